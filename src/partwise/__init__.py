@@ -1,0 +1,34 @@
+"""Partwise finds the parts that data is made of.
+
+Public names load what they need when first used, so that ``import partwise`` stays quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# public name -> module that defines it
+_PUBLIC = {
+    "load": "partwise.io",
+    "make_faces": "partwise.datasets",
+    "make_shapes": "partwise.datasets",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+if TYPE_CHECKING:
+    from partwise.datasets import make_faces, make_shapes
+    from partwise.io import load
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'partwise' has no attribute {name!r}")
+    value = getattr(import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

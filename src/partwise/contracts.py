@@ -1,0 +1,193 @@
+"""What the pieces promise each other; imports nothing of ours.
+
+A model is two pure functions on a block of rows and a parameter tuple: ``expect`` gives a posterior
+and sums, ``maximise`` turns the total of the sums into new parameters. A runner maps ``expect`` over
+blocks and adds. A data view answers the linear questions of the model and hides how its entries
+are stored. States of all parts are numbered in one row, part after part, so that parts may have
+different numbers of states.
+
+Shapes: n rows of a block, D columns, K parts, J the largest number of states of a part, S states in
+all, P sufficient statistics of a likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How the columns of a group are divided among parts, as far as that is decided.
+
+    Parameters
+    ----------
+    parts : ndarray of shape (D,)
+        Part of each decided column, -1 where several parts still share it.
+    n_states : tuple of K int
+        Number of states of each part.
+    """
+
+    parts: Array
+    n_states: tuple[int, ...]
+
+    @cached_property
+    def first(self) -> Array:
+        """Number of the first state of each part, then S; shape (K + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.n_states)]).astype(np.int64)
+
+    @cached_property
+    def order(self) -> Array:
+        """Columns sorted by part, undecided ones last; shape (D,)."""
+        key = np.where(self.parts < 0, len(self.n_states), self.parts)
+        return np.argsort(key, kind="stable")
+
+    @cached_property
+    def bounds(self) -> Array:
+        """Where each part's columns begin in ``order``, then the undecided; shape (K + 2,)."""
+        counts = np.bincount(
+            np.where(self.parts < 0, len(self.n_states), self.parts),
+            minlength=len(self.n_states) + 1,
+        )
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @cached_property
+    def own_states(self) -> Array:
+        """Number of state j of each decided column's part, -1 if it has fewer; shape (J, H)."""
+        own = self.parts[self.decided]
+        j = np.arange(max(self.n_states))[:, None]
+        numbers = self.first[own][None, :] + j
+        return np.where(j < np.asarray(self.n_states)[own][None, :], numbers, -1)
+
+    @cached_property
+    def decided(self) -> Array:
+        """Decided columns in the order of ``order``; shape (H,)."""
+        return self.order[: self.bounds[-2]]
+
+    @cached_property
+    def undecided(self) -> Array:
+        """Undecided columns; shape (U,)."""
+        return self.order[self.bounds[-2] :]
+
+    def pack(self, full: Array) -> Packed:
+        """Take from (P, S, D) what this layout needs; missing states become 0."""
+        states = self.own_states
+        own = full[:, np.maximum(states, 0), self.decided[None, :]]
+        own[:, states < 0] = 0.0
+        return Packed(own, full[:, :, self.undecided])
+
+    def unpack(self, packed: Packed, onto: Array) -> Array:
+        """Put packed values over a copy of ``onto`` (P, S, D)."""
+        full = onto.copy()
+        states = self.own_states
+        j, h = np.nonzero(states >= 0)
+        full[:, states[j, h], self.decided[h]] = packed.own[:, j, h]
+        full[:, :, self.undecided] = packed.shared
+        return full
+
+
+class Packed(NamedTuple):
+    """Values per statistic, state and column, without those of decided columns' other parts."""
+
+    own: Array  # (P, J, H): decided columns, states of their own part
+    shared: Array  # (P, S, U): undecided columns, all states
+
+
+@dataclass(frozen=True, eq=False)
+class Stats:
+    """Sums over rows; they start at zero and add, and hold no prior.
+
+    ``bound`` is the rows' share of the lower bound; ``states`` (S,) the expected number of rows in
+    each state; ``sums`` one `Packed` a column group; ``gates`` (K, D) the expected number of entries
+    each part explained, where rows have selections of their own, else None.
+    """
+
+    bound: float
+    states: Array
+    sums: tuple[Packed, ...]
+    gates: Array | None = None
+
+    def __add__(self, other: Stats) -> Stats:
+        return Stats(
+            self.bound + other.bound,
+            self.states + other.states,
+            tuple(
+                Packed(a.own + b.own, a.shared + b.shared)
+                for a, b in zip(self.sums, other.sums, strict=True)
+            ),
+            None if self.gates is None or other.gates is None else self.gates + other.gates,
+        )
+
+
+class Block(Protocol):
+    """Some rows, and the linear maps that a model needs of them."""
+
+    n_rows: int
+    dtype: np.dtype[Any]
+    weight: Array  # (n,) row weights
+    base: Array  # (n,) log base measure of the observed entries
+
+    def score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
+        """Sum over observed columns of T(x) . weights; (S, n)."""
+        ...
+
+    def collect(self, m: Array, layouts: Sequence[Layout]) -> tuple[Packed, ...]:
+        """Adjoint of `score`: sums over rows of m T(x), one `Packed` a group."""
+        ...
+
+
+Theta = TypeVar("Theta")
+
+
+class Model(Protocol[Theta]):
+    """What the engine needs of a model; ``remembers`` if rows keep something between sweeps."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the first result of `expect` is handed to the next sweep."""
+        ...
+
+    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Any, Any]:
+        """Posterior of the rows (the next ``memory``) and their `Stats`."""
+        ...
+
+    def maximise(self, theta: Theta, stats: Any) -> Theta:
+        """Parameters that raise the bound given the sums."""
+        ...
+
+    def bound(self, theta: Theta, stats: Any) -> float:
+        """Whole lower bound of ``theta``, given the sums taken with it."""
+        ...
+
+    def refresh(self, theta: Theta) -> Theta | None:
+        """``theta`` with every short cut undone, or None if it takes none."""
+        ...
+
+    def fresh_memory(self, index: int) -> Any:
+        """What block ``index`` remembers before the first sweep."""
+        ...
+
+
+class Runner(Protocol):
+    """Maps a function over blocks, in order."""
+
+    def map(self, function: Callable[..., Any], *arguments: Iterable[Any]) -> Iterable[Any]:
+        """Results in the order of the blocks."""
+        ...
+
+
+class Source(Protocol):
+    """A walkable sequence of blocks; boundaries never depend on the runner."""
+
+    n_blocks: int
+
+    def blocks(self) -> Iterable[Any]:
+        """The blocks, in order."""
+        ...

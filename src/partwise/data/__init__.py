@@ -1,0 +1,6 @@
+"""Row-block views: how entries are stored, which are missing, what an absent one means."""
+
+from partwise.data.columns import ColumnGroup, learn_columns
+from partwise.data.source import MemorySource, RowBlock
+
+__all__ = ["ColumnGroup", "MemorySource", "RowBlock", "learn_columns"]

@@ -1,0 +1,228 @@
+"""What is learned of the columns before any model: units, levels, weights, and who is constant.
+
+A column group is a set of columns with one likelihood. Gaussian columns are shifted and scaled to
+mean 0 and variance 1 inside the views (the squared form would lose digits otherwise, and values
+around 1e30 would overflow); the log of the scale returns in the rows' base measure, so densities are
+always those of the user's own units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse, special
+
+from partwise.contracts import Array
+from partwise.likelihoods import LIKELIHOODS, Conjugate, Flat, Prior
+from partwise.likelihoods.base import Likelihood
+from partwise.likelihoods.prior import EntryPrior
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnGroup:
+    """Columns that share a likelihood, and what is known of each.
+
+    Attributes
+    ----------
+    index : ndarray of shape (D,)
+        Their numbers in X.
+    likelihood : Likelihood
+    shift, scale : ndarray of shape (D,)
+        Model units are (x - shift) / scale.
+    levels : ndarray of shape (V,) or None
+        Categorical values in code order.
+    weight : ndarray of shape (D,)
+        C_d, the summed row weights of the observed entries.
+    moments : ndarray of shape (P, D)
+        Smoothed mean of T(x) in model units.
+    varies : ndarray of shape (D,)
+        False for columns that are constant or never observed.
+    absent_zero : bool
+        Whether an entry that a sparse matrix does not store is a zero (else it is missing).
+    """
+
+    index: Array
+    likelihood: Likelihood
+    shift: Array
+    scale: Array
+    levels: Array | None
+    weight: Array
+    moments: Array
+    varies: Array
+    absent_zero: bool
+
+    def entry_prior(self, prior: Prior | None) -> EntryPrior:
+        """The prior of this group's parameters."""
+        if prior is None:
+            return Flat(self.likelihood)
+        return Conjugate(
+            self.likelihood, self.likelihood.pseudo_sums(self.moments, prior.entries)
+        )
+
+    @cached_property
+    def log_scale(self) -> Array:
+        """Log of the units, which densities of the user's values lose; shape (D,)."""
+        return np.log(self.scale)
+
+    def encode(self, values: Array, columns: Array, name: str = "X") -> Array:
+        """Model units of ``values`` standing in ``columns`` (broadcast); NaN stays NaN."""
+        check_values(self.likelihood.name, values, name)
+        if self.levels is not None:
+            position = np.searchsorted(self.levels, values)
+            position = np.minimum(position, len(self.levels) - 1)
+            known = (self.levels[position] == values) | np.isnan(values)
+            if not known.all():
+                odd = np.asarray(values)[~known].ravel()[0]
+                raise ValueError(
+                    f"{name} has the category {odd:g}, which was not seen in fit "
+                    f"(known: {_listing(self.levels)}); set such entries to NaN to treat them "
+                    "as missing."
+                )
+            return np.where(np.isnan(values), np.nan, position)
+        if self.likelihood.name != "gaussian":
+            return values
+        return (values - self.shift[columns]) / self.scale[columns]
+
+    def decode(self, values: Array) -> Array:
+        """User's units of model-unit ``values`` whose last axis runs over the columns."""
+        if self.levels is not None:
+            return self.levels[np.clip(np.rint(values), 0, len(self.levels) - 1).astype(int)]
+        return values * self.scale + self.shift
+
+    def decode_mean(self, values: Array) -> Array:
+        """As `decode`, for expectations: level values are averaged, not picked."""
+        if self.levels is None:
+            return self.decode(values)
+        return np.interp(values, np.arange(len(self.levels)), self.levels)
+
+    def base(self, values: Array, columns: Array) -> Array:
+        """Log base measure of each encoded value, 0 where it is NaN."""
+        if self.likelihood.name == "poisson":
+            out = -special.gammaln(values + 1.0)
+        else:
+            out = np.broadcast_to(-self.log_scale[columns], values.shape)
+        return np.where(np.isnan(values), 0.0, out)
+
+
+def _listing(values: Array, most: int = 8) -> str:
+    shown = ", ".join(f"{v:g}" for v in values[:most])
+    return shown + (", ..." if len(values) > most else "")
+
+
+def check_values(likelihood: str, values: Array, name: str) -> None:
+    """Refuse values that the likelihood cannot have made."""
+    seen = values[~np.isnan(values)]
+    if likelihood == "bernoulli" and not np.isin(seen, (0, 1)).all():
+        odd = seen[~np.isin(seen, (0, 1))][0]
+        raise ValueError(
+            f'{name} has the value {odd:g}, but likelihood="bernoulli" needs 0, 1 or NaN; '
+            'binarise the data or choose likelihood="gaussian".'
+        )
+    if likelihood == "poisson" and len(seen) and (seen.min() < 0 or np.any(seen != np.rint(seen))):
+        odd = seen[(seen < 0) | (seen != np.rint(seen))][0]
+        raise ValueError(
+            f'{name} has the value {odd:g}, but likelihood="poisson" needs counts 0, 1, 2, ... '
+            'or NaN; round the data or choose likelihood="gaussian".'
+        )
+
+
+# A categorical column with more levels than this is rather a number, and its tables would be large.
+MOST_LEVELS = 256
+
+
+def learn_columns(
+    X: Any, likelihood: str, row_weight: Array, absent_zero: bool, prior: Prior | None
+) -> tuple[ColumnGroup, ...]:
+    """Learn the column groups of dense (NaN missing) or CSR data; here always a single group."""
+    entries = _Entries(X, row_weight, absent_zero)
+    check_values(likelihood, entries.values, "X")
+    weight = entries.total(np.ones_like(entries.values))
+    if absent_zero and entries.sparse:
+        weight = np.full(entries.n_columns, row_weight.sum())
+    safe = np.maximum(weight, np.finfo(float).tiny)
+    shift = np.zeros(entries.n_columns)
+    scale = np.ones(entries.n_columns)
+    levels = None
+    if likelihood == "categorical":
+        levels = np.unique(entries.values[~np.isnan(entries.values)])
+        if absent_zero and entries.sparse:
+            levels = np.union1d(levels, [0.0])
+        if len(levels) > MOST_LEVELS:
+            raise ValueError(
+                f'X has {len(levels)} different values, too many for likelihood="categorical" '
+                f'(at most {MOST_LEVELS}); choose likelihood="gaussian" or bin the values.'
+            )
+        levels = levels if len(levels) else np.array([0.0])
+        counts = np.stack([entries.total((entries.values == v).astype(float)) for v in levels])
+        if absent_zero and entries.sparse:
+            counts[np.searchsorted(levels, 0.0)] += weight - counts.sum(axis=0)
+        smooth = 1.0 / len(levels)
+        moments = (counts + smooth) / (weight + 1.0)
+        varies = (counts > 0).sum(axis=0) > 1
+        family: Likelihood = LIKELIHOODS["categorical"](len(levels))
+    else:
+        # Two passes, the second about the mean, and both about a power of two of the data's size:
+        # neither cancellation nor overflow for values around 1e-30 or 1e30.
+        size = entries.size()
+        mean = entries.total(entries.values / size[entries.columns]) / safe
+        centred = entries.values / size[entries.columns] - mean[entries.columns]
+        squares = entries.total(centred**2)
+        if absent_zero and entries.sparse:
+            squares += (weight - entries.total(np.ones_like(entries.values))) * mean**2
+        variance = squares / safe
+        # Rounding leaves about 1e-16 of the mean's square in a constant column's variance.
+        varies = (weight > 0) & (variance > 1e-12 * mean**2) & (variance > 0)
+        if likelihood == "gaussian":
+            scale = np.where(varies, np.sqrt(variance), 1.0) * size
+            if not absent_zero or not entries.sparse:
+                shift = mean * size
+            moments = np.stack([np.ones_like(mean), (mean * size - shift) / scale])
+            family = LIKELIHOODS["gaussian"](
+                **({"offset": prior.shape, "spread": prior.spread} if prior else {})
+            )
+        else:
+            moments = np.stack([np.ones_like(mean), (mean * size * weight + 0.5) / (weight + 1.0)])
+            family = LIKELIHOODS[likelihood]()
+    index = np.arange(entries.n_columns)
+    group = ColumnGroup(
+        index, family, shift, scale, levels, weight, moments, varies, absent_zero
+    )
+    return (group,)
+
+
+class _Entries:
+    """Values with their columns and weights, dense or CSR alike, for column totals."""
+
+    def __init__(self, X: Any, row_weight: Array, absent_zero: bool) -> None:
+        self.sparse = sparse.issparse(X)
+        self.n_columns = X.shape[1]
+        self.row_weight = row_weight
+        self.absent_zero = absent_zero
+        if self.sparse:
+            self.values = X.data
+            self.columns = X.indices
+            self._weights = np.repeat(row_weight, np.diff(X.indptr))
+        else:
+            self.values = X
+            self.columns = np.arange(self.n_columns)
+
+    def total(self, values: Array) -> Array:
+        """Weighted column sums of entries' values, missing ones left out; float64 (D,)."""
+        if self.sparse:
+            w = np.where(np.isnan(self.values), 0.0, self._weights * np.nan_to_num(values))
+            return np.bincount(self.columns, w, minlength=self.n_columns)
+        kept = np.where(np.isnan(self.values), 0.0, values)
+        return np.asarray(self.row_weight @ kept, dtype=float)
+
+    def size(self) -> Array:
+        """Power of two near each column's largest magnitude, 1 for columns of zeros; (D,)."""
+        magnitude = np.zeros(self.n_columns)
+        values = np.abs(np.nan_to_num(self.values.astype(float, copy=False)))
+        if self.sparse:
+            np.maximum.at(magnitude, self.columns, values)
+        else:
+            magnitude = values.max(axis=0, initial=0.0)
+        return np.exp2(np.floor(np.log2(np.where(magnitude > 0, magnitude, 1.0))))

@@ -1,0 +1,183 @@
+"""Columns of powers held as matrices: complete blocks take two products a map, masked ones three.
+
+Entries are stored transposed, (D, n): a part's columns are then contiguous rows, so decided columns
+cost one short product a part, and reductions over states run along rows of memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.contracts import Array, Layout, Packed
+
+
+class DenseGroup:
+    """A block's entries of one column group.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, D)
+        Encoded values, NaN where missing.
+    n_statistics : int
+        P: 2 for (1, x), 3 for (1, x, x^2).
+    """
+
+    def __init__(self, Z: Array, n_statistics: int) -> None:
+        Zt = np.ascontiguousarray(Z.T)
+        missing = np.isnan(Zt)
+        powers = []
+        if missing.any():
+            Zt = np.where(missing, Zt.dtype.type(0), Zt)
+            powers.append((~missing).astype(Zt.dtype))
+        powers.append(Zt)
+        if n_statistics == 3:
+            powers.append(Zt * Zt)
+        self.complete = len(powers) < n_statistics
+        self._powers = powers  # T_p(x) for p = 0.. (1.. if complete), each (D, n)
+        self._order = np.arange(Zt.shape[0])
+        self.n_rows = Zt.shape[1]
+        self.dtype = Zt.dtype
+
+    def _arrange(self, layout: Layout) -> Array | None:
+        """Bring the columns in the layout's order; if nothing is decided, say how they stand."""
+        if len(layout.decided) == 0:
+            return self._order
+        if not np.array_equal(self._order, layout.order):
+            step = np.argsort(self._order)[layout.order]
+            self._powers = [power[step] for power in self._powers]
+            self._order = layout.order
+        return None
+
+    def _pieces(self, layout: Layout) -> list[tuple[slice, slice, slice]]:
+        """(states, columns, states of the part) of each part with decided columns."""
+        first, bounds = layout.first, layout.bounds
+        return [
+            (
+                slice(first[k], first[k + 1]),
+                slice(bounds[k], bounds[k + 1]),
+                slice(0, layout.n_states[k]),
+            )
+            for k in range(len(layout.n_states))
+            if bounds[k + 1] > bounds[k]
+        ]
+
+    def score(self, weights: Packed, layout: Layout) -> Array:
+        """Sum over d of T(x) . weights; (S, n)."""
+        standing = self._arrange(layout)
+        own, shared = weights
+        out = np.zeros((layout.first[-1], self.n_rows), self.dtype)
+        start = 1 if self.complete else 0
+        if shared.shape[2]:
+            if standing is not None:
+                shared = shared[:, :, standing]
+            rest = slice(len(layout.decided), None)
+            for w, power in zip(shared[start:], self._powers, strict=True):
+                out += w @ power[rest]
+            if self.complete:
+                out += shared[0].sum(axis=1, dtype=float).astype(self.dtype)[:, None]
+        for states, columns, local in self._pieces(layout):
+            for w, power in zip(own[start:], self._powers, strict=True):
+                out[states] += w[local, columns] @ power[columns]
+            if self.complete:
+                constant = own[0, local, columns].sum(axis=1, dtype=float)
+                out[states] += constant.astype(self.dtype)[:, None]
+        return out
+
+    def collect(self, m: Array, layout: Layout) -> Packed:
+        """Sums over rows of m T(x); m is (S, n) with the row weights in it."""
+        standing = self._arrange(layout)
+        P = len(self._powers) + self.complete
+        H = len(layout.decided)
+        D, S = len(self._order), len(m)
+        own = np.zeros((P, max(layout.n_states), H))
+        shared = np.empty((P, S, D - H))
+        start = 1 if self.complete else 0
+        if self.complete:
+            total = m.sum(axis=1, dtype=float)
+            shared[0] = total[:, None]
+        if D > H:
+            for p, power in enumerate(self._powers, start):
+                product = m @ power[H:].T
+                if standing is not None:
+                    shared[p][:, standing] = product
+                else:
+                    shared[p] = product
+        for states, columns, local in self._pieces(layout):
+            if self.complete:
+                own[0, local, columns] = total[states, None]
+            mk = np.ascontiguousarray(m[states].T)
+            for p, power in enumerate(self._powers, start):
+                own[p, local, columns] = (power[columns] @ mk).T
+        return Packed(own, shared)
+
+    @property
+    def _higher(self) -> list[Array]:
+        """x, x^2, ... without the mask."""
+        return self._powers if self.complete else self._powers[1:]
+
+    # Selections of single entries: G is (K, D, n), 0 where an entry is missing.
+
+    def _natural_order(self) -> list[Array]:
+        back = np.argsort(self._order)
+        if not np.array_equal(self._order, back) or np.any(np.diff(self._order) < 0):
+            self._powers = [power[back] for power in self._powers]
+            self._order = np.arange(len(back))
+        return self._powers
+
+    def spread(self, values: Array) -> Array:
+        """Per-column values (K, D) at the entries, (K, D, n) or broadcastable to it."""
+        self._natural_order()
+        return values[:, :, None]
+
+    def observed(self) -> Array:
+        """1 where an entry is observed, broadcastable to (D, n)."""
+        return np.ones((1, 1), self.dtype) if self.complete else self._natural_order()[0]
+
+    def expected(self, m: Array, natural: Array, first: Array) -> Array:
+        """Expected log density of every entry under each part's posterior; (K, D, n)."""
+        powers = self._natural_order()
+        K = len(first) - 1
+        out = np.empty((K, *powers[0].shape), self.dtype)
+        for k in range(K):
+            part = slice(first[k], first[k + 1])
+            eta = natural[:, part].astype(self.dtype)
+            if self.complete:
+                out[k] = eta[0].T @ m[part]
+            else:
+                out[k] = (eta[0].T @ m[part]) * powers[0]
+            for p, power in enumerate(self._higher, 1):
+                out[k] += (eta[p].T @ m[part]) * power
+        return out
+
+    def score_selected(self, natural: Array, G: Array, first: Array) -> Array:
+        """As `score`, every entry counted with its own weight in each part; (S, n)."""
+        powers = self._natural_order()
+        out = np.empty((first[-1], self.n_rows), self.dtype)
+        for k in range(len(G)):
+            part = slice(first[k], first[k + 1])
+            eta = natural[:, part].astype(self.dtype)
+            out[part] = eta[0] @ G[k]
+            for p, power in enumerate(self._higher, 1):
+                out[part] += eta[p] @ (G[k] * power)
+        return out
+
+    def collect_selected(self, m: Array, G: Array, first: Array) -> Packed:
+        """Adjoint of `score_selected`, all columns undecided."""
+        powers = self._natural_order()
+        D = len(powers[0])
+        P = len(powers) + self.complete
+        shared = np.empty((P, len(m), D))
+        for k in range(len(G)):
+            part = slice(first[k], first[k + 1])
+            shared[0, part] = m[part] @ G[k].T
+            for p, power in enumerate(self._higher, 1):
+                shared[p, part] = m[part] @ (G[k] * power).T
+        return Packed(np.zeros((P, 1, 0)), shared)
+
+    def row_sums(self, values: Array) -> Array:
+        """Sum of per-entry values (D, n) over each row's observed entries; (n,)."""
+        return np.asarray((values * self.observed()).sum(axis=0, dtype=float))
+
+    def sum_selected(self, G: Array, weight: Array) -> Array:
+        """Weighted column sums of G; (K, D)."""
+        return np.asarray(G @ weight, dtype=float)

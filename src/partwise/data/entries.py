@@ -1,0 +1,221 @@
+"""Columns held as stored entries, row by row (CSR): ratings, counts, categories.
+
+Where entries take few values, each sweep turns the weights into a table [column, value, state], and
+an entry costs one gather-add (its own part's states alone once its column is decided). Otherwise
+the weights multiply the powers of the value. An entry that is not stored is missing, or zero, as
+the column group says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from partwise.contracts import Array, Layout, Packed
+from partwise.data import kernels
+
+# More distinct values than this and tables cost more than powers.
+MOST_VALUES = 32
+
+
+@dataclass(eq=False)
+class EntryFormat:
+    """How the entries of a column group are coded; shared by its blocks.
+
+    ``statistics`` is T_p of value v in column d, (P, D, V) or (P, 1, V), or None when entries are
+    kept as numbers; ``raw`` (V,) are the user's values behind the codes where T is made of powers;
+    ``zero`` is the code of the value zero where absent entries are zero, else None.
+    """
+
+    n_columns: int
+    n_statistics: int
+    statistics: Array | None
+    raw: Array | None
+    zero: int | None
+    absent_zero: bool
+
+    def __post_init__(self) -> None:
+        self._memo: tuple[object, object, tuple[Array, Array, Array]] | None = None
+
+    def tables(self, weights: Packed, layout: Layout) -> tuple[Array, Array, Array]:
+        """Own table, shared table, and what a row without entries scores, once a sweep."""
+        memo = self._memo
+        if memo is not None and memo[0] is weights and memo[1] is layout:
+            return memo[2]
+        S = layout.first[-1]
+        baseline = np.zeros(S)
+        if self.statistics is None:
+            own = np.ascontiguousarray(weights.own.transpose(0, 2, 1))  # (P, H, J)
+            shared = np.ascontiguousarray(weights.shared.transpose(0, 2, 1))  # (P, U, S)
+            own_zero, shared_zero = own[0], shared[0]
+        else:
+            own = self._to_values(weights.own, layout.decided)  # (H, V, J)
+            shared = self._to_values(weights.shared, layout.undecided)  # (U, V, S)
+            if self.zero is not None:
+                own_zero, shared_zero = own[:, self.zero].copy(), shared[:, self.zero].copy()
+                own -= own_zero[:, None]
+                shared -= shared_zero[:, None]
+        if self.absent_zero:
+            baseline += shared_zero.sum(axis=0, dtype=float)
+            states = layout.own_states.T
+            kept = states >= 0
+            np.add.at(baseline, states[kept], own_zero[kept])
+        tables = (own, shared, baseline)
+        self._memo = (weights, layout, tables)
+        return tables
+
+    def _to_values(self, weights: Array, columns: Array) -> Array:
+        """sum_p T_p(value) weights[p]: (P, S, D') to (D', V, S)."""
+        if self._one_hot:
+            return np.array(weights.transpose(2, 0, 1), order="C")
+        statistics = self.statistics[:, columns].astype(weights.dtype)
+        return np.ascontiguousarray(np.einsum("psd,pdv->dvs", weights, statistics))
+
+    def from_values(self, table: Array, columns: Array) -> Array:
+        """Adjoint of `_to_values`: (D', V, S) to (P, S, D')."""
+        if self._one_hot:
+            return table.transpose(1, 2, 0)
+        return np.einsum("dvs,pdv->psd", table, self.statistics[:, columns])
+
+    @property
+    def _one_hot(self) -> bool:
+        return self.statistics is not None and self.statistics.shape[1] == 1
+
+
+class EntryGroup:
+    """A block's stored entries of one column group.
+
+    Parameters
+    ----------
+    indptr, indices : ndarray
+        CSR structure of the block's rows.
+    values : ndarray of shape (nnz,)
+        Codes if the format has statistics, else encoded values.
+    form : EntryFormat
+    dtype : dtype of scores
+    """
+
+    def __init__(
+        self, indptr: Array, indices: Array, values: Array, form: EntryFormat, dtype: np.dtype
+    ) -> None:
+        self.indptr, self.indices, self.values, self.form = indptr, indices, values, form
+        self.n_rows = len(indptr) - 1
+        self.dtype = dtype
+        # Power at which stored entries begin to differ from absent ones.
+        self._start = 1 if form.absent_zero else 0
+
+    def _places(self, layout: Layout) -> tuple[Array, Array]:
+        place = np.empty(len(layout.parts), np.int64)
+        place[layout.decided] = np.arange(len(layout.decided))
+        place[layout.undecided] = np.arange(len(layout.undecided))
+        return layout.parts, place
+
+    def score(self, weights: Packed, layout: Layout) -> Array:
+        """Sum over the row's entries of T(x) . weights; (S, n)."""
+        own, shared, baseline = self.form.tables(weights, layout)
+        out = np.empty((self.n_rows, layout.first[-1]), self.dtype)
+        out[:] = baseline
+        where = (self.indptr, self.indices, self.values)
+        how = (*self._places(layout), layout.first, own, shared, out)
+        if self.form.statistics is None:
+            kernels.score_powers(*where, self._start, *how)
+        else:
+            kernels.score_codes(*where, *how)
+        return out.T
+
+    def collect(self, m: Array, layout: Layout) -> Packed:
+        """Sums over rows of m T(x); m is (S, n) with the row weights in it."""
+        form = self.form
+        S, H, U = layout.first[-1], len(layout.decided), len(layout.undecided)
+        J = max(layout.n_states)
+        rows = np.ascontiguousarray(m.T)
+        where = (self.indptr, self.indices, self.values)
+        how = (*self._places(layout), layout.first, rows)
+        if form.statistics is None:
+            own = np.zeros((form.n_statistics, H, J))
+            shared = np.zeros((form.n_statistics, U, S))
+            kernels.collect_powers(*where, self._start, *how, own, shared)
+            if form.absent_zero:
+                total = rows.sum(axis=0, dtype=float)
+                own[0] = _own_totals(total, layout)
+                shared[0] = total
+            return Packed(own.transpose(0, 2, 1), shared.transpose(0, 2, 1))
+        V = form.statistics.shape[2]
+        own, shared = np.zeros((H, V, J)), np.zeros((U, V, S))
+        kernels.collect_codes(*where, *how, own, shared)
+        if form.absent_zero:
+            total = rows.sum(axis=0, dtype=float)
+            own[:, form.zero] += _own_totals(total, layout) - own.sum(axis=1)
+            shared[:, form.zero] += total - shared.sum(axis=1)
+        return Packed(
+            form.from_values(own, layout.decided), form.from_values(shared, layout.undecided)
+        )
+
+    # Selections of single entries: G is (K, nnz). Absent zeros have no selection of their own and
+    # are refused by the model before work starts.
+
+    def _densities(self, natural: Array) -> Array:
+        """T(x) . natural of every entry and state; (nnz, S)."""
+        out = np.empty((len(self.indices), natural.shape[1]), self.dtype)
+        if self.form.statistics is None:
+            power = np.ones_like(self.values)
+            out[:] = natural[0].T[self.indices]
+            for eta in natural[1:]:
+                power = power * self.values
+                out += power[:, None] * eta.T[self.indices]
+            return out
+        table = self.form._to_values(natural, np.arange(self.form.n_columns))
+        kernels.entry_densities(self.indices, self.values, table.astype(self.dtype), out)
+        return out
+
+    def spread(self, values: Array) -> Array:
+        """Per-column values (K, D) at the entries, (K, nnz)."""
+        return values[:, self.indices]
+
+    def observed(self) -> Array:
+        """Every stored entry is observed."""
+        return np.ones(1, self.dtype)
+
+    def expected(self, m: Array, natural: Array, first: Array) -> Array:
+        """Expected log density of every entry under each part's posterior; (K, nnz)."""
+        out = np.empty((len(first) - 1, len(self.indices)), self.dtype)
+        rows = np.ascontiguousarray(m.T)
+        kernels.expect_rows(self.indptr, self._densities(natural), first, rows, out)
+        return out
+
+    def score_selected(self, natural: Array, G: Array, first: Array) -> Array:
+        """As `score`, every entry counted with its own weight in each part; (S, n)."""
+        out = np.zeros((self.n_rows, first[-1]), self.dtype)
+        kernels.score_rows(self.indptr, self._densities(natural), first, G, out)
+        return out.T
+
+    def collect_selected(self, m: Array, G: Array, first: Array) -> Packed:
+        """Adjoint of `score_selected`, all columns undecided."""
+        form = self.form
+        if form.statistics is None:
+            T = np.stack([self.values**p for p in range(form.n_statistics)]).astype(float)
+        elif form._one_hot:
+            T = (self.values == np.arange(form.n_statistics)[:, None]).astype(float)
+        else:
+            T = form.statistics[:, self.indices, self.values]
+        out = np.zeros((len(T), form.n_columns, first[-1]))
+        rows = np.ascontiguousarray(m.T)
+        kernels.collect_rows(self.indptr, self.indices, T, first, rows, G, out)
+        return Packed(np.zeros((len(T), 1, 0)), out.transpose(0, 2, 1))
+
+    def row_sums(self, values: Array) -> Array:
+        """Sum of per-entry values (nnz,) over each row; (n,)."""
+        rows = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+        return np.bincount(rows, values, minlength=self.n_rows)
+
+    def sum_selected(self, G: Array, weight: Array) -> Array:
+        """Weighted column sums of G; (K, D)."""
+        w = np.repeat(weight, np.diff(self.indptr))
+        return np.stack([np.bincount(self.indices, g * w, self.form.n_columns) for g in G])
+
+
+def _own_totals(total: Array, layout: Layout) -> Array:
+    """Expected rows in each state of the decided columns' parts; (H, J)."""
+    states = layout.own_states.T
+    return np.where(states >= 0, total[np.maximum(states, 0)], 0.0)

@@ -1,0 +1,147 @@
+"""Rows in memory, cut into blocks whose bounds depend on the data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from partwise.contracts import Array, Layout, Packed
+from partwise.data.columns import ColumnGroup
+from partwise.data.dense import DenseGroup
+from partwise.data.entries import MOST_VALUES, EntryFormat, EntryGroup
+
+# A block's matrix should stay in a core's cache through a sweep (two maps read it) and yet be large
+# enough that adding the blocks' sums costs little beside the products.
+BLOCK_BYTES = 4 << 20
+BLOCK_ENTRIES = 1 << 18
+
+
+class RowBlock:
+    """Some rows: one view a column group, row weights and base measure."""
+
+    def __init__(
+        self, groups: Sequence[DenseGroup | EntryGroup], weight: Array, base: Array
+    ) -> None:
+        self.groups = tuple(groups)
+        self.weight = weight
+        self.base = base
+        self.n_rows = len(weight)
+        self.dtype = self.groups[0].dtype
+
+    def score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
+        """Sum over observed columns of T(x) . weights; (S, n)."""
+        total = self.groups[0].score(weights[0], layouts[0])
+        for group, w, layout in zip(self.groups[1:], weights[1:], layouts[1:], strict=True):
+            total = total + group.score(w, layout)
+        return total
+
+    def collect(self, m: Array, layouts: Sequence[Layout]) -> tuple[Packed, ...]:
+        """Adjoint of `score`, one `Packed` a group."""
+        return tuple(g.collect(m, layout) for g, layout in zip(self.groups, layouts, strict=True))
+
+
+class MemorySource:
+    """Dense (NaN missing) or CSR rows as blocks.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix or array of shape (C, D)
+    columns : tuple of ColumnGroup
+    weight : ndarray of shape (C,)
+    keep : bool
+        Keep the encoded blocks between walks (fitting) or make each when it is asked for (one walk).
+    """
+
+    def __init__(
+        self, X: Any, columns: tuple[ColumnGroup, ...], weight: Array, *, keep: bool = True
+    ) -> None:
+        self.X, self.columns, self.weight = X, columns, weight
+        C, D = X.shape
+        self._form = None
+        if sparse.issparse(X) or not columns[0].likelihood.powers:
+            self._form = _entry_format(X, columns[0])
+            entries = X.nnz if sparse.issparse(X) else C * D
+            rows = C * BLOCK_ENTRIES // max(entries, 1)
+        else:
+            rows = BLOCK_BYTES // max(D * X.dtype.itemsize, 1)
+        rows = int(np.clip(rows, 64, max(C, 64)))
+        self.bounds = [(i, min(i + rows, C)) for i in range(0, C, rows)]
+        self.n_blocks = len(self.bounds)
+        self._kept: list[RowBlock | None] | None = [None] * self.n_blocks if keep else None
+
+    def block(self, i: int) -> RowBlock:
+        """Block ``i``; made when first asked for."""
+        if self._kept is not None and self._kept[i] is not None:
+            return self._kept[i]
+        lo, hi = self.bounds[i]
+        weight = self.weight[lo:hi]
+        rows = self.X[lo:hi]
+        column = self.columns[0]
+        if self._form is None:
+            Z = column.encode(rows, np.arange(rows.shape[1]))
+            Z = Z.astype(self.X.dtype, copy=False)
+            base = column.base(Z, np.arange(Z.shape[1])).sum(axis=1, dtype=float)
+            made = RowBlock([DenseGroup(Z, column.likelihood.n_statistics)], weight, base)
+        else:
+            made = RowBlock(*_entry_rows(rows, column, self._form), weight=weight)
+        if self._kept is not None:
+            self._kept[i] = made
+        return made
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """The blocks, in order."""
+        return (self.block(i) for i in range(self.n_blocks))
+
+
+def _entry_format(X: Any, column: ColumnGroup) -> EntryFormat:
+    """Code values by table where they are few, else keep them as numbers."""
+    D, likelihood = X.shape[1], column.likelihood
+    absent_zero = column.absent_zero and sparse.issparse(X)
+    if column.levels is not None:
+        zero = int(np.searchsorted(column.levels, 0.0)) if absent_zero else None
+        one_hot = np.eye(len(column.levels))[:, None, :]
+        return EntryFormat(D, likelihood.n_statistics, one_hot, None, zero, absent_zero)
+    raw = np.unique(X.data[~np.isnan(X.data)])
+    raw = np.union1d(raw, [0.0]) if absent_zero else raw
+    if not 0 < len(raw) <= MOST_VALUES:
+        return EntryFormat(D, likelihood.n_statistics, None, None, None, absent_zero)
+    encoded = column.encode(raw, np.arange(D)[:, None])  # (D, V)
+    encoded = np.broadcast_to(encoded, (D, len(raw)))
+    statistics = np.stack([encoded**p for p in range(likelihood.n_statistics)])
+    zero = int(np.searchsorted(raw, 0.0)) if absent_zero else None
+    return EntryFormat(D, likelihood.n_statistics, statistics, raw, zero, absent_zero)
+
+
+def _entry_rows(
+    rows: Any, column: ColumnGroup, form: EntryFormat
+) -> tuple[list[EntryGroup], Array]:
+    """Encoded entries of some rows, and their base measure."""
+    dtype = np.dtype(rows.dtype)
+    if sparse.issparse(rows):
+        indptr, indices, raw = rows.indptr.astype(np.int64), rows.indices, rows.data
+    else:
+        seen = ~np.isnan(rows)
+        indptr = np.concatenate([[0], np.cumsum(seen.sum(axis=1))]).astype(np.int64)
+        indices, raw = np.nonzero(seen)[1], rows[seen]
+    indices = indices.astype(np.int64 if form.n_columns > np.iinfo(np.int32).max else np.int32)
+    values = column.encode(raw, indices)
+    known = ~np.isnan(values)
+    if not known.all():  # a stored NaN is a missing entry
+        row_of = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))[known]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(row_of, minlength=len(indptr) - 1))])
+        indices, values = indices[known], values[known]
+    row_of = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    base = np.bincount(row_of, column.base(values, indices), minlength=len(indptr) - 1)
+    if form.absent_zero and column.levels is None:
+        stored = np.bincount(row_of, column.log_scale[indices], minlength=len(indptr) - 1)
+        base = base - (column.log_scale.sum() - stored)
+    if form.raw is not None:
+        values = np.searchsorted(form.raw, raw[known])
+    if form.statistics is not None:
+        values = values.astype(np.uint8)
+    else:
+        values = values.astype(dtype, copy=False)
+    return [EntryGroup(indptr, indices, values, form, dtype)], base

@@ -1,0 +1,27 @@
+"""Data to learn from: two drawn sets whose truth is known, and loaders for real ones."""
+
+from partwise.datasets.faces import make_faces
+from partwise.datasets.loaders import (
+    load_cbcl_faces,
+    load_eachmovie,
+    load_mnist,
+    load_movielens,
+    load_nips,
+    load_pearl_earring,
+    load_usps,
+    load_yeast,
+)
+from partwise.datasets.shapes import make_shapes
+
+__all__ = [
+    "load_cbcl_faces",
+    "load_eachmovie",
+    "load_mnist",
+    "load_movielens",
+    "load_nips",
+    "load_pearl_earring",
+    "load_usps",
+    "load_yeast",
+    "make_faces",
+    "make_shapes",
+]

@@ -1,0 +1,105 @@
+"""The papers' first data set: a box, a triangle and a cross, each at a height of its own."""
+
+import numpy as np
+from sklearn.utils import Bunch
+
+_SIDE = 11  # pixels, both ways
+_HEIGHTS = 9  # places for a shape three pixels tall
+_LEFT = (0, 4, 8)  # first column of each shape's strip; columns 3 and 7 stay empty
+_SHAPE_NAMES = ("box", "triangle", "cross")
+_DRAWINGS = np.array(
+    [
+        ["###", "# #", "###"],
+        [" # ", "# #", "###"],
+        [" # ", "###", " # "],
+    ]
+)
+
+
+def make_shapes(
+    n_samples: int | None = None,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+) -> Bunch:
+    """Draw a box, a triangle and a cross at every combination of heights.
+
+    Each image is 11 by 11 pixels: -1 is background, +1 is ink. A shape is three pixels wide and
+    tall and stays in its own three columns; its height takes nine values, independently of the
+    other two shapes, so there are 9 ** 3 = 729 images.
+
+    Parameters
+    ----------
+    n_samples : int or None, default=None
+        Number of images, drawn without replacement; None gives all 729, in order of their states.
+    random_state : int, Generator, RandomState or None, default=None
+        Chooses the images when `n_samples` is given.
+
+    Returns
+    -------
+    Bunch
+        With the fields
+
+        - ``data`` : ndarray of shape (n_samples, 121), the images, row by row;
+        - ``image_shape`` : (11, 11);
+        - ``states`` : ndarray of shape (n_samples, 3), int, the row where each shape begins;
+        - ``masks`` : ndarray of shape (121,), int, the shape each pixel belongs to, -1 for pixels
+          no shape ever inks;
+        - ``part_names`` : the names of the three shapes.
+
+    References
+    ----------
+    D. A. Ross and R. S. Zemel (2003). Multiple Cause Vector Quantization. Advances in Neural
+    Information Processing Systems 15, section 5.1.
+
+    Examples
+    --------
+    >>> from partwise.datasets import make_shapes
+    >>> shapes = make_shapes()
+    >>> shapes.data.shape
+    (729, 121)
+    >>> for row in shapes.data[40].reshape(shapes.image_shape)[:7]:
+    ...     print("".join("#" if pixel > 0 else "." for pixel in row))
+    ###........
+    #.#........
+    ###........
+    ...........
+    .....#...#.
+    ....#.#.###
+    ....###..#.
+    """
+    total = _HEIGHTS ** len(_LEFT)
+    chosen = np.arange(total)
+    if n_samples is not None:
+        if not 1 <= n_samples <= total:
+            raise ValueError(f"n_samples must be between 1 and {total}, got {n_samples}.")
+        chosen = as_generator(random_state).permutation(total)[:n_samples]
+    states = np.stack(np.unravel_index(chosen, (_HEIGHTS,) * len(_LEFT)), axis=1)
+
+    drawn = _draw_all()  # (3 shapes, 9 heights, 121)
+    ink = sum(drawn[k, states[:, k]] for k in range(len(_LEFT)))
+    ever = drawn.any(axis=1)
+    return Bunch(
+        data=np.where(ink, 1.0, -1.0),
+        image_shape=(_SIDE, _SIDE),
+        states=states,
+        masks=np.where(ever.any(axis=0), ever.argmax(axis=0), -1),
+        part_names=list(_SHAPE_NAMES),
+    )
+
+
+def as_generator(
+    random_state: int | np.random.Generator | np.random.RandomState | None,
+) -> np.random.Generator:
+    """Give a Generator for any kind of `random_state` scikit-learn's users may pass."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**32, dtype=np.uint32))
+    return np.random.default_rng(random_state)
+
+
+def _draw_all() -> np.ndarray:
+    """Whether each shape at each height inks each pixel, (3, 9, 121)."""
+    drawn = np.zeros((len(_LEFT), _HEIGHTS, _SIDE, _SIDE), dtype=bool)
+    for k, left in enumerate(_LEFT):
+        shape = np.array([list(line) for line in _DRAWINGS[k]]) == "#"
+        for top in range(_HEIGHTS):
+            drawn[k, top, top : top + 3, left : left + 3] = shape
+    return drawn.reshape(len(_LEFT), _HEIGHTS, -1)

@@ -1,0 +1,52 @@
+"""The only EM loop."""
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+from typing import Any, TypeVar
+
+from partwise.contracts import Model, Runner, Source
+from partwise.engine.monitor import Monitor
+
+Theta = TypeVar("Theta")
+
+
+def climb(
+    model: Model[Theta],
+    theta: Theta,
+    source: Source,
+    runner: Runner,
+    monitor: Monitor,
+    stages: Sequence[Model[Theta]] = (),
+) -> Theta:
+    """Raise the bound until the monitor is content.
+
+    ``stages`` are models to take one step with each before the trace begins, annealing for one:
+    their bounds are others than the model's. The loop stops before a step, so that the last bound
+    of the trace belongs to the parameters returned, and only when no short cut is in force.
+    """
+    memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
+
+    def sweep(model: Model[Theta], theta: Theta) -> Any:
+        def on_block(block: Any, kept: Any) -> tuple[Any, Any]:
+            return model.expect(theta, block, kept)
+
+        results = []
+        for i, (kept, stats) in enumerate(runner.map(on_block, source.blocks(), memory)):
+            memory[i] = kept if model.remembers else None
+            results.append(stats)
+        return reduce(add, results)
+
+    for stage in stages:
+        theta = stage.maximise(theta, sweep(stage, theta))
+        if monitor.hurry(len(stages)):
+            break
+    while True:
+        stats = sweep(model, theta)
+        if monitor.stop(model.bound(theta, stats)):
+            thorough = None if monitor.spent else model.refresh(theta)
+            if thorough is None:
+                return theta
+            theta = thorough
+            continue
+        theta = model.maximise(theta, stats)

@@ -1,0 +1,72 @@
+"""Trace of the bound and the decision to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass
+class Monitor:
+    """Follows one climb.
+
+    Parameters
+    ----------
+    max_iter : int
+        Most M-steps.
+    tol : float
+        Stop when the bound rises by less than this a unit of row weight.
+    weight : float
+        Sum of the row weights.
+    deadline : float
+        Value of ``time.monotonic()`` after which no further step is taken.
+    window : int
+        Bounds averaged before they are compared; above 1 for noisy traces.
+    on_step : callable, optional
+        Called as ``on_step(n_iter, bound)`` after every sweep; true ends the climb.
+    """
+
+    max_iter: int
+    tol: float
+    weight: float
+    deadline: float = float("inf")
+    window: int = 1
+    on_step: Callable[[int, float], bool | None] | None = None
+    trace: list[float] = field(default_factory=list)
+    converged: bool = False
+    out_of_time: bool = False
+    interrupted: bool = False
+
+    @property
+    def n_iter(self) -> int:
+        """M-steps taken since the trace began."""
+        return max(len(self.trace) - 1, 0)
+
+    @property
+    def spent(self) -> bool:
+        """Whether steps or time have run out, whatever the bound does."""
+        return self.out_of_time or self.interrupted or self.n_iter >= self.max_iter
+
+    def hurry(self, n_stages: int) -> bool:
+        """Whether time has run out before the trace began."""
+        return time.monotonic() > self.deadline
+
+    def stop(self, bound: float) -> bool:
+        """Note a bound; say whether to stop."""
+        self.trace.append(float(bound))
+        if not np.isfinite(bound):
+            raise FloatingPointError(
+                "The lower bound is not finite; rescale the data or use the default prior."
+            )
+        if self.on_step is not None and self.on_step(self.n_iter, bound):
+            self.interrupted = True
+        self.out_of_time = time.monotonic() > self.deadline
+        w = self.window
+        if len(self.trace) >= 2 * w:
+            recent = np.mean(self.trace[-w:])
+            before = np.mean(self.trace[-2 * w : -w])
+            self.converged = bool(recent - before < self.tol * self.weight * w)
+        return self.converged or self.spent

@@ -1,0 +1,395 @@
+r"""Model files: one safetensors file with the arrays and a JSON header, never pickle.
+
+The header is one JSON document under the key ``partwise`` of safetensors' metadata. Any
+safetensors reader can open the file; ours also checks it. One key and not many, because
+safetensors orders its metadata at random and the same model should give the same bytes.
+
+================== ====================================================================
+header key         meaning
+================== ====================================================================
+``checksum``       SHA-256 of the whole file with this value written as zeros
+``format``         ``"partwise"``
+``format_version`` whole number; a file with a larger one than ours is refused
+``class``          estimator, looked up in the allow-list ``_LOADABLE``
+``version``        library version that wrote the file
+``arguments``      constructor arguments, encoded as below
+``state``          learned values, encoded as below, arrays by the name of their tensor
+================== ====================================================================
+
+None, booleans, whole numbers, finite floats, strings and lists stand for themselves. Every
+JSON object has one key, which says what it is: ``{"tuple": [...]}``, ``{"dict": {...}}``,
+``{"float": "nan"}``, ``{"array": tensor}``, ``{"unicode": tensor}`` (code points, last axis
+the characters), ``{"objects": {"shape": ..., "values": ...}}`` (an object array of scalars)
+and ``{"options": {"class": ..., "fields": ...}}`` (a dataclass in ``_OPTIONS``).
+
+The checksum finds accidents; it is not a signature. What keeps a foreign file harmless is
+that it can only name classes in the two allow-lists, and only hand them plain values.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import secrets
+import stat
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn, Protocol
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from partwise import __version__
+
+__all__ = ["ModelFileError", "load", "save"]
+
+_FORMAT_VERSION = 1
+
+# class name -> module that defines it; nothing else is ever imported or made by load()
+_LOADABLE = {"MCVQ": "partwise.estimators.mcvq"}
+_OPTIONS = {"Prior": "partwise.likelihoods.prior"}
+
+# Every file of ours starts with eight bytes of header length and then exactly this, so that
+# a foreign file is known from its first bytes and the checksum stands at a fixed place.
+_OPENING = rb'{"__metadata__":{"partwise":"{\"checksum\":\"'
+_DIGEST_START = 8 + len(_OPENING)
+_NO_DIGEST = b"0" * 64
+_MAX_HEADER = 100_000_000  # safetensors refuses to read a longer one
+
+_TENSOR_DTYPES = frozenset(
+    ["bool", "float16", "float32", "float64"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file, is damaged, or is of a version that cannot be read."""
+
+
+class Saveable(Protocol):
+    """What `save` asks of an estimator; `load` also calls ``_restore(state)`` on a new one."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor arguments by name."""
+
+    def _state(self) -> dict[str, Any]:
+        """Learned values: arrays, scalars, strings, and lists, tuples and dicts of these."""
+
+
+def save(estimator: Saveable, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to one file.
+
+    The file is complete or not there: it is written under a temporary name in the same
+    folder and then renamed, replacing a file already at `path`.
+
+    Parameters
+    ----------
+    estimator : estimator of this library
+        Fitted. Its constructor arguments must be None, booleans, numbers, strings, lists,
+        tuples or dicts of these, or one of the library's option objects such as ``Prior``.
+        A generator given as ``random_state`` is stored as None, since its position in the
+        stream means nothing in another process: what was learned is kept, a later `fit` of
+        the loaded estimator draws afresh. A whole number is kept.
+    path : str or path-like
+        Where to write. A symbolic link is followed.
+
+    Raises
+    ------
+    TypeError
+        If the estimator is not one of the library's own, or holds a value that a model file
+        cannot keep; the message names it.
+    OSError
+        If the file cannot be written. Nothing is left behind then.
+
+    See Also
+    --------
+    load : Read the file back.
+    """
+    content = _serialise(estimator)
+    target = Path(os.path.realpath(path))
+    temporary = target.parent / f".partwise-{secrets.token_hex(8)}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:  # an interrupt, too, must leave nothing half-written
+        temporary.unlink(missing_ok=True)
+        raise
+    _flush_folder(target.parent)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an estimator back from a file written by `save`.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    estimator : estimator of this library
+        Made with the stored constructor arguments, and fitted.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not ours, truncated, altered, or of a newer format.
+    OSError
+        If there is no such file, or it cannot be opened.
+
+    See Also
+    --------
+    save : Write the file.
+    """
+    header, arrays = _read(path)
+    name = header["class"]
+    remedy = f"load it with partwise {header['version']}, which wrote it"
+    if not isinstance(name, str) or name not in _LOADABLE:
+        raise ModelFileError(
+            f"'{path}' holds a {name!r}, which partwise {__version__} does not know: {remedy}."
+        )
+    cls = _find_class(_LOADABLE, name)
+    # The checksum is right, so a failure from here on is a difference between versions (or a
+    # file made by hand), not damage.
+    try:
+        arguments = {key: _decode(node, {}) for key, node in header["arguments"].items()}
+        estimator = cls(**arguments)
+        estimator._restore(_decode(header["state"], arrays))
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())  # on one line
+        raise ModelFileError(
+            f"'{path}' holds a {name} that partwise {__version__} cannot rebuild "
+            f"({type(error).__name__}: {reason}): {remedy}."
+        ) from error
+    return estimator
+
+
+# ---------------------------------------------------------------------- the file as a whole
+
+
+def _serialise(estimator: Saveable) -> bytes:
+    """Return the file's content, checksum included."""
+    cls = type(estimator)
+    name = cls.__name__
+    if name not in _LOADABLE or cls is not _find_class(_LOADABLE, name):
+        raise TypeError(
+            f"{cls.__module__}.{name} cannot be saved: a model file holds only the library's own "
+            f"estimators ({', '.join(_LOADABLE)}), so that loading one runs no other code."
+        )
+    arrays: dict[str, np.ndarray] = {}
+    arguments = {
+        key: _encode(_without_stream(key, value), f"argument {key!r} of {name}", "", None)
+        for key, value in estimator.get_params(deep=False).items()
+    }
+    header = {
+        "checksum": _NO_DIGEST.decode(),  # first, at the place _OPENING promises
+        "format": "partwise",
+        "format_version": _FORMAT_VERSION,
+        "class": name,
+        "version": __version__,
+        "arguments": arguments,
+        "state": _encode(estimator._state(), f"learned state of {name}", "", arrays),
+    }
+    text = json.dumps(header, separators=(",", ":"), allow_nan=False)
+    content = safetensors.numpy.save(arrays, metadata={"partwise": text})
+    if int.from_bytes(content[:8], "little") > _MAX_HEADER:
+        raise TypeError(
+            f"{name} cannot be saved: its names and scalars need more than "
+            f"{_MAX_HEADER // 10**6} MB of header; keep long lists in arrays."
+        )
+    if not content.startswith(_OPENING + _NO_DIGEST, 8):
+        raise RuntimeError("safetensors wrote its header in an order this library cannot check")
+    digest = hashlib.sha256(content).hexdigest().encode()
+    return content[:_DIGEST_START] + digest + content[_DIGEST_START + len(digest) :]
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return header and arrays of a file found to be whole, ours and not too new."""
+    damaged = ModelFileError(
+        f"'{path}' is damaged (truncated, or altered since it was written): "
+        "take another copy, or fit and save the model again."
+    )
+    # Asked before opening, because opening a pipe waits and reading a device never ends.
+    if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
+        _refuse_foreign(path)
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(_DIGEST_START + len(_NO_DIGEST))
+        if len(start) < _DIGEST_START + len(_NO_DIGEST) or not start.startswith(_OPENING, 8):
+            _refuse_foreign(path)
+        header_size = int.from_bytes(start[:8], "little")
+        if header_size > min(size - 8, _MAX_HEADER):
+            raise damaged
+        if _digest(file, start) != start[_DIGEST_START:]:
+            raise damaged
+        file.seek(0)
+        content = file.read(size)
+    try:
+        header = json.loads(json.loads(content[8 : 8 + header_size])["__metadata__"]["partwise"])
+        version = header["format_version"]
+        if version > _FORMAT_VERSION:
+            raise ModelFileError(
+                f"'{path}' has model file format {version} and partwise {__version__} reads "
+                f"up to {_FORMAT_VERSION}: upgrade partwise."
+            )
+        if missing := {"class", "version", "arguments", "state"} - header.keys():
+            raise KeyError(*missing)
+        arrays = safetensors.numpy.load(content)
+    except ModelFileError:
+        raise
+    except (
+        AttributeError,
+        KeyError,
+        RecursionError,
+        SafetensorError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise damaged from error
+    return header, arrays
+
+
+def _refuse_foreign(path: str | os.PathLike[str]) -> NoReturn:
+    raise ModelFileError(
+        f"'{path}' is not a Partwise model file, or its beginning is damaged: "
+        "give a file written by an estimator's save()."
+    )
+
+
+def _digest(file: BinaryIO, start: bytes) -> bytes:
+    """SHA-256 (hex) of a file read up to the end of `start`, its digest taken as zeros."""
+    total = hashlib.sha256(start[:_DIGEST_START] + _NO_DIGEST)
+    while chunk := file.read(1 << 20):  # in pieces: a wrong file costs no memory
+        total.update(chunk)
+    return total.hexdigest().encode()
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the rename itself survive a power cut, where folders can be opened."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _find_class(allowed: dict[str, str], name: str) -> Any:
+    return getattr(import_module(allowed[name]), name)
+
+
+# ---------------------------------------------------------------- values to JSON and back
+
+
+def _without_stream(name: str, value: Any) -> Any:
+    """Replace a generator given as ``random_state`` by None (the rule is in `save`)."""
+    streams = (np.random.Generator, np.random.RandomState)
+    return None if name == "random_state" and isinstance(value, streams) else value
+
+
+def _encode(value: Any, owner: str, name: str, arrays: dict[str, np.ndarray] | None) -> Any:
+    """Return `value` as JSON, moving arrays to `arrays` (None: arrays are refused).
+
+    `owner` and the dotted `name` say in an error, and `name` in the file, where it stood.
+    """
+
+    def inside(key: str | int, item: Any) -> Any:
+        return _encode(item, owner, f"{name}.{key}" if name else str(key), arrays)
+
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+    if isinstance(value, list):
+        return [inside(i, item) for i, item in enumerate(value)]
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return {"tuple": [inside(i, item) for i, item in enumerate(value)]}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"dict": {key: inside(key, item) for key, item in value.items()}}
+    if isinstance(value, np.ndarray) and arrays is not None:
+        return _encode_array(value, owner, name, arrays)
+    cls = type(value)
+    if cls.__name__ in _OPTIONS and cls is _find_class(_OPTIONS, cls.__name__):
+        fields = {f.name: inside(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"options": {"class": cls.__name__, "fields": fields}}
+    return _refuse_value(value, owner, name)
+
+
+def _encode_array(
+    array: np.ndarray, owner: str, name: str, arrays: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    if array.dtype.kind == "O":
+        values = array.ravel().tolist()
+        for value in values:
+            if not (value is None or isinstance(value, bool | int | float | str)):
+                _refuse_value(value, owner, name)
+        encoded = [_encode(value, owner, name, None) for value in values]
+        return {"objects": {"shape": list(array.shape), "values": encoded}}
+    if isinstance(array, np.ma.MaskedArray):
+        _refuse_value(array, owner, name)
+    tag = "array"
+    if array.dtype.kind == "U":
+        tag = "unicode"
+        width = array.dtype.itemsize // 4
+        native = np.array(array, dtype=f"=U{width}", order="C")
+        array = native.reshape(-1).view(np.uint32).reshape(*array.shape, width)
+    elif array.dtype.name not in _TENSOR_DTYPES:
+        _refuse_value(array, owner, name)
+    # A key may hold a dot, so two places may ask for one name; the structure says which is which.
+    while name in arrays or name == "__metadata__":
+        name += "_"
+    # safetensors reads the memory as it lies, whatever the strides say.
+    arrays[name] = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+    return {tag: name}
+
+
+def _refuse_value(value: Any, owner: str, name: str) -> NoReturn:
+    kind = type(value).__name__
+    if isinstance(value, np.ndarray):
+        kind = f"{kind} of {value.dtype}"
+    where = f"{owner}, at {name!r}," if name else owner
+    raise TypeError(
+        f"{where} is a {kind}, which a model file cannot hold: use numbers, strings, None, or "
+        "lists, tuples and string-keyed dicts of these."
+    )
+
+
+def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Inverse of `_encode`."""
+    if isinstance(node, list):
+        return [_decode(item, arrays) for item in node]
+    if not isinstance(node, dict):
+        return node
+    ((tag, body),) = node.items()
+    match tag:
+        case "tuple":
+            return tuple(_decode(item, arrays) for item in body)
+        case "dict":
+            return {key: _decode(item, arrays) for key, item in body.items()}
+        case "float":
+            return float(body)
+        case "array":
+            return arrays[body]
+        case "unicode":
+            codes = arrays[body]
+            if codes.dtype != np.uint32:
+                raise ValueError(f"text in a tensor of {codes.dtype}")
+            return codes.view(f"=U{codes.shape[-1]}")[..., 0]
+        case "objects":
+            # One by one: numpy would make an axis of a value that is itself a list.
+            flat = np.empty(len(body["values"]), dtype=object)
+            for i, item in enumerate(body["values"]):
+                flat[i] = _decode(item, arrays)
+            return flat.reshape(body["shape"])
+        case "options":
+            fields = {key: _decode(item, arrays) for key, item in body["fields"].items()}
+            return _find_class(_OPTIONS, body["class"])(**fields)
+    raise ValueError(f"unknown value kind {tag!r}")

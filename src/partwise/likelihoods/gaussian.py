@@ -1,0 +1,105 @@
+"""Gaussian entries with a Normal-Gamma posterior.
+
+=========  ==============================  ==========================================
+symbol     code                            meaning
+=========  ==============================  ==========================================
+T(x)       (1, x, x^2)                     sufficient statistics
+kappa      chi[0]                          pseudo-count of the mean
+m          chi[1] / chi[0]                 posterior mean of mu
+alpha      (chi[0] + offset) / 2           shape of the precision
+beta       (chi[2] - chi[1]^2/chi[0]) / 2  rate of the precision
+=========  ==============================  ==========================================
+
+Columns arrive scaled to variance 1, so the default prior is the same for each of them: the column's
+mean worth ``strength`` rows, and a precision whose scale is a fraction of the column's variance.
+The log density keeps its 2 pi, which the papers drop.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from partwise.contracts import Array
+from partwise.likelihoods.predictive import StudentT
+
+_HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
+
+# Smallest variance of maximum likelihood, of the column's own: a state of equal rows has density
+# without limit, and this keeps its logarithm finite without touching any state that varies.
+VARIANCE_FLOOR = 1e-6
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Normal density of standardised entries.
+
+    ``offset`` ties the shape of the precision to the count of the mean; ``spread`` is the prior
+    guess of a state's variance in units of the column's.
+    """
+
+    offset: float = 2.0
+    spread: float = 0.1
+    name: ClassVar[str] = "gaussian"
+
+    @property
+    def n_statistics(self) -> int:
+        """Three: 1, x, x^2."""
+        return 3
+
+    @property
+    def powers(self) -> bool:
+        """T is made of powers of x."""
+        return True
+
+    def pseudo_sums(self, moments: Array, strength: float) -> Array:
+        """The column's mean with count ``strength``; precision with alpha/beta = 1/spread."""
+        alpha = 0.5 * (strength + self.offset)
+        count = np.full(moments.shape[1], strength)
+        squares = strength * moments[1] ** 2 + 2.0 * alpha * self.spread
+        return np.stack([count, strength * moments[1], squares])
+
+    def _posterior(self, chi: Array) -> tuple[Array, Array, Array, Array]:
+        kappa = chi[0]
+        m = chi[1] / kappa
+        beta = 0.5 * np.maximum(chi[2] - chi[1] * m, np.finfo(float).tiny)
+        return kappa, m, 0.5 * (kappa + self.offset), beta
+
+    def natural(self, chi: Array) -> Array:
+        """E[log-normaliser and 2 pi], E[tau mu], -E[tau]/2."""
+        kappa, m, alpha, beta = self._posterior(chi)
+        tau = alpha / beta
+        log_tau = special.digamma(alpha) - np.log(beta)
+        constant = 0.5 * (log_tau - m * m * tau - 1.0 / kappa) - _HALF_LOG_2PI
+        return np.stack([constant, m * tau, -0.5 * tau])
+
+    def log_partition(self, chi: Array) -> Array:
+        """Log normaliser of the Normal-Gamma, 2 pi of the entries taken out."""
+        kappa, _, alpha, beta = self._posterior(chi)
+        out = special.gammaln(alpha) - alpha * np.log(beta) - 0.5 * np.log(kappa)
+        return out - kappa * _HALF_LOG_2PI
+
+    def predictive(self, chi: Array) -> StudentT:
+        """Student t with 2 alpha degrees of freedom."""
+        kappa, m, alpha, beta = self._posterior(chi)
+        return StudentT(m, np.sqrt(beta * (kappa + 1.0) / (alpha * kappa)), 2.0 * alpha)
+
+    def _point(self, sums: Array) -> tuple[Array, Array]:
+        """Mean and variance; a state without rows takes the column's, 0 and 1."""
+        empty = sums[0] <= 0
+        count = np.where(empty, 1.0, sums[0])
+        mean = np.where(empty, 0.0, sums[1] / count)
+        variance = np.where(empty, 1.0, sums[2] / count - mean * mean)
+        return mean, np.maximum(variance, VARIANCE_FLOOR)
+
+    def point_natural(self, sums: Array) -> Array:
+        """Natural parameters at the mean and variance of the state."""
+        mean, variance = self._point(sums)
+        constant = -0.5 * (np.log(variance) + mean * mean / variance) - _HALF_LOG_2PI
+        return np.stack([constant, mean / variance, -0.5 / variance])
+
+    def point_predictive(self, sums: Array) -> StudentT:
+        """Normal density at maximum likelihood."""
+        mean, variance = self._point(sums)
+        return StudentT(mean, np.sqrt(variance), np.full_like(mean, np.inf))

@@ -1,0 +1,60 @@
+"""Counts with a Gamma posterior: T(x) = (1, x), Gamma(shape = chi[1], rate = chi[0])."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from partwise.contracts import Array
+from partwise.likelihoods.predictive import NegativeBinomial
+
+# Keeps log lambda finite at maximum likelihood when a state has only zeros.
+RATE_FLOOR = 1e-10
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Rate of a count; log x! is the base measure and lives in the data view."""
+
+    name: ClassVar[str] = "poisson"
+
+    @property
+    def n_statistics(self) -> int:
+        """Two: 1 and x."""
+        return 2
+
+    @property
+    def powers(self) -> bool:
+        """T is made of powers of x."""
+        return True
+
+    def pseudo_sums(self, moments: Array, strength: float) -> Array:
+        """Gamma with the column's mean, worth ``strength`` rows."""
+        return strength * np.stack([np.ones(moments.shape[1]), moments[1]])
+
+    def natural(self, chi: Array) -> Array:
+        """-E[lambda] and E[log lambda]."""
+        return np.stack([-chi[1] / chi[0], special.digamma(chi[1]) - np.log(chi[0])])
+
+    def log_partition(self, chi: Array) -> Array:
+        """Log normaliser of the Gamma density."""
+        return special.gammaln(chi[1]) - chi[1] * np.log(chi[0])
+
+    def predictive(self, chi: Array) -> NegativeBinomial:
+        """Poisson with the rate integrated out."""
+        return NegativeBinomial(chi[1], chi[0])
+
+    def _point(self, sums: Array) -> Array:
+        empty = sums[0] <= 0
+        return np.maximum(np.where(empty, 1.0, sums[1] / np.where(empty, 1.0, sums[0])), RATE_FLOOR)
+
+    def point_natural(self, sums: Array) -> Array:
+        """Natural parameters at the state's mean count."""
+        rate = self._point(sums)
+        return np.stack([-rate, np.log(rate)])
+
+    def point_predictive(self, sums: Array) -> NegativeBinomial:
+        """Poisson at the state's mean count."""
+        rate = self._point(sums)
+        return NegativeBinomial(rate, np.full_like(rate, np.inf))

@@ -1,0 +1,172 @@
+"""Priors as parts: conjugate or flat, for entries (`Conjugate`, `Flat`) and for choices (`Dirichlet`).
+
+A model asks its prior three things: the posterior from sums, its expected natural parameters, and
+what the posterior costs (its divergence from the prior). Maximum likelihood is the flat answer to
+the same three, so no model knows which of the two it is given.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import special
+
+from partwise.contracts import Array
+from partwise.likelihoods.base import Likelihood
+from partwise.likelihoods.predictive import Predictive
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Strengths of the conjugate priors, in rows of pseudo-data.
+
+    Parameters
+    ----------
+    entries : float, default=0.02
+        How many rows the column's own average weighs in every state. Small, since it is the pull of
+        a state's mean towards the column's.
+    spread : float, default=0.1
+        Gaussian only: prior guess of a state's variance, in units of the column's variance.
+    shape : float, default=2.0
+        Gaussian only: how many rows that guess weighs.
+    states : float, default=1.0
+        Dirichlet count of every state of a part.
+    gates : float, default=1.0
+        Dirichlet count of every part of a column.
+
+    Examples
+    --------
+    >>> from partwise.likelihoods import Prior
+    >>> Prior(states=0.1).states
+    0.1
+    """
+
+    entries: float = 0.02
+    spread: float = 0.1
+    shape: float = 2.0
+    states: float = 1.0
+    gates: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if not np.isfinite(value) or value <= 0:
+                raise ValueError(f"Prior({name}={value!r}): must be a positive number.")
+
+
+class EntryPrior(Protocol):
+    """How sums become parameters of one column group."""
+
+    likelihood: Likelihood
+
+    def take(self, columns: Array) -> "EntryPrior":
+        """The prior of some of the columns."""
+        ...
+
+    def posterior(self, sums: Array) -> Array:
+        """Parameters (P, S, D) from sums of that shape."""
+        ...
+
+    def natural(self, chi: Array) -> Array:
+        """Natural parameters to score with, (P, S, D)."""
+        ...
+
+    def divergence(self, chi: Array, natural: Array) -> Array:
+        """KL of the posterior from the prior, (S, D)."""
+        ...
+
+    def predictive(self, chi: Array) -> Predictive:
+        """Distribution of a new entry."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Conjugate:
+    """Posterior = prior pseudo-sums + sums; ``chi0`` is (P, D)."""
+
+    likelihood: Likelihood
+    chi0: Array
+
+    def take(self, columns: Array) -> "Conjugate":
+        """The prior of some of the columns."""
+        return Conjugate(self.likelihood, self.chi0[:, columns])
+
+    def posterior(self, sums: Array) -> Array:
+        """Pseudo-sums of the posterior."""
+        return self.chi0[:, None, :] + sums
+
+    def natural(self, chi: Array) -> Array:
+        """Expected natural parameters."""
+        return self.likelihood.natural(chi)
+
+    def divergence(self, chi: Array, natural: Array) -> Array:
+        """KL(q || p) = E_q[eta] . (chi - chi0) - log Z(chi) + log Z(chi0)."""
+        gain = np.einsum("psd,psd->sd", natural, chi - self.chi0[:, None, :])
+        return gain - self.likelihood.log_partition(chi) + self.likelihood.log_partition(self.chi0)
+
+    def predictive(self, chi: Array) -> Predictive:
+        """New entry with the parameters integrated out."""
+        return self.likelihood.predictive(chi)
+
+
+@dataclass(frozen=True, eq=False)
+class Flat:
+    """Maximum likelihood: the parameters are the sums themselves."""
+
+    likelihood: Likelihood
+
+    def take(self, columns: Array) -> "Flat":
+        """The same for every column."""
+        return self
+
+    def posterior(self, sums: Array) -> Array:
+        """The sums."""
+        return sums
+
+    def natural(self, chi: Array) -> Array:
+        """Natural parameters at the maximum."""
+        return self.likelihood.point_natural(chi)
+
+    def divergence(self, chi: Array, natural: Array) -> Array:
+        """Nothing: there is no prior to differ from."""
+        return np.zeros(chi.shape[1:])
+
+    def predictive(self, chi: Array) -> Predictive:
+        """New entry at the maximum."""
+        return self.likelihood.point_predictive(chi)
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """Prior of a choice (of a state, of a part); ``concentration`` 0 is maximum likelihood.
+
+    Counts have the choices on their first axis.
+    """
+
+    concentration: float
+
+    def expected_log(self, counts: Array) -> Array:
+        """E[log p] under the posterior; log shares at maximum likelihood."""
+        if self.concentration > 0:
+            a = counts + self.concentration
+            return special.digamma(a) - special.digamma(a.sum(axis=0))
+        # A choice that nothing takes keeps a probability of 1e-300 instead of none, so that no
+        # product meets infinity.
+        share = counts / np.maximum(counts.sum(axis=0), np.finfo(float).tiny)
+        return np.log(np.maximum(share, 1e-300))
+
+    def mean(self, counts: Array) -> Array:
+        """Posterior mean of the probabilities."""
+        a = counts + max(self.concentration, np.finfo(float).tiny)
+        return a / a.sum(axis=0)
+
+    def divergence(self, counts: Array) -> float:
+        """KL of the posterior from the prior, summed over all but the first axis."""
+        if self.concentration <= 0:
+            return 0.0
+        a = counts + self.concentration
+        n = len(a)
+        kl = special.gammaln(a.sum(axis=0)) - special.gammaln(a).sum(axis=0)
+        kl = kl - special.gammaln(n * self.concentration)
+        kl = kl + n * special.gammaln(self.concentration)
+        return float(np.sum(kl + (counts * self.expected_log(counts)).sum(axis=0)))

@@ -1,0 +1,108 @@
+"""How a row selects parts for its entries and states for its parts: by probability or by a draw.
+
+Logits and probabilities have the choices on their first axis. ``parts`` also returns what an entry
+adds to the bound, and ``state_bound`` what a row's states add, so that the two together are the
+factorised lower bound, or for draws the log joint density of row and states, selections summed out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from partwise.contracts import Array
+
+
+class Selection(Protocol):
+    """Selections of parts (K, entries) and of states (S, n)."""
+
+    averages: ClassVar[bool]
+
+    def generator(self, index: int) -> Any:
+        """The random source of block ``index``, if one is needed."""
+        ...
+
+    def parts(self, log_a: Array, expected: Array, rng: Any) -> tuple[Array, Array]:
+        """Selections of every entry, and the entries' share of the bound."""
+        ...
+
+    def states(self, posterior: Array, first: Array, rng: Any) -> Array:
+        """Selections of every part's states from their posterior."""
+        ...
+
+    def state_bound(self, m: Array, log_b: Array, log_z: Array) -> Array:
+        """The states' share of the bound, (n,)."""
+        ...
+
+
+def _log_softmax(log_a: Array, expected: Array) -> tuple[Array, Array]:
+    """Log posterior over the first axis and its log normaliser."""
+    expected = expected + log_a
+    top = expected.max(axis=0)
+    total = top + np.log(np.exp(expected - top).sum(axis=0))
+    return expected - total, total
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Selections by posterior probability: the factorised variational posterior."""
+
+    averages: ClassVar[bool] = False
+
+    def generator(self, index: int) -> None:
+        """No randomness."""
+        return
+
+    def parts(self, log_a: Array, expected: Array, rng: Any) -> tuple[Array, Array]:
+        """g proportional to a exp(E[log p]); the entry adds sum_k g (log a - log g)."""
+        log_g, _ = _log_softmax(log_a, expected)
+        G = np.exp(log_g)
+        return G, (G * (log_a - log_g)).sum(axis=0)
+
+    def states(self, posterior: Array, first: Array, rng: Any) -> Array:
+        """The posterior itself."""
+        return posterior
+
+    def state_bound(self, m: Array, log_b: Array, log_z: Array) -> Array:
+        """The posterior's log normaliser."""
+        return log_z
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Selections by Gibbs sampling; blocks draw from children of one seed, so order is no matter."""
+
+    seed: int
+    averages: ClassVar[bool] = True
+
+    def generator(self, index: int) -> np.random.Generator:
+        """A generator of the block's own."""
+        return np.random.default_rng([self.seed, index])
+
+    def parts(self, log_a: Array, expected: Array, rng: Any) -> tuple[Array, Array]:
+        """r drawn in proportion to a p(x | s); the entry adds log sum_k a p(x | s_k)."""
+        log_g, total = _log_softmax(log_a, expected)
+        return draw(np.exp(log_g), rng), total
+
+    def states(self, posterior: Array, first: Array, rng: Any) -> Array:
+        """s drawn from its posterior given the selections."""
+        pieces = [
+            draw(posterior[lo:hi], rng) for lo, hi in zip(first[:-1], first[1:], strict=True)
+        ]
+        return np.concatenate(pieces)
+
+    def state_bound(self, m: Array, log_b: Array, log_z: Array) -> Array:
+        """Log prior of the states at which the entries were weighed."""
+        return log_b @ m
+
+
+def draw(probability: Array, rng: np.random.Generator) -> Array:
+    """One-hot draws along the first axis."""
+    above = np.cumsum(probability, axis=0)
+    u = rng.random(probability.shape[1:]) * above[-1]
+    choice = np.minimum((above <= u).sum(axis=0), len(probability) - 1)
+    out = np.zeros_like(probability)
+    np.put_along_axis(out, choice[None], 1, axis=0)
+    return out

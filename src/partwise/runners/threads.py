@@ -1,0 +1,59 @@
+"""Blocks on a pool of threads; numpy and the compiled kernels release the interpreter lock.
+
+While the pool is open BLAS is held to one thread a worker, or the two kinds of threads would fight
+for the same cores. At most two blocks a worker are under way, so that a source which makes its
+blocks when asked never holds many.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import joblib
+from threadpoolctl import ThreadpoolController
+
+from partwise.runners.serial import Serial
+
+
+class Threads:
+    """A pool of ``n_workers`` threads, to be used as a context."""
+
+    def __init__(self, n_workers: int) -> None:
+        self.n_workers = n_workers
+
+    def __enter__(self) -> Threads:
+        self._limits = ThreadpoolController().limit(limits=1, user_api="blas")
+        self._pool = ThreadPoolExecutor(self.n_workers)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        self._limits.restore_original_limits()
+
+    def map(self, function: Callable[..., Any], *arguments: Iterable[Any]) -> Iterator[Any]:
+        """Results in order, a few blocks ahead."""
+        waiting: deque[Future[Any]] = deque()
+        for items in zip(*arguments, strict=True):
+            waiting.append(self._pool.submit(function, *items))
+            if len(waiting) >= 2 * self.n_workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def runner_for(n_jobs: int | None, n_blocks: int) -> Serial | Threads:
+    """Threads where they help.
+
+    ``None`` takes as many as BLAS would use by itself (joblib and threadpoolctl limits hold), so
+    nested parallel work does not crowd the machine; -1 takes every core.
+    """
+    if n_jobs is None:
+        info = ThreadpoolController().select(user_api="blas").info()
+        n_workers = max((library["num_threads"] for library in info), default=1)
+    else:
+        n_workers = joblib.effective_n_jobs(n_jobs)
+    n_workers = min(n_workers, n_blocks)
+    return Threads(n_workers) if n_workers > 1 else Serial()
