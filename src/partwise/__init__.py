@@ -10,6 +10,8 @@ __version__ = "0.1.0"
 
 # public name -> module that defines it
 _PUBLIC = {
+    "MCVQ": "partwise.estimators.mcvq",
+    "Prior": "partwise.likelihoods.prior",
     "load": "partwise.io",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
@@ -19,7 +21,9 @@ __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
     from partwise.datasets import make_faces, make_shapes
+    from partwise.estimators.mcvq import MCVQ
     from partwise.io import load
+    from partwise.likelihoods.prior import Prior
 
 
 def __getattr__(name: str) -> Any:

@@ -126,6 +126,19 @@ class Stats:
         )
 
 
+class Entries(NamedTuple):
+    """Observed entries row after row, encoded: row r has those from indptr[r] to indptr[r + 1]."""
+
+    indptr: Array  # (n + 1,)
+    columns: Array  # (E,)
+    values: Array  # (E,)
+
+    @property
+    def rows(self) -> Array:
+        """Row of each entry, (E,)."""
+        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+
+
 class Block(Protocol):
     """Some rows, and the linear maps that a model needs of them."""
 

@@ -179,7 +179,8 @@ def learn_columns(
             scale = np.where(varies, np.sqrt(variance), 1.0) * size
             if not absent_zero or not entries.sparse:
                 shift = mean * size
-            moments = np.stack([np.ones_like(mean), (mean * size - shift) / scale])
+            m = (mean * size - shift) / scale
+            moments = np.stack([np.ones_like(m), m, m**2 + 1.0])
             family = LIKELIHOODS["gaussian"](
                 **({"offset": prior.shape, "spread": prior.spread} if prior else {})
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.contracts import Array, Layout, Packed
+from partwise.contracts import Array, Entries, Layout, Packed
 
 
 class DenseGroup:
@@ -114,6 +114,19 @@ class DenseGroup:
     def _higher(self) -> list[Array]:
         """x, x^2, ... without the mask."""
         return self._powers if self.complete else self._powers[1:]
+
+    zero_value = None  # no entry is absent
+
+    def entries(self, columns: Array, absent: bool = False) -> Entries:
+        """Observed entries of some columns."""
+        powers = self._natural_order()
+        values = self._higher[0][columns].T
+        if self.complete:
+            indptr = np.arange(self.n_rows + 1) * len(columns)
+            return Entries(indptr, np.tile(columns, self.n_rows), values.ravel())
+        seen = powers[0][columns].T > 0
+        indptr = np.concatenate([[0], np.cumsum(seen.sum(axis=1))])
+        return Entries(indptr, columns[np.nonzero(seen)[1]], values[seen])
 
     # Selections of single entries: G is (K, D, n), 0 where an entry is missing.
 

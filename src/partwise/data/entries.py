@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from partwise.contracts import Array, Layout, Packed
+from partwise.contracts import Array, Entries, Layout, Packed
 from partwise.data import kernels
 
 # More distinct values than this and tables cost more than powers.
@@ -151,6 +151,35 @@ class EntryGroup:
         return Packed(
             form.from_values(own, layout.decided), form.from_values(shared, layout.undecided)
         )
+
+    def _encoded(self) -> Array:
+        """Model units of the stored entries, (nnz,)."""
+        if self.form.raw is not None:
+            return self.form.statistics[1][self.indices, self.values]
+        return self.values
+
+    def entries(self, columns: Array, absent: bool = False) -> Entries:
+        """Stored entries of some columns; with ``absent`` also zeros that are not stored."""
+        wanted = np.zeros(self.form.n_columns, bool)
+        wanted[columns] = True
+        values = self._encoded()
+        if absent and self.form.absent_zero:
+            full = np.full((self.n_rows, self.form.n_columns), self.zero_value)
+            rows = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+            full[rows, self.indices] = values
+            indptr = np.arange(self.n_rows + 1) * len(columns)
+            return Entries(indptr, np.tile(columns, self.n_rows), full[:, columns].ravel())
+        kept = wanted[self.indices]
+        counts = np.concatenate([[0], np.cumsum(kept)])
+        return Entries(counts[self.indptr], self.indices[kept], values[kept])
+
+    @property
+    def zero_value(self) -> float | None:
+        """Model units of an absent entry: the level's code or, as nothing is shifted, 0."""
+        if not self.form.absent_zero:
+            return None
+        coded = self.form.statistics is not None and self.form.raw is None
+        return float(self.form.zero or 0) if coded else 0.0
 
     # Selections of single entries: G is (K, nnz). Absent zeros have no selection of their own and
     # are refused by the model before work starts.

@@ -86,7 +86,8 @@ class MemorySource:
             base = column.base(Z, np.arange(Z.shape[1])).sum(axis=1, dtype=float)
             made = RowBlock([DenseGroup(Z, column.likelihood.n_statistics)], weight, base)
         else:
-            made = RowBlock(*_entry_rows(rows, column, self._form), weight=weight)
+            groups, base = _entry_rows(rows, column, self._form)
+            made = RowBlock(groups, weight, base)
         if self._kept is not None:
             self._kept[i] = made
         return made

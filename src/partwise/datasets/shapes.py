@@ -3,6 +3,8 @@
 import numpy as np
 from sklearn.utils import Bunch
 
+from partwise.engine.randomness import as_generator
+
 _SIDE = 11  # pixels, both ways
 _HEIGHTS = 9  # places for a shape three pixels tall
 _LEFT = (0, 4, 8)  # first column of each shape's strip; columns 3 and 7 stay empty
@@ -84,15 +86,6 @@ def make_shapes(
         masks=np.where(ever.any(axis=0), ever.argmax(axis=0), -1),
         part_names=list(_SHAPE_NAMES),
     )
-
-
-def as_generator(
-    random_state: int | np.random.Generator | np.random.RandomState | None,
-) -> np.random.Generator:
-    """Give a Generator for any kind of `random_state` scikit-learn's users may pass."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**32, dtype=np.uint32))
-    return np.random.default_rng(random_state)
 
 
 def _draw_all() -> np.ndarray:

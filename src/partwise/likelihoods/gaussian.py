@@ -40,7 +40,7 @@ class Gaussian:
     """
 
     offset: float = 2.0
-    spread: float = 0.1
+    spread: float = 0.03
     name: ClassVar[str] = "gaussian"
 
     @property
@@ -83,7 +83,7 @@ class Gaussian:
     def predictive(self, chi: Array) -> StudentT:
         """Student t with 2 alpha degrees of freedom."""
         kappa, m, alpha, beta = self._posterior(chi)
-        return StudentT(m, np.sqrt(beta * (kappa + 1.0) / (alpha * kappa)), 2.0 * alpha)
+        return StudentT.of(m, np.sqrt(beta * (kappa + 1.0) / (alpha * kappa)), 2.0 * alpha)
 
     def _point(self, sums: Array) -> tuple[Array, Array]:
         """Mean and variance; a state without rows takes the column's, 0 and 1."""
@@ -102,4 +102,4 @@ class Gaussian:
     def point_predictive(self, sums: Array) -> StudentT:
         """Normal density at maximum likelihood."""
         mean, variance = self._point(sums)
-        return StudentT(mean, np.sqrt(variance), np.full_like(mean, np.inf))
+        return StudentT.of(mean, np.sqrt(variance), np.full_like(mean, np.inf))

@@ -1,7 +1,8 @@
 """Distributions of one entry, vectorised over states and columns.
 
 Each class holds parameter arrays of any shape and answers for values that broadcast against them.
-Values are in the model's own units (standardised numbers, level codes).
+Values are in the model's own units (standardised numbers, level codes), and densities leave out the
+base measure (units, log x!), which the data view holds.
 """
 
 from dataclasses import dataclass
@@ -37,6 +38,10 @@ class Predictive(Protocol):
         """P(X <= x)."""
         ...
 
+    def quantile(self, p: float) -> Array:
+        """Smallest value whose distribution function reaches p."""
+        ...
+
     def sample(self, rng: np.random.Generator) -> Array:
         """One draw for every entry."""
         ...
@@ -48,15 +53,28 @@ class Predictive(Protocol):
 
 @dataclass(frozen=True)
 class StudentT:
-    """Location-scale Student t; ``df`` infinite is the normal distribution."""
+    """Location-scale Student t; ``df`` infinite is the normal distribution.
+
+    ``constant`` is the log density at the mean, kept since it costs more than all the rest.
+    """
 
     mean: Array
     scale: Array
     df: Array
+    constant: Array
+
+    @classmethod
+    def of(cls, mean: Array, scale: Array, df: Array) -> "StudentT":
+        """From location, scale and degrees of freedom."""
+        if np.all(np.isinf(df)):
+            return cls(mean, scale, df, -np.log(scale) - 0.5 * _LOG_2PI)
+        half = 0.5 * df
+        constant = special.gammaln(half + 0.5) - special.gammaln(half)
+        return cls(mean, scale, df, constant - 0.5 * (_LOG_PI + np.log(df)) - np.log(scale))
 
     def at(self, index: tuple[Array, ...]) -> "StudentT":
         """Entries chosen by ``index``."""
-        return StudentT(self.mean[index], self.scale[index], self.df[index])
+        return StudentT(self.mean[index], self.scale[index], self.df[index], self.constant[index])
 
     @property
     def variance(self) -> Array:
@@ -70,11 +88,14 @@ class StudentT:
         """Log density."""
         z = (x - self.mean) / self.scale
         if np.all(np.isinf(self.df)):
-            return -0.5 * z * z - np.log(self.scale) - 0.5 * _LOG_2PI
-        half = 0.5 * self.df
-        constant = special.gammaln(half + 0.5) - special.gammaln(half)
-        constant = constant - 0.5 * (_LOG_PI + np.log(self.df)) - np.log(self.scale)
-        return constant - (half + 0.5) * np.log1p(z * z / self.df)
+            return self.constant - 0.5 * z * z
+        return self.constant - 0.5 * (self.df + 1.0) * np.log1p(z * z / self.df)
+
+    def quantile(self, p: float) -> Array:
+        """Value below which a share p lies."""
+        if np.all(np.isinf(self.df)):
+            return self.mean + self.scale * special.ndtri(p)
+        return self.mean + self.scale * special.stdtrit(self.df, p)
 
     def cdf(self, x: Array) -> Array:
         """Distribution function."""
@@ -116,12 +137,25 @@ class NegativeBinomial:
         return self.mean * np.where(np.isinf(self.rate), 1.0, 1.0 + 1.0 / self.rate)
 
     def log_density(self, x: Array) -> Array:
-        """Log probability of a count."""
+        """Log probability of a count, log x! left out."""
         if np.all(np.isinf(self.rate)):
-            return special.xlogy(x, self.shape) - self.shape - special.gammaln(x + 1.0)
+            return special.xlogy(x, self.shape) - self.shape
         r, rate = self.shape, self.rate
-        out = special.gammaln(x + r) - special.gammaln(r) - special.gammaln(x + 1.0)
+        out = special.gammaln(x + r) - special.gammaln(r)
         return out - r * np.log1p(1.0 / rate) - x * np.log1p(rate)
+
+    def quantile(self, p: float) -> Array:
+        """Smallest count whose distribution function reaches p."""
+        # Normal guess, then doubled or halved until it brackets, then bisected.
+        low = np.full(np.shape(self.mean), -1.0)
+        high = np.ceil(self.mean + 4.0 * np.sqrt(self.variance) + 4.0)
+        while np.any(short := self.cdf(high) < p):
+            high = np.where(short, 2.0 * high, high)
+        while np.any(high - low > 1):
+            middle = np.floor(0.5 * (low + high))
+            short = self.cdf(middle) < p
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        return high
 
     def cdf(self, x: Array) -> Array:
         """P(X <= x)."""
@@ -176,6 +210,11 @@ class Levels:
         for v, p in enumerate(self.probability):
             total += np.where(x >= v, p, 0.0)
         return total
+
+    def quantile(self, p: float) -> Array:
+        """Smallest code whose distribution function reaches p."""
+        short = np.cumsum(self.probability, axis=0) < p * (1 - 1e-12)
+        return np.minimum(short.sum(axis=0), len(self.probability) - 1).astype(float)
 
     def sample(self, rng: np.random.Generator) -> Array:
         """One code for every entry."""

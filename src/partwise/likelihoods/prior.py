@@ -25,7 +25,7 @@ class Prior:
     entries : float, default=0.02
         How many rows the column's own average weighs in every state. Small, since it is the pull of
         a state's mean towards the column's.
-    spread : float, default=0.1
+    spread : float, default=0.03
         Gaussian only: prior guess of a state's variance, in units of the column's variance.
     shape : float, default=2.0
         Gaussian only: how many rows that guess weighs.
@@ -42,7 +42,7 @@ class Prior:
     """
 
     entries: float = 0.02
-    spread: float = 0.1
+    spread: float = 0.03
     shape: float = 2.0
     states: float = 1.0
     gates: float = 1.0

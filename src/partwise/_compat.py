@@ -1,0 +1,45 @@
+"""The only place that imports private or version-dependent names of other libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+
+try:  # scikit-learn 1.9
+    from sklearn.callback import CallbackSupportMixin
+
+    HAS_CALLBACKS = True
+except ImportError:  # older: the same surface without effect
+    HAS_CALLBACKS = False
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in for scikit-learn 1.9's mixin."""
+
+        def _init_callback_context(self, **_: Any) -> _NoCallbacks:
+            return _NoCallbacks()
+
+
+class _NoCallbacks:
+    """A callback context that calls nobody."""
+
+    def subcontext(self, **_: Any) -> _NoCallbacks:
+        return self
+
+    def call_on_fit_task_begin(self, **_: Any) -> _NoCallbacks:
+        return self
+
+    def call_on_fit_task_end(self, **_: Any) -> bool:
+        return False
+
+
+__all__ = [
+    "HAS_CALLBACKS",
+    "CallbackSupportMixin",
+    "Interval",
+    "StrOptions",
+    "check_sample_weight",
+    "fit_context",
+]

@@ -1,0 +1,91 @@
+"""The application, its options and how it fails."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Annotated, Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from partwise import __version__
+from partwise.cli import demo, report, runs
+from partwise.cli.console import complain, fail, say
+
+# Of the command line's own errors typer writes the message; which class they have depends on its
+# release, but all of them can be written by this method.
+_WRITES_ITSELF = "format_message"
+
+
+class Polite(TyperGroup):
+    """A group of commands whose errors are one sentence, unless ``--debug`` is given."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            fail("Stopped.", 130)
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            if hasattr(error, _WRITES_ITSELF) or ctx.params.get("debug"):
+                raise
+            fail(f"Error: {_sentence(error)}", 1)
+
+
+def _sentence(error: Exception) -> str:
+    """Say an error on one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    if isinstance(error, KeyError) or not text:
+        text = f"{type(error).__name__} {text}".strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    complain(f"Warning: {' '.join(str(message).split())}")
+
+
+app = typer.Typer(
+    name="partwise",
+    cls=Polite,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        say(f"partwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+        ),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+) -> None:
+    """Find the parts that data is made of."""
+
+
+app.command("demo")(demo.demo)
+app.command("report")(report.report)
+app.command("reproduce")(runs.reproduce)
+app.command("bench")(runs.bench)

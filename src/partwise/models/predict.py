@@ -1,0 +1,163 @@
+"""What a fitted MCVQ says about entries and rows: expectations, quantiles, likelihoods, draws.
+
+All is in model units; ``m`` is (S, n), parameters are predictive distributions of shape (S, D), and
+``gates`` (K, D) are the probabilities with which a new row selects parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from partwise.contracts import Array
+from partwise.likelihoods.predictive import Predictive
+from partwise.sampling.importance import RowLikelihood, enumerate_states, sample_states
+
+# Up to this many combinations of states all of them are gone through.
+MOST_COMBINATIONS = 4096
+
+# A state of less weight than this does not move a quantile that anybody could measure.
+LEAST_WEIGHT = 1e-5
+
+
+def state_weights(m: Array, gates: Array, part_of: Array, d: Array) -> Array:
+    """Weight of every state for the entries of columns d, (S, n, len(d))."""
+    return m[:, :, None] * gates[part_of][:, None, d]
+
+
+def expectation(values: Array, m: Array, gates: Array, part_of: Array) -> Array:
+    """sum over parts and states of g m value: (S, D) to (n, D)."""
+    return m.T @ (gates[part_of] * values)
+
+
+def quantile(
+    law: Predictive, m: Array, gates: Array, part_of: Array, p: float, discrete: bool
+) -> Array:
+    """Quantile of every cell's mixture of states, (n, D).
+
+    A mixture's quantile lies between the smallest and the largest of its states' own, which for
+    most cells is a single state's; the rest is bisected.
+    """
+    per_state = law.quantile(p)  # (S, D)
+    S, D = per_state.shape
+    n = m.shape[1]
+    low, high = np.full((n, D), np.inf), np.full((n, D), -np.inf)
+    for s in range(S):
+        rows = np.flatnonzero(m[s] > LEAST_WEIGHT)
+        open_columns = np.flatnonzero(gates[part_of[s]] > LEAST_WEIGHT)
+        if len(rows) == 0 or len(open_columns) == 0:
+            continue
+        cells = np.ix_(rows, open_columns)
+        live = m[s, rows][:, None] * gates[part_of[s], open_columns] > LEAST_WEIGHT
+        value = np.broadcast_to(per_state[s, open_columns], live.shape)
+        low[cells] = np.where(live, np.minimum(low[cells], value), low[cells])
+        high[cells] = np.where(live, np.maximum(high[cells], value), high[cells])
+    row, column = np.nonzero(high > low)
+    if len(row) == 0:
+        return high
+    a, b = low[row, column], high[row, column]
+    if discrete:
+        a = a - 1.0  # the quantile is the smallest value that reaches p: search above a
+    weights = [
+        (s, m[s, row] * gates[part_of[s], column])
+        for s in range(S)
+    ]
+    live_states = [(s, np.flatnonzero(w > LEAST_WEIGHT), w) for s, w in weights]
+    total = sum(np.where(w > LEAST_WEIGHT, w, 0.0) for _, w in weights)
+    steps = int(np.ceil(np.log2(max(np.max(b - a), 2.0)))) + 1 if discrete else 40
+    for _ in range(steps):
+        middle = 0.5 * (a + b)
+        if discrete:
+            middle = np.floor(middle)
+        reached = np.zeros(len(row))
+        for s, cells, w in live_states:
+            if len(cells):
+                here = law.at((np.full(len(cells), s), column[cells]))
+                reached[cells] += w[cells] * here.cdf(middle[cells])
+        short = reached < p * total * (1 - 1e-12)
+        a, b = np.where(short, middle, a), np.where(short, b, middle)
+    high[row, column] = b
+    return high
+
+
+def part_densities(
+    block: Any,
+    laws: Sequence[Predictive],
+    columns: Sequence[Array],
+    parts: Array,
+    first: Array,
+) -> Array:
+    """Log density of a row's decided columns under each state of their part; (n, S).
+
+    ``parts`` (D,) is each column's part, -1 for undecided ones, which count nothing here.
+    """
+    own = np.zeros((block.n_rows, first[-1]))
+    for group, law, index in zip(block.groups, laws, columns, strict=True):
+        for k in range(len(first) - 1):
+            mine = np.flatnonzero(parts[index] == k)
+            entries = group.entries(mine)
+            rows = entries.rows
+            for s in range(first[k], first[k + 1]):
+                here = law.at((np.full(len(rows), s), entries.columns))
+                density = here.log_density(entries.values)
+                zero = group.zero_value
+                if zero is not None:
+                    absent = law.at((np.full(len(mine), s), mine)).log_density(np.array(zero))
+                    own[:, s] += absent.sum()
+                    density = density - here.log_density(np.array(zero))
+                own[:, s] += np.bincount(rows, density, minlength=block.n_rows)
+    return own
+
+
+def row_likelihood(
+    block: Any,
+    m: Array,
+    laws: Sequence[Predictive],
+    columns: Sequence[Array],
+    gates: Array,
+    log_prior: Array,
+    first: Array,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> RowLikelihood:
+    """Log-likelihood of a block's rows: exact where it can be, else by importance sampling."""
+    part_of = np.repeat(np.arange(len(gates)), np.diff(first))
+    closed = gates.max(axis=0) >= 1.0
+    own = part_densities(
+        block, laws, columns, np.where(closed, gates.argmax(axis=0), -1), first
+    )
+    tables, owners = [], []
+    for group, law, index in zip(block.groups, laws, columns, strict=True):
+        shared = np.flatnonzero(~closed[index])
+        entries = group.entries(shared, absent=True)
+        table = np.empty((len(entries.values), first[-1]))
+        for s in range(first[-1]):
+            here = law.at((np.full(len(entries.values), s), entries.columns))
+            table[:, s] = here.log_density(entries.values)
+        top = table.max(axis=1, initial=-np.inf)
+        np.exp(table - top[:, None], out=table)
+        table *= gates[part_of][:, index[entries.columns]].T
+        # The scale of an entry is the same under every state; the first part carries it.
+        scale = np.bincount(entries.rows, top, minlength=block.n_rows)
+        own[:, first[0] : first[1]] += scale[:, None]
+        tables.append(table)
+        owners.append(entries.rows)
+    rows = np.concatenate(owners)
+    order = np.argsort(rows, kind="stable")
+    table = np.concatenate(tables)[order]
+    indptr = np.searchsorted(rows[order], np.arange(block.n_rows + 1))
+    own = np.ascontiguousarray(own)
+    if len(table) == 0:
+        value = np.zeros(block.n_rows)
+        for lo, hi in zip(first[:-1], first[1:], strict=True):
+            value += np.logaddexp.reduce(own[:, lo:hi] + log_prior[lo:hi], axis=1)
+    elif np.prod(np.diff(first).astype(float)) <= MOST_COMBINATIONS:
+        value = enumerate_states(indptr, table, own, log_prior, first)
+    else:
+        posterior = np.ascontiguousarray(m.T, dtype=float)
+        found = sample_states(indptr, table, own, log_prior, posterior, first, n_draws, rng)
+        return found._replace(log_likelihood=found.log_likelihood + block.base)
+    exact = np.zeros(block.n_rows)
+    return RowLikelihood(value + block.base, exact, np.full(block.n_rows, np.inf))

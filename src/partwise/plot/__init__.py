@@ -1,0 +1,12 @@
+"""Displays: pictures of a fitted model, in scikit-learn's manner.
+
+``from_estimator`` computes what is shown, keeps it as plain arrays and draws it; ``plot`` draws it
+again, elsewhere or in other colours. Matplotlib is loaded when something is drawn.
+"""
+
+from partwise.plot.bound import BoundDisplay
+from partwise.plot.gates import GatesDisplay
+from partwise.plot.reconstruction import ReconstructionDisplay
+from partwise.plot.states import StatesDisplay
+
+__all__ = ["BoundDisplay", "GatesDisplay", "ReconstructionDisplay", "StatesDisplay"]

@@ -1,0 +1,113 @@
+"""The bound that a fit climbed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+
+class BoundDisplay:
+    """Trace of the lower bound during a fit.
+
+    Parameters
+    ----------
+    lower_bounds : ndarray of shape (n_iter + 1,)
+        Bound of the first parameters and after each step, in nats a row.
+    converged : bool or None, default=None
+        Whether the fit stopped by itself; None if not known.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure or SubFigure
+        The figure of ``ax_``.
+
+    Examples
+    --------
+    >>> from partwise import MCVQ, make_shapes
+    >>> from partwise.plot import BoundDisplay
+    >>> model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(make_shapes().data)
+    >>> display = BoundDisplay.from_estimator(model)
+    >>> bool(display.lower_bounds[-1] == model.lower_bound_)
+    True
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+    def __init__(self, *, lower_bounds: np.ndarray, converged: bool | None = None) -> None:
+        self.lower_bounds = lower_bounds
+        self.converged = converged
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, ax: Axes | None = None, **line_options: Any
+    ) -> BoundDisplay:
+        """Read the trace of a fitted model and draw it.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with ``lower_bounds_``.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+        **line_options
+            Passed to matplotlib's ``plot``.
+
+        Returns
+        -------
+        display : BoundDisplay
+        """
+        check_is_fitted(estimator, "lower_bounds_")
+        converged = getattr(estimator, "converged_", None)
+        display = cls(
+            lower_bounds=np.asarray(estimator.lower_bounds_, dtype=float),
+            converged=None if converged is None else bool(converged),
+        )
+        return display.plot(ax=ax, **line_options)
+
+    def plot(self, ax: Axes | None = None, **line_options: Any) -> BoundDisplay:
+        """Draw the trace.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+        **line_options
+            Passed to matplotlib's ``plot``.
+
+        Returns
+        -------
+        display : BoundDisplay
+            This one, with ``ax_`` and ``figure_``.
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=(5, 3), layout="constrained")
+        from matplotlib.ticker import MaxNLocator
+
+        # Single steps are worth seeing only while they can be told apart.
+        marker = "o" if len(self.lower_bounds) <= 60 else ""
+        options: dict[str, Any] = {
+            "marker": marker,
+            "markersize": 3,
+            "linewidth": 1.2,
+        } | line_options
+        ax.plot(np.arange(len(self.lower_bounds)), self.lower_bounds, **(options | line_options))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set(xlabel="step", ylabel="lower bound (nats a row)")
+        steps = len(self.lower_bounds) - 1
+        ending = {True: "converged", False: "stopped before converging", None: ""}[self.converged]
+        last = f"{self.lower_bounds[-1]:.6g} after {steps} steps"
+        ax.set_title(f"{last}, {ending}" if ending else last, fontsize="small")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

@@ -1,0 +1,6 @@
+"""A page about a fitted model: one HTML file that needs nothing else."""
+
+from partwise.report.collect import collect
+from partwise.report.render import render, write_report
+
+__all__ = ["collect", "render", "write_report"]

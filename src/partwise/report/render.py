@@ -1,0 +1,115 @@
+"""From the dict to a page, and from the page to a file."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from partwise.report.collect import collect
+from partwise.report.files import write_text
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    data: Any = None,
+    image_shape: Sequence[int] | None = None,
+    title: str = "Partwise report",
+    model_file: str | None = None,
+) -> None:
+    """Write a page about a fitted model to one HTML file.
+
+    The page loads nothing from elsewhere. The file is complete or not there: it is written under
+    a temporary name in the same folder and then renamed, replacing a file already at `path`.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    path : str or path-like
+        Where to write.
+    data : array-like, frame or sparse matrix of shape (n_samples, n_features), or None
+        Rows to show with their reconstructions; NaN means missing.
+    image_shape : two int or None, default=None
+        Height and width, if the columns are the pixels of an image.
+    title : str, default="Partwise report"
+        Heading of the page.
+    model_file : str or None, default=None
+        Name of the file the model was saved to, shown in the lines that load it again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from partwise import MCVQ, make_shapes
+    >>> from partwise.report import write_report
+    >>> shapes = make_shapes()
+    >>> model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(shapes.data)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "report.html"
+    ...     write_report(model, path, shapes.data, image_shape=shapes.image_shape)
+    ...     path.read_text(encoding="utf-8")[:15]
+    '<!doctype html>'
+    """
+    content = collect(model, data, image_shape, title, model_file)
+    write_text(path, render(content))
+
+
+def render(content: dict[str, Any]) -> str:
+    """Fill the template; text from data is never taken for markup.
+
+    Parameters
+    ----------
+    content : dict
+        As returned by `collect`.
+
+    Returns
+    -------
+    page : str
+        One HTML document.
+    """
+    environment = Environment(
+        loader=PackageLoader("partwise.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["count"] = _count
+    environment.filters["short"] = _short
+    environment.filters["tint"] = _tint
+    template = environment.get_template("report.html.j2")
+    return template.render(**content, curve=_curve(content["bound"]["values"])) + "\n"
+
+
+def _count(number: int, noun: str) -> str:
+    """Write a number with its noun, in the plural unless it is one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _short(value: float) -> str:
+    """Write a number with four digits that count."""
+    return f"{value:,.4g}"
+
+
+def _tint(deviation: float) -> str:
+    """Give the strength of a cell's colour: full at two standard deviations."""
+    return f"{min(abs(deviation) / 2, 1) * 100:.0f}%"
+
+
+def _curve(values: list[float]) -> dict[str, Any]:
+    """Lay the trace out in a box of 1000 by 400."""
+    low, high = min(values), max(values)
+    height, length = (high - low) or 1.0, max(len(values) - 1, 1)
+    points = " ".join(
+        f"{1000 * i / length:.1f},{400 * (high - value) / height:.1f}"
+        for i, value in enumerate(values)
+    )
+    # As many digits as tell the two ends apart.
+    digits = min(max(2 - math.floor(math.log10(height)), 0), 6)
+    ends = {"low": f"{low:,.{digits}f}", "high": f"{high:,.{digits}f}"}
+    return {"points": points, "steps": len(values) - 1, **ends}

@@ -1,0 +1,180 @@
+"""Start from the data's own structure: columns that move together, then kinds of rows in each part.
+
+Columns are grouped by spectral clustering of their squared correlations over jointly observed
+entries; then the rows of a sample are clustered on each group's columns. Random starts fall into
+poor optima; this one does not cost D^2: beyond ``MOST_COLUMNS`` columns only the best observed are
+grouped, and the others' gates begin uniform, to be chosen by the first sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import linalg, sparse
+from sklearn.cluster import KMeans
+
+from partwise.contracts import Array, Layout, Packed, Stats
+from partwise.data.columns import ColumnGroup
+from partwise.data.source import MemorySource
+from partwise.starts.kmeans import masked_kmeans
+from partwise.starts.refine import split_and_merge
+
+# Correlations of more columns cost more than they tell.
+MOST_COLUMNS = 1500
+# Numbers in the dense sample from which correlations are taken.
+MOST_CELLS = 8_000_000
+# Rows whose states are clustered: this many a state.
+ROWS_A_STATE = 150
+# A pair of columns observed together this often keeps half of its squared correlation: with few
+# joint rows the squared correlation of independent columns is large.
+HALF_TRUST = 10.0
+
+
+def dependence_start(
+    source: MemorySource, n_states: Sequence[int], rng: np.random.Generator
+) -> tuple[Stats, Array]:
+    """First sums and gates from grouped columns and, in each group, clustered rows."""
+    K, D = len(n_states), source.X.shape[1]
+    columns = _best_columns(source)
+    rows = _some_rows(source.weight, MOST_CELLS // max(len(columns), 1), rng)
+    sample = _dense_sample(source, rows, columns)
+    weight = source.weight[rows]
+    labels = group_columns(squared_correlations(sample, weight), K, rng)
+    gates = np.full((K, D), 1.0 / K)
+    named = labels >= 0
+    gates[:, columns[named]] = 0.0
+    gates[labels[named], columns[named]] = 1.0
+    # Not fully closed: the first sweep must be able to correct the grouping.
+    gates = 0.9 * gates + 0.1 / K
+
+    few = _some_rows(weight, max(2000, ROWS_A_STATE * max(n_states)), rng)
+    states = np.zeros((sum(n_states), len(few)), source.X.dtype)
+    start = 0
+    for k, J in enumerate(n_states):
+        own = sample[few][:, labels == k]
+        own = own[:, ~np.isnan(own).all(axis=0)]
+        if own.shape[1] == 0:
+            found = rng.integers(J, size=len(few))
+        else:
+            found = masked_kmeans(own, J, weight[few], rng)
+            found = split_and_merge(found, own, J, weight[few], rng)
+        states[start + found, np.arange(len(few))] = 1.0
+        start += J
+    return _sums(source, rows[few], states, n_states), gates
+
+
+def squared_correlations(sample: Array, weight: Array) -> Array:
+    """Squared correlations over jointly observed rows, less what chance gives; (D, D).
+
+    ``sample`` has column means near 0 and variances near 1, NaN where missing.
+    """
+    observed = ~np.isnan(sample)
+    root = np.sqrt(weight).astype(sample.dtype)[:, None]
+    Z = np.where(observed, sample, 0) * root
+    if observed.all():
+        n = np.full((Z.shape[1],) * 2, weight.sum())
+        Z = Z - root * (root.T @ Z) / weight.sum()
+        cross = Z.T @ Z
+        own = np.diag(cross)
+        scale = own[:, None] * own[None, :]
+    else:
+        O = observed * root  # noqa: E741
+        n = O.T @ O
+        safe = np.maximum(n, 1e-9)
+        sums = Z.T @ O  # sum of column d over rows that also show e
+        cross = Z.T @ Z - sums * sums.T / safe
+        squares = (Z * np.where(observed, sample, 0)).T @ observed.astype(Z.dtype)
+        var = np.maximum(squares - sums**2 / safe, 0)
+        scale = var * var.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r2 = np.where(scale > 1e-12, cross**2 / scale, 0.0)
+        r2 = np.minimum(r2, 1.0) - 1.0 / np.maximum(n, 1.0)
+    return np.maximum(r2, 0.0) * n / (n + HALF_TRUST)
+
+
+def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
+    """Normalised spectral clustering in K groups; -1 for columns that depend on no other."""
+    affinity = affinity.astype(float)
+    np.fill_diagonal(affinity, 0.0)
+    degree = affinity.sum(axis=1)
+    tied = np.flatnonzero(degree > 1e-9 * max(len(degree), 1))
+    labels = np.full(len(degree), -1)
+    if len(tied) <= K:
+        labels[tied] = np.arange(len(tied))
+        return labels
+    if K == 1:
+        labels[tied] = 0
+        return labels
+    root = 1.0 / np.sqrt(degree[tied])
+    normal = affinity[np.ix_(tied, tied)] * root[:, None] * root[None, :]
+    n = len(tied)
+    _, vectors = linalg.eigh(normal, subset_by_index=[n - K, n - 1])
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    seed = int(rng.integers(2**31 - 1))
+    labels[tied] = KMeans(K, n_init=10, random_state=seed).fit(vectors).labels_
+    return labels
+
+
+def _best_columns(source: MemorySource) -> Array:
+    """Columns that vary, the most observed first if there are too many."""
+    weight = np.concatenate([g.weight for g in source.columns])
+    varies = np.concatenate([g.varies for g in source.columns])
+    # Of zero-filled counts the weight says nothing: take the columns with most that is not zero.
+    if sparse.issparse(source.X) and source.columns[0].absent_zero:
+        weight = np.bincount(source.X.indices, minlength=source.X.shape[1]).astype(float)
+    found = np.flatnonzero(varies)
+    if len(found) > MOST_COLUMNS:
+        found = np.sort(found[np.argsort(-weight[found], kind="stable")[:MOST_COLUMNS]])
+    return found
+
+
+def _some_rows(weight: Array, most: int, rng: np.random.Generator) -> Array:
+    """Rows with weight, a random sample if there are more than ``most``."""
+    rows = np.flatnonzero(weight > 0)
+    if len(rows) > most:
+        rows = np.sort(rng.choice(rows, most, replace=False))
+    return rows
+
+
+def _dense_sample(source: MemorySource, rows: Array, columns: Array) -> Array:
+    """Some rows and columns, standardised, NaN where missing; numbers stand for levels."""
+    X = source.X[rows]
+    group: ColumnGroup = source.columns[0]
+    if sparse.issparse(X):
+        X = X[:, columns].tocoo()
+        out = np.full(X.shape, 0.0 if group.absent_zero else np.nan, source.X.dtype)
+        out[X.row, X.col] = X.data
+    else:
+        out = X[:, columns]
+    mean, scale = _centre(out)
+    return (out - mean) / scale
+
+
+def _centre(values: Array) -> tuple[Array, Array]:
+    observed = ~np.isnan(values)
+    n = np.maximum(observed.sum(axis=0), 1)
+    size = np.where(observed, np.abs(values), 0).max(axis=0, initial=0)
+    size = np.where(size > 0, size, 1)
+    mean = np.where(observed, values / size, 0).sum(axis=0) / n
+    variance = np.where(observed, values / size - mean, 0)
+    variance = (variance**2).sum(axis=0) / n
+    return mean * size, np.where(variance > 0, np.sqrt(variance), 1) * size
+
+
+def _sums(source: MemorySource, rows: Array, m: Array, n_states: Sequence[int]) -> Stats:
+    """Sums of chosen rows under given states, scaled to the weight of all rows."""
+    some = MemorySource(source.X[rows], source.columns, source.weight[rows])
+    layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
+    total = None
+    for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
+        wm = (m[:, lo:hi] * block.weight).astype(block.dtype)
+        stats = Stats(0.0, wm.sum(axis=1, dtype=float), block.collect(wm, layouts))
+        total = stats if total is None else total + stats
+    assert total is not None
+    factor = float(source.weight.sum() / some.weight.sum())
+    return Stats(
+        0.0,
+        total.states * factor,
+        tuple(Packed(p.own * factor, p.shared * factor) for p in total.sums),
+    )

@@ -1,0 +1,62 @@
+"""The papers' start: gates uniform, states at randomly selected rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from partwise.contracts import Array, Packed, Stats
+from partwise.data.source import MemorySource
+
+# How far a state starts from the column's average towards its row; the rest keeps the variance of a
+# state near that of the column, as a single row has none.
+PULL = 0.5
+
+
+def random_start(
+    source: MemorySource, n_states: Sequence[int], rng: np.random.Generator
+) -> tuple[Stats, Array]:
+    """Sums as if each state held an equal share of rows like one picked at random."""
+    S, K = sum(n_states), len(n_states)
+    states = np.concatenate([np.full(J, source.weight.sum() / J) for J in n_states])
+    rows = _pick(source.weight, S, rng)
+    picked = picked_rows(source, rows)
+    weight = np.concatenate([group.weight for group in source.columns])
+    sums = []
+    for group, collected in zip(source.columns, picked, strict=True):
+        observed = _observed(collected, group.likelihood.powers)
+        average = group.moments[:, None, :]
+        mixed = np.where(observed > 0, PULL * collected + (1 - PULL) * average, average)
+        share = np.concatenate([np.full(J, 1.0 / J) for J in n_states])
+        sums.append(
+            Packed(np.zeros((len(mixed), 1, 0)), mixed * share[:, None] * group.weight)
+        )
+    gates = np.full((K, len(weight)), 1.0 / K)
+    return Stats(0.0, states, tuple(sums)), gates
+
+
+def _pick(weight: Array, size: int, rng: np.random.Generator) -> Array:
+    """Rows drawn by weight, without repetition while they last."""
+    p = weight / weight.sum()
+    return rng.choice(len(p), size, replace=size > np.count_nonzero(p), p=p)
+
+
+def _observed(collected: Array, powers: bool) -> Array:
+    return collected[:1] if powers else collected.sum(axis=0, keepdims=True)
+
+
+def picked_rows(source: MemorySource, rows: Array) -> list[Array]:
+    """T(x) of chosen rows, one state each: (P, len(rows), D) a group."""
+    from partwise.contracts import Layout
+
+    some = MemorySource(source.X[np.sort(rows)], source.columns, np.ones(len(rows)))
+    back = np.argsort(np.argsort(rows, kind="stable"), kind="stable")
+    totals: list[Any] = []
+    for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
+        m = np.zeros((len(rows), hi - lo), block.dtype)
+        m[np.arange(lo, hi), np.arange(hi - lo)] = 1
+        layouts = [Layout(np.full(len(g.index), -1), (len(rows),)) for g in source.columns]
+        totals.append([packed.shared for packed in block.collect(m, layouts)])
+    return [sum(parts)[:, back] for parts in zip(*totals, strict=True)]

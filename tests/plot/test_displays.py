@@ -1,0 +1,281 @@
+import subprocess
+import sys
+from copy import copy
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from partwise import MCVQ, make_shapes
+from partwise.plot import BoundDisplay, GatesDisplay, ReconstructionDisplay, StatesDisplay
+from partwise.plot._draw import MISSING
+from partwise.plot.view import as_shown, percent, shades, take_rows, view
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    return make_shapes()
+
+
+@pytest.fixture(scope="module")
+def model(shapes):
+    return MCVQ(n_parts=3, n_states=(9, 4, 9), random_state=0).fit(shapes.data)
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Two groups of columns with two and three clear states, a constant column, and holes."""
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(2, size=200), rng.integers(3, size=200)
+    left = 10.0 * first[:, None] + rng.normal(size=(200, 3))
+    right = 0.1 * second[:, None] + 0.01 * rng.normal(size=(200, 4))
+    data = np.column_stack([right, left, np.ones(200)])
+    data[3, 0] = data[5, 4] = np.nan
+    names = ["r1", "r2", "a $10 name that goes on and on", "r4", "l1", "l2", "l3", "same"]
+    return pd.DataFrame(data, columns=names)
+
+
+@pytest.fixture(scope="module")
+def table_model(table):
+    return MCVQ(n_parts=2, n_states=(3, 3), random_state=0).fit(table)
+
+
+def drawn(display):
+    """Render, so that errors which wait until then come out; warnings are errors."""
+    display.figure_.canvas.draw()
+    return display
+
+
+def image_of(ax):
+    return np.ma.getdata(ax.images[0].get_array())
+
+
+def test_matplotlib_waits_until_something_is_drawn():
+    code = "import partwise.plot, sys; print('matplotlib' in sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert run.stdout.strip() == "False"
+
+
+def test_gates_as_images(model, shapes):
+    display = drawn(GatesDisplay.from_estimator(model, image_shape=shapes.image_shape))
+    assert len(display.axes_) == 3
+    for k, ax in enumerate(display.axes_):
+        np.testing.assert_array_equal(image_of(ax), model.gates_[:, k].reshape(11, 11))
+        assert f"part {k}" in ax.get_title()
+        assert f"{(model.parts_ == k).sum()} pixels" in ax.get_title()
+
+
+def test_gates_as_table(table_model):
+    display = drawn(GatesDisplay.from_estimator(table_model))
+    (ax,) = display.axes_
+    labels = [label.get_text().replace(r"\$", "$") for label in ax.get_yticklabels()]
+    assert len(labels) == 8
+    assert labels[-1] == "same"  # background last
+    names = [name[:23] + "…" if len(name) > 24 else name for name in table_model.feature_names_in_]
+    order = [names.index(label) for label in labels]
+    np.testing.assert_array_equal(image_of(ax), table_model.gates_[order])
+    assert list(table_model.parts_[order]) == [*sorted(table_model.parts_[order[:-1]]), -1]
+
+
+def test_many_columns_go_without_names():
+    rng = np.random.default_rng(0)
+    fitted = MCVQ(n_parts=2, n_states=2, random_state=0).fit(rng.normal(size=(50, 80)))
+    ax = drawn(GatesDisplay.from_estimator(fitted)).axes_[0]
+    assert len(ax.get_yticks()) == 0
+    assert "80 columns" in ax.get_ylabel()
+
+
+def test_states_as_images(model, shapes):
+    display = drawn(
+        StatesDisplay.from_estimator(model, image_shape=shapes.image_shape, min_prior=0)
+    )
+    assert [len(states) for states in display.states] == [9, 4, 9]
+    assert display.axes_.shape == (3, 10)
+    neutral = sum(display.limits) / 2
+    for k, row in enumerate(display.axes_):
+        priors = display.priors[k]
+        assert (np.diff(priors) <= 0).all()
+        np.testing.assert_array_equal(priors, model.state_priors_[k, display.states[k]])
+        np.testing.assert_array_equal(image_of(row[0]), model.gates_[:, k].reshape(11, 11))
+        for i, j in enumerate(display.states[k]):
+            # Seen from the neutral grey it is the papers' product of gate and mean.
+            product = model.gates_[:, k] * (model.means_[k, j] - neutral)
+            np.testing.assert_allclose(image_of(row[1 + i]).ravel() - neutral, product, atol=1e-12)
+            assert row[1 + i].get_title() == f"state {j}: {percent(priors[i])}"
+    assert not display.axes_[1, 5].axison  # the part with four states
+
+
+def test_states_where_the_gate_is_closed_are_mid_grey(model, shapes):
+    display = StatesDisplay.from_estimator(model, image_shape=shapes.image_shape)
+    low, high = display.limits
+    closed = model.gates_[:, 0] < 1e-9
+    assert closed.any()
+    np.testing.assert_allclose(display.pictures[0][:, closed], (low + high) / 2, atol=1e-6)
+
+
+def test_rare_states_are_left_out_unless_asked_for(model):
+    shown = StatesDisplay.from_estimator(model, max_columns=5)
+    everything = StatesDisplay.from_estimator(model, max_columns=5, min_prior=0)
+    assert all((priors >= 0.005).all() for priors in shown.priors)
+    assert sum(map(len, everything.states)) == 22
+
+
+def test_states_as_table(table_model, table):
+    display = drawn(StatesDisplay.from_estimator(table_model, max_columns=2))
+    assert len(display.axes_) == 2
+    for k, ax in enumerate(display.axes_):
+        own = np.flatnonzero(table_model.parts_ == k)
+        assert display.n_columns[k] == len(own)
+        assert set(display.columns[k]) <= set(own)
+        assert len(display.columns[k]) == 2
+        assert "the 2 most telling" in ax.get_title()
+        # In standard deviations: the states of a part average to nothing, weighted by priors.
+        np.testing.assert_allclose(display.priors[k] @ display.pictures[k], 0, atol=0.05)
+        assert np.abs(display.pictures[k]).max() > 0.8
+
+
+def test_bound(model):
+    display = drawn(BoundDisplay.from_estimator(model, color="black"))
+    (line,) = display.ax_.lines
+    np.testing.assert_array_equal(line.get_ydata(), model.lower_bounds_)
+    assert line.get_color() == "black"
+    assert display.ax_.get_xlabel() == "step"
+    assert display.ax_.get_title().endswith("converged")
+    assert display.figure_ is display.ax_.figure
+
+
+def test_bound_says_when_a_fit_was_cut_short():
+    display = BoundDisplay(lower_bounds=np.array([1.0, 2.0]), converged=False).plot()
+    assert "before converging" in display.ax_.get_title()
+
+
+def test_reconstruction_as_images(model, shapes):
+    rows = shapes.data[[5, 400]].copy()
+    rows[1, :30] = np.nan
+    display = drawn(
+        ReconstructionDisplay.from_estimator(model, rows, image_shape=shapes.image_shape)
+    )
+    assert display.axes_.shape == (2, 5)
+    states = model.states(rows)
+    neutral = sum(display.limits) / 2
+    for i, row in enumerate(display.axes_):
+        np.testing.assert_array_equal(image_of(row[1]), model.reconstruct(rows)[i].reshape(11, 11))
+        for k, ax in enumerate(row[2:]):
+            assert ax.get_xlabel() == f"state {states[i, k]}"
+            product = model.gates_[:, k] * (model.means_[k, states[i, k]] - neutral)
+            np.testing.assert_allclose(image_of(ax).ravel() - neutral, product, atol=1e-12)
+    original = display.axes_[1, 0].images[0]
+    colours = original.cmap(original.norm(original.get_array()))
+    np.testing.assert_allclose(colours.reshape(-1, 4)[:30], [to_rgba(MISSING)] * 30)
+    assert not (colours.reshape(-1, 4)[30:] == to_rgba(MISSING)).all(axis=1).any()
+    assert display.figure_.legends
+
+
+def test_reconstruction_without_holes_needs_no_legend(model, shapes):
+    display = ReconstructionDisplay.from_estimator(
+        model, shapes.data, rows=[7], image_shape=shapes.image_shape
+    )
+    assert not display.figure_.legends
+    assert display.axes_[0, 0].get_ylabel() == "row 7"
+
+
+def test_reconstruction_as_table(table_model, table):
+    display = drawn(ReconstructionDisplay.from_estimator(table_model, table, rows=6))
+    assert display.originals.shape == (6, 8)
+    shown = [text.get_text() for text in display.axes_[1].texts]
+    assert shown == [f"state {j}" for k in range(2) for j in display.states[:, k]]
+    assert np.ma.getmaskarray(display.axes_[0].images[0].get_array()).sum() == 2
+
+
+def test_reconstruction_needs_rows(table_model, table):
+    with pytest.raises(ValueError, match="no rows"):
+        ReconstructionDisplay.from_estimator(table_model, table, rows=0)
+
+
+@pytest.mark.parametrize("display_class", [GatesDisplay, StatesDisplay])
+def test_draws_where_it_is_told(model, shapes, display_class):
+    figure = Figure(figsize=(6, 3))
+    left, right = figure.subfigures(1, 2)
+    display = display_class.from_estimator(model, image_shape=shapes.image_shape, figure=left)
+    assert display.figure_ is left
+    assert display.plot(figure=right, cmap="viridis") is display
+    assert display.figure_ is right
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize("display_class", [GatesDisplay, StatesDisplay, BoundDisplay])
+def test_not_fitted(display_class):
+    with pytest.raises(NotFittedError):
+        display_class.from_estimator(MCVQ())
+
+
+@pytest.mark.parametrize(
+    ("shape", "complaint"),
+    [((10, 11), "110 pixels.*121 columns"), ((121,), "two positive"), ((-11, -11), "two positive")],
+)
+def test_image_shape_that_does_not_fit(model, shape, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        GatesDisplay.from_estimator(model, image_shape=shape)
+
+
+def test_categories_are_shown_by_the_likeliest():
+    rng = np.random.default_rng(0)
+    state = rng.integers(2, size=300)
+    data = np.where(rng.random((300, 4)) < 0.9, 3.0 + 4.0 * state[:, None], 5.0)
+    fitted = MCVQ(n_parts=1, n_states=2, likelihood="categorical", random_state=0).fit(data)
+    means = view(fitted).means
+    assert means.shape == (1, 2, 4)
+    assert set(np.unique(means)) == {3.0, 7.0}
+    drawn(StatesDisplay.from_estimator(fitted))
+
+
+def test_sparse_rows_show_what_is_missing():
+    stored = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 2.0]]))
+    ratings, counts = MCVQ(), MCVQ(likelihood="poisson")
+    np.testing.assert_array_equal(as_shown(stored, ratings), [[1, np.nan], [np.nan, 2]])
+    np.testing.assert_array_equal(as_shown(stored, counts), [[1, 0], [0, 2]])
+    np.testing.assert_array_equal(as_shown(stored, MCVQ(absent="zero")), [[1, 0], [0, 2]])
+    rows, index = take_rows(stored, [1])
+    assert rows.shape == (1, 2)
+    assert list(index) == [1]
+
+
+def test_class_priors_average_the_priors_of_states(model):
+    with_classes = copy(model)
+    first, second = np.roll(model.state_priors_, 1, axis=0), model.state_priors_
+    with_classes.state_priors_ = np.stack([first, second])
+    with_classes.class_priors_ = np.array([0.25, 0.75])
+    np.testing.assert_allclose(view(with_classes).priors, 0.25 * first + 0.75 * second)
+
+
+def test_shades_leave_out_the_extremes_of_noise():
+    noisy = np.linspace(0, 1, 1001)
+    noisy[0], noisy[-1] = -50, 50
+    low, high = shades(noisy, np.array([0.2, 0.999]))
+    assert low == pytest.approx(0.01)
+    assert high == pytest.approx(0.999)
+    assert shades(np.full(3, np.nan), np.full(3, 2.0)) == (1.5, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0, "0 %"), (0.004, "<1 %"), (0.126, "13 %"), (1, "100 %")]
+)
+def test_percent(share, text):
+    assert percent(share) == text
