@@ -14,6 +14,10 @@ from partwise.contracts import Array
 from partwise.likelihoods import Conjugate, Gaussian, Prior
 from partwise.starts.kmeans import masked_kmeans
 
+# More trust in small variances than a fit's default: few rows of one kind must not look like one
+# kind with their neighbours.
+JUDGE = Prior(shape=10.0)
+
 
 def split_and_merge(
     labels: Array, Z: Array, J: int, weight: Array, rng: np.random.Generator
@@ -40,7 +44,7 @@ class _Judge:
         z = np.where(observed, Z, 0).astype(float)
         self._statistics = np.stack([observed.astype(float), z, z * z])  # (3, n, D)
         self._weight = weight
-        self._prior = Prior()
+        self._prior = JUDGE
         gaussian = Gaussian(self._prior.shape, self._prior.spread)
         chi0 = gaussian.pseudo_sums(np.zeros((3, Z.shape[1])), self._prior.entries)
         self._entries = Conjugate(gaussian, chi0)
