@@ -8,6 +8,7 @@ always those of the user's own units.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 from scipy import sparse, special
 
 from partwise.contracts import Array
-from partwise.likelihoods import LIKELIHOODS, Conjugate, Flat, Prior
+from partwise.likelihoods import LIKELIHOODS, Conjugate, Flat, Gaussian, Prior
 from partwise.likelihoods.base import Likelihood
 from partwise.likelihoods.prior import EntryPrior
 
@@ -114,6 +115,8 @@ def _listing(values: Array, most: int = 8) -> str:
 
 def check_values(likelihood: str, values: Array, name: str) -> None:
     """Refuse values that the likelihood cannot have made."""
+    if likelihood not in ("bernoulli", "poisson"):
+        return
     seen = values[~np.isnan(values)]
     if likelihood == "bernoulli" and not np.isin(seen, (0, 1)).all():
         odd = seen[~np.isin(seen, (0, 1))][0]
@@ -137,93 +140,125 @@ def learn_columns(
     X: Any, likelihood: str, row_weight: Array, absent_zero: bool, prior: Prior | None
 ) -> tuple[ColumnGroup, ...]:
     """Learn the column groups of dense (NaN missing) or CSR data; here always a single group."""
-    entries = _Entries(X, row_weight, absent_zero)
-    check_values(likelihood, entries.values, "X")
-    weight = entries.total(np.ones_like(entries.values))
-    if absent_zero and entries.sparse:
-        weight = np.full(entries.n_columns, row_weight.sum())
-    safe = np.maximum(weight, np.finfo(float).tiny)
-    shift = np.zeros(entries.n_columns)
-    scale = np.ones(entries.n_columns)
-    levels = None
+    entries = _Entries(X, row_weight)
+    absent_zero = absent_zero and entries.sparse
     if likelihood == "categorical":
-        levels = np.unique(entries.values[~np.isnan(entries.values)])
-        if absent_zero and entries.sparse:
-            levels = np.union1d(levels, [0.0])
-        if len(levels) > MOST_LEVELS:
-            raise ValueError(
-                f'X has {len(levels)} different values, too many for likelihood="categorical" '
-                f'(at most {MOST_LEVELS}); choose likelihood="gaussian" or bin the values.'
-            )
-        levels = levels if len(levels) else np.array([0.0])
-        counts = np.stack([entries.total((entries.values == v).astype(float)) for v in levels])
-        if absent_zero and entries.sparse:
-            counts[np.searchsorted(levels, 0.0)] += weight - counts.sum(axis=0)
-        smooth = 1.0 / len(levels)
-        moments = (counts + smooth) / (weight + 1.0)
-        varies = (counts > 0).sum(axis=0) > 1
-        family: Likelihood = LIKELIHOODS["categorical"](len(levels))
+        group = _learn_levels(entries, absent_zero)
     else:
-        # Two passes, the second about the mean, and both about a power of two of the data's size:
-        # neither cancellation nor overflow for values around 1e-30 or 1e30.
-        size = entries.size()
-        mean = entries.total(entries.values / size[entries.columns]) / safe
-        centred = entries.values / size[entries.columns] - mean[entries.columns]
-        squares = entries.total(centred**2)
-        if absent_zero and entries.sparse:
-            squares += (weight - entries.total(np.ones_like(entries.values))) * mean**2
-        variance = squares / safe
-        # Rounding leaves about 1e-16 of the mean's square in a constant column's variance.
-        varies = (weight > 0) & (variance > 1e-12 * mean**2) & (variance > 0)
-        if likelihood == "gaussian":
-            scale = np.where(varies, np.sqrt(variance), 1.0) * size
-            if not absent_zero or not entries.sparse:
-                shift = mean * size
-            m = (mean * size - shift) / scale
-            moments = np.stack([np.ones_like(m), m, m**2 + 1.0])
-            family = LIKELIHOODS["gaussian"](
-                **({"offset": prior.shape, "spread": prior.spread} if prior else {})
-            )
-        else:
-            moments = np.stack([np.ones_like(mean), (mean * size * weight + 0.5) / (weight + 1.0)])
-            family = LIKELIHOODS[likelihood]()
-    index = np.arange(entries.n_columns)
-    group = ColumnGroup(
-        index, family, shift, scale, levels, weight, moments, varies, absent_zero
-    )
+        group = _learn_numbers(entries, likelihood, absent_zero, prior)
     return (group,)
+
+
+def _learn_levels(entries: _Entries, absent_zero: bool) -> ColumnGroup:
+    """Categories, and how often each stands in every column."""
+    found = [np.unique(values[~np.isnan(values)]) for values, _, _ in entries.chunks()]
+    levels = np.unique(np.concatenate([*found, [0.0]] if absent_zero else found))
+    if len(levels) > MOST_LEVELS:
+        raise ValueError(
+            f'X has {len(levels)} different values, too many for likelihood="categorical" '
+            f'(at most {MOST_LEVELS}); choose likelihood="gaussian" or bin the values.'
+        )
+    levels = levels if len(levels) else np.array([0.0])
+    counts = np.stack([entries.total(lambda x, _, v=v: x == v) for v in levels])
+    weight = counts.sum(axis=0)
+    if absent_zero:
+        counts[np.searchsorted(levels, 0.0)] += entries.row_weight.sum() - weight
+        weight = counts.sum(axis=0)
+    D = entries.n_columns
+    return ColumnGroup(
+        np.arange(D),
+        LIKELIHOODS["categorical"](len(levels)),
+        np.zeros(D),
+        np.ones(D),
+        levels,
+        weight,
+        (counts + 1.0 / len(levels)) / (weight + 1.0),
+        (counts > 0).sum(axis=0) > 1,
+        absent_zero,
+    )
+
+
+def _learn_numbers(
+    entries: _Entries, likelihood: str, absent_zero: bool, prior: Prior | None
+) -> ColumnGroup:
+    """Weights, means and variances.
+
+    The variance is taken about the mean, and both about a power of two of the column's size: no
+    cancellation, and no overflow for values around 1e-30 or 1e30.
+    """
+    for values, _, _ in entries.chunks():
+        check_values(likelihood, values, "X")
+    D = entries.n_columns
+    stored = entries.total(lambda x, _: np.ones_like(x))
+    weight = np.full(D, entries.row_weight.sum()) if absent_zero else stored
+    safe = np.maximum(weight, np.finfo(float).tiny)
+    size = entries.size()
+    mean = entries.total(lambda x, d: x / size[d]) / safe
+    squares = entries.total(lambda x, d: (x / size[d] - mean[d]) ** 2)
+    variance = (squares + (weight - stored) * mean**2) / safe
+    # Rounding leaves about 1e-16 of the mean's square in a constant column's variance.
+    varies = (weight > 0) & (variance > 1e-12 * mean**2)
+    shift, scale = np.zeros(D), np.ones(D)
+    if likelihood == "gaussian":
+        scale = np.where(varies, np.sqrt(variance), 1.0) * size
+        if not absent_zero:
+            shift = mean * size
+        m = (mean * size - shift) / scale
+        moments = np.stack([np.ones(D), m, m**2 + 1.0])
+        family: Likelihood = (
+            LIKELIHOODS["gaussian"]() if prior is None else Gaussian(prior.shape, prior.spread)
+        )
+    else:
+        moments = np.stack([np.ones(D), (mean * size * weight + 0.5) / (weight + 1.0)])
+        family = LIKELIHOODS[likelihood]()
+    return ColumnGroup(
+        np.arange(D), family, shift, scale, None, weight, moments, varies, absent_zero
+    )
+
+
+# Rows are looked at in pieces of this many numbers, so that no copy of the data is made.
+CHUNK_CELLS = 1 << 20
 
 
 class _Entries:
     """Values with their columns and weights, dense or CSR alike, for column totals."""
 
-    def __init__(self, X: Any, row_weight: Array, absent_zero: bool) -> None:
-        self.sparse = sparse.issparse(X)
+    def __init__(self, X: Any, row_weight: Array) -> None:
+        self.X = X
+        self.sparse = bool(sparse.issparse(X))
         self.n_columns = X.shape[1]
         self.row_weight = row_weight
-        self.absent_zero = absent_zero
-        if self.sparse:
-            self.values = X.data
-            self.columns = X.indices
-            self._weights = np.repeat(row_weight, np.diff(X.indptr))
-        else:
-            self.values = X
-            self.columns = np.arange(self.n_columns)
 
-    def total(self, values: Array) -> Array:
-        """Weighted column sums of entries' values, missing ones left out; float64 (D,)."""
+    def chunks(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Values, columns and weights, which broadcast together."""
         if self.sparse:
-            w = np.where(np.isnan(self.values), 0.0, self._weights * np.nan_to_num(values))
-            return np.bincount(self.columns, w, minlength=self.n_columns)
-        kept = np.where(np.isnan(self.values), 0.0, values)
-        return np.asarray(self.row_weight @ kept, dtype=float)
+            yield self.X.data, self.X.indices, np.repeat(self.row_weight, np.diff(self.X.indptr))
+            return
+        step = max(CHUNK_CELLS // max(self.n_columns, 1), 1)
+        for i in range(0, len(self.X), step):
+            yield (
+                self.X[i : i + step],
+                np.arange(self.n_columns),
+                self.row_weight[i : i + step, None],
+            )
+
+    def total(self, function: Callable[[Array, Array], Array]) -> Array:
+        """Weighted column sums of ``function(values, columns)``, missing left out; float64 (D,)."""
+        out = np.zeros(self.n_columns)
+        for values, columns, weights in self.chunks():
+            kept = np.where(np.isnan(values), 0.0, function(values, columns))
+            if self.sparse:
+                out += np.bincount(columns, weights * kept, minlength=self.n_columns)
+            else:
+                out += weights[:, 0] @ kept
+        return out
 
     def size(self) -> Array:
         """Power of two near each column's largest magnitude, 1 for columns of zeros; (D,)."""
         magnitude = np.zeros(self.n_columns)
-        values = np.abs(np.nan_to_num(self.values.astype(float, copy=False)))
-        if self.sparse:
-            np.maximum.at(magnitude, self.columns, values)
-        else:
-            magnitude = values.max(axis=0, initial=0.0)
+        for values, columns, _ in self.chunks():
+            if self.sparse:
+                np.fmax.at(magnitude, columns, np.abs(values))
+            else:
+                magnitude = np.fmax(magnitude, np.fmax.reduce(np.abs(values), axis=0))
         return np.exp2(np.floor(np.log2(np.where(magnitude > 0, magnitude, 1.0))))

@@ -104,6 +104,14 @@ class EntryGroup:
         self.dtype = dtype
         # Power at which stored entries begin to differ from absent ones.
         self._start = 1 if form.absent_zero else 0
+        # The same entries by column, and by value where there is a table of values.
+        V = 1 if form.statistics is None else form.statistics.shape[2]
+        key = indices.astype(np.int64) * V + (values if V > 1 else 0)
+        order = np.argsort(key, kind="stable")
+        counts = np.bincount(key, minlength=form.n_columns * V)
+        self._pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._rows = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(indptr))[order]
+        self._by_column = values[order] if form.statistics is None else None
 
     def _places(self, layout: Layout) -> tuple[Array, Array]:
         place = np.empty(len(layout.parts), np.int64)
@@ -111,18 +119,24 @@ class EntryGroup:
         place[layout.undecided] = np.arange(len(layout.undecided))
         return layout.parts, place
 
+    def _walk(self, layout: Layout) -> tuple[object, ...]:
+        """What every kernel needs to go through the entries."""
+        place = np.empty(len(layout.parts), np.int64)
+        place[layout.decided] = np.arange(len(layout.decided))
+        place[layout.undecided] = np.arange(len(layout.undecided))
+        where = (self._pointers, self._rows)
+        if self._by_column is not None:
+            where = (*where, self._by_column, self._start)
+        return (*where, layout.parts.astype(np.int64), place, layout.first)
+
     def score(self, weights: Packed, layout: Layout) -> Array:
         """Sum over the row's entries of T(x) . weights; (S, n)."""
         own, shared, baseline = self.form.tables(weights, layout)
         out = np.empty((self.n_rows, layout.first[-1]), self.dtype)
         out[:] = baseline
-        where = (self.indptr, self.indices, self.values)
-        how = (*self._places(layout), layout.first, own, shared, out)
-        if self.form.statistics is None:
-            kernels.score_powers(*where, self._start, *how)
-        else:
-            kernels.score_codes(*where, *how)
-        return out.T
+        kernel = kernels.score_powers if self.form.statistics is None else kernels.score_codes
+        kernel(*self._walk(layout), own, shared, out)
+        return np.ascontiguousarray(out.T)
 
     def collect(self, m: Array, layout: Layout) -> Packed:
         """Sums over rows of m T(x); m is (S, n) with the row weights in it."""
@@ -130,20 +144,18 @@ class EntryGroup:
         S, H, U = layout.first[-1], len(layout.decided), len(layout.undecided)
         J = max(layout.n_states)
         rows = np.ascontiguousarray(m.T)
-        where = (self.indptr, self.indices, self.values)
-        how = (*self._places(layout), layout.first, rows)
         if form.statistics is None:
-            own = np.zeros((form.n_statistics, H, J))
-            shared = np.zeros((form.n_statistics, U, S))
-            kernels.collect_powers(*where, self._start, *how, own, shared)
+            own = np.zeros((form.n_statistics, H, J), self.dtype)
+            shared = np.zeros((form.n_statistics, U, S), self.dtype)
+            kernels.collect_powers(*self._walk(layout), rows, own, shared)
             if form.absent_zero:
                 total = rows.sum(axis=0, dtype=float)
                 own[0] = _own_totals(total, layout)
                 shared[0] = total
             return Packed(own.transpose(0, 2, 1), shared.transpose(0, 2, 1))
         V = form.statistics.shape[2]
-        own, shared = np.zeros((H, V, J)), np.zeros((U, V, S))
-        kernels.collect_codes(*where, *how, own, shared)
+        own, shared = np.zeros((H, V, J), self.dtype), np.zeros((U, V, S), self.dtype)
+        kernels.collect_codes(*self._walk(layout), rows, own, shared)
         if form.absent_zero:
             total = rows.sum(axis=0, dtype=float)
             own[:, form.zero] += _own_totals(total, layout) - own.sum(axis=1)

@@ -1,93 +1,91 @@
 """Compiled loops over stored entries; rows of the states' axis are contiguous in every table.
 
+Maps over all rows walk the entries column by column (and value by value), so that a table row stays
+in registers while the rows' scores or posteriors, small enough for a core's cache, are gathered.
 ``place[d]`` is the column's row in the own-part table if ``parts[d] >= 0``, else in the shared one.
 """
 
 import numba
-import numpy as np
 
 
-@numba.njit(nogil=True, cache=True)
-def score_codes(indptr, indices, codes, parts, place, first, own, shared, out):
-    """out[r] += table[column, code] for every entry of row r."""
-    for r in range(len(indptr) - 1):
-        row = out[r]
-        for e in range(indptr[r], indptr[r + 1]):
-            d = indices[e]
-            k = parts[d]
+@numba.njit(nogil=True, cache=True, fastmath=True)
+def score_codes(pointers, rows, parts, place, first, own, shared, out):
+    """out[r] += table[column, value] for every entry of row r; entries sorted by both."""
+    V = own.shape[1]
+    for d in range(len(parts)):
+        k = parts[d]
+        for v in range(V):
+            lo, hi = pointers[d * V + v], pointers[d * V + v + 1]
             if k >= 0:
-                table = own[place[d], codes[e]]
-                start = first[k]
-                part = row[start : first[k + 1]]
-                for j in range(len(part)):
-                    part[j] += table[j]
+                a, b = first[k], first[k + 1]
+                table = own[place[d], v, : b - a]
+                for e in range(lo, hi):
+                    row = out[rows[e], a:b]
+                    for j in range(len(table)):
+                        row[j] += table[j]
             else:
-                table = shared[place[d], codes[e]]
-                for s in range(len(row)):
-                    row[s] += table[s]
+                table = shared[place[d], v]
+                for e in range(lo, hi):
+                    row = out[rows[e]]
+                    for j in range(len(table)):
+                        row[j] += table[j]
 
 
-@numba.njit(nogil=True, cache=True)
-def collect_codes(indptr, indices, codes, parts, place, first, m, own, shared):
-    """table[column, code] += m[r] for every entry of row r."""
-    for r in range(len(indptr) - 1):
-        row = m[r]
-        for e in range(indptr[r], indptr[r + 1]):
-            d = indices[e]
-            k = parts[d]
+@numba.njit(nogil=True, cache=True, fastmath=True)
+def collect_codes(pointers, rows, parts, place, first, m, own, shared):
+    """table[column, value] += m[r] for every entry of row r; entries sorted by both."""
+    V = own.shape[1]
+    for d in range(len(parts)):
+        k = parts[d]
+        for v in range(V):
+            lo, hi = pointers[d * V + v], pointers[d * V + v + 1]
             if k >= 0:
-                table = own[place[d], codes[e]]
-                part = row[first[k] : first[k + 1]]
-                for j in range(len(part)):
-                    table[j] += part[j]
+                a, b = first[k], first[k + 1]
+                table = own[place[d], v, : b - a]
+                for e in range(lo, hi):
+                    row = m[rows[e], a:b]
+                    for j in range(len(table)):
+                        table[j] += row[j]
             else:
-                table = shared[place[d], codes[e]]
-                for s in range(len(row)):
-                    table[s] += row[s]
+                table = shared[place[d], v]
+                for e in range(lo, hi):
+                    row = m[rows[e]]
+                    for j in range(len(table)):
+                        table[j] += row[j]
 
 
-@numba.njit(nogil=True, cache=True)
-def score_powers(indptr, indices, values, start, parts, place, first, own, shared, out):
+@numba.njit(nogil=True, cache=True, fastmath=True)
+def score_powers(pointers, rows, values, start, parts, place, first, own, shared, out):
     """out[r] += sum_p x^p table[p, column], p from ``start``, for every entry x of row r."""
-    for r in range(len(indptr) - 1):
-        row = out[r]
-        for e in range(indptr[r], indptr[r + 1]):
-            d = indices[e]
-            k = parts[d]
-            power = values[e] ** start
+    for d in range(len(parts)):
+        k = parts[d]
+        a, b = (first[k], first[k + 1]) if k >= 0 else (0, first[-1])
+        for e in range(pointers[d], pointers[d + 1]):
+            row = out[rows[e], a:b]
+            x = values[e]
+            power = x if start == 1 else x * 0 + 1
             for p in range(start, len(own)):
-                if k >= 0:
-                    table = own[p, place[d]]
-                    part = row[first[k] : first[k + 1]]
-                    for j in range(len(part)):
-                        part[j] += power * table[j]
-                else:
-                    table = shared[p, place[d]]
-                    for s in range(len(row)):
-                        row[s] += power * table[s]
-                power *= values[e]
+                table = own[p, place[d], : b - a] if k >= 0 else shared[p, place[d]]
+                for j in range(len(row)):
+                    row[j] += power * table[j]
+                power *= x
 
 
-@numba.njit(nogil=True, cache=True)
-def collect_powers(indptr, indices, values, start, parts, place, first, m, own, shared):
+@numba.njit(nogil=True, cache=True, fastmath=True)
+def collect_powers(pointers, rows, values, start, parts, place, first, m, own, shared):
     """table[p, column] += x^p m[r], p from ``start``, for every entry x of row r."""
-    for r in range(len(indptr) - 1):
-        row = m[r]
-        for e in range(indptr[r], indptr[r + 1]):
-            d = indices[e]
-            k = parts[d]
-            power = values[e] ** start
+    for d in range(len(parts)):
+        k = parts[d]
+        a, b = (first[k], first[k + 1]) if k >= 0 else (0, first[-1])
+        for e in range(pointers[d], pointers[d + 1]):
+            row = m[rows[e], a:b]
+            x = values[e]
+            power = x if start == 1 else x * 0 + 1
             for p in range(start, len(own)):
-                if k >= 0:
-                    table = own[p, place[d]]
-                    part = row[first[k] : first[k + 1]]
-                    for j in range(len(part)):
-                        table[j] += power * part[j]
-                else:
-                    table = shared[p, place[d]]
-                    for s in range(len(row)):
-                        table[s] += power * row[s]
-                power *= values[e]
+                table = own[p, place[d], : b - a] if k >= 0 else shared[p, place[d]]
+                for j in range(len(row)):
+                    table[j] += power * row[j]
+                power *= x
 
 
 @numba.njit(nogil=True, cache=True)
@@ -136,7 +134,3 @@ def collect_rows(indptr, indices, statistics, first, m, G, out):
                             for s in range(first[k], first[k + 1]):
                                 out[p, d, s] += w * m[r, s]
 
-
-def no_table(n_axes: int, dtype: np.dtype) -> np.ndarray:
-    """Empty table, for a kernel call in which no column needs it."""
-    return np.zeros((1,) * n_axes, dtype)

@@ -16,7 +16,7 @@ from partwise.data.entries import MOST_VALUES, EntryFormat, EntryGroup
 # A block's matrix should stay in a core's cache through a sweep (two maps read it) and yet be large
 # enough that adding the blocks' sums costs little beside the products.
 BLOCK_BYTES = 4 << 20
-BLOCK_ENTRIES = 1 << 18
+BLOCK_ENTRIES = 1 << 19
 
 
 class RowBlock:

@@ -41,9 +41,9 @@ CLOSED = 1e-10
 # Sweeps with decided columns between two in which all parts are looked at again.
 REFRESH_EVERY = 4
 
-# Posteriors below this are zero: they add nothing a float can hold, and denormal numbers slow
-# matrix products tenfold.
-NEGLIGIBLE = 1e-20
+# Least logarithm of a posterior, relative to the largest: a state of weight 1e-20 adds nothing that
+# a float can hold, and denormal numbers would slow matrix products tenfold.
+LEAST_LOG = -46.0
 
 # Alternations of parts and states for rows that begin with nothing; the bound rises with each, and
 # the tenth changes posteriors by less than 1e-3 on faces.
@@ -131,10 +131,10 @@ class MCVQ:
             part = score[self.first[k] : self.first[k + 1]]
             top = part.max(axis=0)
             part -= top
+            np.maximum(part, LEAST_LOG, out=part)
             np.exp(part, out=part)
             total = part.sum(axis=0)
             part /= total
-            part[part < NEGLIGIBLE] = 0.0
             log_z += top
             log_z += np.log(total)
         return score, log_z

@@ -19,6 +19,7 @@ from partwise.data.columns import ColumnGroup
 from partwise.data.source import MemorySource
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.refine import split_and_merge
+from partwise.starts.rows import distinct_rows, some_rows
 
 # Correlations of more columns cost more than they tell.
 MOST_COLUMNS = 1500
@@ -37,9 +38,10 @@ def dependence_start(
     """First sums and gates from grouped columns and, in each group, clustered rows."""
     K, D = len(n_states), source.X.shape[1]
     columns = _best_columns(source)
-    rows = _some_rows(source.weight, MOST_CELLS // max(len(columns), 1), rng)
-    sample = _dense_sample(source, rows, columns)
-    weight = source.weight[rows]
+    kinds, kind_weight = distinct_rows(source.X, source.weight)
+    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
+    rows, weight = kinds[some], kind_weight[some]
+    sample = _dense_sample(source, rows, columns, weight)
     labels = group_columns(squared_correlations(sample, weight), K, rng)
     gates = np.full((K, D), 1.0 / K)
     named = labels >= 0
@@ -48,7 +50,7 @@ def dependence_start(
     # Not fully closed: the first sweep must be able to correct the grouping.
     gates = 0.9 * gates + 0.1 / K
 
-    few = _some_rows(weight, max(2000, ROWS_A_STATE * max(n_states)), rng)
+    few = some_rows(weight, max(2000, ROWS_A_STATE * max(n_states)), rng)
     states = np.zeros((sum(n_states), len(few)), source.X.dtype)
     start = 0
     for k, J in enumerate(n_states):
@@ -61,7 +63,7 @@ def dependence_start(
             found = split_and_merge(found, own, J, weight[few], rng)
         states[start + found, np.arange(len(few))] = 1.0
         start += J
-    return _sums(source, rows[few], states, n_states), gates
+    return _sums(source, rows[few], weight[few], states, n_states), gates
 
 
 def squared_correlations(sample: Array, weight: Array) -> Array:
@@ -129,15 +131,7 @@ def _best_columns(source: MemorySource) -> Array:
     return found
 
 
-def _some_rows(weight: Array, most: int, rng: np.random.Generator) -> Array:
-    """Rows with weight, a random sample if there are more than ``most``."""
-    rows = np.flatnonzero(weight > 0)
-    if len(rows) > most:
-        rows = np.sort(rng.choice(rows, most, replace=False))
-    return rows
-
-
-def _dense_sample(source: MemorySource, rows: Array, columns: Array) -> Array:
+def _dense_sample(source: MemorySource, rows: Array, columns: Array, weight: Array) -> Array:
     """Some rows and columns, standardised, NaN where missing; numbers stand for levels."""
     X = source.X[rows]
     group: ColumnGroup = source.columns[0]
@@ -147,24 +141,27 @@ def _dense_sample(source: MemorySource, rows: Array, columns: Array) -> Array:
         out[X.row, X.col] = X.data
     else:
         out = X[:, columns]
-    mean, scale = _centre(out)
+    mean, scale = _centre(out, weight)
     return (out - mean) / scale
 
 
-def _centre(values: Array) -> tuple[Array, Array]:
+def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
+    """Weighted mean and deviation of each column's observed entries."""
     observed = ~np.isnan(values)
-    n = np.maximum(observed.sum(axis=0), 1)
+    n = np.maximum(weight @ observed, np.finfo(float).tiny)
     size = np.where(observed, np.abs(values), 0).max(axis=0, initial=0)
     size = np.where(size > 0, size, 1)
-    mean = np.where(observed, values / size, 0).sum(axis=0) / n
-    variance = np.where(observed, values / size - mean, 0)
-    variance = (variance**2).sum(axis=0) / n
-    return mean * size, np.where(variance > 0, np.sqrt(variance), 1) * size
+    mean = weight @ np.where(observed, values / size, 0) / n
+    variance = weight @ np.where(observed, values / size - mean, 0) ** 2 / n
+    scale = np.where(variance > 0, np.sqrt(variance), 1) * size
+    return (mean * size).astype(values.dtype), scale.astype(values.dtype)
 
 
-def _sums(source: MemorySource, rows: Array, m: Array, n_states: Sequence[int]) -> Stats:
+def _sums(
+    source: MemorySource, rows: Array, weight: Array, m: Array, n_states: Sequence[int]
+) -> Stats:
     """Sums of chosen rows under given states, scaled to the weight of all rows."""
-    some = MemorySource(source.X[rows], source.columns, source.weight[rows])
+    some = MemorySource(source.X[rows], source.columns, weight)
     layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
     total = None
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):

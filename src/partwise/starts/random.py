@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from partwise.contracts import Array, Packed, Stats
+from partwise.contracts import Array, Layout, Packed, Stats
 from partwise.data.source import MemorySource
+from partwise.starts.rows import distinct_rows
 
 # How far a state starts from the column's average towards its row; the rest keeps the variance of a
 # state near that of the column, as a single row has none.
@@ -20,20 +21,20 @@ def random_start(
 ) -> tuple[Stats, Array]:
     """Sums as if each state held an equal share of rows like one picked at random."""
     S, K = sum(n_states), len(n_states)
-    states = np.concatenate([np.full(J, source.weight.sum() / J) for J in n_states])
-    rows = _pick(source.weight, S, rng)
+    kinds, kind_weight = distinct_rows(source.X, source.weight)
+    rows = kinds[_pick(kind_weight, S, rng)]
     picked = picked_rows(source, rows)
-    weight = np.concatenate([group.weight for group in source.columns])
+    share = np.concatenate([np.full(J, 1.0 / J) for J in n_states])
+    states = share * source.weight.sum()
     sums = []
     for group, collected in zip(source.columns, picked, strict=True):
         observed = _observed(collected, group.likelihood.powers)
         average = group.moments[:, None, :]
         mixed = np.where(observed > 0, PULL * collected + (1 - PULL) * average, average)
-        share = np.concatenate([np.full(J, 1.0 / J) for J in n_states])
         sums.append(
             Packed(np.zeros((len(mixed), 1, 0)), mixed * share[:, None] * group.weight)
         )
-    gates = np.full((K, len(weight)), 1.0 / K)
+    gates = np.full((K, source.X.shape[1]), 1.0 / K)
     return Stats(0.0, states, tuple(sums)), gates
 
 
@@ -49,14 +50,11 @@ def _observed(collected: Array, powers: bool) -> Array:
 
 def picked_rows(source: MemorySource, rows: Array) -> list[Array]:
     """T(x) of chosen rows, one state each: (P, len(rows), D) a group."""
-    from partwise.contracts import Layout
-
-    some = MemorySource(source.X[np.sort(rows)], source.columns, np.ones(len(rows)))
-    back = np.argsort(np.argsort(rows, kind="stable"), kind="stable")
+    some = MemorySource(source.X[rows], source.columns, np.ones(len(rows)))
     totals: list[Any] = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
         m = np.zeros((len(rows), hi - lo), block.dtype)
         m[np.arange(lo, hi), np.arange(hi - lo)] = 1
         layouts = [Layout(np.full(len(g.index), -1), (len(rows),)) for g in source.columns]
         totals.append([packed.shared for packed in block.collect(m, layouts)])
-    return [sum(parts)[:, back] for parts in zip(*totals, strict=True)]
+    return [sum(parts) for parts in zip(*totals, strict=True)]
