@@ -1,6 +1,17 @@
 """Checks and small problems that several tests use."""
 
+from functools import reduce
+from operator import add
+
 import numpy as np
+
+from partwise.contracts import Layout, Stats
+from partwise.data import MemorySource, learn_columns
+from partwise.engine import Monitor, climb
+from partwise.likelihoods import Dirichlet
+from partwise.models.gating import Tied
+from partwise.models.mcvq import MCVQ
+from partwise.runners import Serial
 
 
 def assert_never_falls(trace, rtol=1e-9):
@@ -31,3 +42,59 @@ def punch_holes(X, share, rng):
     holes[rng.integers(len(X), size=X.shape[1]), np.arange(X.shape[1])] = False
     X[holes] = np.nan
     return X
+
+
+def build(X, weight, n_states, likelihood="gaussian", gating=None, prior=None, entropic=0.0,
+          absent_zero=False):  # fmt: skip
+    """Model and source, put together as the estimator does, without its start and its loop."""
+    columns = learn_columns(X, likelihood, weight, absent_zero, prior)
+    core = MCVQ(
+        tuple(n_states),
+        tuple(group.entry_prior(prior) for group in columns),
+        tuple(group.index for group in columns),
+        np.concatenate([group.weight for group in columns]),
+        Tied() if gating is None else gating,
+        Dirichlet(prior.states if prior else 0.0),
+        Dirichlet(prior.gates if prior else 0.0),
+        entropic,
+        X.dtype,
+    )
+    return core, MemorySource(X, columns, weight)
+
+
+def start_from(core, source, m, gates):
+    """First parameters from posteriors m (S, C) of all rows and gates (K, D)."""
+    layouts = [Layout(np.full(len(index), -1), core.n_states) for index in core.columns]
+    total = None
+    for (lo, hi), block in zip(source.bounds, source.blocks(), strict=True):
+        wm = m[:, lo:hi] * block.weight
+        stats = Stats(0.0, wm.sum(axis=1), block.collect(wm.astype(block.dtype), layouts))
+        total = stats if total is None else total + stats
+    return core.start(total, gates)
+
+
+def random_posteriors(n_states, C, rng, sharpness=1.0):
+    """m (S, C): a distribution over each part's states for every row."""
+    return np.concatenate([rng.dirichlet(np.full(J, 1 / sharpness), C).T for J in n_states])
+
+
+def random_gates(K, D, rng):
+    """Gates (K, D), none of them closed."""
+    return rng.dirichlet(np.full(K, 2.0), D).T
+
+
+def sweep(model, theta, source, memory=None):
+    """Posteriors and total sums of one pass over the rows."""
+    memory = [model.fresh_memory(i) for i in range(source.n_blocks)] if memory is None else memory
+    results = [
+        model.expect(theta, b, kept) for b, kept in zip(source.blocks(), memory, strict=True)
+    ]
+    kept = [result[0] for result in results]
+    return kept, reduce(add, [result[1] for result in results])
+
+
+def climb_from(model, theta, source, max_iter, tol=-np.inf):
+    """Parameters and trace after ``max_iter`` steps (fewer if ``tol`` is given and met)."""
+    monitor = Monitor(max_iter, tol, float(source.weight.sum()))
+    theta = climb(model, theta, source, Serial(), monitor)
+    return theta, np.asarray(monitor.trace)

@@ -30,7 +30,7 @@ def truth(X, group):
     """Sufficient statistics (P, n, D) of X (NaN missing), zero where missing."""
     seen = ~np.isnan(X)
     if group.levels is not None:
-        return np.stack([X == level for level in group.levels]).astype(float)
+        return np.stack([level == X for level in group.levels]).astype(float)
     z = np.where(seen, (X - group.shift) / group.scale, 0.0)
     powers = [seen.astype(float), z, z * z]
     return np.stack(powers[: group.likelihood.n_statistics])
@@ -171,6 +171,8 @@ def test_single_precision_is_close(name, rng):
         score = view.block.score([layout.pack(W)], [layout])
         (sums,) = view.block.collect(m, [layout])
         assert score.dtype == np.float32
+        # Sums add over blocks and become parameters: single precision is for the data alone.
+        assert sums.own.dtype == sums.shared.dtype == np.float64
         naive = np.einsum("psd,pnd->sn", W * counted(layout), view.T)
         # Terms of either sign: the error is relative to their size, not to that of the sum.
         size = np.einsum("psd,pnd->sn", np.abs(W), np.abs(view.T))

@@ -64,12 +64,9 @@ def expect(name, chi, f):
             beta,
         )
     if name == "bernoulli":
-
-        def of_probability(p):
-            p = min(max(p, 1e-300), 1 - 1e-16)
-            return f([math.log1p(-p), math.log(p) - math.log1p(-p)])
-
-        return reference.expect_beta(of_probability, chi[1], chi[0] - chi[1])
+        return reference.expect_beta(
+            lambda p, q: f([math.log(q), math.log(p) - math.log(q)]), chi[1], chi[0] - chi[1]
+        )
     assert name == "poisson"
     return reference.expect_gamma(lambda t: f([-t, math.log(t)]), chi[1], chi[0])
 
@@ -86,7 +83,7 @@ def test_natural_is_the_posterior_mean(name):
         chi = CHI[name][:, s, d]
         for p in range(len(chi)):
             if name == "categorical":
-                found = expect_level(chi, p, lambda q: math.log(max(q, 1e-300)))
+                found = expect_level(chi, p, lambda p, _: math.log(p))
             else:
                 found = expect(name, chi, lambda eta, p=p: eta[p])
             assert_allclose(natural[p, s, d], found, rtol=1e-6, atol=1e-7)
@@ -152,8 +149,7 @@ def test_divergence_is_the_integral_and_never_negative(name):
         step = chi[:, s, d] - CHI0[name][:, d]
         if name == "categorical":
             gain = sum(
-                step[v] * expect_level(chi[:, s, d], v, lambda q: math.log(max(q, 1e-300)))
-                for v in range(3)
+                step[v] * expect_level(chi[:, s, d], v, lambda p, _: math.log(p)) for v in range(3)
             )
         else:
             gain = expect(name, chi[:, s, d], lambda eta, step=step: float(np.dot(step, eta)))
@@ -238,7 +234,7 @@ def test_predictive_is_the_integral_over_the_posterior(name):
         for s, d in cells:
             chi = CHI[name][:, s, d]
             if name == "categorical":
-                truth = expect_level(chi, int(x), lambda q: q)
+                truth = expect_level(chi, int(x), lambda p, _: p)
             else:
                 T = statistics(name, x)
                 truth = expect(name, chi, lambda eta, T=T: math.exp(float(np.dot(T, eta))))
@@ -339,15 +335,15 @@ DATA = {
 def test_point_is_the_limit_of_many_rows(name):
     """Posterior and maximum likelihood meet when the sums are large."""
     likelihood = LIKELIHOODS[name]
-    sums = sum(statistics(name, x) for x in DATA[name])[:, None, None] * 1e9
+    sums = sum(statistics(name, x) for x in DATA[name])[:, None, None] * 1e7
     posterior = Conjugate(likelihood, CHI0[name][:, :1]).posterior(sums)
-    assert_allclose(likelihood.natural(posterior), likelihood.point_natural(sums), rtol=1e-7)
+    assert_allclose(likelihood.natural(posterior), likelihood.point_natural(sums), rtol=1e-5)
     a, b = likelihood.predictive(posterior), likelihood.point_predictive(sums)
     for x in DRAWS[name]:
         x = np.array([[x]])
-        assert_allclose(a.log_density(x), b.log_density(x), rtol=2e-6, atol=1e-6)
+        assert_allclose(a.log_density(x), b.log_density(x), rtol=1e-5, atol=1e-6)
     for p in (0.1, 0.7):
-        assert_allclose(a.quantile(p), b.quantile(p), rtol=1e-6)
+        assert_allclose(a.quantile(p), b.quantile(p), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -420,10 +416,8 @@ def test_dirichlet_of_choices(alpha):
     for column in range(2):
         a = counts[:, column] + alpha
         for k in range(3):
-            truth = reference.expect_beta(
-                lambda p: math.log(max(p, 1e-300)), a[k], a.sum() - a[k]
-            )
-            assert_allclose(log_p[k, column], truth, rtol=1e-5)
+            truth = reference.expect_beta(lambda p, _: math.log(p), a[k], a.sum() - a[k])
+            assert_allclose(log_p[k, column], truth, rtol=1e-7)
         assert_allclose(prior.mean(counts)[:, column], a / a.sum())
     truth = sum(
         reference.dirichlet_divergence(list(counts[:, c] + alpha), [alpha] * 3) for c in range(2)
@@ -436,7 +430,7 @@ def test_dirichlet_of_choices(alpha):
 def test_flat_dirichlet_is_the_share():
     counts = np.array([[3.0, 0.0], [1.0, 5.0]])
     prior = Dirichlet(0.0)
-    assert_allclose(prior.mean(counts), [[0.75, 0.0], [0.25, 1.0]])
+    assert_allclose(prior.mean(counts), [[0.75, 0.0], [0.25, 1.0]], atol=1e-200)
     assert_allclose(np.exp(prior.expected_log(counts)), [[0.75, 0.0], [0.25, 1.0]], atol=1e-200)
     assert np.all(np.isfinite(prior.expected_log(counts)))
     assert prior.divergence(counts) == 0.0

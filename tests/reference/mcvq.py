@@ -5,6 +5,7 @@ update changes one group of arguments of the bound, and `bound` is written out t
 definition, so the two check each other.
 """
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass, replace
@@ -16,9 +17,19 @@ from scipy import integrate, optimize, special, stats
 
 
 def expect_beta(f, alpha, beta):
-    """E[f(p)] for p ~ Beta(alpha, beta); the ends' singular powers go into the weight."""
-    value, _ = integrate.quad(f, 0, 1, weight="alg", wvar=(alpha - 1, beta - 1), epsabs=0)
-    return value / math.exp(special.betaln(alpha, beta))
+    """E[f(p, 1 - p)] for p ~ Beta(alpha, beta), over u = log p / (1 - p)."""
+    log_b = special.betaln(alpha, beta)
+
+    def integrand(u):
+        log_p, log_q = special.log_expit(u), special.log_expit(-u)
+        return f(math.exp(log_p), math.exp(log_q)) * math.exp(alpha * log_p + beta * log_q - log_b)
+
+    centre = math.log(alpha / beta)
+    width = math.sqrt(1 / alpha + 1 / beta)
+    points = [centre - 40 / alpha - 5 * width, centre - 3 * width, centre, centre + 3 * width]
+    points.append(centre + 40 / beta + 5 * width)
+    pieces = itertools.pairwise(points)
+    return sum(integrate.quad(integrand, a, b, epsabs=1e-12, limit=200)[0] for a, b in pieces)
 
 
 def expect_gamma(f, shape, rate):
@@ -33,7 +44,7 @@ def expect_gamma(f, shape, rate):
     points = [centre - 60 / shape, centre - 5 * width, centre, centre + 4 * width]
     points.append(centre + math.log(60 + 60 / shape) + 4 * width)
     pieces = itertools.pairwise(points)
-    return sum(integrate.quad(integrand, a, b, epsabs=1e-13, limit=200)[0] for a, b in pieces)
+    return sum(integrate.quad(integrand, a, b, epsabs=1e-12, limit=200)[0] for a, b in pieces)
 
 
 def expect_normal_gamma(f, mu, kappa, alpha, beta):
@@ -45,7 +56,7 @@ def expect_normal_gamma(f, mu, kappa, alpha, beta):
         def integrand(z):
             return f(mu + sd * z, tau) * math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
 
-        return integrate.quad(integrand, -12, 12, epsabs=1e-13, limit=200)[0]
+        return integrate.quad(integrand, -12, 12, epsabs=1e-10, epsrel=1e-10)[0]
 
     return expect_gamma(given, alpha, beta)
 
@@ -103,6 +114,13 @@ class Gaussian:
 
         return expect_normal_gamma(density, *parameters)
 
+    def log_predict(self, x, parameters):
+        if self.prior is None:
+            return self.log(x, parameters)
+        mu, kappa, alpha, beta = parameters
+        scale = math.sqrt(beta * (kappa + 1) / (alpha * kappa))
+        return float(stats.t.logpdf(x, 2 * alpha, loc=mu, scale=scale))
+
 
 def gamma_divergence(alpha, beta, alpha0, beta0):
     return (
@@ -139,7 +157,12 @@ class Bernoulli:
     def predict(self, x, parameters):
         if self.prior is None:
             return math.exp(self.log(x, parameters))
-        return expect_beta(lambda p: p if x == 1 else 1 - p, *parameters)
+        return expect_beta(lambda p, q: p if x == 1 else q, *parameters)
+
+    def log_predict(self, x, parameters):
+        if self.prior is None:
+            return self.log(x, parameters)
+        return math.log(parameters[0 if x == 1 else 1] / sum(parameters))
 
 
 @dataclass(frozen=True)
@@ -169,6 +192,12 @@ class Poisson:
         if self.prior is None:
             return math.exp(self.log(x, parameters))
         return expect_gamma(lambda rate: stats.poisson.pmf(x, rate), *parameters)
+
+    def log_predict(self, x, parameters):
+        if self.prior is None:
+            return self.log(x, parameters)
+        shape, rate = parameters
+        return float(stats.nbinom.logpmf(x, shape, rate / (1 + rate)))
 
 
 @dataclass(frozen=True)
@@ -200,7 +229,12 @@ class Categorical:
         if self.prior is None:
             return math.exp(self.log(x, parameters))
         own = parameters[self.levels.index(x)]
-        return expect_beta(lambda p: p, own, sum(parameters) - own)
+        return expect_beta(lambda p, _: p, own, sum(parameters) - own)
+
+    def log_predict(self, x, parameters):
+        if self.prior is None:
+            return self.log(x, parameters)
+        return math.log(parameters[self.levels.index(x)] / sum(parameters))
 
 
 def dirichlet_divergence(alpha, alpha0):
@@ -309,13 +343,14 @@ def log_choice(counts, alpha):
     if alpha > 0:
         total = special.digamma(sum(counts) + alpha * len(counts))
         return [special.digamma(n + alpha) - total for n in counts]
-    return [math.log(max(n / sum(counts), 1e-300)) if sum(counts) > 0 else -690.8 for n in counts]
+    total = max(sum(counts), 1e-300)  # of a choice nobody took, or nobody made, next to nothing
+    return [math.log(max(n / total, 1e-300)) for n in counts]
 
 
 def log_gates(p, f, d):
     counts = f.gate_counts[d]
     if p.gamma > 0:
-        shares = entropic_shares([n + p.alpha_a for n in counts], p.gamma)
+        shares = entropic_shares(tuple(n + p.alpha_a for n in counts), p.gamma)
         return [math.log(max(a, 1e-300)) for a in shares]
     return log_choice(counts, p.alpha_a)
 
@@ -412,9 +447,7 @@ def update_a(p, f):
             counts.append(list(f.g[d]))
         else:
             rows = [c for c in p.rows if p.seen(c, d)]
-            counts.append(
-                [sum(p.weights[c] * gate(p, f, c, d, k) for c in rows) for k in p.parts]
-            )
+            counts.append([sum(p.weights[c] * gate(p, f, c, d, k) for c in rows) for k in p.parts])
     return replace(f, gate_counts=counts)
 
 
@@ -474,6 +507,7 @@ def entropic_objective(shares, counts, strength):
     return float(np.sum(special.xlogy(counts, shares) + strength * special.xlogy(shares, shares)))
 
 
+@functools.cache
 def entropic_shares(counts, strength):
     """Best point of the simplex: the objective climbed numerically from several starts."""
     counts = np.asarray(counts, dtype=float)
@@ -525,9 +559,7 @@ def row_log_likelihood(log_density, gates, shares):
     for states in itertools.product(*sizes):
         total = sum(math.log(shares[k][j]) for k, j in enumerate(states))
         for of_column, a in zip(log_density, gates, strict=True):
-            choices = [
-                math.log(a[k]) + of_column[k][j] for k, j in enumerate(states) if a[k] > 0
-            ]
+            choices = [math.log(a[k]) + of_column[k][j] for k, j in enumerate(states) if a[k] > 0]
             total += special.logsumexp(choices)
         terms.append(total)
     return float(special.logsumexp(terms))

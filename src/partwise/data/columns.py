@@ -59,9 +59,7 @@ class ColumnGroup:
         """The prior of this group's parameters."""
         if prior is None:
             return Flat(self.likelihood)
-        return Conjugate(
-            self.likelihood, self.likelihood.pseudo_sums(self.moments, prior.entries)
-        )
+        return Conjugate(self.likelihood, self.likelihood.pseudo_sums(self.moments, prior.entries))
 
     @cached_property
     def log_scale(self) -> Array:

@@ -133,4 +133,3 @@ def collect_rows(indptr, indices, statistics, first, m, G, out):
                         if w != 0:
                             for s in range(first[k], first[k + 1]):
                                 out[p, d, s] += w * m[r, s]
-

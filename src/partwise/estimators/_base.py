@@ -100,7 +100,9 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     def _climb_best(
         self,
         source: MemorySource,
-        begin: Callable[[np.random.Generator], tuple[Sequence[tuple[Any, Sequence[Any], int]], Any]],
+        begin: Callable[
+            [np.random.Generator], tuple[Sequence[tuple[Any, Sequence[Any], int]], Any]
+        ],
         rng: np.random.Generator,
         X: Any,
         n_init: int,

@@ -642,7 +642,10 @@ class MCVQ(PartsEstimator):
             In nats; a part without observed entries scores 0.
         """
         check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        return self._anomaly_scores(self._check_rows(X, reset=False))
+
+    def _anomaly_scores(self, X: Any) -> Array:
+        """The same for checked rows."""
         laws, core = self._laws(), self._core_of(self._model)
         log_prior = np.log(np.maximum(self._flat_priors(), 1e-300))
         parts = self._theta.gates.argmax(axis=0)
@@ -698,12 +701,15 @@ class MCVQ(PartsEstimator):
         """
         check_is_fitted(self)
         row = x if sparse.issparse(x) else np.atleast_2d(np.asarray(x, dtype=self._dtype))
-        row = self._check_rows(row, reset=False)
+        with warnings.catch_warnings():
+            # A single row has lost its column names; their order is all there is to go by.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            row = self._check_rows(row, reset=False)
         if row.shape[0] != 1:
             raise ValueError(f"x must be one row, but has {row.shape[0]}; call explain(X[i]).")
         group, law = self._columns[0], self._laws()[0]
         m = self._posteriors(row)[0]
-        shares = -self.anomaly_scores(row)[0]
+        shares = -self._anomaly_scores(row)[0]
         log_prior = np.log(np.maximum(self._flat_priors(), 1e-300))
         parts = self._theta.gates.argmax(axis=0)
         view = self._source(row).block(0).groups[0]

@@ -131,9 +131,7 @@ def entropic_shares(counts: Array, strength: float) -> Array:
         # -W of the others solves w - log w = z_top/t + log t - log z
         gap = np.maximum(z[top, column] / t + np.log(t) - log_z, 1.0)
         with np.errstate(over="ignore", invalid="ignore"):
-            w = np.where(
-                gap < 700, -special.lambertw(-np.exp(-gap), k=-1).real, gap + np.log(gap)
-            )
+            w = np.where(gap < 700, -special.lambertw(-np.exp(-gap), k=-1).real, gap + np.log(gap))
         a = z / np.maximum(w, 1.0)
         a[top, column] = t
         return a

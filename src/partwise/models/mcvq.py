@@ -7,7 +7,7 @@ b        log_b         (S,)       prior of a part's states, expected logarithm  
 a        log_a         (K, D)     prior of a column's part, expected logarithm    JMLR 2.1.1
 g        gates         (K, D)     posterior of a column's part                    JMLR Eq. 4
 m        m             (S, n)     posterior of the rows' states                   JMLR 2.1.1
-theta    chi           (P, S, D)  posterior pseudo-sums of the entries' law       docs/mcvq.md  
+theta    chi           (P, S, D)  posterior pseudo-sums of the entries' law       docs/mcvq.md
 eps      -natural.T    (P, S, D)  expected negative log density of an entry       JMLR 2.1.1
 E        -gain         (K, D)     energy of a column under a part                 JMLR Eq. 4
 =======  ============  =========  ==============================================  ==============

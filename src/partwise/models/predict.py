@@ -60,10 +60,7 @@ def quantile(
     a, b = low[row, column], high[row, column]
     if discrete:
         a = a - 1.0  # the quantile is the smallest value that reaches p: search above a
-    weights = [
-        (s, m[s, row] * gates[part_of[s], column])
-        for s in range(S)
-    ]
+    weights = [(s, m[s, row] * gates[part_of[s], column]) for s in range(S)]
     live_states = [(s, np.flatnonzero(w > LEAST_WEIGHT), w) for s, w in weights]
     total = sum(np.where(w > LEAST_WEIGHT, w, 0.0) for _, w in weights)
     steps = int(np.ceil(np.log2(max(np.max(b - a), 2.0)))) + 1 if discrete else 40
@@ -125,9 +122,7 @@ def row_likelihood(
     """Log-likelihood of a block's rows: exact where it can be, else by importance sampling."""
     part_of = np.repeat(np.arange(len(gates)), np.diff(first))
     closed = gates.max(axis=0) >= 1.0
-    own = part_densities(
-        block, laws, columns, np.where(closed, gates.argmax(axis=0), -1), first
-    )
+    own = part_densities(block, laws, columns, np.where(closed, gates.argmax(axis=0), -1), first)
     tables, owners = [], []
     for group, law, index in zip(block.groups, laws, columns, strict=True):
         shared = np.flatnonzero(~closed[index])

@@ -88,9 +88,7 @@ class Draws:
 
     def states(self, posterior: Array, first: Array, rng: Any) -> Array:
         """s drawn from its posterior given the selections."""
-        pieces = [
-            draw(posterior[lo:hi], rng) for lo, hi in zip(first[:-1], first[1:], strict=True)
-        ]
+        pieces = [draw(posterior[lo:hi], rng) for lo, hi in zip(first[:-1], first[1:], strict=True)]
         return np.concatenate(pieces)
 
     def state_bound(self, m: Array, log_b: Array, log_z: Array) -> Array:

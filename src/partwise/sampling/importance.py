@@ -70,9 +70,7 @@ def _weigh_all(indptr, table, own, log_prior, first, combinations, out):
             for k in range(len(first) - 1):
                 s = combinations[t, k]
                 total += own[r, s] + log_prior[s]
-            out[r, t] = total + _mixed_log_density(
-                indptr[r], indptr[r + 1], table, combinations[t]
-            )
+            out[r, t] = total + _mixed_log_density(indptr[r], indptr[r + 1], table, combinations[t])
 
 
 def _log_mean(log_weights: Array, n_terms: int) -> tuple[Array, Array]:

@@ -38,7 +38,7 @@ def dependence_start(
     """First sums and gates from grouped columns and, in each group, clustered rows."""
     K, D = len(n_states), source.X.shape[1]
     columns = _best_columns(source)
-    kinds, kind_weight = distinct_rows(source.X, source.weight)
+    kinds, kind_weight = distinct_rows(source)
     some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
     rows, weight = kinds[some], kind_weight[some]
     sample = _dense_sample(source, rows, columns, weight)

@@ -77,9 +77,7 @@ def _seed(Z: Array, O: Array, J: int, weight: Array, rng: np.random.Generator) -
             break  # no two rows differ any more
         trials = np.searchsorted(np.cumsum(mass), rng.random(n_trials) * total)
         trials = np.minimum(trials, len(Z) - 1)
-        reached = np.minimum(
-            np.maximum(_distances(Z, O, Z[trials], complete), 0), closest[:, None]
-        )
+        reached = np.minimum(np.maximum(_distances(Z, O, Z[trials], complete), 0), closest[:, None])
         pick = int(np.argmin(weight @ reached))
         chosen.append(int(trials[pick]))
         closest = reached[:, pick]

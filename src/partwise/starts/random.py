@@ -21,7 +21,7 @@ def random_start(
 ) -> tuple[Stats, Array]:
     """Sums as if each state held an equal share of rows like one picked at random."""
     S, K = sum(n_states), len(n_states)
-    kinds, kind_weight = distinct_rows(source.X, source.weight)
+    kinds, kind_weight = distinct_rows(source)
     rows = kinds[_pick(kind_weight, S, rng)]
     picked = picked_rows(source, rows)
     share = np.concatenate([np.full(J, 1.0 / J) for J in n_states])
@@ -31,9 +31,7 @@ def random_start(
         observed = _observed(collected, group.likelihood.powers)
         average = group.moments[:, None, :]
         mixed = np.where(observed > 0, PULL * collected + (1 - PULL) * average, average)
-        sums.append(
-            Packed(np.zeros((len(mixed), 1, 0)), mixed * share[:, None] * group.weight)
-        )
+        sums.append(Packed(np.zeros((len(mixed), 1, 0)), mixed * share[:, None] * group.weight))
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
     return Stats(0.0, states, tuple(sums)), gates
 

@@ -1,0 +1,59 @@
+"""One sweep of MCVQ outside of a fit, with gates open or closed."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from partwise.contracts import Array, Stats
+from partwise.data import MemorySource, learn_columns
+from partwise.likelihoods import Dirichlet, Prior
+from partwise.models.gating import Tied
+from partwise.models.mcvq import MCVQ, Theta
+from partwise.starts import random_start
+
+
+class Sweep:
+    """A model on data in memory, its blocks made beforehand."""
+
+    def __init__(
+        self, X: Any, likelihood: str, n_states: tuple[int, ...], parts: Array, runner: Any
+    ) -> None:
+        prior, weight = Prior(), np.ones(X.shape[0])
+        columns = learn_columns(X, likelihood, weight, False, prior)
+        self.source = MemorySource(X, columns, weight)
+        self.runner = runner
+        self.model = MCVQ(
+            n_states,
+            tuple(group.entry_prior(prior) for group in columns),
+            tuple(group.index for group in columns),
+            columns[0].weight,
+            Tied(),
+            Dirichlet(prior.states),
+            Dirichlet(prior.gates),
+            0.0,
+            X.dtype,
+        )
+        stats, gates = random_start(self.source, n_states, np.random.default_rng(0))
+        gates = 0.9 * (parts == np.arange(len(n_states))[:, None]) + 0.1 * gates
+        undecided = np.full(X.shape[1], -1)
+        self.open: Theta = self.model.dress(self.model.start(stats, gates), undecided)
+        closed = self.open._replace(gates=np.rint(gates))
+        self.closed: Theta = self.model.dress(closed, parts)
+        for block in self.source.blocks():
+            block.collect(np.zeros((sum(n_states), block.n_rows), X.dtype), self.open.layouts)
+
+    def sums(self, theta: Theta) -> Stats:
+        """E-step and sums over all blocks."""
+
+        def on_block(block: Any) -> Stats:
+            return self.model.expect(theta, block, None)[1]
+
+        return reduce(add, self.runner.map(on_block, self.source.blocks()))
+
+    def sweep(self, theta: Theta) -> Theta:
+        """E-step, sums and M-step."""
+        return self.model.maximise(theta, self.sums(theta))

@@ -1,0 +1,380 @@
+"""The model's steps against loops, and the bound at every single update.
+
+The reference works in the user's units and updates one group of arguments at a time; the library
+must stand where it stands after every E-step and every M-step.
+"""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse, special
+
+from partwise.likelihoods import Prior
+from partwise.models import mcvq
+from partwise.models.gating import Standard, Tied
+from partwise.models.selection import Draws, Expected
+from tests.common.helpers import (
+    assert_never_falls,
+    build,
+    climb_from,
+    punch_holes,
+    random_entries,
+    random_gates,
+    random_posteriors,
+    start_from,
+    sweep,
+)
+from tests.reference import mcvq as reference
+
+C = 12
+PRIOR = Prior(entries=0.3, spread=0.2, shape=1.5, states=0.7, gates=1.3)
+LIKELIHOODS = ["gaussian", "bernoulli", "poisson", "categorical"]
+SIZES = [(3,), (2, 3), (4, 2, 2)]
+GATINGS = {"tied": Tied(), "standard": Standard(), "factorised": Standard()}
+
+
+class Lockstep:
+    """The library and the reference, started from the same posteriors and gates."""
+
+    def __init__(self, likelihood, n_states, gating, prior, *, entropic=0.0, beta=1.0, seed=0,
+                 empty_column=False):  # fmt: skip
+        rng = np.random.default_rng(seed)
+        D = 5 + len(n_states)
+        X = punch_holes(random_entries(likelihood, (C, D), rng), 0.3, rng)
+        if empty_column:
+            X[:, 1] = np.nan
+        weight = rng.uniform(0.3, 2.0, C)
+        m = random_posteriors(n_states, C, rng)
+        gates = random_gates(len(n_states), D, rng)
+
+        gate_of = Tied(beta) if gating == "tied" else GATINGS[gating]
+        self.core, self.source = build(X, weight, n_states, likelihood, gate_of, prior, entropic)
+        self.model = self.core
+        if gating == "factorised":
+            self.model = mcvq.RowwiseMCVQ(self.core, Expected(), n_rounds=2)
+        self.memory = [self.model.fresh_memory(0)]
+        self.theta = start_from(self.core, self.source, m, gates)
+        self.first = self.core.first
+
+        known = prior and {k: getattr(prior, k) for k in ("entries", "spread", "shape")}
+        self.problem = reference.Problem(
+            X,
+            weight,
+            n_states,
+            reference.column_laws(X, weight, likelihood, known),
+            gating,
+            prior.states if prior else 0.0,
+            prior.gates if prior else 0.0,
+            entropic,
+            beta,
+        )
+        g = gates.T.tolist()
+        if gating == "factorised":
+            g = [g] * C
+        fit = reference.Fit(self._nested(m), g, None, None, None)
+        for update in (reference.update_parameters, reference.update_a, reference.update_b):
+            fit = update(self.problem, fit)
+        self.fit, self.trace = fit, []
+        if gating == "factorised":  # rows that remember nothing begin with the columns' gates
+            self.fit = reference.update_m(self.problem, fit)
+
+    def _nested(self, m):
+        """(S, C) as [c][k][j]."""
+        bounds = list(itertools.pairwise(self.first))
+        return [[m[lo:hi, c].tolist() for lo, hi in bounds] for c in range(m.shape[1])]
+
+    def update(self, *names):
+        for name in names:
+            self.fit = getattr(reference, f"update_{name}")(self.problem, self.fit)
+            self.trace.append(reference.bound(self.problem, self.fit))
+
+    def expect(self):
+        """E-step of both; the library's sums."""
+        self.memory, stats = sweep(self.model, self.theta, self.source, self.memory)
+        if self.problem.gating == "factorised":
+            self.update("g", "m", "g", "m")
+            m = self.memory[0][0]
+        else:
+            self.update("m")
+            m = self.memory[0]
+        found = [[m[lo:hi, c] for lo, hi in itertools.pairwise(self.first)] for c in range(C)]
+        for c, k in itertools.product(range(C), range(len(self.problem.n_states))):
+            assert_allclose(
+                found[c][k], self.fit.m[c][k], atol=1e-5 if self.problem.gamma else 1e-8
+            )
+        return stats
+
+    def maximise(self, stats):
+        """M-step of both, in the library's order, with every part looked at."""
+        theta = self.model.maximise(self.theta, stats)
+        self.theta = self.core.dress(theta, np.full(self.problem.X.shape[1], -1))
+        order = ("parameters", "g", "a", "b")
+        if self.problem.gating == "factorised":
+            order = ("parameters", "a", "b")
+        self.update(*order)
+
+    def compare(self):
+        """Every parameter, through what it says of entries, and every cost."""
+        p, f, theta = self.problem, self.fit, self.theta
+        # The reference searches for the entropic prior's best point, and finds fewer digits.
+        tol = 1e-5 if p.gamma else 1e-8
+        (group,) = self.source.columns
+        Z = group.encode(p.X, np.arange(p.X.shape[1]))
+        for d, k in itertools.product(p.columns, p.parts):
+            truth = reference.divergence(p, f, d, k)
+            assert_allclose(theta.divergence[k, d], truth, rtol=tol, atol=tol)
+            for j, c in itertools.product(p.states(k), p.rows):
+                if p.seen(c, d):
+                    z = Z[c, d]
+                    T = [1.0, z, z * z][: group.likelihood.n_statistics]
+                    if group.levels is not None:
+                        T = np.eye(len(group.levels))[int(z)]
+                    eta = theta.natural[0][:, self.first[k] + j, d]
+                    base = group.base(np.array([z]), np.array([d])).item()
+                    truth = p.laws[d].log(p.X[c, d], f.parameters[d][k][j])
+                    assert_allclose(np.dot(T, eta) + base, truth, rtol=tol, atol=tol)
+        log_a = np.array([reference.log_gates(p, f, d) for d in p.columns]).T
+        seen = self.core.weight > 0
+        assert_allclose(theta.log_a[:, seen], log_a[:, seen], rtol=tol, atol=tol)
+        log_b = np.concatenate([reference.log_choice(n, p.alpha_b) for n in f.state_counts])
+        assert_allclose(theta.log_b, log_b, rtol=tol, atol=tol)
+        if p.gating == "factorised":
+            counts = np.array(f.gate_counts)[seen]
+            assert_allclose(theta.gate_counts.T[seen], counts, atol=tol)
+        else:
+            assert_allclose(theta.gates.T, f.g, atol=tol)
+
+
+def run(pair, n_steps=3):
+    pair.compare()
+    for _ in range(n_steps):
+        stats = pair.expect()
+        truth = reference.bound(pair.problem, pair.fit)
+        assert_allclose(pair.model.bound(pair.theta, stats), truth, rtol=1e-8)
+        pair.maximise(stats)
+        pair.compare()
+
+
+@pytest.mark.parametrize("prior", [PRIOR, None], ids=["conjugate", "flat"])
+@pytest.mark.parametrize("gating", GATINGS)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_steps_equal_the_reference(likelihood, gating, prior):
+    """Posteriors, parameters, gates and bound, step by step; and no update lowers the bound."""
+    for n_states in SIZES[:2] if gating == "factorised" else SIZES:
+        pair = Lockstep(likelihood, n_states, gating, prior, seed=len(n_states))
+        run(pair, n_steps=2)
+        assert_never_falls(pair.trace)
+        assert pair.trace[-1] > pair.trace[0]
+
+
+@pytest.mark.parametrize("prior", [PRIOR, None], ids=["conjugate", "flat"])
+@pytest.mark.parametrize("gating", GATINGS)
+def test_a_column_never_observed_takes_no_part(gating, prior):
+    pair = Lockstep("gaussian", (2, 3), gating, prior, seed=11, empty_column=True)
+    gates = pair.theta.gates[:, 1].copy()
+    run(pair, n_steps=2)
+    assert_never_falls(pair.trace)
+    assert_array_equal(pair.theta.gates[:, 1], gates)
+
+
+@pytest.mark.parametrize("entropic", [0.4, 20.0])
+@pytest.mark.parametrize("prior", [PRIOR, None], ids=["conjugate", "flat"])
+@pytest.mark.parametrize("gating", GATINGS)
+def test_steps_with_an_entropic_prior(gating, prior, entropic):
+    pair = Lockstep("gaussian", (2, 2, 2), gating, prior, entropic=entropic, seed=4)
+    run(pair, n_steps=2)
+    assert_never_falls(pair.trace)
+
+
+def test_an_entropic_prior_reaches_the_gates_of_new_rows():
+    """Factorised: new rows select parts by a, which under this prior is a point."""
+    pair = Lockstep("gaussian", (2, 2, 2), "factorised", PRIOR, entropic=3.0, seed=4)
+    pair.maximise(pair.expect())
+    assert_allclose(pair.theta.gates, np.exp(pair.theta.log_a), atol=1e-9)
+
+
+@pytest.mark.parametrize("beta", [0.05, 0.5])
+@pytest.mark.parametrize("prior", [PRIOR, None], ids=["conjugate", "flat"])
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_annealed_gates(likelihood, prior, beta):
+    """At a temperature the gates, and through them all else, are the reference's."""
+    pair = Lockstep(likelihood, (2, 3), "tied", prior, beta=beta, seed=6)
+    for _ in range(3):
+        pair.maximise(pair.expect())
+        pair.compare()
+    cold = replace(pair.problem, beta=1.0)
+    other = reference.update_g(cold, pair.fit)
+    assert not np.allclose(other.g, pair.fit.g, atol=1e-3), "beta made no difference"
+
+
+# --- the bound over whole fits ---
+
+
+def parts_data(likelihood, rng, n_rows=120, n_states=(3, 2, 3), width=5, missing=0.2):
+    """Rows drawn from a model with sharp states; holes and weights besides."""
+    K = len(n_states)
+    D = width * K
+    X = np.empty((n_rows, D))
+    for k, J in enumerate(n_states):
+        level = rng.integers(4, size=(J, width))
+        s = rng.integers(J, size=n_rows)
+        centre = level[s]
+        mine = slice(width * k, width * (k + 1))
+        if likelihood == "gaussian":
+            X[:, mine] = centre + 0.2 * rng.normal(size=centre.shape)
+        elif likelihood == "bernoulli":
+            X[:, mine] = rng.random(centre.shape) < np.array([0.05, 0.3, 0.7, 0.95])[centre]
+        elif likelihood == "poisson":
+            X[:, mine] = rng.poisson(np.array([0.2, 2.0, 6.0, 15.0])[centre])
+        else:
+            noise = rng.random(centre.shape) < 0.1
+            X[:, mine] = np.where(noise, rng.integers(4, size=centre.shape), centre)
+    return punch_holes(X, missing, rng), rng.uniform(0.5, 2.0, n_rows)
+
+
+@pytest.mark.parametrize("entropic", [0.0, 2.0])
+@pytest.mark.parametrize("prior", [Prior(), None], ids=["conjugate", "flat"])
+@pytest.mark.parametrize("gating", GATINGS)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_the_bound_never_falls_over_a_fit(likelihood, gating, prior, entropic):
+    rng = np.random.default_rng(2)
+    X, weight = parts_data(likelihood, rng)
+    n_states = (4, 3, 3)
+    core, source = build(X, weight, n_states, likelihood, GATINGS[gating], prior, entropic)
+    model = core if gating != "factorised" else mcvq.RowwiseMCVQ(core, Expected())
+    theta = start_from(
+        core, source, random_posteriors(n_states, len(X), rng, 3), random_gates(3, 15, rng)
+    )
+    _, trace = climb_from(model, theta, source, 25)
+    assert_never_falls(trace)
+    assert trace[-1] > trace[0] + 1
+
+
+@pytest.mark.parametrize("gating", ["tied", "standard"])
+def test_a_fit_takes_and_undoes_short_cuts(gating):
+    """The fits above do reach decided columns, and refreshes that look at all parts again."""
+    rng = np.random.default_rng(2)
+    X, weight = parts_data("gaussian", rng)
+    core, source = build(X, weight, (4, 3, 3), "gaussian", GATINGS[gating], Prior())
+    theta = start_from(
+        core, source, random_posteriors((4, 3, 3), len(X), rng, 3), random_gates(3, 15, rng)
+    )
+    ages, n_decided = [], []
+    for _ in range(40):
+        _, stats = sweep(core, theta, source)
+        theta = core.maximise(theta, stats)
+        ages.append(theta.age)
+        n_decided.append(len(theta.layouts[0].decided))
+    assert max(n_decided) > 5
+    assert max(ages) == mcvq.REFRESH_EVERY
+    assert 0 in ages[ages.index(max(ages)) :], "no refresh followed"
+
+
+@pytest.mark.parametrize("storage", ["dense", "sparse"])
+@pytest.mark.parametrize("prior", [Prior(), None], ids=["conjugate", "flat"])
+@pytest.mark.parametrize("gating", ["tied", "standard"])
+def test_decided_sweeps_equal_full_sweeps(gating, prior, storage):
+    """Given closed gates, leaving out the other parts changes nothing that counts."""
+    rng = np.random.default_rng(3)
+    n_states = (2, 3)
+    X, weight = parts_data("gaussian", rng, n_rows=40, n_states=n_states)
+    if storage == "sparse":
+        rows, columns = np.nonzero(~np.isnan(X))
+        X = sparse.csr_array((X[rows, columns], (rows, columns)), shape=X.shape)
+    core, source = build(X, weight, n_states, "gaussian", GATINGS[gating], prior)
+    gates = random_gates(2, 10, rng)
+    gates[:, :7] = np.eye(2)[[0, 0, 1, 0, 1, 1, 0]].T
+    full = start_from(core, source, random_posteriors(n_states, 40, rng), gates)
+    short = core.dress(full, core.decided(full, 0))
+    assert_array_equal(short.layouts[0].parts[:7], [0, 0, 1, 0, 1, 1, 0])
+    assert np.all(short.layouts[0].parts[7:] == -1)
+
+    (m_full,), all_sums = sweep(core, full, source)
+    (m_short,), own_sums = sweep(core, short, source)
+    assert_allclose(m_short, m_full, atol=1e-10)
+    assert_allclose(core.bound(short, own_sums), core.bound(full, all_sums), rtol=1e-12)
+    after_full, after_short = core.maximise(full, all_sums), core.maximise(short, own_sums)
+    own = gates[core.part_of][:, :7] == 1
+    a, b = after_full.natural[0][:, :, :7][:, own], after_short.natural[0][:, :, :7][:, own]
+    assert_allclose(b, a, rtol=1e-9)
+    assert_allclose(after_short.natural[0][:, :, 7:], after_full.natural[0][:, :, 7:], rtol=1e-9)
+    assert_allclose(after_short.gates[:, 7:], after_full.gates[:, 7:], atol=1e-10)
+    assert_allclose(after_short.log_b, after_full.log_b, rtol=1e-10)
+
+
+@pytest.mark.parametrize("gating", ["tied", "standard"])
+def test_a_fit_with_short_cuts_ends_where_a_full_fit_does(gating, monkeypatch):
+    rng = np.random.default_rng(5)
+    n_states = (3, 2, 3)
+    X, weight = parts_data("gaussian", rng, n_states=n_states)
+    core, source = build(X, weight, n_states, "gaussian", GATINGS[gating], Prior())
+    first = start_from(
+        core, source, random_posteriors(n_states, len(X), rng, 3), random_gates(3, 15, rng)
+    )
+    theta, trace = climb_from(core, first, source, 300, tol=1e-7)
+    monkeypatch.setattr(mcvq.MCVQ, "decided", lambda self, theta, age: np.full(15, -1))
+    full, full_trace = climb_from(core, first, source, 300, tol=1e-7)
+    assert_allclose(trace[-1], full_trace[-1], rtol=1e-7)
+    assert_allclose(theta.gates, full.gates, atol=1e-6)
+
+
+def test_no_fit_is_called_converged_before_all_parts_were_looked_at():
+    """A column closed on the wrong part finds the right one before the climb ends."""
+    rng = np.random.default_rng(8)
+    s = rng.integers(2, size=(60, 2))
+    X = np.repeat(s, 4, axis=1) * 4.0 + 0.1 * rng.normal(size=(60, 8))
+    core, source = build(X, np.ones(60), (2, 2), "gaussian", Tied(), Prior())
+    m = np.concatenate([s[:, 0] == [[0], [1]], s[:, 1] == [[0], [1]]]).astype(float)
+    gates = np.eye(2)[[0, 0, 0, 0, 1, 1, 1, 1]].T.copy()
+    gates[:, 2] = [0.0, 1.0]  # wrong
+    theta = start_from(core, source, m, gates)
+    theta = core.dress(theta, core.decided(theta, 0))
+    assert len(theta.layouts[0].decided) == 8
+    theta, trace = climb_from(core, theta, source, 200, tol=1e-3)
+    assert_array_equal(theta.gates.argmax(axis=0), [0, 0, 0, 0, 1, 1, 1, 1])
+    assert_never_falls(trace)
+
+
+# --- Monte Carlo EM ---
+
+
+def test_draws_follow_the_exact_posterior():
+    """Averaged over many rounds, drawn states and parts have their exact probabilities."""
+    pair = Lockstep("gaussian", (2, 3), "factorised", None, seed=2)
+    pair.maximise(pair.expect())
+    p, f = pair.problem, pair.fit
+    log_b = [reference.log_choice(n, 0.0) for n in f.state_counts]
+    states = np.zeros(5)
+    gates = np.zeros((2, p.X.shape[1]))
+    for c in p.rows:
+        combinations = list(itertools.product(range(2), range(3)))
+        logits, parts = [], []
+        for combination in combinations:
+            total = sum(log_b[k][j] for k, j in enumerate(combination))
+            responsibility = np.zeros_like(gates)
+            for d in p.columns:
+                if p.seen(c, d):
+                    log_a = reference.log_gates(p, f, d)
+                    choices = np.array([
+                        log_a[k] + p.laws[d].log(p.X[c, d], f.parameters[d][k][j])
+                        for k, j in enumerate(combination)
+                    ])  # fmt: skip
+                    total += special.logsumexp(choices)
+                    responsibility[:, d] = special.softmax(choices)
+            logits.append(total)
+            parts.append(responsibility)
+        for q, (i, j), r in zip(special.softmax(logits), combinations, parts, strict=True):
+            states[[i, 2 + j]] += p.weights[c] * q
+            gates += p.weights[c] * q * r
+    n_rounds = 2000
+    model = mcvq.RowwiseMCVQ(pair.core, Draws(seed=1), n_rounds)
+    _, stats = sweep(model, pair.theta, pair.source)
+    error = (
+        4 * math.sqrt((p.weights**2).sum() / n_rounds) * 3
+    )  # draws of one row are not independent
+    assert_allclose(stats.states, states, atol=error)
+    assert_allclose(stats.gates, gates, atol=error)
