@@ -17,7 +17,7 @@ _PUBLIC = {
     "make_shapes": "partwise.datasets",
 }
 
-__all__ = ["__version__", *_PUBLIC]
+__all__ = ["MCVQ", "Prior", "__version__", "load", "make_faces", "make_shapes"]
 
 if TYPE_CHECKING:
     from partwise.datasets import make_faces, make_shapes

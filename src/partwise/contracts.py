@@ -1,8 +1,8 @@
 """What the pieces promise each other; imports nothing of ours.
 
 A model is two pure functions on a block of rows and a parameter tuple: ``expect`` gives a posterior
-and sums, ``maximise`` turns the total of the sums into new parameters. A runner maps ``expect`` over
-blocks and adds. A data view answers the linear questions of the model and hides how its entries
+and sums, ``maximise`` turns the total of the sums into new parameters. A runner maps ``expect``
+over blocks and adds. A data view answers the linear questions of the model and hides how its entries
 are stored. States of all parts are numbered in one row, part after part, so that parts may have
 different numbers of states.
 
@@ -105,8 +105,8 @@ class Stats:
     """Sums over rows; they start at zero and add, and hold no prior.
 
     ``bound`` is the rows' share of the lower bound; ``states`` (S,) the expected number of rows in
-    each state; ``sums`` one `Packed` a column group; ``gates`` (K, D) the expected number of entries
-    each part explained, where rows have selections of their own, else None.
+    each state; ``sums`` one `Packed` a column group; ``gates`` (K, D) the expected number of
+    entries each part explained, where rows have selections of their own, else None.
     """
 
     bound: float

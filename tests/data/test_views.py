@@ -188,7 +188,7 @@ def test_single_precision_is_close(name, rng):
 @pytest.mark.parametrize("kind", ["csr_matrix", "csr_array"])
 @pytest.mark.parametrize("D", [1, N_COLUMNS])
 def test_complete_rows_stored_as_sparse(likelihood, few, kind, D, rng):
-    """Every entry stored: the same maps and the same base measure as dense, however many columns."""
+    """Every entry stored: the maps and the base measure of dense rows, however many columns."""
     make = few_values if few else random_entries
     X = make(likelihood, (N_ROWS, D), np.random.default_rng(3))
     weight = np.ones(N_ROWS)

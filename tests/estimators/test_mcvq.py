@@ -316,7 +316,7 @@ class TestBadInput:
     def test_infinity(self):
         X = self.X.copy()
         X[3, 4] = np.inf
-        with pytest.raises(ValueError, match="infinity.*replace such entries by NaN"):
+        with pytest.raises(ValueError, match=r"infinity.*replace such entries by NaN"):
             MCVQ(2, 2).fit(X)
 
     def test_shapes_and_kinds(self):
@@ -345,7 +345,7 @@ class TestBadInput:
 
     def test_pairings_are_refused_before_work(self):
         X = sparse.csr_array(draw("poisson")[0])
-        with pytest.raises(ValueError, match="X.toarray"):
+        with pytest.raises(ValueError, match=r"X\.toarray"):
             MCVQ(2, 2, likelihood="poisson", gating="factorised").fit(X)
         model = MCVQ(2, 2, warm_start=True, random_state=0).fit(self.X)
         with pytest.raises(ValueError, match="warm_start"):

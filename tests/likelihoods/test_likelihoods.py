@@ -49,6 +49,11 @@ NAMES = list(LIKELIHOODS)
 CELLS = [(s, d) for s in range(3) for d in range(2)]
 
 
+def cells(name):
+    """States and columns to look at: few where integrals are double ones."""
+    return [(0, 0), (1, 1), (2, 0)] if name == "gaussian" else CELLS
+
+
 def expect(name, chi, f):
     """E[f(eta)] of one entry's posterior, by quadrature."""
     if name == "gaussian":
@@ -79,7 +84,7 @@ def expect_level(chi, v, f):
 @pytest.mark.parametrize("name", NAMES)
 def test_natural_is_the_posterior_mean(name):
     natural = LIKELIHOODS[name].natural(CHI[name])
-    for s, d in CELLS:
+    for s, d in cells(name):
         chi = CHI[name][:, s, d]
         for p in range(len(chi)):
             if name == "categorical":
@@ -133,8 +138,7 @@ def log_normaliser(name, chi):
 @pytest.mark.parametrize("name", NAMES)
 def test_log_partition_is_the_integral(name):
     found = LIKELIHOODS[name].log_partition(CHI[name])
-    cells = CELLS[:3] if name == "gaussian" else CELLS
-    for s, d in cells:
+    for s, d in cells(name):
         assert_allclose(found[s, d], log_normaliser(name, CHI[name][:, s, d]), atol=1e-6)
 
 
@@ -145,7 +149,7 @@ def test_divergence_is_the_integral_and_never_negative(name):
     chi = CHI[name]
     found = prior.divergence(chi, likelihood.natural(chi))
     assert np.all(found >= 0)
-    for s, d in CELLS:
+    for s, d in cells(name):
         step = chi[:, s, d] - CHI0[name][:, d]
         if name == "categorical":
             gain = sum(
@@ -228,10 +232,9 @@ def test_evidence_is_the_product_of_predictions(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_predictive_is_the_integral_over_the_posterior(name):
     law = LIKELIHOODS[name].predictive(CHI[name])
-    cells = CELLS[:4] if name == "gaussian" else CELLS
     for x in DRAWS[name][:2]:
         found = law.log_density(np.full((3, 2), x)) + log_base(name, x)
-        for s, d in cells:
+        for s, d in cells(name):
             chi = CHI[name][:, s, d]
             if name == "categorical":
                 truth = expect_level(chi, int(x), lambda p, _: p)

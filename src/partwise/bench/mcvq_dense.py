@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +22,7 @@ from partwise.runners import runner_for
 N_ROWS, N_COLUMNS, N_PARTS, N_STATES = 20_000, 784, 6, 10
 
 
-def planted(n_rows: int, dtype: type) -> tuple[Array, Array]:
+def planted(n_rows: int, dtype: Any) -> tuple[Array, Array]:
     """Rows drawn from an MCVQ with deviation 0.7 about states N(0, 1), and the columns' parts."""
     rng = np.random.default_rng(0)
     parts = np.arange(N_COLUMNS) % N_PARTS
@@ -74,7 +76,7 @@ def mcvq_dense(progress: Callable[[str], None]) -> list[Row]:
             run = Sweep(X, "gaussian", n_states, parts, runner)
             for gates, theta in (("open", run.open), ("closed", run.closed)):
                 run.sweep(theta)
-                took = best_ms(lambda theta=theta: run.sweep(theta))
+                took = best_ms(partial(run.sweep, theta))
                 rows.append(
                     {
                         "dtype": np.dtype(dtype).name,
@@ -102,7 +104,7 @@ def mcvq_dense_rows(progress: Callable[[str], None]) -> list[Row]:
             row: Row = {"rows": n_rows}
             for gates, theta in (("open", run.open), ("closed", run.closed)):
                 run.sweep(theta)
-                took = best_ms(lambda theta=theta: run.sums(theta), 5)
+                took = best_ms(partial(run.sums, theta), 5)
                 row[f"{gates} (us a row)"] = 1e3 * took / n_rows
         rows.append(row)
     return rows
@@ -117,11 +119,11 @@ def mcvq_dense_fit(progress: Callable[[str], None]) -> list[Row]:
         MCVQ(2, 2, random_state=0, max_iter=2, tol=1e9).fit(X[:200, :20])  # loads what is lazy
         progress(f"{np.dtype(dtype).name}: MCVQ")
         before = peak_mb()
-        took = best_ms(lambda X=X: MCVQ(N_PARTS, N_STATES, random_state=0).fit(X), 1)
+        took = best_ms(partial(MCVQ(N_PARTS, N_STATES, random_state=0).fit, X), 1)
         memory = peak_mb() - before
         progress(f"{np.dtype(dtype).name}: GaussianMixture")
         mixture = GaussianMixture(N_PARTS * N_STATES, covariance_type="diag", random_state=0)
-        peer = best_ms(lambda X=X, mixture=mixture: mixture.fit(X), 1)
+        peer = best_ms(partial(mixture.fit, X), 1)
         rows.append(
             {
                 "dtype": np.dtype(dtype).name,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +19,7 @@ N_USERS, N_ITEMS, N_RATINGS, N_LEVELS = 6040, 3706, 1_000_000, 5
 N_STATES = (12,) * 5
 
 
-def ratings(n_ratings: int, n_users: int, dtype: type) -> sparse.csr_array:
+def ratings(n_ratings: int, n_users: int, dtype: Any) -> sparse.csr_array:
     """Ratings 1 to 5 at random cells, items popular by a power law as in MovieLens."""
     rng = np.random.default_rng(0)
     popularity = 1.0 / np.arange(10, 10 + N_ITEMS)
@@ -57,8 +59,8 @@ def mcvq_sparse(progress: Callable[[str], None]) -> list[Row]:
             run = Sweep(X, "categorical", N_STATES, parts, runner)
             for gates, theta in (("open", run.open), ("closed", run.closed)):
                 stats = run.sums(theta)
-                took = best_ms(lambda theta=theta: run.sums(theta))
-                step = best_ms(lambda theta=theta, stats=stats: run.model.maximise(theta, stats), 3)
+                took = best_ms(partial(run.sums, theta))
+                step = best_ms(partial(run.model.maximise, theta, stats), 3)
                 rows.append(
                     {
                         "dtype": np.dtype(dtype).name,
@@ -86,7 +88,7 @@ def mcvq_sparse_entries(progress: Callable[[str], None]) -> list[Row]:
             row: Row = {"ratings": float(X.nnz)}
             for gates, theta in (("open", run.open), ("closed", run.closed)):
                 run.sums(theta)
-                took = best_ms(lambda theta=theta: run.sums(theta), 5)
+                took = best_ms(partial(run.sums, theta), 5)
                 row[f"{gates} (ns a rating)"] = 1e6 * took / X.nnz
         rows.append(row)
     return rows

@@ -2,15 +2,15 @@
 
 A column group is a set of columns with one likelihood. Gaussian columns are shifted and scaled to
 mean 0 and variance 1 inside the views (the squared form would lose digits otherwise, and values
-around 1e30 would overflow); the log of the scale returns in the rows' base measure, so densities are
-always those of the user's own units.
+around 1e30 would overflow); the log of the scale returns in the rows' base measure, so densities
+are always those of the user's own units.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -157,7 +157,7 @@ def _learn_levels(entries: _Entries, absent_zero: bool) -> ColumnGroup:
             f'(at most {MOST_LEVELS}); choose likelihood="gaussian" or bin the values.'
         )
     levels = levels if len(levels) else np.array([0.0])
-    counts = np.stack([entries.total(lambda x, _, v=v: x == v) for v in levels])
+    counts = np.stack([entries.total(partial(_equals, v)) for v in levels])
     weight = counts.sum(axis=0)
     if absent_zero:
         counts[np.searchsorted(levels, 0.0)] += entries.row_weight.sum() - weight
@@ -174,6 +174,10 @@ def _learn_levels(entries: _Entries, absent_zero: bool) -> ColumnGroup:
         (counts > 0).sum(axis=0) > 1,
         absent_zero,
     )
+
+
+def _equals(level: float, values: Array, columns: Array) -> Array:
+    return values == level
 
 
 def _learn_numbers(

@@ -164,7 +164,7 @@ class DenseGroup:
 
     def score_selected(self, natural: Array, G: Array, first: Array) -> Array:
         """As `score`, every entry counted with its own weight in each part; (S, n)."""
-        powers = self._natural_order()
+        self._natural_order()
         out = np.empty((first[-1], self.n_rows), self.dtype)
         for k in range(len(G)):
             part = slice(first[k], first[k + 1])

@@ -69,6 +69,7 @@ class EntryFormat:
         """sum_p T_p(value) weights[p]: (P, S, D') to (D', V, S)."""
         if self._one_hot:
             return np.array(weights.transpose(2, 0, 1), order="C")
+        assert self.statistics is not None
         statistics = self.statistics[:, columns].astype(weights.dtype)
         return np.ascontiguousarray(np.einsum("psd,pdv->dvs", weights, statistics))
 
@@ -76,6 +77,7 @@ class EntryFormat:
         """Adjoint of `_to_values`: (D', V, S) to (P, S, D')."""
         if self._one_hot:
             return table.transpose(1, 2, 0)
+        assert self.statistics is not None
         return np.einsum("dvs,pdv->psd", table, self.statistics[:, columns])
 
     @property
@@ -124,7 +126,7 @@ class EntryGroup:
         place = np.empty(len(layout.parts), np.int64)
         place[layout.decided] = np.arange(len(layout.decided))
         place[layout.undecided] = np.arange(len(layout.undecided))
-        where = (self._pointers, self._rows)
+        where: tuple[object, ...] = (self._pointers, self._rows)
         if self._by_column is not None:
             where = (*where, self._by_column, self._start)
         return (*where, layout.parts.astype(np.int64), place, layout.first)
@@ -166,7 +168,7 @@ class EntryGroup:
 
     def _encoded(self) -> Array:
         """Model units of the stored entries, (nnz,)."""
-        if self.form.raw is not None:
+        if self.form.raw is not None and self.form.statistics is not None:
             return self.form.statistics[1][self.indices, self.values]
         return self.values
 

@@ -52,7 +52,7 @@ class MemorySource:
     columns : tuple of ColumnGroup
     weight : ndarray of shape (C,)
     keep : bool
-        Keep the encoded blocks between walks (fitting) or make each when it is asked for (one walk).
+        Keep encoded blocks between walks (fitting), or make each when asked for (one walk).
     """
 
     def __init__(
@@ -74,8 +74,9 @@ class MemorySource:
 
     def block(self, i: int) -> RowBlock:
         """Block ``i``; made when first asked for."""
-        if self._kept is not None and self._kept[i] is not None:
-            return self._kept[i]
+        kept = self._kept[i] if self._kept is not None else None
+        if kept is not None:
+            return kept
         lo, hi = self.bounds[i]
         weight = self.weight[lo:hi]
         rows = self.X[lo:hi]

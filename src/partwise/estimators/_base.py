@@ -70,7 +70,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         return X, weight
 
     def _warn_of_holes(self, missing: Array) -> None:
-        empty = missing.all(axis=0)
+        empty = np.atleast_1d(missing.all(axis=0))
         if empty.any():
             warnings.warn(
                 f"{empty.sum()} of {len(empty)} columns have no observed entry "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -13,12 +14,12 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
-from partwise.contracts import Array, Layout
+from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
 from partwise.likelihoods import LIKELIHOODS, Categorical, Dirichlet, Prior
-from partwise.likelihoods.predictive import Predictive
+from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import mcvq, predict
 from partwise.models.gating import Gating, Standard, Tied
 from partwise.models.selection import Draws, Expected
@@ -103,8 +104,8 @@ class MCVQ(PartsEstimator):
     lower_bound_ : float
         Lower bound of the log evidence (of the log-likelihood if ``prior=None``), a row.
     lower_bounds_ : ndarray of shape (n_iter_ + 1,)
-        Its trace; annealing is over where it begins. With ``inference="gibbs"`` the trace is the log
-        joint density of rows and drawn states, which is no bound; ``lower_bound_`` is one.
+        Its trace; annealing is over where it begins. With ``inference="gibbs"`` the trace is the
+        log joint density of rows and drawn states, no bound; ``lower_bound_`` is one.
     n_iter_ : int
         Sweeps taken.
     converged_ : bool
@@ -247,7 +248,7 @@ class MCVQ(PartsEstimator):
         if isinstance(self.n_states, Integral):
             n_states = (int(self.n_states),) * int(self.n_parts)
         else:
-            n_states = tuple(int(j) for j in self.n_states)
+            n_states = tuple(int(j) for j in np.atleast_1d(self.n_states))
             if len(n_states) != self.n_parts or min(n_states, default=0) < 1:
                 raise ValueError(
                     f"n_states={self.n_states!r} must be a number, or {self.n_parts} positive "
@@ -366,13 +367,10 @@ class MCVQ(PartsEstimator):
         self.gates_ = theta.gates.T.astype(self._dtype)
         self.parts_ = np.where(group.varies, theta.gates.argmax(axis=0), -1)
         shares = np.concatenate(
-            [
-                core.state_prior.mean(theta.state_counts[lo:hi])
-                for lo, hi in zip(core.first[:-1], core.first[1:], strict=True)
-            ]
+            [core.state_prior.mean(theta.state_counts[lo:hi]) for lo, hi in pairwise(core.first)]
         )
         self.state_priors_ = self._by_part(shares, 0.0)
-        if group.levels is not None and isinstance(group.likelihood, Categorical):
+        if group.levels is not None and isinstance(law, Levels):
             self.levels_ = group.levels
             self.means_ = self._by_part(np.moveaxis(law.probability, 0, -1), np.nan)
         else:
@@ -435,7 +433,7 @@ class MCVQ(PartsEstimator):
         """
         check_is_fitted(self)
         m = self._posteriors(self._check_rows(X, reset=False))
-        bounds = zip(self._first[:-1], self._first[1:], strict=True)
+        bounds = pairwise(self._first)
         return np.stack([m[:, lo:hi].argmax(axis=1) for lo, hi in bounds], axis=1)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -492,7 +490,7 @@ class MCVQ(PartsEstimator):
         X = self._check_rows(X, reset=False)
         m = self._posteriors(X)
         group, law = self._columns[0], self._laws()[0]
-        if hasattr(law, "probability"):
+        if isinstance(law, Levels):
             shares = [
                 predict.expectation(p, m.T, self._theta.gates, self._part_of)
                 for p in law.probability
@@ -526,12 +524,12 @@ class MCVQ(PartsEstimator):
 
         def on_block(block: RowBlock, _: int) -> tuple[Array, Array]:
             m = self._model.infer(self._theta, block)[0].astype(float)
-            return tuple(
-                group.decode(
-                    predict.quantile(law, m, self._theta.gates, self._part_of, p, discrete)
-                ).astype(self._dtype, copy=False)
+            ends = [
+                predict.quantile(law, m, self._theta.gates, self._part_of, p, discrete)
                 for p in (tail, 1.0 - tail)
-            )
+            ]
+            lower, upper = (group.decode(end).astype(self._dtype, copy=False) for end in ends)
+            return lower, upper
 
         lower, upper = zip(*self._map_rows(X, on_block), strict=True)
         return np.concatenate(lower), np.concatenate(upper)
@@ -654,7 +652,7 @@ class MCVQ(PartsEstimator):
 
         def on_block(block: RowBlock, _: int) -> Array:
             own = predict.part_densities(block, laws, core.columns, parts, core.first) + log_prior
-            bounds = zip(core.first[:-1], core.first[1:], strict=True)
+            bounds = pairwise(core.first)
             density = np.stack(
                 [np.logaddexp.reduce(own[:, lo:hi], axis=1) for lo, hi in bounds], axis=1
             )

@@ -1,7 +1,7 @@
 """What a likelihood offers, stated once.
 
-``chi`` has the statistic on its first axis, (P, ...); the other axes (states, columns) are free, and
-every function works entry by entry.
+``chi`` has the statistic on its first axis, (P, ...); the other axes (states, columns) are free,
+and every function works entry by entry.
 """
 
 from typing import ClassVar, Protocol

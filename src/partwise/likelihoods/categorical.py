@@ -1,4 +1,4 @@
-"""Entries that take one of V levels, with a Dirichlet posterior: T(x) is one-hot, chi the counts."""
+"""Entries of V levels with a Dirichlet posterior: T(x) is one-hot, chi are the counts."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -117,7 +117,7 @@ class StudentT:
 
 @dataclass(frozen=True)
 class NegativeBinomial:
-    """Poisson whose rate is Gamma(shape, rate); ``rate`` infinite is Poisson with mean ``shape``."""
+    """Poisson with rate Gamma(shape, rate); ``rate`` infinite is Poisson with mean ``shape``."""
 
     shape: Array
     rate: Array
@@ -182,7 +182,7 @@ class Levels:
 
     def at(self, index: tuple[Array, ...]) -> "Levels":
         """Entries chosen by ``index``."""
-        return Levels(self.probability[(slice(None), *index)])
+        return Levels(np.stack([p[index] for p in self.probability]))
 
     def _codes(self) -> Array:
         v = np.arange(len(self.probability), dtype=float)

@@ -1,4 +1,4 @@
-"""Priors as parts: conjugate or flat, for entries (`Conjugate`, `Flat`) and for choices (`Dirichlet`).
+"""Priors as parts: conjugate or flat, for entries and (`Dirichlet`) for choices.
 
 A model asks its prior three things: the posterior from sums, its expected natural parameters, and
 what the posterior costs (its divergence from the prior). Maximum likelihood is the flat answer to
@@ -57,7 +57,10 @@ class Prior:
 class EntryPrior(Protocol):
     """How sums become parameters of one column group."""
 
-    likelihood: Likelihood
+    @property
+    def likelihood(self) -> Likelihood:
+        """The law of an entry."""
+        ...
 
     def take(self, columns: Array) -> "EntryPrior":
         """The prior of some of the columns."""

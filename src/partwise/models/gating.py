@@ -1,6 +1,6 @@
 """How columns choose their parts: components that a model takes.
 
-Symbols: a prior and g posterior of a column's part, both (K, D); C_d the summed weight of a column's
+Symbols: a prior and g posterior of a column's part, both (K, D); C_d the summed weight of its
 observed entries; E the columns' energies (K, D), sums over rows and states of -E[log p].
 
 Tied: one choice a column for all rows (JMLR Appendix A). Its evidence, expected log-likelihood less

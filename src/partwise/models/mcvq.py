@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -34,8 +35,8 @@ from partwise.likelihoods.prior import EntryPrior
 from partwise.models.gating import Gating, learn_prior
 from partwise.models.selection import Selection
 
-# A gate within this of 1 is closed. Snapping it costs the bound no more than this a column (and, for
-# the standard gating, an observation), far below the 1e-9 to which the bound is trusted.
+# A gate within this of 1 is closed. Snapping it costs the bound no more than this a column (an
+# observation, for the standard gating), far below the 1e-9 to which the bound is trusted.
 CLOSED = 1e-10
 
 # Sweeps with decided columns between two in which all parts are looked at again.
@@ -45,8 +46,7 @@ REFRESH_EVERY = 4
 # a float can hold, and denormal numbers would slow matrix products tenfold.
 LEAST_LOG = -46.0
 
-# Alternations of parts and states for rows that begin with nothing; the bound rises with each, and
-# the tenth changes posteriors by less than 1e-3 on faces.
+# Alternations of parts and states for rows that begin with nothing; the bound rises with each.
 SETTLING_ROUNDS = 10
 
 
@@ -124,7 +124,7 @@ class MCVQ:
         return m, Stats(bound, wm.sum(axis=1, dtype=float), block.collect(wm, theta.layouts))
 
     def normalise(self, score: Array, log_b: Array) -> tuple[Array, Array]:
-        """Posterior over each part's states (in place of ``score``) and the log normaliser, (n,)."""
+        """Posterior over each part's states (in place of ``score``), and log normaliser (n,)."""
         log_z = np.zeros(score.shape[1])
         score += log_b.astype(score.dtype)[:, None]
         for k in range(len(self.n_states)):
@@ -161,7 +161,7 @@ class MCVQ:
     def learn_entries(
         self, theta: Theta, stats: Stats, share: Array | None
     ) -> tuple[Theta, Array, Array]:
-        """Posteriors of the entries' parameters from the sums, each part's ``share`` (K, D) of them.
+        """Posteriors of the entries' parameters from the sums, weighted by ``share`` (K, D).
 
         Also the expected log-likelihood of every column under every part, (K, D), and the columns
         for which that is known, all parts having been looked at.
@@ -200,8 +200,7 @@ class MCVQ:
         """Priors of parts and states from counts."""
         log_a, gate_cost = learn_prior(gate_counts, self.gate_prior, self.entropic)
         pieces = [
-            self.state_prior.expected_log(state_counts[lo:hi])
-            for lo, hi in zip(self.first[:-1], self.first[1:], strict=True)
+            self.state_prior.expected_log(state_counts[lo:hi]) for lo, hi in pairwise(self.first)
         ]
         return theta._replace(
             gates=gates,
@@ -248,7 +247,7 @@ class MCVQ:
         return self.dress(theta, np.full(len(self.weight), -1))
 
     def start(self, stats: Stats, gates: Array) -> Theta:
-        """First parameters, from sums of some first posteriors (all columns undecided) and gates."""
+        """First parameters, from sums of first posteriors (all columns undecided) and gates."""
         K, D = gates.shape
         undecided = np.full(D, -1)
         empty = tuple(np.zeros_like(packed.shared) for packed in stats.sums)
@@ -275,7 +274,7 @@ class MCVQ:
         """Divergence of the state priors' posterior."""
         return sum(
             self.state_prior.divergence(theta.state_counts[lo:hi])
-            for lo, hi in zip(self.first[:-1], self.first[1:], strict=True)
+            for lo, hi in pairwise(self.first)
         )
 
 
@@ -299,7 +298,7 @@ class RowwiseMCVQ:
         return None, self.select.generator(index)
 
     def infer(self, theta: Theta, block: Any) -> tuple[Array, Array]:
-        """Posterior of rows that remember nothing, after rounds enough to settle; and row bounds."""
+        """Posterior of rows that remember nothing, after rounds to settle, and row bounds."""
         m, rng = self._begin(theta, block, self.fresh_memory(0))
         for _ in range(SETTLING_ROUNDS):
             m, _, row_bound = self._select(theta, block, m, rng)
@@ -327,13 +326,15 @@ class RowwiseMCVQ:
     ) -> tuple[Array, list[Array], Array]:
         """One round: parts given states, then states given parts; what it makes of the bound."""
         first, columns = self.core.first, self.core.columns
-        chosen, row_bound, score = [], np.zeros(block.n_rows), 0.0
+        chosen: list[Array] = []
+        row_bound = np.zeros(block.n_rows)
+        score = np.zeros((int(first[-1]), block.n_rows), block.dtype)
         for g, group in enumerate(block.groups):
             log_a = group.spread(theta.log_a[:, columns[g]].astype(block.dtype))
             G, gained = self.select.parts(log_a, group.expected(m, theta.natural[g], first), rng)
             chosen.append(G * group.observed())
             row_bound += group.row_sums(gained)
-            score = score + group.score_selected(theta.natural[g], chosen[g], first)
+            score += group.score_selected(theta.natural[g], chosen[g], first)
         posterior, log_z = self.core.normalise(score, theta.log_b)
         row_bound += self.select.state_bound(m, theta.log_b, log_z)
         return self.select.states(posterior, first, rng), chosen, row_bound
@@ -353,6 +354,7 @@ class RowwiseMCVQ:
     def maximise(self, theta: Theta, stats: Stats) -> Theta:
         """Parameters from sums that hold the selections; a from the mean selection."""
         core = self.core
+        assert stats.gates is not None
         theta, *_ = core.learn_entries(theta, stats, None)
         gates = np.where(core.weight > 0, core.gate_prior.mean(stats.gates), theta.gates)
         theta = core.learn_choices(theta, gates, stats.gates, stats.states)

@@ -7,6 +7,7 @@ All is in model units; ``m`` is (S, n), parameters are predictive distributions 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,8 @@ def quantile(
         value = np.broadcast_to(per_state[s, open_columns], live.shape)
         low[cells] = np.where(live, np.minimum(low[cells], value), low[cells])
         high[cells] = np.where(live, np.maximum(high[cells], value), high[cells])
-    row, column = np.nonzero(high > low)
+    mixed = np.argwhere(high > low)
+    row, column = mixed[:, 0], mixed[:, 1]
     if len(row) == 0:
         return high
     a, b = low[row, column], high[row, column]
@@ -146,7 +148,7 @@ def row_likelihood(
     own = np.ascontiguousarray(own)
     if len(table) == 0:
         value = np.zeros(block.n_rows)
-        for lo, hi in zip(first[:-1], first[1:], strict=True):
+        for lo, hi in pairwise(first):
             value += np.logaddexp.reduce(own[:, lo:hi] + log_prior[lo:hi], axis=1)
     elif np.prod(np.diff(first).astype(float)) <= MOST_COMBINATIONS:
         value = enumerate_states(indptr, table, own, log_prior, first)

@@ -8,6 +8,7 @@ factorised lower bound, or for draws the log joint density of row and states, se
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -72,7 +73,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Draws:
-    """Selections by Gibbs sampling; blocks draw from children of one seed, so order is no matter."""
+    """Selections by Gibbs sampling; each block draws from a child of the seed."""
 
     seed: int
     averages: ClassVar[bool] = True
@@ -88,7 +89,7 @@ class Draws:
 
     def states(self, posterior: Array, first: Array, rng: Any) -> Array:
         """s drawn from its posterior given the selections."""
-        pieces = [draw(posterior[lo:hi], rng) for lo, hi in zip(first[:-1], first[1:], strict=True)]
+        pieces = [draw(posterior[lo:hi], rng) for lo, hi in pairwise(first)]
         return np.concatenate(pieces)
 
     def state_bound(self, m: Array, log_b: Array, log_z: Array) -> Array:

@@ -1,6 +1,6 @@
 """Likelihood of a row by importance sampling of its states, the selections summed out exactly.
 
-Given the states S of a row, p(x | S) = prod_d sum_k a[d, k] p(x_d | s_k): selections are never drawn.
+Given the states S of a row, p(x | S) = prod_d sum_k a[d, k] p(x_d | s_k): no selection is drawn.
 Columns decided for one part add to that part's states beforehand (``own``), so only entries of
 undecided columns are looked at in every draw. With all combinations of states as "draws" the same
 loop is exact.
@@ -8,6 +8,7 @@ loop is exact.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numba
@@ -83,7 +84,7 @@ def enumerate_states(
     indptr: Array, table: Array, own: Array, log_prior: Array, first: Array
 ) -> Array:
     """Exact log-likelihood (n,) by going through all combinations of states."""
-    grids = np.meshgrid(*[np.arange(a, b) for a, b in zip(first[:-1], first[1:], strict=True)])
+    grids = np.meshgrid(*[np.arange(a, b) for a, b in pairwise(first)])
     combinations = np.stack([grid.ravel() for grid in grids], axis=1)
     out = np.empty((len(indptr) - 1, len(combinations)))
     _weigh_all(indptr, table, own, log_prior, first, combinations, out)
@@ -102,7 +103,7 @@ def sample_states(
 ) -> RowLikelihood:
     """Importance sampling with the variational posterior, a tenth of the prior mixed in.
 
-    All rows share the same uniform numbers, so that a row's estimate does not depend on its company.
+    All rows share the same uniform numbers, so a row's estimate does not depend on its company.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def sample_states(
     # The prior's tenth bounds the weights where the variational posterior is too sure of itself.
     proposal = 0.9 * posterior + 0.1 * np.exp(log_prior)
     cumulative = np.empty_like(proposal)
-    for lo, hi in zip(first[:-1], first[1:], strict=True):
+    for lo, hi in pairwise(first):
         proposal[:, lo:hi] /= proposal[:, lo:hi].sum(axis=1, keepdims=True)
         cumulative[:, lo:hi] = np.cumsum(proposal[:, lo:hi], axis=1)
     with np.errstate(divide="ignore"):

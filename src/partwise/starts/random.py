@@ -39,7 +39,7 @@ def random_start(
 def _pick(weight: Array, size: int, rng: np.random.Generator) -> Array:
     """Rows drawn by weight, without repetition while they last."""
     p = weight / weight.sum()
-    return rng.choice(len(p), size, replace=size > np.count_nonzero(p), p=p)
+    return rng.choice(len(p), size, replace=bool(size > np.count_nonzero(p)), p=p)
 
 
 def _observed(collected: Array, powers: bool) -> Array:

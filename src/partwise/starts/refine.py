@@ -1,8 +1,8 @@
 """Better row clusters by their evidence: merge states that are one, split states that are two.
 
-k-means spends centres on rows that differ only in which entries are missing, and joins kinds of rows
-elsewhere. The evidence of Gaussian clusters, parameters integrated out, sees both, and merges and
-splits need no more than the clusters' sums.
+k-means spends centres on rows that differ only in which entries are missing, and joins kinds of
+rows elsewhere. The evidence of Gaussian clusters, parameters integrated out, sees both, and merges
+and splits need no more than the clusters' sums.
 """
 
 from __future__ import annotations
