@@ -2,9 +2,9 @@
 
 A model is two pure functions on a block of rows and a parameter tuple: ``expect`` gives a posterior
 and sums, ``maximise`` turns the total of the sums into new parameters. A runner maps ``expect``
-over blocks and adds. A data view answers the linear questions of the model and hides how its entries
-are stored. States of all parts are numbered in one row, part after part, so that parts may have
-different numbers of states.
+over blocks and adds. A data view answers the linear questions of the model and hides how its
+entries are stored. States of all parts are numbered in one row, part after part, so that parts may
+have different numbers of states.
 
 Shapes: n rows of a block, D columns, K parts, J the largest number of states of a part, S states in
 all, P sufficient statistics of a likelihood.
@@ -180,7 +180,7 @@ class Model(Protocol[Theta]):
         ...
 
     def refresh(self, theta: Theta) -> Theta | None:
-        """``theta`` with every short cut undone, or None if it takes none."""
+        """``theta`` without short cuts, or None if the step that gave it took none."""
         ...
 
     def fresh_memory(self, index: int) -> Any:

@@ -79,8 +79,9 @@ class Lockstep:
         for update in (reference.update_parameters, reference.update_a, reference.update_b):
             fit = update(self.problem, fit)
         self.fit, self.trace = fit, []
-        if gating == "factorised":  # rows that remember nothing begin with the columns' gates
+        if gating == "factorised":  # both remember the same states, those of the columns' gates
             self.fit = reference.update_m(self.problem, fit)
+            self.memory = [(self.core.infer(self.theta, self.source.block(0))[0], None)]
 
     def _nested(self, m):
         """(S, C) as [c][k][j]."""
@@ -339,6 +340,31 @@ def test_no_fit_is_called_converged_before_all_parts_were_looked_at():
 
 
 # --- Monte Carlo EM ---
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_rows_that_remember_nothing_begin_at_a_likely_state(likelihood):
+    """No change of a single part's state raises the joint density of row and states."""
+    pair = Lockstep(likelihood, (2, 3), "factorised", Prior(), seed=4)
+    theta, core = pair.theta, pair.core
+    for _ in range(2):
+        theta = pair.model.maximise(theta, sweep(pair.model, theta, pair.source)[1])
+    start = pair.model._likely_states(theta, pair.source.block(0))
+    block, natural = pair.source.block(0), theta.natural[0]
+
+    def joint(m):
+        logits = block.groups[0].expected(m, natural, core.first) + block.groups[0].spread(
+            theta.log_a
+        )
+        return block.groups[0].row_sums(special.logsumexp(logits, axis=0)) + theta.log_b @ m
+
+    best = joint(start)
+    for lo, hi in itertools.pairwise(core.first):
+        for s in range(lo, hi):
+            changed = start.copy()
+            changed[lo:hi] = 0
+            changed[s] = 1
+            assert np.all(joint(changed) <= best + 1e-9)
 
 
 def test_draws_follow_the_exact_posterior():

@@ -198,8 +198,8 @@ def _learn_numbers(
     mean = entries.total(lambda x, d: x / size[d]) / safe
     squares = entries.total(lambda x, d: (x / size[d] - mean[d]) ** 2)
     variance = (squares + (weight - stored) * mean**2) / safe
-    # Rounding leaves about 1e-16 of the mean's square in a constant column's variance.
-    varies = (weight > 0) & (variance > 1e-12 * mean**2)
+    # Rounding of the mean leaves about (1e-16 mean)^2 in a constant column's variance.
+    varies = (weight > 0) & (variance > 1e-28 * mean**2)
     shift, scale = np.zeros(D), np.ones(D)
     if likelihood == "gaussian":
         scale = np.where(varies, np.sqrt(variance), 1.0) * size

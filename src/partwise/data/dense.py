@@ -162,6 +162,15 @@ class DenseGroup:
                 out[k] += (eta[p].T @ m[part]) * power
         return out
 
+    def densities(self, natural: Array) -> Array:
+        """T(x) . natural of every entry, for one state's natural parameters (P, D); (D, n)."""
+        self._natural_order()
+        eta = natural.astype(self.dtype)
+        out = np.repeat(eta[0][:, None], self.n_rows, axis=1)
+        for p, power in enumerate(self._higher, 1):
+            out += eta[p][:, None] * power
+        return out
+
     def score_selected(self, natural: Array, G: Array, first: Array) -> Array:
         """As `score`, every entry counted with its own weight in each part; (S, n)."""
         self._natural_order()

@@ -82,7 +82,7 @@ class EntryFormat:
 
     @property
     def _one_hot(self) -> bool:
-        return self.statistics is not None and self.statistics.shape[1] == 1
+        return self.statistics is not None and self.raw is None
 
 
 class EntryGroup:
@@ -154,7 +154,9 @@ class EntryGroup:
                 total = rows.sum(axis=0, dtype=float)
                 own[0] = _own_totals(total, layout)
                 shared[0] = total
-            return Packed(own.transpose(0, 2, 1), shared.transpose(0, 2, 1))
+            return Packed(
+                own.transpose(0, 2, 1).astype(float), shared.transpose(0, 2, 1).astype(float)
+            )
         V = form.statistics.shape[2]
         own, shared = np.zeros((H, V, J), self.dtype), np.zeros((U, V, S), self.dtype)
         kernels.collect_codes(*self._walk(layout), rows, own, shared)
@@ -163,7 +165,8 @@ class EntryGroup:
             own[:, form.zero] += _own_totals(total, layout) - own.sum(axis=1)
             shared[:, form.zero] += total - shared.sum(axis=1)
         return Packed(
-            form.from_values(own, layout.decided), form.from_values(shared, layout.undecided)
+            form.from_values(own.astype(float), layout.decided),
+            form.from_values(shared.astype(float), layout.undecided),
         )
 
     def _encoded(self) -> Array:
@@ -197,6 +200,10 @@ class EntryGroup:
 
     # Selections of single entries: G is (K, nnz). Absent zeros have no selection of their own and
     # are refused by the model before work starts.
+
+    def densities(self, natural: Array) -> Array:
+        """T(x) . natural of every entry, for one state's natural parameters (P, D); (nnz,)."""
+        return self._densities(natural[:, None, :])[:, 0]
 
     def _densities(self, natural: Array) -> Array:
         """T(x) . natural of every entry and state; (nnz, S)."""

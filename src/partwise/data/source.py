@@ -102,6 +102,11 @@ def _entry_format(X: Any, column: ColumnGroup) -> EntryFormat:
     """Code values by table where they are few, else keep them as numbers."""
     D, likelihood = X.shape[1], column.likelihood
     absent_zero = column.absent_zero and sparse.issparse(X)
+    if absent_zero and np.isnan(X.data).any():
+        raise ValueError(
+            "X stores NaN, but entries that it does not store are zeros, so a missing entry has no "
+            'place; pass X.toarray(), or absent="unobserved".'
+        )
     if column.levels is not None:
         zero = int(np.searchsorted(column.levels, 0.0)) if absent_zero else None
         one_hot = np.eye(len(column.levels))[:, None, :]

@@ -23,7 +23,8 @@ def climb(
 
     ``stages`` are models to take one step with each before the trace begins, annealing for one:
     their bounds are others than the model's. The loop stops before a step, so that the last bound
-    of the trace belongs to the parameters returned, and only when no short cut is in force.
+    of the trace belongs to the parameters returned; and it goes on if the last step took a short
+    cut, after a sweep of the same parameters without one.
     """
     memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
 
@@ -47,6 +48,5 @@ def climb(
             thorough = None if monitor.spent else model.refresh(theta)
             if thorough is None:
                 return theta
-            theta = thorough
-            continue
+            theta, stats = thorough, sweep(model, thorough)
         theta = model.maximise(theta, stats)

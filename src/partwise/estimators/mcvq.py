@@ -232,7 +232,7 @@ class MCVQ(PartsEstimator):
             return self._legs(core, weight.sum(), child, again), theta
 
         model, theta, monitor = self._climb_best(source, begin, rng, X, 1 if again else self.n_init)
-        self._model, self._theta, self._columns = model, theta, columns
+        self._model, self._theta, self._columns = model, core.rebuild(theta), columns
         total = float(weight.sum())
         self.lower_bounds_ = np.asarray(monitor.trace) / total
         self.lower_bound_ = float(self.lower_bounds_[-1])
@@ -821,17 +821,10 @@ class MCVQ(PartsEstimator):
         self._dtype = np.dtype(state["dtype"])
         core = self._core(self._columns, tuple(state["n_states"]))
         kept = state["theta"]
-        natural = tuple(p.natural(c) for p, c in zip(core.priors, kept["chi"], strict=True))
-        divergence = core.divergence(kept["chi"], natural)
         theta = mcvq.Theta(
-            **{**kept, "chi": tuple(kept["chi"])},
-            natural=natural,
-            divergence=divergence,
-            layouts=(),
-            weights=(),
-            age=0,
+            **kept, divergence=np.empty(0), natural=(), layouts=(), weights=(), age=0
         )
-        self._theta = core.dress(theta, core.decided(theta, 0))
+        self._theta = core.rebuild(theta)
         rowwise = self.inference == "gibbs" or self.gating == "factorised"
         self._model = mcvq.RowwiseMCVQ(core, Expected()) if rowwise else core
         for name, value in state["learned"].items():

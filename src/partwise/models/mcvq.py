@@ -49,6 +49,9 @@ LEAST_LOG = -46.0
 # Alternations of parts and states for rows that begin with nothing; the bound rises with each.
 SETTLING_ROUNDS = 10
 
+# Times that every part of a row looks for a better state before that.
+CLIMBING_ROUNDS = 2
+
 
 class Theta(NamedTuple):
     """Parameters, and what every block needs of them in the form it needs."""
@@ -211,6 +214,15 @@ class MCVQ:
             log_b=np.concatenate(pieces),
         )
 
+    def rebuild(self, theta: Theta) -> Theta:
+        """The same parameters with all that follows from them derived anew, as after loading."""
+        chi = tuple(np.ascontiguousarray(values) for values in theta.chi)
+        natural = tuple(p.natural(c) for p, c in zip(self.priors, chi, strict=True))
+        theta = theta._replace(
+            chi=chi, natural=natural, divergence=self.divergence(chi, natural), age=0
+        )
+        return self.dress(theta, self.decided(theta, 0))
+
     def divergence(self, chi: Sequence[Array], natural: Sequence[Array]) -> Array:
         """Divergence of all entries' parameters, summed over each part's states; (K, D)."""
         out = np.empty((len(self.n_states), len(self.weight)))
@@ -241,16 +253,20 @@ class MCVQ:
         return theta._replace(layouts=tuple(layouts), weights=tuple(weights))
 
     def refresh(self, theta: Theta) -> Theta | None:
+        """The same parameters, all columns undecided; None if the last step saw all parts."""
+        return None if theta.age == 0 else self.undecide(theta)
+
+    def undecide(self, theta: Theta) -> Theta:
         """The same parameters, all parts of all columns looked at in the next sweep."""
         if all(len(layout.decided) == 0 for layout in theta.layouts):
-            return None
+            return theta
         return self.dress(theta, np.full(len(self.weight), -1))
 
     def start(self, stats: Stats, gates: Array) -> Theta:
         """First parameters, from sums of first posteriors (all columns undecided) and gates."""
         K, D = gates.shape
         undecided = np.full(D, -1)
-        empty = tuple(np.zeros_like(packed.shared) for packed in stats.sums)
+        empty = tuple(np.zeros(packed.shared.shape) for packed in stats.sums)
         layouts = tuple(Layout(undecided[columns], self.n_states) for columns in self.columns)
         nothing = np.zeros((K, D))
         theta = Theta(
@@ -316,10 +332,35 @@ class RowwiseMCVQ:
 
     def _begin(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Any]:
         m, rng = memory
-        if m is None:
-            posterior, _ = self.core.infer(theta, block)
-            m = self.select.states(posterior, self.core.first, rng)
-        return m, rng
+        return (self._likely_states(theta, block) if m is None else m), rng
+
+    def _likely_states(self, theta: Theta, block: Any) -> Array:
+        """One-hot states (S, n) of high joint density with the row, selections summed out.
+
+        The alternation of parts and states stays where it begins more often than not, so it begins
+        well: from the states that averaged gates give, each part in turn takes the state that
+        raises sum_d log sum_k a p(x_d | s_k) + log b most.
+        """
+        core, first = self.core, self.core.first
+        states = core.infer(theta, block)[0]
+        chosen = np.stack([lo + states[lo:hi].argmax(axis=0) for lo, hi in pairwise(first)])
+        log_a = [
+            group.spread(theta.log_a[:, columns].astype(block.dtype))
+            for group, columns in zip(block.groups, core.columns, strict=True)
+        ]
+        for _ in range(CLIMBING_ROUNDS):
+            for k, (lo, hi) in enumerate(pairwise(first)):
+                gain = np.repeat(theta.log_b[lo:hi, None], block.n_rows, axis=1)
+                for g, group in enumerate(block.groups):
+                    one_hot = _one_hot(chosen, first[-1], block.dtype)
+                    others = group.expected(one_hot, theta.natural[g], first) + log_a[g]
+                    others[k] = -np.inf
+                    rest = np.logaddexp.reduce(others, axis=0)
+                    for j in range(lo, hi):
+                        density = group.densities(theta.natural[g][:, j]) + log_a[g][k]
+                        gain[j - lo] += group.row_sums(np.logaddexp(rest, density))
+                chosen[k] = lo + gain.argmax(axis=0)
+        return _one_hot(chosen, first[-1], block.dtype)
 
     def _select(
         self, theta: Theta, block: Any, m: Array, rng: Any
@@ -355,10 +396,13 @@ class RowwiseMCVQ:
         """Parameters from sums that hold the selections; a from the mean selection."""
         core = self.core
         assert stats.gates is not None
-        theta, *_ = core.learn_entries(theta, stats, None)
-        gates = np.where(core.weight > 0, core.gate_prior.mean(stats.gates), theta.gates)
-        theta = core.learn_choices(theta, gates, stats.gates, stats.states)
-        return core.dress(theta, np.full(len(core.weight), -1))
+        theta, *_ = core.learn_entries(core.undecide(theta), stats, None)
+        theta = core.learn_choices(theta, theta.gates, stats.gates, stats.states)
+        shares = np.exp(theta.log_a)
+        if core.entropic == 0:
+            shares = core.gate_prior.mean(stats.gates)
+        gates = np.where(core.weight > 0, shares, theta.gates)
+        return core.dress(theta._replace(gates=gates), np.full(len(core.weight), -1))
 
     def refresh(self, theta: Theta) -> Theta | None:
         """No short cuts are taken."""
@@ -368,6 +412,13 @@ class RowwiseMCVQ:
         """Lower bound; for draws, the log joint density of rows and states, which is none."""
         cost = float(theta.divergence.sum()) + theta.gate_cost
         return stats.bound - cost - self.core.state_cost(theta)
+
+
+def _one_hot(chosen: Array, n_states: int, dtype: Any) -> Array:
+    """States numbered in ``chosen`` (K, n) as posteriors (S, n)."""
+    out = np.zeros((n_states, chosen.shape[1]), dtype)
+    np.put_along_axis(out, chosen, 1, axis=0)
+    return out
 
 
 def scaled(stats: Stats, factor: float) -> Stats:

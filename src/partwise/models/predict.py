@@ -46,16 +46,16 @@ def quantile(
     n = m.shape[1]
     low, high = np.full((n, D), np.inf), np.full((n, D), -np.inf)
     for s in range(S):
-        rows = np.flatnonzero(m[s] > LEAST_WEIGHT)
+        rows: Array = np.flatnonzero(m[s] > LEAST_WEIGHT)
         open_columns = np.flatnonzero(gates[part_of[s]] > LEAST_WEIGHT)
         if len(rows) == 0 or len(open_columns) == 0:
             continue
-        cells = np.ix_(rows, open_columns)
+        at = np.ix_(rows, open_columns)
         live = m[s, rows][:, None] * gates[part_of[s], open_columns] > LEAST_WEIGHT
         value = np.broadcast_to(per_state[s, open_columns], live.shape)
-        low[cells] = np.where(live, np.minimum(low[cells], value), low[cells])
-        high[cells] = np.where(live, np.maximum(high[cells], value), high[cells])
-    mixed = np.argwhere(high > low)
+        low[at] = np.where(live, np.minimum(low[at], value), low[at])
+        high[at] = np.where(live, np.maximum(high[at], value), high[at])
+    mixed: Array = np.argwhere(high > low)
     row, column = mixed[:, 0], mixed[:, 1]
     if len(row) == 0:
         return high
@@ -124,6 +124,7 @@ def row_likelihood(
     """Log-likelihood of a block's rows: exact where it can be, else by importance sampling."""
     part_of = np.repeat(np.arange(len(gates)), np.diff(first))
     closed = gates.max(axis=0) >= 1.0
+    log_gates = np.log(np.maximum(gates, 1e-300))
     own = part_densities(block, laws, columns, np.where(closed, gates.argmax(axis=0), -1), first)
     tables, owners = [], []
     for group, law, index in zip(block.groups, laws, columns, strict=True):
@@ -134,8 +135,8 @@ def row_likelihood(
             here = law.at((np.full(len(entries.values), s), entries.columns))
             table[:, s] = here.log_density(entries.values)
         top = table.max(axis=1, initial=-np.inf)
-        np.exp(table - top[:, None], out=table)
-        table *= gates[part_of][:, index[entries.columns]].T
+        table -= top[:, None]
+        table += log_gates[part_of][:, index[entries.columns]].T
         # The scale of an entry is the same under every state; the first part carries it.
         scale = np.bincount(entries.rows, top, minlength=block.n_rows)
         own[:, first[0] : first[1]] += scale[:, None]

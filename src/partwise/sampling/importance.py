@@ -16,6 +16,9 @@ import numpy as np
 
 from partwise.contracts import Array
 
+# Weights of rows and combinations held at a time.
+MOST_WEIGHTS = 1 << 20
+
 
 class RowLikelihood(NamedTuple):
     """Log-likelihoods of rows and how sure they are.
@@ -30,23 +33,32 @@ class RowLikelihood(NamedTuple):
 
 
 @numba.njit(nogil=True, cache=True)
-def _mixed_log_density(lo, hi, table, states):
+def _mixed_log_density(lo, hi, log_table, table, states):
     """sum over entries lo..hi of log sum_k table[e, s_k]; few logarithms, by products."""
     total, product = 0.0, 1.0
     for e in range(lo, hi):
         value = 0.0
         for k in range(len(states)):
             value += table[e, states[k]]
+        if value < 1e-280:  # lost to underflow: sum in logarithms
+            top = log_table[e, states[0]]
+            for k in range(1, len(states)):
+                top = max(top, log_table[e, states[k]])
+            value = 0.0
+            for k in range(len(states)):
+                value += np.exp(log_table[e, states[k]] - top)
+            total += top
         product *= value
-        if product < 1e-200:
-            # A single factor may be 0 only if every part rules the entry out.
-            total += np.log(max(product, 1e-300))
+        if product < 1e-20 or product > 1e20:
+            total += np.log(product)
             product = 1.0
     return total + np.log(product)
 
 
 @numba.njit(nogil=True, cache=True)
-def _weigh_draws(indptr, table, own, log_prior, log_proposal, cumulative, first, uniforms, out):
+def _weigh_draws(
+    indptr, log_table, table, own, log_prior, log_proposal, cumulative, first, uniforms, out
+):
     """Log weights (n, T) of states drawn from the proposal by inverting its distribution."""
     K = len(first) - 1
     states = np.empty(K, np.int64)
@@ -59,11 +71,13 @@ def _weigh_draws(indptr, table, own, log_prior, log_proposal, cumulative, first,
                     s += 1
                 states[k] = s
                 log_weight += own[r, s] + log_prior[s] - log_proposal[r, s]
-            out[r, t] = log_weight + _mixed_log_density(indptr[r], indptr[r + 1], table, states)
+            out[r, t] = log_weight + _mixed_log_density(
+                indptr[r], indptr[r + 1], log_table, table, states
+            )
 
 
 @numba.njit(nogil=True, cache=True)
-def _weigh_all(indptr, table, own, log_prior, first, combinations, out):
+def _weigh_all(indptr, log_table, table, own, log_prior, first, combinations, out):
     """Log joint density (n, T) of every row with every combination of states."""
     for r in range(len(indptr) - 1):
         for t in range(len(combinations)):
@@ -71,7 +85,9 @@ def _weigh_all(indptr, table, own, log_prior, first, combinations, out):
             for k in range(len(first) - 1):
                 s = combinations[t, k]
                 total += own[r, s] + log_prior[s]
-            out[r, t] = total + _mixed_log_density(indptr[r], indptr[r + 1], table, combinations[t])
+            out[r, t] = total + _mixed_log_density(
+                indptr[r], indptr[r + 1], log_table, table, combinations[t]
+            )
 
 
 def _log_mean(log_weights: Array, n_terms: int) -> tuple[Array, Array]:
@@ -81,19 +97,26 @@ def _log_mean(log_weights: Array, n_terms: int) -> tuple[Array, Array]:
 
 
 def enumerate_states(
-    indptr: Array, table: Array, own: Array, log_prior: Array, first: Array
+    indptr: Array, log_table: Array, own: Array, log_prior: Array, first: Array
 ) -> Array:
     """Exact log-likelihood (n,) by going through all combinations of states."""
     grids = np.meshgrid(*[np.arange(a, b) for a, b in pairwise(first)])
     combinations = np.stack([grid.ravel() for grid in grids], axis=1)
-    out = np.empty((len(indptr) - 1, len(combinations)))
-    _weigh_all(indptr, table, own, log_prior, first, combinations, out)
-    return _log_mean(out, 1)[0]
+    n, table = len(indptr) - 1, np.exp(log_table)
+    value = np.empty(n)
+    step = max(MOST_WEIGHTS // len(combinations), 1)
+    for i in range(0, n, step):
+        stop = min(i + step, n)
+        out = np.empty((stop - i, len(combinations)))
+        here = indptr[i : stop + 1]
+        _weigh_all(here, log_table, table, own[i:stop], log_prior, first, combinations, out)
+        value[i:stop] = _log_mean(out, 1)[0]
+    return value
 
 
 def sample_states(
     indptr: Array,
-    table: Array,
+    log_table: Array,
     own: Array,
     log_prior: Array,
     posterior: Array,
@@ -108,9 +131,9 @@ def sample_states(
     Parameters
     ----------
     indptr : ndarray of shape (n + 1,)
-        Where each row's entries of undecided columns stand in ``table``.
-    table : ndarray of shape (entries, S)
-        a[d, part of s] p(x_d | s), up to what ``own`` already holds.
+        Where each row's entries of undecided columns stand in ``log_table``.
+    log_table : ndarray of shape (entries, S)
+        log a[d, part of s] p(x_d | s), less a scale that ``own`` holds.
     own : ndarray of shape (n, S)
         Log density of decided columns, of undecided ones' scale factors in the first part.
     log_prior : ndarray of shape (S,)
@@ -130,7 +153,10 @@ def sample_states(
     n, K = len(indptr) - 1, len(first) - 1
     out = np.empty((n, n_draws))
     uniforms = rng.random((n_draws, K))
-    _weigh_draws(indptr, table, own, log_prior, log_proposal, cumulative, first, uniforms, out)
+    _weigh_draws(
+        indptr, log_table, np.exp(log_table), own, log_prior, log_proposal, cumulative, first,
+        uniforms, out,
+    )  # fmt: skip
     value, weights = _log_mean(out, n_draws)
     mean = weights.mean(axis=1)
     error = weights.std(axis=1) / (np.sqrt(n_draws) * mean)  # of the logarithm, to first order
