@@ -155,6 +155,15 @@ class Block(Protocol):
         """Adjoint of `score`: sums over rows of m T(x), one `Packed` a group."""
         ...
 
+    def sweep(
+        self,
+        weights: Sequence[Packed],
+        layouts: Sequence[Layout],
+        on_part: Callable[[int, Array], Array],
+    ) -> tuple[Array, tuple[Packed, ...]]:
+        """`score`, a posterior made of it, and `collect`, part by part."""
+        ...
+
 
 Theta = TypeVar("Theta")
 

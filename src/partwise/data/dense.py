@@ -32,83 +32,67 @@ class DenseGroup:
         powers.append(Zt)
         if n_statistics == 3:
             powers.append(Zt * Zt)
+        self.n_statistics = n_statistics
         self.complete = len(powers) < n_statistics
         self._powers = powers  # T_p(x) for p = 0.. (1.. if complete), each (D, n)
         self._order = np.arange(Zt.shape[0])
         self.n_rows = Zt.shape[1]
         self.dtype = Zt.dtype
 
-    def _arrange(self, layout: Layout) -> Array | None:
-        """Bring the columns in the layout's order; if nothing is decided, say how they stand."""
-        if len(layout.decided) == 0:
-            return self._order
-        if not np.array_equal(self._order, layout.order):
+    def arrange(self, layout: Layout) -> None:
+        """Bring the columns in the layout's order, unless nothing is decided."""
+        if len(layout.decided) and not np.array_equal(self._order, layout.order):
             step = np.argsort(self._order)[layout.order]
             self._powers = [power[step] for power in self._powers]
             self._order = layout.order
-        return None
 
-    def _pieces(self, layout: Layout) -> list[tuple[slice, slice, slice]]:
-        """(states, columns, states of the part) of each part with decided columns."""
-        first, bounds = layout.first, layout.bounds
-        return [
-            (
-                slice(first[k], first[k + 1]),
-                slice(bounds[k], bounds[k + 1]),
-                slice(0, layout.n_states[k]),
-            )
-            for k in range(len(layout.n_states))
-            if bounds[k + 1] > bounds[k]
-        ]
+    def _standing(self, layout: Layout) -> tuple[slice, Array]:
+        """Where the undecided columns stand, and how they are ordered there."""
+        H = len(layout.decided)
+        order = np.arange(len(layout.undecided)) if H else self._order
+        return slice(H, None), order
 
-    def score(self, weights: Packed, layout: Layout) -> Array:
-        """Sum over d of T(x) . weights; (S, n)."""
-        standing = self._arrange(layout)
-        own, shared = weights
+    def shared_score(self, weights: Packed, layout: Layout) -> Array:
+        """Sum over undecided columns of T(x) . weights; (S, n)."""
         out = np.zeros((layout.first[-1], self.n_rows), self.dtype)
-        start = 1 if self.complete else 0
-        if shared.shape[2]:
-            if standing is not None:
-                shared = shared[:, :, standing]
-            rest = slice(len(layout.decided), None)
-            for w, power in zip(shared[start:], self._powers, strict=True):
-                out += w @ power[rest]
-            if self.complete:
-                out += shared[0].sum(axis=1, dtype=float).astype(self.dtype)[:, None]
-        for states, columns, local in self._pieces(layout):
-            for w, power in zip(own[start:], self._powers, strict=True):
-                out[states] += w[local, columns] @ power[columns]
-            if self.complete:
-                constant = own[0, local, columns].sum(axis=1, dtype=float)
-                out[states] += constant.astype(self.dtype)[:, None]
+        if len(layout.undecided):
+            columns, order = self._standing(layout)
+            self._add_score(out, weights.shared[:, :, order], columns)
         return out
 
-    def collect(self, m: Array, layout: Layout) -> Packed:
-        """Sums over rows of m T(x); m is (S, n) with the row weights in it."""
-        standing = self._arrange(layout)
-        P = len(self._powers) + self.complete
-        H = len(layout.decided)
-        D, S = len(self._order), len(m)
-        own = np.zeros((P, max(layout.n_states), H))
-        shared = np.empty((P, S, D - H))
-        start = 1 if self.complete else 0
+    def add_part_score(self, out: Array, weights: Packed, layout: Layout, k: int) -> None:
+        """Add the score of part k's own columns to ``out``, (J_k, n)."""
+        columns = slice(layout.bounds[k], layout.bounds[k + 1])
+        if columns.stop > columns.start:
+            self._add_score(out, weights.own[:, : len(out), columns], columns)
+
+    def _add_score(self, out: Array, weights: Array, columns: slice) -> None:
+        for w, power in zip(weights[self.complete :], self._powers, strict=True):
+            out += w @ power[columns]
         if self.complete:
-            total = m.sum(axis=1, dtype=float)
-            shared[0] = total[:, None]
-        if D > H:
-            for p, power in enumerate(self._powers, start):
-                product = m @ power[H:].T
-                if standing is not None:
-                    shared[p][:, standing] = product
-                else:
-                    shared[p] = product
-        for states, columns, local in self._pieces(layout):
+            out += weights[0].sum(axis=1, dtype=float).astype(self.dtype)[:, None]
+
+    def shared_sums(self, m: Array, layout: Layout) -> Array:
+        """Sums over rows of m T(x) of undecided columns; (P, S, U)."""
+        out = np.empty((self.n_statistics, len(m), len(layout.undecided)))
+        if len(layout.undecided):
+            columns, order = self._standing(layout)
             if self.complete:
-                own[0, local, columns] = total[states, None]
-            mk = np.ascontiguousarray(m[states].T)
-            for p, power in enumerate(self._powers, start):
-                own[p, local, columns] = (power[columns] @ mk).T
-        return Packed(own, shared)
+                out[0] = m.sum(axis=1, dtype=float)[:, None]
+            for p, power in enumerate(self._powers, self.complete):
+                out[p][:, order] = m @ power[columns].T
+        return out
+
+    def part_sums(self, m: Array, layout: Layout, k: int) -> Array:
+        """Sums over rows of m T(x) of part k's own columns; m is (J_k, n); (P, J_k, H_k)."""
+        columns = slice(layout.bounds[k], layout.bounds[k + 1])
+        out = np.empty((self.n_statistics, len(m), columns.stop - columns.start))
+        if self.complete:
+            out[0] = m.sum(axis=1, dtype=float)[:, None]
+        by_row = np.ascontiguousarray(m.T)
+        for p, power in enumerate(self._powers, self.complete):
+            out[p] = (power[columns] @ by_row).T
+        return out
 
     @property
     def _higher(self) -> list[Array]:
@@ -187,14 +171,13 @@ class DenseGroup:
         """Adjoint of `score_selected`, all columns undecided."""
         powers = self._natural_order()
         D = len(powers[0])
-        P = len(powers) + self.complete
-        shared = np.empty((P, len(m), D))
+        shared = np.empty((self.n_statistics, len(m), D))
         for k in range(len(G)):
             part = slice(first[k], first[k + 1])
             shared[0, part] = m[part] @ G[k].T
             for p, power in enumerate(self._higher, 1):
                 shared[p, part] = m[part] @ (G[k] * power).T
-        return Packed(np.zeros((P, 1, 0)), shared)
+        return Packed(np.zeros((self.n_statistics, 1, 0)), shared)
 
     def row_sums(self, values: Array) -> Array:
         """Sum of per-entry values (D, n) over each row's observed entries; (n,)."""

@@ -9,6 +9,7 @@ the column group says.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,13 @@ from partwise.data import kernels
 
 # More distinct values than this and tables cost more than powers.
 MOST_VALUES = 32
+
+
+class Tables(NamedTuple):
+    """Of each part's own columns and of the undecided ones: a table, and what absent ones score."""
+
+    parts: list[tuple[Array, Array]]
+    shared: tuple[Array, Array]
 
 
 @dataclass(eq=False)
@@ -36,34 +44,35 @@ class EntryFormat:
     absent_zero: bool
 
     def __post_init__(self) -> None:
-        self._memo: tuple[object, object, tuple[Array, Array, Array]] | None = None
+        self._memo: tuple[Packed, Tables] | None = None
 
-    def tables(self, weights: Packed, layout: Layout) -> tuple[Array, Array, Array]:
-        """Own table, shared table, and what a row without entries scores, once a sweep."""
+    def tables(self, weights: Packed, layout: Layout) -> Tables:
+        """Weights in the form that kernels walk, made once a sweep for all blocks."""
         memo = self._memo
-        if memo is not None and memo[0] is weights and memo[1] is layout:
-            return memo[2]
-        S = layout.first[-1]
-        baseline = np.zeros(S)
-        if self.statistics is None:
-            own = np.ascontiguousarray(weights.own.transpose(0, 2, 1))  # (P, H, J)
-            shared = np.ascontiguousarray(weights.shared.transpose(0, 2, 1))  # (P, U, S)
-            own_zero, shared_zero = own[0], shared[0]
-        else:
-            own = self._to_values(weights.own, layout.decided)  # (H, V, J)
-            shared = self._to_values(weights.shared, layout.undecided)  # (U, V, S)
-            if self.zero is not None:
-                own_zero, shared_zero = own[:, self.zero].copy(), shared[:, self.zero].copy()
-                own -= own_zero[:, None]
-                shared -= shared_zero[:, None]
-        if self.absent_zero:
-            baseline += shared_zero.sum(axis=0, dtype=float)
-            states = layout.own_states.T
-            kept = states >= 0
-            np.add.at(baseline, states[kept], own_zero[kept])
-        tables = (own, shared, baseline)
-        self._memo = (weights, layout, tables)
+        if memo is not None and memo[0] is weights:
+            return memo[1]
+        K = len(layout.n_states)
+        owned = [slice(layout.bounds[k], layout.bounds[k + 1]) for k in range(K)]
+        parts = [
+            self._table(weights.own[:, : layout.n_states[k], at], layout.decided[at])
+            for k, at in enumerate(owned)
+        ]
+        tables = Tables(parts, self._table(weights.shared, layout.undecided))
+        self._memo = (weights, tables)
         return tables
+
+    def _table(self, weights: Array, columns: Array) -> tuple[Array, Array]:
+        """Table of some columns, less what an absent entry scores, and the sum of that; (S',)."""
+        if self.statistics is None:
+            table = np.ascontiguousarray(weights.transpose(0, 2, 1))  # (P, D', S')
+            absent = table[0].sum(axis=0, dtype=float)
+        else:
+            table = self._to_values(weights, columns)  # (D', V, S')
+            if self.zero is not None:
+                zero = table[:, self.zero].copy()
+                table -= zero[:, None]
+                absent = zero.sum(axis=0, dtype=float)
+        return table, absent if self.absent_zero else np.zeros(weights.shape[1])
 
     def _to_values(self, weights: Array, columns: Array) -> Array:
         """sum_p T_p(value) weights[p]: (P, S, D') to (D', V, S)."""
@@ -121,53 +130,57 @@ class EntryGroup:
         place[layout.undecided] = np.arange(len(layout.undecided))
         return layout.parts, place
 
-    def _walk(self, layout: Layout) -> tuple[object, ...]:
-        """What every kernel needs to go through the entries."""
-        place = np.empty(len(layout.parts), np.int64)
-        place[layout.decided] = np.arange(len(layout.decided))
-        place[layout.undecided] = np.arange(len(layout.undecided))
-        where: tuple[object, ...] = (self._pointers, self._rows)
-        if self._by_column is not None:
-            where = (*where, self._by_column, self._start)
-        return (*where, layout.parts.astype(np.int64), place, layout.first)
+    def arrange(self, layout: Layout) -> None:
+        """Entries stay as they are."""
 
-    def score(self, weights: Packed, layout: Layout) -> Array:
-        """Sum over the row's entries of T(x) . weights; (S, n)."""
-        own, shared, baseline = self.form.tables(weights, layout)
-        out = np.empty((self.n_rows, layout.first[-1]), self.dtype)
-        out[:] = baseline
-        kernel = kernels.score_powers if self.form.statistics is None else kernels.score_codes
-        kernel(*self._walk(layout), own, shared, out)
+    def shared_score(self, weights: Packed, layout: Layout) -> Array:
+        """Sum over entries of undecided columns of T(x) . weights; (S, n)."""
+        table = self.form.tables(weights, layout).shared
+        return self._score(layout.undecided, *table)
+
+    def add_part_score(self, out: Array, weights: Packed, layout: Layout, k: int) -> None:
+        """Add the score of part k's own columns to ``out``, (J_k, n)."""
+        own = layout.decided[layout.bounds[k] : layout.bounds[k + 1]]
+        if len(own):
+            out += self._score(own, *self.form.tables(weights, layout).parts[k])
+
+    def _score(self, columns: Array, table: Array, absent: Array) -> Array:
+        out = np.empty((self.n_rows, len(absent)), self.dtype)
+        out[:] = absent
+        if self._by_column is None:
+            kernels.score_codes(columns, self._pointers, self._rows, table, out)
+        else:
+            kernels.score_powers(
+                columns, self._pointers, self._rows, self._by_column, self._start, table, out
+            )
         return np.ascontiguousarray(out.T)
 
-    def collect(self, m: Array, layout: Layout) -> Packed:
-        """Sums over rows of m T(x); m is (S, n) with the row weights in it."""
-        form = self.form
-        S, H, U = layout.first[-1], len(layout.decided), len(layout.undecided)
-        J = max(layout.n_states)
-        rows = np.ascontiguousarray(m.T)
+    def shared_sums(self, m: Array, layout: Layout) -> Array:
+        """Sums over rows of m T(x) of undecided columns; (P, S, U)."""
+        return self._sums(m, layout.undecided)
+
+    def part_sums(self, m: Array, layout: Layout, k: int) -> Array:
+        """Sums over rows of m T(x) of part k's own columns; m is (J_k, n); (P, J_k, H_k)."""
+        return self._sums(m, layout.decided[layout.bounds[k] : layout.bounds[k + 1]])
+
+    def _sums(self, m: Array, columns: Array) -> Array:
+        form, rows = self.form, np.ascontiguousarray(m.T)
+        total = rows.sum(axis=0, dtype=float)
         if form.statistics is None:
-            own = np.zeros((form.n_statistics, H, J), self.dtype)
-            shared = np.zeros((form.n_statistics, U, S), self.dtype)
-            kernels.collect_powers(*self._walk(layout), rows, own, shared)
-            if form.absent_zero:
-                total = rows.sum(axis=0, dtype=float)
-                own[0] = _own_totals(total, layout)
-                shared[0] = total
-            return Packed(
-                own.transpose(0, 2, 1).astype(float), shared.transpose(0, 2, 1).astype(float)
+            table = np.zeros((form.n_statistics, len(columns), len(m)), self.dtype)
+            kernels.collect_powers(
+                columns, self._pointers, self._rows, self._by_column, self._start, rows, table
             )
-        V = form.statistics.shape[2]
-        own, shared = np.zeros((H, V, J), self.dtype), np.zeros((U, V, S), self.dtype)
-        kernels.collect_codes(*self._walk(layout), rows, own, shared)
+            sums = table.transpose(0, 2, 1).astype(float)
+            if form.absent_zero:
+                sums[0] = total[:, None]
+            return sums
+        table = np.zeros((len(columns), form.statistics.shape[2], len(m)), self.dtype)
+        kernels.collect_codes(columns, self._pointers, self._rows, rows, table)
+        table = table.astype(float)
         if form.absent_zero:
-            total = rows.sum(axis=0, dtype=float)
-            own[:, form.zero] += _own_totals(total, layout) - own.sum(axis=1)
-            shared[:, form.zero] += total - shared.sum(axis=1)
-        return Packed(
-            form.from_values(own.astype(float), layout.decided),
-            form.from_values(shared.astype(float), layout.undecided),
-        )
+            table[:, form.zero] += total - table.sum(axis=1)
+        return form.from_values(table, columns)
 
     def _encoded(self) -> Array:
         """Model units of the stored entries, (nnz,)."""
@@ -263,9 +276,3 @@ class EntryGroup:
         """Weighted column sums of G; (K, D)."""
         w = np.repeat(weight, np.diff(self.indptr))
         return np.stack([np.bincount(self.indices, g * w, self.form.n_columns) for g in G])
-
-
-def _own_totals(total: Array, layout: Layout) -> Array:
-    """Expected rows in each state of the decided columns' parts; (H, J)."""
-    states = layout.own_states.T
-    return np.where(states >= 0, total[np.maximum(states, 0)], 0.0)

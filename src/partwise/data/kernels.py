@@ -1,91 +1,66 @@
 """Compiled loops over stored entries; rows of the states' axis are contiguous in every table.
 
-Maps over all rows walk the entries column by column (and value by value), so that a table row stays
-in registers while the rows' scores or posteriors, small enough for a core's cache, are gathered.
-``place[d]`` is the column's row in the own-part table if ``parts[d] >= 0``, else in the shared one.
+Maps over all rows walk chosen columns one by one (and value by value), so that a table row stays at
+hand while the rows' scores or posteriors, small enough for a core's cache, are gathered.
 """
 
 import numba
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
-def score_codes(pointers, rows, parts, place, first, own, shared, out):
-    """out[r] += table[column, value] for every entry of row r; entries sorted by both."""
-    V = own.shape[1]
-    for d in range(len(parts)):
-        k = parts[d]
+def score_codes(columns, pointers, rows, table, out):
+    """out[r] += table[i, v] for every entry of value v in the i-th column; entries so sorted."""
+    V = table.shape[1]
+    for i in range(len(columns)):
         for v in range(V):
-            lo, hi = pointers[d * V + v], pointers[d * V + v + 1]
-            if k >= 0:
-                a, b = first[k], first[k + 1]
-                table = own[place[d], v, : b - a]
-                for e in range(lo, hi):
-                    row = out[rows[e], a:b]
-                    for j in range(len(table)):
-                        row[j] += table[j]
-            else:
-                table = shared[place[d], v]
-                for e in range(lo, hi):
-                    row = out[rows[e]]
-                    for j in range(len(table)):
-                        row[j] += table[j]
+            source = table[i, v]
+            at = columns[i] * V + v
+            for e in range(pointers[at], pointers[at + 1]):
+                row = out[rows[e]]
+                for s in range(len(source)):
+                    row[s] += source[s]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
-def collect_codes(pointers, rows, parts, place, first, m, own, shared):
-    """table[column, value] += m[r] for every entry of row r; entries sorted by both."""
-    V = own.shape[1]
-    for d in range(len(parts)):
-        k = parts[d]
+def collect_codes(columns, pointers, rows, m, table):
+    """table[i, v] += m[r] for every entry of value v in the i-th column; entries so sorted."""
+    V = table.shape[1]
+    for i in range(len(columns)):
         for v in range(V):
-            lo, hi = pointers[d * V + v], pointers[d * V + v + 1]
-            if k >= 0:
-                a, b = first[k], first[k + 1]
-                table = own[place[d], v, : b - a]
-                for e in range(lo, hi):
-                    row = m[rows[e], a:b]
-                    for j in range(len(table)):
-                        table[j] += row[j]
-            else:
-                table = shared[place[d], v]
-                for e in range(lo, hi):
-                    row = m[rows[e]]
-                    for j in range(len(table)):
-                        table[j] += row[j]
+            target = table[i, v]
+            at = columns[i] * V + v
+            for e in range(pointers[at], pointers[at + 1]):
+                row = m[rows[e]]
+                for s in range(len(target)):
+                    target[s] += row[s]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
-def score_powers(pointers, rows, values, start, parts, place, first, own, shared, out):
-    """out[r] += sum_p x^p table[p, column], p from ``start``, for every entry x of row r."""
-    for d in range(len(parts)):
-        k = parts[d]
-        a, b = (first[k], first[k + 1]) if k >= 0 else (0, first[-1])
-        for e in range(pointers[d], pointers[d + 1]):
-            row = out[rows[e], a:b]
-            x = values[e]
-            power = x if start == 1 else x * 0 + 1
-            for p in range(start, len(own)):
-                table = own[p, place[d], : b - a] if k >= 0 else shared[p, place[d]]
-                for j in range(len(row)):
-                    row[j] += power * table[j]
-                power *= x
+def score_powers(columns, pointers, rows, values, start, table, out):
+    """out[r] += sum_p x^p table[p, i], p from ``start``, for every entry x of the i-th column."""
+    for i in range(len(columns)):
+        for e in range(pointers[columns[i]], pointers[columns[i] + 1]):
+            row = out[rows[e]]
+            power = values[e] if start == 1 else values[e] * 0 + 1
+            for p in range(start, len(table)):
+                source = table[p, i]
+                for s in range(len(source)):
+                    row[s] += power * source[s]
+                power *= values[e]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
-def collect_powers(pointers, rows, values, start, parts, place, first, m, own, shared):
-    """table[p, column] += x^p m[r], p from ``start``, for every entry x of row r."""
-    for d in range(len(parts)):
-        k = parts[d]
-        a, b = (first[k], first[k + 1]) if k >= 0 else (0, first[-1])
-        for e in range(pointers[d], pointers[d + 1]):
-            row = m[rows[e], a:b]
-            x = values[e]
-            power = x if start == 1 else x * 0 + 1
-            for p in range(start, len(own)):
-                table = own[p, place[d], : b - a] if k >= 0 else shared[p, place[d]]
-                for j in range(len(row)):
-                    table[j] += power * row[j]
-                power *= x
+def collect_powers(columns, pointers, rows, values, start, m, table):
+    """table[p, i] += x^p m[r], p from ``start``, for every entry x of the i-th column."""
+    for i in range(len(columns)):
+        for e in range(pointers[columns[i]], pointers[columns[i] + 1]):
+            row = m[rows[e]]
+            power = values[e] if start == 1 else values[e] * 0 + 1
+            for p in range(start, len(table)):
+                target = table[p, i]
+                for s in range(len(target)):
+                    target[s] += power * row[s]
+                power *= values[e]
 
 
 @numba.njit(nogil=True, cache=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,78 @@ class RowBlock:
 
     def score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
         """Sum over observed columns of T(x) . weights; (S, n)."""
-        total = self.groups[0].score(weights[0], layouts[0])
-        for group, w, layout in zip(self.groups[1:], weights[1:], layouts[1:], strict=True):
-            total = total + group.score(w, layout)
-        return total
+        out = self._shared_score(weights, layouts)
+        for k, (lo, hi) in enumerate(pairwise(layouts[0].first)):
+            self._add_part_score(out[lo:hi], weights, layouts, k)
+        return out
 
     def collect(self, m: Array, layouts: Sequence[Layout]) -> tuple[Packed, ...]:
         """Adjoint of `score`, one `Packed` a group."""
-        return tuple(g.collect(m, layout) for g, layout in zip(self.groups, layouts, strict=True))
+        self._arrange(layouts)
+        parts = [m[lo:hi] for lo, hi in pairwise(layouts[0].first)]
+        return self._collect(
+            m, [self._part_sums(p, layouts, k) for k, p in enumerate(parts)], layouts
+        )
+
+    def sweep(
+        self,
+        weights: Sequence[Packed],
+        layouts: Sequence[Layout],
+        on_part: Callable[[int, Array], Array],
+    ) -> tuple[Array, tuple[Packed, ...]]:
+        """Score and collect in one go, part by part, while a part's columns are at hand.
+
+        ``on_part(k, score)`` turns part k's scores (J_k, n) into its posterior in place and returns
+        what to weigh the sums with. Returns the posteriors (S, n) and the sums.
+        """
+        m = self._shared_score(weights, layouts)
+        weighted, own = [], []
+        for k, (lo, hi) in enumerate(pairwise(layouts[0].first)):
+            self._add_part_score(m[lo:hi], weights, layouts, k)
+            weighted.append(on_part(k, m[lo:hi]))
+            own.append(self._part_sums(weighted[k], layouts, k))
+        shared = any(len(layout.undecided) for layout in layouts)
+        return m, self._collect(np.concatenate(weighted) if shared else m, own, layouts)
+
+    def _arrange(self, layouts: Sequence[Layout]) -> None:
+        for group, layout in zip(self.groups, layouts, strict=True):
+            group.arrange(layout)
+
+    def _shared_score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
+        """Score of the undecided columns, (S, n)."""
+        self._arrange(layouts)
+        groups = list(zip(self.groups, weights, layouts, strict=True))
+        total = groups[0][0].shared_score(*groups[0][1:])
+        for group, w, layout in groups[1:]:
+            total += group.shared_score(w, layout)
+        return total
+
+    def _add_part_score(
+        self, out: Array, weights: Sequence[Packed], layouts: Sequence[Layout], k: int
+    ) -> None:
+        for group, w, layout in zip(self.groups, weights, layouts, strict=True):
+            group.add_part_score(out, w, layout, k)
+
+    def _part_sums(self, m: Array, layouts: Sequence[Layout], k: int) -> list[Array]:
+        return [g.part_sums(m, layout, k) for g, layout in zip(self.groups, layouts, strict=True)]
+
+    def _collect(
+        self, m: Array, own: list[list[Array]], layouts: Sequence[Layout]
+    ) -> tuple[Packed, ...]:
+        """Sums of own columns (a list over groups for every part) and of undecided ones."""
+        return tuple(
+            Packed(_join([parts[g] for parts in own], layout), group.shared_sums(m, layout))
+            for g, (group, layout) in enumerate(zip(self.groups, layouts, strict=True))
+        )
+
+
+def _join(parts: list[Array], layout: Layout) -> Array:
+    """(P, J_k, H_k) of every part side by side, (P, J, H)."""
+    J = max(layout.n_states)
+    out = np.zeros((len(parts[0]), J, len(layout.decided)))
+    for k, values in enumerate(parts):
+        out[:, : values.shape[1], layout.bounds[k] : layout.bounds[k + 1]] = values
+    return out
 
 
 class MemorySource:

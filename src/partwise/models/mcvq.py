@@ -121,25 +121,23 @@ class MCVQ:
 
     def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Stats]:
         """Posterior of the rows' states, and its sums."""
-        m, log_z = self.infer(theta, block)
-        wm = weighted(m, block.weight)
-        bound = float(block.weight @ (log_z + block.base))
-        return m, Stats(bound, wm.sum(axis=1, dtype=float), block.collect(wm, theta.layouts))
+        log_z, counts = np.zeros(block.n_rows), np.empty(self.first[-1])
+
+        def on_part(k: int, score: Array) -> Array:
+            part = slice(self.first[k], self.first[k + 1])
+            log_z[:] += normalise_part(score, theta.log_b[part])
+            wm = weighted(score, block.weight)
+            counts[part] = wm.sum(axis=1, dtype=float)
+            return wm
+
+        m, sums = block.sweep(theta.weights, theta.layouts, on_part)
+        return m, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
 
     def normalise(self, score: Array, log_b: Array) -> tuple[Array, Array]:
         """Posterior over each part's states (in place of ``score``), and log normaliser (n,)."""
         log_z = np.zeros(score.shape[1])
-        score += log_b.astype(score.dtype)[:, None]
-        for k in range(len(self.n_states)):
-            part = score[self.first[k] : self.first[k + 1]]
-            top = part.max(axis=0)
-            part -= top
-            np.maximum(part, LEAST_LOG, out=part)
-            np.exp(part, out=part)
-            total = part.sum(axis=0)
-            part /= total
-            log_z += top
-            log_z += np.log(total)
+        for lo, hi in pairwise(self.first):
+            log_z += normalise_part(score[lo:hi], log_b[lo:hi])
         return score, log_z
 
     # --- M-step ---
@@ -429,6 +427,18 @@ def scaled(stats: Stats, factor: float) -> Stats:
         tuple(Packed(p.own * factor, p.shared * factor) for p in stats.sums),
         None if stats.gates is None else stats.gates * factor,
     )
+
+
+def normalise_part(score: Array, log_b: Array) -> Array:
+    """Posterior over a part's states (J, n), in place of their scores; log normaliser (n,)."""
+    score += log_b.astype(score.dtype)[:, None]
+    top = score.max(axis=0)
+    score -= top
+    np.maximum(score, LEAST_LOG, out=score)
+    np.exp(score, out=score)
+    total = score.sum(axis=0)
+    score /= total
+    return top + np.log(total).astype(float)
 
 
 def weighted(m: Array, weight: Array) -> Array:
