@@ -1,7 +1,7 @@
 """Columns of powers held as matrices: complete blocks take two products a map, masked ones three.
 
 Entries are stored transposed, (D, n): a part's columns are then contiguous rows, so decided columns
-cost one short product a part, and reductions over states run along rows of memory.
+cost their own part's states alone, and reductions over states run along rows of memory.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.contracts import Array, Entries, Layout, Packed
+from partwise.data import kernels
 
 
 class DenseGroup:
@@ -63,14 +64,28 @@ class DenseGroup:
     def add_part_score(self, out: Array, weights: Packed, layout: Layout, k: int) -> None:
         """Add the score of part k's own columns to ``out``, (J_k, n)."""
         columns = slice(layout.bounds[k], layout.bounds[k + 1])
-        if columns.stop > columns.start:
-            self._add_score(out, weights.own[:, : len(out), columns], columns)
+        if columns.stop == columns.start:
+            return
+        own = weights.own[:, : len(out), columns]
+        if self._plain_squares:
+            kernels.score_squares(self._powers[0][columns], own[1], own[2], out)
+            self._add_constant(out, own)
+        else:
+            self._add_score(out, own, columns)
+
+    @property
+    def _plain_squares(self) -> bool:
+        """Whether T(x) = (1, x, x^2) with nothing missing, for which there are compiled loops."""
+        return self.complete and self.n_statistics == 3
 
     def _add_score(self, out: Array, weights: Array, columns: slice) -> None:
         for w, power in zip(weights[self.complete :], self._powers, strict=True):
             out += w @ power[columns]
         if self.complete:
-            out += weights[0].sum(axis=1, dtype=float).astype(self.dtype)[:, None]
+            self._add_constant(out, weights)
+
+    def _add_constant(self, out: Array, weights: Array) -> None:
+        out += weights[0].sum(axis=1, dtype=float).astype(self.dtype)[:, None]
 
     def shared_sums(self, m: Array, layout: Layout) -> Array:
         """Sums over rows of m T(x) of undecided columns; (P, S, U)."""
@@ -86,12 +101,17 @@ class DenseGroup:
     def part_sums(self, m: Array, layout: Layout, k: int) -> Array:
         """Sums over rows of m T(x) of part k's own columns; m is (J_k, n); (P, J_k, H_k)."""
         columns = slice(layout.bounds[k], layout.bounds[k + 1])
-        out = np.empty((self.n_statistics, len(m), columns.stop - columns.start))
+        size = columns.stop - columns.start
+        out = np.zeros((self.n_statistics, len(m), size), self.dtype)
+        if size and self._plain_squares:
+            kernels.collect_squares(self._powers[0][columns], m, out[1], out[2])
+        elif size:
+            by_row = np.ascontiguousarray(m.T)
+            for p, power in enumerate(self._powers, self.complete):
+                out[p] = (power[columns] @ by_row).T
+        out = out.astype(float)
         if self.complete:
             out[0] = m.sum(axis=1, dtype=float)[:, None]
-        by_row = np.ascontiguousarray(m.T)
-        for p, power in enumerate(self._powers, self.complete):
-            out[p] = (power[columns] @ by_row).T
         return out
 
     @property

@@ -165,7 +165,6 @@ class EntryGroup:
 
     def _sums(self, m: Array, columns: Array) -> Array:
         form, rows = self.form, np.ascontiguousarray(m.T)
-        total = rows.sum(axis=0, dtype=float)
         if form.statistics is None:
             table = np.zeros((form.n_statistics, len(columns), len(m)), self.dtype)
             kernels.collect_powers(
@@ -173,13 +172,13 @@ class EntryGroup:
             )
             sums = table.transpose(0, 2, 1).astype(float)
             if form.absent_zero:
-                sums[0] = total[:, None]
+                sums[0] = m.sum(axis=1, dtype=float)[:, None]
             return sums
         table = np.zeros((len(columns), form.statistics.shape[2], len(m)), self.dtype)
         kernels.collect_codes(columns, self._pointers, self._rows, rows, table)
         table = table.astype(float)
         if form.absent_zero:
-            table[:, form.zero] += total - table.sum(axis=1)
+            table[:, form.zero] += m.sum(axis=1, dtype=float) - table.sum(axis=1)
         return form.from_values(table, columns)
 
     def _encoded(self) -> Array:

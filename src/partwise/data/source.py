@@ -14,9 +14,9 @@ from partwise.data.columns import ColumnGroup
 from partwise.data.dense import DenseGroup
 from partwise.data.entries import MOST_VALUES, EntryFormat, EntryGroup
 
-# A block's matrix should stay in a core's cache through a sweep (two maps read it) and yet be large
-# enough that adding the blocks' sums costs little beside the products.
-BLOCK_BYTES = 4 << 20
+# Large enough that a block's fixed cost (some hundred calls, adding its sums) is small beside its
+# products, small enough that a few blocks fill every worker and that one made anew is no burden.
+BLOCK_BYTES = 8 << 20
 BLOCK_ENTRIES = 1 << 19
 
 
