@@ -13,7 +13,7 @@ all, P sufficient statistics of a likelihood.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -124,6 +124,25 @@ class Stats:
             ),
             None if self.gates is None or other.gates is None else self.gates + other.gates,
         )
+
+    @staticmethod
+    def total(results: Iterable[Stats]) -> Stats:
+        """Sum of all, in their order; the arrays of the first are used up to hold it."""
+        bound, first = 0.0, None
+        for stats in results:
+            bound += stats.bound
+            if first is None:
+                first = stats
+                continue
+            for mine, others in zip(first._arrays(), stats._arrays(), strict=True):
+                np.add(mine, others, out=mine)
+        if first is None:
+            raise ValueError("There are no blocks to sum over.")
+        return replace(first, bound=bound)
+
+    def _arrays(self) -> list[Array]:
+        gates = [] if self.gates is None else [self.gates]
+        return [self.states, *gates, *(array for packed in self.sums for array in packed)]
 
 
 class Entries(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -52,7 +50,7 @@ class Sweep:
         def on_block(block: Any) -> Stats:
             return self.model.expect(theta, block, None)[1]
 
-        return reduce(add, self.runner.map(on_block, self.source.blocks()))
+        return Stats.total(self.runner.map(on_block, self.source.blocks()))
 
     def sweep(self, theta: Theta) -> Theta:
         """E-step, sums and M-step."""

@@ -1,11 +1,9 @@
 """The only EM loop."""
 
-from collections.abc import Sequence
-from functools import reduce
-from operator import add
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from partwise.contracts import Model, Runner, Source
+from partwise.contracts import Model, Runner, Source, Stats
 from partwise.engine.monitor import Monitor
 
 Theta = TypeVar("Theta")
@@ -32,11 +30,12 @@ def climb(
         def on_block(block: Any, kept: Any) -> tuple[Any, Any]:
             return model.expect(theta, block, kept)
 
-        results = []
-        for i, (kept, stats) in enumerate(runner.map(on_block, source.blocks(), memory)):
-            memory[i] = kept if model.remembers else None
-            results.append(stats)
-        return reduce(add, results)
+        def results() -> Iterator[Stats]:
+            for i, (kept, stats) in enumerate(runner.map(on_block, source.blocks(), memory)):
+                memory[i] = kept if model.remembers else None
+                yield stats
+
+        return Stats.total(results())
 
     for stage in stages:
         theta = stage.maximise(theta, sweep(stage, theta))
