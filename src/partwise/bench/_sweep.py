@@ -35,7 +35,7 @@ class Sweep:
             0.0,
             X.dtype,
         )
-        stats, gates = random_start(self.source, n_states, np.random.default_rng(0))
+        stats, gates = random_start(self.source, n_states, False, np.random.default_rng(0))
         gates = 0.9 * (parts == np.arange(len(n_states))[:, None]) + 0.1 * gates
         undecided = np.full(X.shape[1], -1)
         self.open: Theta = self.model.dress(self.model.start(stats, gates), undecided)

@@ -89,9 +89,10 @@ class MCVQ(PartsEstimator):
     Attributes
     ----------
     gates_ : ndarray of shape (D, K)
-        Probability that a part explains a column.
+        Probability that a part explains a column; what is left is the background's.
     parts_ : ndarray of shape (D,)
-        Most probable part of each column, -1 for columns that never change.
+        Most probable part of each column, -1 for background: columns that never change or that, by
+        their evidence, depend on no part (the latter with "annealed" and "tied" gating only).
     means_ : ndarray of shape (K, J, D), categorical: (K, J, D, V)
         Expected entry in each state (categorical: probability of each level); NaN where a part has
         fewer than J states.
@@ -212,12 +213,15 @@ class MCVQ(PartsEstimator):
         again = self.warm_start and hasattr(self, "_theta")
         columns = learn_columns(X, self.likelihood, weight, absent_zero, self._prior())
         if again:
-            self._check_same_shape(columns, n_states)
+            n_states = self._same_shape(columns, n_states)
             # Units and levels stay, or the parameters would mean something else.
             columns = tuple(
                 replace(old, weight=new.weight)
                 for old, new in zip(self._columns, columns, strict=True)
             )
+        elif self._wants_background:
+            n_states = (*n_states, 1)
+        background = len(n_states) > self.n_parts
         rng = as_generator(self.random_state)
         self._check_pairing(sparse.issparse(X) and absent_zero)
         self._dtype = X.dtype
@@ -228,7 +232,8 @@ class MCVQ(PartsEstimator):
             if again:
                 theta = core.dress(self._theta, np.full(X.shape[1], -1))
             else:
-                theta = core.start(*STARTS[self.init](source, n_states, child))
+                start = STARTS[self.init](source, n_states, background, child)
+                theta = core.start(*start)
             return self._legs(core, weight.sum(), child, again), theta
 
         model, theta, monitor = self._climb_best(source, begin, rng, X, 1 if again else self.n_init)
@@ -261,6 +266,15 @@ class MCVQ(PartsEstimator):
             )
         return n_states
 
+    @property
+    def _wants_background(self) -> bool:
+        """Whether a part of one state shall take the columns that no other part explains.
+
+        Its evidence can win only where parameters have a prior and a column chooses once.
+        """
+        tied = self.gating in ("annealed", "tied") and self.inference == "variational"
+        return tied and self.prior is not None
+
     def _prior(self) -> Prior | None:
         return Prior() if isinstance(self.prior, str) else self.prior
 
@@ -277,19 +291,21 @@ class MCVQ(PartsEstimator):
                 'with inference="variational".'
             )
 
-    def _check_same_shape(
+    def _same_shape(
         self, columns: tuple[ColumnGroup, ...], n_states: tuple[int, ...]
-    ) -> None:
+    ) -> tuple[int, ...]:
+        """States of the last fit, a background included if it had one."""
         old = self._core_of(self._model).n_states
         same = all(
             a.likelihood.name == b.likelihood.name and len(a.index) == len(b.index)
             for a, b in zip(self._columns, columns, strict=True)
         )
-        if old != n_states or not same:
+        if old[: self.n_parts] != n_states or len(old) > self.n_parts + 1 or not same:
             raise ValueError(
                 "warm_start=True needs the columns, n_parts, n_states and likelihood of the last "
                 "fit; set warm_start=False to begin anew."
             )
+        return old
 
     def _core(self, columns: tuple[ColumnGroup, ...], n_states: tuple[int, ...]) -> mcvq.MCVQ:
         prior = self._prior()
@@ -352,9 +368,20 @@ class MCVQ(PartsEstimator):
         priors = self._core_of(self._model).priors
         return [p.predictive(chi) for p, chi in zip(priors, self._theta.chi, strict=True)]
 
+    def _own_states(self) -> tuple[int, ...]:
+        """Number of states of every part, the background left out."""
+        return self._core_of(self._model).n_states[: self.n_parts]
+
+    def _state_shares(self) -> Array:
+        """Posterior mean of the state priors, background included; (S,)."""
+        core, counts = self._core_of(self._model), self._theta.state_counts
+        return np.concatenate(
+            [core.state_prior.mean(counts[lo:hi]) for lo, hi in pairwise(core.first)]
+        )
+
     def _by_part(self, values: Array, fill: float) -> Array:
-        """(S, ...) as (K, J, ...), padded."""
-        n_states = self._core_of(self._model).n_states
+        """(S, ...) as (K, J, ...), padded; the background left out."""
+        n_states = self._own_states()
         out = np.full((len(n_states), max(n_states), *values.shape[1:]), fill, self._dtype)
         for k, J in enumerate(n_states):
             out[k, :J] = values[self._first[k] : self._first[k + 1]]
@@ -362,14 +389,12 @@ class MCVQ(PartsEstimator):
 
     def _describe(self) -> None:
         """Set the learned attributes from the parameters."""
-        theta, core = self._theta, self._core_of(self._model)
+        theta = self._theta
         group, law = self._columns[0], self._laws()[0]
-        self.gates_ = theta.gates.T.astype(self._dtype)
-        self.parts_ = np.where(group.varies, theta.gates.argmax(axis=0), -1)
-        shares = np.concatenate(
-            [core.state_prior.mean(theta.state_counts[lo:hi]) for lo, hi in pairwise(core.first)]
-        )
-        self.state_priors_ = self._by_part(shares, 0.0)
+        self.gates_ = theta.gates[: self.n_parts].T.astype(self._dtype)
+        chosen = theta.gates.argmax(axis=0)
+        self.parts_ = np.where(group.varies & (chosen < self.n_parts), chosen, -1)
+        self.state_priors_ = self._by_part(self._state_shares(), 0.0)
         if group.levels is not None and isinstance(law, Levels):
             self.levels_ = group.levels
             self.means_ = self._by_part(np.moveaxis(law.probability, 0, -1), np.nan)
@@ -380,7 +405,7 @@ class MCVQ(PartsEstimator):
 
     @property
     def _n_features_out(self) -> int:
-        return int(self._first[-1])
+        return int(self._first[self.n_parts])
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: part0_state0, part0_state1, ...
@@ -394,7 +419,7 @@ class MCVQ(PartsEstimator):
         names : ndarray of shape (S,)
         """
         check_is_fitted(self)
-        n_states = self._core_of(self._model).n_states
+        n_states = self._own_states()
         names = [f"part{k}_state{j}" for k, J in enumerate(n_states) for j in range(J)]
         return np.asarray(names, dtype=object)
 
@@ -418,7 +443,8 @@ class MCVQ(PartsEstimator):
             Columns named part0_state0, ...; those of one part sum to 1.
         """
         check_is_fitted(self)
-        return self._posteriors(self._check_rows(X, reset=False))
+        m = self._posteriors(self._check_rows(X, reset=False))
+        return m[:, : self._n_features_out]
 
     def states(self, X: Any) -> Array:
         """Most probable state of each part.
@@ -433,7 +459,7 @@ class MCVQ(PartsEstimator):
         """
         check_is_fitted(self)
         m = self._posteriors(self._check_rows(X, reset=False))
-        bounds = pairwise(self._first)
+        bounds = pairwise(self._first[: self.n_parts + 1])
         return np.stack([m[:, lo:hi].argmax(axis=1) for lo, hi in bounds], axis=1)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -454,6 +480,12 @@ class MCVQ(PartsEstimator):
                 f"X has shape {m.shape}, but inverse_transform needs (n, {self._n_features_out}), "
                 "a column for every state, as transform gives."
             )
+        if len(self._first) > self.n_parts + 1:  # the background has one state, always taken
+            m = np.hstack([m, np.ones((len(m), 1), self._dtype)])
+        return self._expected_rows(m)
+
+    def _expected_rows(self, m: Array) -> Array:
+        """Expected entries given posteriors (n, S), background included."""
         means = self._columns[0].decode_mean(self._laws()[0].mean)
         rows = predict.expectation(means, m.T, self._theta.gates, self._part_of)
         return rows.astype(self._dtype, copy=False)
@@ -470,7 +502,7 @@ class MCVQ(PartsEstimator):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        return self.inverse_transform(self._posteriors(self._check_rows(X, reset=False)))
+        return self._expected_rows(self._posteriors(self._check_rows(X, reset=False)))
 
     def impute(self, X: Any) -> Array:
         """Fill missing entries; observed ones stay as they are.
@@ -497,7 +529,7 @@ class MCVQ(PartsEstimator):
             ]
             filled = group.decode(np.argmax(shares, axis=0).astype(float))
         else:
-            filled = self.inverse_transform(m)
+            filled = self._expected_rows(m)
         return _fill(X, filled.astype(self._dtype, copy=False), self._absent_zero())
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
@@ -557,7 +589,7 @@ class MCVQ(PartsEstimator):
         check_is_fitted(self)
         X = self._check_rows(X, reset=False)
         laws, core = self._laws(), self._core_of(self._model)
-        log_prior = np.log(np.maximum(self._flat_priors(), 1e-300))
+        log_prior = np.log(np.maximum(self._state_shares(), 1e-300))
 
         def on_block(block: RowBlock, _: int) -> RowLikelihood:
             m = self._model.infer(self._theta, block)[0]
@@ -568,12 +600,6 @@ class MCVQ(PartsEstimator):
 
         pieces = self._map_rows(X, on_block)
         return RowLikelihood(*(np.concatenate(field) for field in zip(*pieces, strict=True)))
-
-    def _flat_priors(self) -> Array:
-        n_states = self._core_of(self._model).n_states
-        return np.concatenate(
-            [self.state_priors_[k, :J].astype(float) for k, J in enumerate(n_states)]
-        )
 
     def score_samples(self, X: Any) -> Array:
         """Log-likelihood of each row.
@@ -628,7 +654,8 @@ class MCVQ(PartsEstimator):
     def anomaly_scores(self, X: Any) -> Array:
         """How odd each part of each row is: minus the log-likelihood of the part's entries.
 
-        Where every column has one part the scores of a row sum to minus its log-likelihood.
+        Where every column has one part the scores of a row sum to minus its log-likelihood, that of
+        background columns aside.
 
         Parameters
         ----------
@@ -645,14 +672,14 @@ class MCVQ(PartsEstimator):
     def _anomaly_scores(self, X: Any) -> Array:
         """The same for checked rows."""
         laws, core = self._laws(), self._core_of(self._model)
-        log_prior = np.log(np.maximum(self._flat_priors(), 1e-300))
+        log_prior = np.log(np.maximum(self._state_shares(), 1e-300))
         parts = self._theta.gates.argmax(axis=0)
         log_scale = np.concatenate([group.log_scale for group in self._columns])
         poisson = self._columns[0].likelihood.name == "poisson"
 
         def on_block(block: RowBlock, _: int) -> Array:
             own = predict.part_densities(block, laws, core.columns, parts, core.first) + log_prior
-            bounds = pairwise(core.first)
+            bounds = pairwise(core.first[: self.n_parts + 1])
             density = np.stack(
                 [np.logaddexp.reduce(own[:, lo:hi], axis=1) for lo, hi in bounds], axis=1
             )
@@ -708,7 +735,7 @@ class MCVQ(PartsEstimator):
         group, law = self._columns[0], self._laws()[0]
         m = self._posteriors(row)[0]
         shares = -self._anomaly_scores(row)[0]
-        log_prior = np.log(np.maximum(self._flat_priors(), 1e-300))
+        log_prior = np.log(np.maximum(self._state_shares(), 1e-300))
         parts = self._theta.gates.argmax(axis=0)
         view = self._source(row).block(0).groups[0]
         expected = group.decode_mean(law.mean)
@@ -766,9 +793,10 @@ class MCVQ(PartsEstimator):
         if n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
         rng = as_generator(self.random_state if random_state is None else random_state)
-        n_states = self._core_of(self._model).n_states
+        n_states = self._own_states()
         if states is None:
-            priors = [self.state_priors_[k, :J].astype(float) for k, J in enumerate(n_states)]
+            shares = self._state_shares()
+            priors = [shares[lo:hi] for lo, hi in pairwise(self._first[: self.n_parts + 1])]
             drawn = [rng.choice(len(p), n_samples, p=p / p.sum()) for p in priors]
             states = np.stack(drawn, axis=1)
         states = np.asarray(states, dtype=np.int64)
@@ -782,7 +810,8 @@ class MCVQ(PartsEstimator):
         gates = np.cumsum(self._theta.gates, axis=0)
         u = rng.random((n_samples, gates.shape[1])) * gates[-1]
         part = np.minimum((gates[:, None, :] <= u).sum(axis=0), len(gates) - 1)
-        number = self._first[part] + np.take_along_axis(states, part, axis=1)
+        every = np.pad(states, ((0, 0), (0, len(gates) - len(n_states))))
+        number = self._first[part] + np.take_along_axis(every, part, axis=1)
         group, law = self._columns[0], self._laws()[0]
         d = np.broadcast_to(np.arange(number.shape[1]), number.shape)
         rows = group.decode(law.at((number, d)).sample(rng))

@@ -33,16 +33,23 @@ HALF_TRUST = 10.0
 
 
 def dependence_start(
-    source: MemorySource, n_states: Sequence[int], rng: np.random.Generator
+    source: MemorySource, n_states: Sequence[int], background: bool, rng: np.random.Generator
 ) -> tuple[Stats, Array]:
-    """First sums and gates from grouped columns and, in each group, clustered rows."""
+    """First sums and gates from grouped columns and, in each group, clustered rows.
+
+    With ``background`` the last part has one state and begins with the columns that depend on no
+    other.
+    """
     K, D = len(n_states), source.X.shape[1]
+    n_groups = K - background
     columns = _best_columns(source)
     kinds, kind_weight = distinct_rows(source)
     some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
     rows, weight = kinds[some], kind_weight[some]
     sample = _dense_sample(source, rows, columns, weight)
-    labels = group_columns(squared_correlations(sample, weight), K, rng)
+    labels = group_columns(squared_correlations(sample, weight), n_groups, rng)
+    if background:
+        labels = np.where(labels < 0, n_groups, labels)
     gates = np.full((K, D), 1.0 / K)
     named = labels >= 0
     gates[:, columns[named]] = 0.0
@@ -56,7 +63,7 @@ def dependence_start(
     for k, J in enumerate(n_states):
         own = sample[few][:, labels == k]
         own = own[:, ~np.isnan(own).all(axis=0)]
-        if own.shape[1] == 0:
+        if own.shape[1] == 0 or J == 1:
             found = rng.integers(J, size=len(few))
         else:
             found = masked_kmeans(own, J, weight[few], rng)

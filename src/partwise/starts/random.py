@@ -17,9 +17,12 @@ PULL = 0.5
 
 
 def random_start(
-    source: MemorySource, n_states: Sequence[int], rng: np.random.Generator
+    source: MemorySource, n_states: Sequence[int], background: bool, rng: np.random.Generator
 ) -> tuple[Stats, Array]:
-    """Sums as if each state held an equal share of rows like one picked at random."""
+    """Sums as if each state held an equal share of rows like one picked at random.
+
+    With ``background`` the state of the last part begins at the columns' averages.
+    """
     S, K = sum(n_states), len(n_states)
     kinds, kind_weight = distinct_rows(source)
     rows = kinds[_pick(kind_weight, S, rng)]
@@ -31,6 +34,8 @@ def random_start(
         observed = _observed(collected, group.likelihood.powers)
         average = group.moments[:, None, :]
         mixed = np.where(observed > 0, PULL * collected + (1 - PULL) * average, average)
+        if background:
+            mixed[:, -1] = group.moments
         sums.append(Packed(np.zeros((len(mixed), 1, 0)), mixed * share[:, None] * group.weight))
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
     return Stats(0.0, states, tuple(sums)), gates
