@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg, sparse, special
 from sklearn.cluster import KMeans
 
 from partwise.contracts import Array, Layout, Packed, Stats
@@ -30,6 +30,8 @@ ROWS_A_STATE = 150
 # A pair of columns observed together this often keeps half of its squared correlation: with few
 # joint rows the squared correlation of independent columns is large.
 HALF_TRUST = 10.0
+# How often a column that depends on nothing may look as if it did.
+CHANCE = 0.05
 
 
 def dependence_start(
@@ -47,7 +49,14 @@ def dependence_start(
     some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
     rows, weight = kinds[some], kind_weight[some]
     sample = _dense_sample(source, rows, columns, weight)
-    labels = group_columns(squared_correlations(sample, weight), n_groups, rng)
+    affinity = squared_correlations(sample, weight)
+    if background:
+        shown = float(np.mean(~np.isnan(sample))) if sample.size else 1.0
+        limit = chance_limit(len(columns), weight.sum() * shown**2)
+        dependent = affinity.max(axis=1, initial=0.0) > limit
+        if dependent.sum() >= 2 * n_groups:
+            affinity = affinity * dependent * dependent[:, None]
+    labels = group_columns(affinity, n_groups, rng)
     if background:
         labels = np.where(labels < 0, n_groups, labels)
     gates = np.full((K, D), 1.0 / K)
@@ -99,13 +108,19 @@ def squared_correlations(sample: Array, weight: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         r2 = np.where(scale > 1e-12, cross**2 / scale, 0.0)
         r2 = np.minimum(r2, 1.0) - 1.0 / np.maximum(n, 1.0)
-    return np.maximum(r2, 0.0) * n / (n + HALF_TRUST)
+    affinity = np.maximum(r2, 0.0) * n / (n + HALF_TRUST)
+    np.fill_diagonal(affinity, 0.0)  # a column's tie to itself says nothing
+    return affinity
+
+
+def chance_limit(n_columns: int, n_rows: float) -> float:
+    """Squared correlation that the best of a column's partners exceeds by chance once in 20."""
+    return float(special.chdtri(1, CHANCE / max(n_columns, 1)) / max(n_rows, 1.0))
 
 
 def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
     """Normalised spectral clustering in K groups; -1 for columns that depend on no other."""
     affinity = affinity.astype(float)
-    np.fill_diagonal(affinity, 0.0)
     degree = affinity.sum(axis=1)
     tied = np.flatnonzero(degree > 1e-9 * max(len(degree), 1))
     labels = np.full(len(degree), -1)
