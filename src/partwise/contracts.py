@@ -78,6 +78,8 @@ class Layout:
 
     def pack(self, full: Array) -> Packed:
         """Take from (P, S, D) what this layout needs; missing states become 0."""
+        if len(self.decided) == 0:
+            return Packed(np.zeros((len(full), max(self.n_states), 0)), full)
         states = self.own_states
         own = full[:, np.maximum(states, 0), self.decided[None, :]]
         own[:, states < 0] = 0.0
@@ -85,6 +87,8 @@ class Layout:
 
     def unpack(self, packed: Packed, onto: Array) -> Array:
         """Put packed values over a copy of ``onto`` (P, S, D)."""
+        if len(self.decided) == 0:
+            return packed.shared
         full = onto.copy()
         states = self.own_states
         j, h = np.nonzero(states >= 0)

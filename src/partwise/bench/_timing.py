@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import time
+import tracemalloc
 from collections.abc import Callable
 
 
@@ -17,6 +17,11 @@ def best_ms(function: Callable[[], object], repeats: int = 7) -> float:
     return 1e3 * shortest
 
 
-def peak_mb() -> float:
-    """Largest memory of this process so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def peak_mb(function: Callable[[], object]) -> float:
+    """Most memory that arrays made by a call take at one time, in MB."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
