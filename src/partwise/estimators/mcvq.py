@@ -592,7 +592,7 @@ class MCVQ(PartsEstimator):
         log_prior = np.log(np.maximum(self._state_shares(), 1e-300))
 
         def on_block(block: RowBlock, _: int) -> RowLikelihood:
-            m = self._model.infer(self._theta, block)[0]
+            m = self._model.propose(self._theta, block)
             return predict.row_likelihood(
                 block, m, laws, core.columns, self._theta.gates, log_prior, core.first, n_draws,
                 np.random.default_rng(0),

@@ -119,6 +119,10 @@ class MCVQ:
         """m[kj] proportional to b exp(sum_d o g E[log p]), (S, n); the log normaliser, (n,)."""
         return self.normalise(block.score(theta.weights, theta.layouts), theta.log_b)
 
+    def propose(self, theta: Theta, block: Any) -> Array:
+        """States to draw when a row's likelihood is estimated, (S, n)."""
+        return self.infer(theta, block)[0]
+
     def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Stats]:
         """Posterior of the rows' states, and its sums."""
         log_z, counts = np.zeros(block.n_rows), np.empty(self.first[-1])
@@ -330,10 +334,16 @@ class RowwiseMCVQ:
 
     def _begin(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Any]:
         m, rng = memory
-        return (self._likely_states(theta, block) if m is None else m), rng
+        return (self._likely_states(theta, block)[0] if m is None else m), rng
 
-    def _likely_states(self, theta: Theta, block: Any) -> Array:
+    def propose(self, theta: Theta, block: Any) -> Array:
+        """States given the others' likely ones, (S, n): wider than the factorised posterior."""
+        return self._likely_states(theta, block)[1]
+
+    def _likely_states(self, theta: Theta, block: Any) -> tuple[Array, Array]:
         """One-hot states (S, n) of high joint density with the row, selections summed out.
+
+        Also the probability of every state given those of the other parts.
 
         The alternation of parts and states stays where it begins more often than not, so it begins
         well: from the states that averaged gates give, each part in turn takes the state that
@@ -346,6 +356,7 @@ class RowwiseMCVQ:
             group.spread(theta.log_a[:, columns].astype(block.dtype))
             for group, columns in zip(block.groups, core.columns, strict=True)
         ]
+        given = np.empty((first[-1], block.n_rows))
         for _ in range(CLIMBING_ROUNDS):
             for k, (lo, hi) in enumerate(pairwise(first)):
                 gain = np.repeat(theta.log_b[lo:hi, None], block.n_rows, axis=1)
@@ -358,7 +369,9 @@ class RowwiseMCVQ:
                         density = group.densities(theta.natural[g][:, j]) + log_a[g][k]
                         gain[j - lo] += group.row_sums(np.logaddexp(rest, density))
                 chosen[k] = lo + gain.argmax(axis=0)
-        return _one_hot(chosen, first[-1], block.dtype)
+                normalise_part(gain, np.zeros(hi - lo))
+                given[lo:hi] = gain
+        return _one_hot(chosen, first[-1], block.dtype), given
 
     def _select(
         self, theta: Theta, block: Any, m: Array, rng: Any
