@@ -31,7 +31,7 @@ from tests.common.helpers import (
 from tests.reference import mcvq as reference
 
 C = 12
-PRIOR = Prior(entries=0.3, spread=0.2, shape=1.5, states=0.7, gates=1.3)
+PRIOR = Prior(entries=0.3, counts=0.4, spread=0.2, shape=1.5, states=0.7, gates=1.3)
 LIKELIHOODS = ["gaussian", "bernoulli", "poisson", "categorical"]
 SIZES = [(3,), (2, 3), (4, 2, 2)]
 GATINGS = {"tied": Tied(), "standard": Standard(), "factorised": Standard()}
@@ -60,7 +60,7 @@ class Lockstep:
         self.theta = start_from(self.core, self.source, m, gates)
         self.first = self.core.first
 
-        known = prior and {k: getattr(prior, k) for k in ("entries", "spread", "shape")}
+        known = prior and {k: getattr(prior, k) for k in ("entries", "counts", "spread", "shape")}
         self.problem = reference.Problem(
             X,
             weight,

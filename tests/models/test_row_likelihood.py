@@ -25,7 +25,7 @@ from tests.reference import mcvq as reference
 LIKELIHOODS = ["gaussian", "bernoulli", "poisson", "categorical"]
 N_STATES = (2, 3, 2)
 C, D = 9, 6
-PRIOR = Prior(entries=0.3, spread=0.2, shape=1.5, states=0.7, gates=1.3)
+PRIOR = Prior(entries=0.3, counts=0.4, spread=0.2, shape=1.5, states=0.7, gates=1.3)
 CLOSED = {
     "open": [],
     "closed": list(range(D)),
@@ -64,7 +64,7 @@ class Case:
         means = [self.core.state_prior.mean(theta.state_counts[lo:hi]) for lo, hi in bounds]
         self.log_prior = np.log(np.concatenate(means))
 
-        known = prior and {k: getattr(prior, k) for k in ("entries", "spread", "shape")}
+        known = prior and {k: getattr(prior, k) for k in ("entries", "counts", "spread", "shape")}
         problem = reference.Problem(
             X, ones, n_states, reference.column_laws(X, ones, likelihood, known), "standard"
         )

@@ -248,7 +248,8 @@ def dirichlet_divergence(alpha, alpha0):
 def column_laws(X, weights, likelihood, prior):
     """The law of every column with its default prior.
 
-    ``prior`` is None or a mapping with ``entries``, ``spread`` and ``shape``: how many rows the
+    ``prior`` is None or a mapping with ``entries`` (``counts``, if discrete), ``spread`` and
+    ``shape``: how many rows the
     column's average weighs, the guess of a state's variance as a share of the column's, and how
     many rows more that guess weighs.
     """
@@ -259,7 +260,7 @@ def column_laws(X, weights, likelihood, prior):
         n = sum(w for _, w in seen)
         mean = sum(w * x for x, w in seen) / n if n > 0 else 0.0
         variance = sum(w * (x - mean) ** 2 for x, w in seen) / n if n > 0 else 1.0
-        strength = prior and prior["entries"]
+        strength = prior and prior["entries" if likelihood == "gaussian" else "counts"]
         smooth = (n * mean + 0.5) / (n + 1)  # half an entry of each kind
         if likelihood == "gaussian":
             alpha0 = prior and (strength + prior["shape"]) / 2

@@ -59,7 +59,8 @@ class ColumnGroup:
         """The prior of this group's parameters."""
         if prior is None:
             return Flat(self.likelihood)
-        return Conjugate(self.likelihood, self.likelihood.pseudo_sums(self.moments, prior.entries))
+        strength = prior.entries if self.likelihood.name == "gaussian" else prior.counts
+        return Conjugate(self.likelihood, self.likelihood.pseudo_sums(self.moments, strength))
 
     @cached_property
     def log_scale(self) -> Array:
@@ -83,7 +84,9 @@ class ColumnGroup:
             return np.where(np.isnan(values), np.nan, position)
         if self.likelihood.name != "gaussian":
             return values
-        return (values - self.shift[columns]) / self.scale[columns]
+        # Far beyond what was seen the square would overflow, and infinity has no posterior.
+        most = 1e15 if values.dtype == np.float32 else 1e100
+        return np.clip((values - self.shift[columns]) / self.scale[columns], -most, most)
 
     def decode(self, values: Array) -> Array:
         """User's units of model-unit ``values`` whose last axis runs over the columns."""

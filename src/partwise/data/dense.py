@@ -11,6 +11,9 @@ import numpy as np
 from partwise.contracts import Array, Entries, Layout, Packed
 from partwise.data import kernels
 
+# Rows whose sums are taken in the data's own precision before they are added in double.
+SUMMED_ROWS = 2048
+
 
 class DenseGroup:
     """A block's entries of one column group.
@@ -94,22 +97,27 @@ class DenseGroup:
             columns, order = self._standing(layout)
             if self.complete:
                 out[0] = m.sum(axis=1, dtype=float)[:, None]
-            for p, power in enumerate(self._powers, self.complete):
-                out[p][:, order] = m @ power[columns].T
+            sums = np.zeros_like(out)
+            self._add_products(sums, m, columns)
+            out[self.complete :][:, :, order] = sums[self.complete :]
         return out
+
+    def _add_products(self, out: Array, m: Array, columns: slice) -> None:
+        """Add m T(x) to ``out``, some rows at a time: single precision sums few numbers well."""
+        for lo in range(0, self.n_rows, SUMMED_ROWS):
+            rows = slice(lo, lo + SUMMED_ROWS)
+            for p, power in enumerate(self._powers, self.complete):
+                out[p] += m[:, rows] @ power[columns, rows].T
 
     def part_sums(self, m: Array, layout: Layout, k: int) -> Array:
         """Sums over rows of m T(x) of part k's own columns; m is (J_k, n); (P, J_k, H_k)."""
         columns = slice(layout.bounds[k], layout.bounds[k + 1])
         size = columns.stop - columns.start
-        out = np.zeros((self.n_statistics, len(m), size), self.dtype)
+        out = np.zeros((self.n_statistics, len(m), size))
         if size and self._plain_squares:
             kernels.collect_squares(self._powers[0][columns], m, out[1], out[2])
         elif size:
-            by_row = np.ascontiguousarray(m.T)
-            for p, power in enumerate(self._powers, self.complete):
-                out[p] = (power[columns] @ by_row).T
-        out = out.astype(float)
+            self._add_products(out, m, columns)
         if self.complete:
             out[0] = m.sum(axis=1, dtype=float)[:, None]
         return out

@@ -192,13 +192,15 @@ class EntryGroup:
         wanted = np.zeros(self.form.n_columns, bool)
         wanted[columns] = True
         values = self._encoded()
-        if absent and self.form.absent_zero:
-            full = np.full((self.n_rows, self.form.n_columns), self.zero_value)
-            rows = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
-            full[rows, self.indices] = values
-            indptr = np.arange(self.n_rows + 1) * len(columns)
-            return Entries(indptr, np.tile(columns, self.n_rows), full[:, columns].ravel())
         kept = wanted[self.indices]
+        if absent and self.form.absent_zero:
+            place = np.empty(self.form.n_columns, np.int64)
+            place[columns] = np.arange(len(columns))
+            full = np.full((self.n_rows, len(columns)), self.zero_value)
+            rows = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))[kept]
+            full[rows, place[self.indices[kept]]] = values[kept]
+            indptr = np.arange(self.n_rows + 1) * len(columns)
+            return Entries(indptr, np.tile(columns, self.n_rows), full.ravel())
         counts = np.concatenate([[0], np.cumsum(kept)])
         return Entries(counts[self.indptr], self.indices[kept], values[kept])
 

@@ -8,6 +8,9 @@ from partwise.engine.monitor import Monitor
 
 Theta = TypeVar("Theta")
 
+# Plain steps from the start, against which the end of a staged climb is held.
+PROBE = 3
+
 
 def climb(
     model: Model[Theta],
@@ -37,15 +40,28 @@ def climb(
 
         return Stats.total(results())
 
+    def rise(theta: Theta) -> Theta:
+        while True:
+            stats = sweep(model, theta)
+            if monitor.stop(model.bound(theta, stats)):
+                thorough = None if monitor.spent else model.refresh(theta)
+                if thorough is None:
+                    return theta
+                theta, stats = thorough, sweep(model, thorough)
+            theta = model.maximise(theta, stats)
+
+    if not stages:
+        return rise(theta)
+    plain = theta
+    for _ in range(PROBE):
+        plain = model.maximise(plain, sweep(model, plain))
     for stage in stages:
         theta = stage.maximise(theta, sweep(stage, theta))
-        if monitor.hurry(len(stages)):
+        if monitor.late:
             break
-    while True:
-        stats = sweep(model, theta)
-        if monitor.stop(model.bound(theta, stats)):
-            thorough = None if monitor.spent else model.refresh(theta)
-            if thorough is None:
-                return theta
-            theta, stats = thorough, sweep(model, thorough)
-        theta = model.maximise(theta, stats)
+    theta = rise(theta)
+    # Stages may lose what the start knew; if a few plain steps reach more, they go on instead.
+    if not monitor.spent and monitor.trace[-1] < model.bound(plain, sweep(model, plain)):
+        monitor.begin_anew()
+        theta = rise(plain)
+    return theta

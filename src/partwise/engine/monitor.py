@@ -50,9 +50,15 @@ class Monitor:
         """Whether steps or time have run out, whatever the bound does."""
         return self.out_of_time or self.interrupted or self.n_iter >= self.max_iter
 
-    def hurry(self, n_stages: int) -> bool:
-        """Whether time has run out before the trace began."""
+    @property
+    def late(self) -> bool:
+        """Whether time has run out."""
         return time.monotonic() > self.deadline
+
+    def begin_anew(self) -> None:
+        """Forget the trace."""
+        self.trace.clear()
+        self.converged = False
 
     def stop(self, bound: float) -> bool:
         """Note a bound; say whether to stop."""
@@ -63,7 +69,7 @@ class Monitor:
             )
         if self.on_step is not None and self.on_step(self.n_iter, bound):
             self.interrupted = True
-        self.out_of_time = time.monotonic() > self.deadline
+        self.out_of_time = self.late
         w = self.window
         if len(self.trace) >= 2 * w:
             recent = np.mean(self.trace[-w:])

@@ -54,6 +54,8 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         if sparse.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
+        if not reset and sparse.issparse(X) and self._absent_zero() != self._columns[0].absent_zero:
+            X = X.toarray()  # fitted dense: what X does not store is a zero there too
         return X
 
     def _check_fit_rows(self, X: Any, sample_weight: Any) -> tuple[Any, Array]:
@@ -65,12 +67,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         kept = weight > 0
         if not kept.all():
             X, weight = X[kept], weight[kept]
-        if not sparse.issparse(X):
-            self._warn_of_holes(np.isnan(X))
         return X, weight
 
-    def _warn_of_holes(self, missing: Array) -> None:
-        empty = np.atleast_1d(missing.all(axis=0))
+    def _warn_of_holes(self, columns: tuple[ColumnGroup, ...]) -> None:
+        empty = np.concatenate([group.weight for group in columns]) <= 0
         if empty.any():
             warnings.warn(
                 f"{empty.sum()} of {len(empty)} columns have no observed entry "

@@ -28,9 +28,9 @@ from partwise.starts import dependence_start, random_start
 
 STARTS = {"dependence": dependence_start, "random": random_start}
 
-# Annealing: sweeps in which the temperature falls from the number of rows (at which a column weighs
-# its evidence per observation, as the standard gating does) to 1. The papers lower it linearly; a
-# constant factor spends its sweeps where gates begin to close, and ends at better optima on faces.
+# Annealing: sweeps in which the temperature falls from the mean number of a column's observations
+# (at which a column weighs its evidence per observation, as the standard gating does) to 1. The
+# papers lower it linearly; a constant factor spends its sweeps where gates begin to close.
 ANNEALING_SWEEPS = 40
 
 # Gibbs: rounds over a block averaged in one EM step, and EM steps averaged before the log joint
@@ -73,7 +73,7 @@ class MCVQ(PartsEstimator):
     n_init : int, default=1
         Number of starts; the best bound is kept.
     max_iter : int, default=200
-        Most sweeps of a start.
+        Most sweeps of a start, after annealing.
     tol : float, default=1e-3
         A fit has converged when the bound rises by less than this a row.
     max_time : float or None, default=None
@@ -212,11 +212,12 @@ class MCVQ(PartsEstimator):
         absent_zero = self._absent_zero()
         again = self.warm_start and hasattr(self, "_theta")
         columns = learn_columns(X, self.likelihood, weight, absent_zero, self._prior())
+        self._warn_of_holes(columns)
         if again:
             n_states = self._same_shape(columns, n_states)
             # Units and levels stay, or the parameters would mean something else.
             columns = tuple(
-                replace(old, weight=new.weight)
+                replace(old, weight=new.weight, likelihood=new.likelihood)
                 for old, new in zip(self._columns, columns, strict=True)
             )
         elif self._wants_background:
@@ -230,11 +231,10 @@ class MCVQ(PartsEstimator):
 
         def begin(child: np.random.Generator) -> tuple[list[tuple[Any, Any, int]], Any]:
             if again:
-                theta = core.dress(self._theta, np.full(X.shape[1], -1))
+                theta = core.undecide(core.rebuild(self._theta))
             else:
-                start = STARTS[self.init](source, n_states, background, child)
-                theta = core.start(*start)
-            return self._legs(core, weight.sum(), child, again), theta
+                theta = core.start(*STARTS[self.init](source, n_states, background, child))
+            return self._legs(core, theta, child, again), theta
 
         model, theta, monitor = self._climb_best(source, begin, rng, X, 1 if again else self.n_init)
         self._model, self._theta, self._columns = model, core.rebuild(theta), columns
@@ -323,7 +323,11 @@ class MCVQ(PartsEstimator):
         )
 
     def _legs(
-        self, core: mcvq.MCVQ, total: float, rng: np.random.Generator, again: bool
+        self,
+        core: mcvq.MCVQ,
+        theta: mcvq.Theta,
+        rng: np.random.Generator,
+        again: bool,
     ) -> list[tuple[Any, Any, int]]:
         """Models to climb with one after the other, each with its warm-up and monitor window."""
         if self.inference == "gibbs":
@@ -335,9 +339,21 @@ class MCVQ(PartsEstimator):
                 legs.insert(0, (replace(core, gating=Tied()), (), 1))
             return legs
         if self.gating == "annealed" and not again:
-            temperatures = np.geomspace(max(total, 1.0), 1.0, ANNEALING_SWEEPS, endpoint=False)
-            return [(core, [replace(core, gating=Tied(1.0 / t)) for t in temperatures], 1)]
+            temperatures = np.geomspace(
+                max(core.weight.mean(), 1.0), 1.0, ANNEALING_SWEEPS, endpoint=False
+            )
+            barred = self._barred(theta) if len(core.n_states) > self.n_parts else None
+            stages = [replace(core, gating=Tied(1.0 / t), barred=barred) for t in temperatures]
+            return [(core, stages, 1)]
         return [(core, (), 1)]
+
+    def _barred(self, theta: mcvq.Theta) -> Array:
+        """Between background and parts no column changes sides while the temperature falls.
+
+        Until the states have formed, one state for all rows looks better than it is.
+        """
+        is_background = np.arange(len(theta.gates))[:, None] == self.n_parts
+        return is_background != (theta.gates.argmax(axis=0) == self.n_parts)
 
     @staticmethod
     def _core_of(model: Any) -> mcvq.MCVQ:

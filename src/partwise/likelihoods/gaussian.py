@@ -63,7 +63,8 @@ class Gaussian:
     def _posterior(self, chi: Array) -> tuple[Array, Array, Array, Array]:
         kappa = chi[0]
         m = chi[1] / kappa
-        beta = 0.5 * np.maximum(chi[2] - chi[1] * m, np.finfo(float).tiny)
+        # The prior alone gives this much; sums of single precision may cancel to less.
+        beta = 0.5 * np.maximum(chi[2] - chi[1] * m, self.offset * self.spread)
         return kappa, m, 0.5 * (kappa + self.offset), beta
 
     def natural(self, chi: Array) -> Array:

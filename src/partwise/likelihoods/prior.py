@@ -23,8 +23,10 @@ class Prior:
     Parameters
     ----------
     entries : float, default=0.02
-        How many rows the column's own average weighs in every state. Small, since it is the pull of
-        a state's mean towards the column's.
+        Gaussian: how many rows the column's own mean weighs in every state.
+    counts : float, default=1.0
+        Discrete columns: how many rows (a level) the column's own shares or mean weigh in every
+        state.
     spread : float, default=0.03
         Gaussian only: prior guess of a state's variance, in units of the column's variance.
     shape : float, default=2.0
@@ -42,6 +44,7 @@ class Prior:
     """
 
     entries: float = 0.02
+    counts: float = 1.0
     spread: float = 0.03
     shape: float = 2.0
     states: float = 1.0

@@ -86,6 +86,8 @@ class MCVQ:
     state_prior, gate_prior : Dirichlet
     entropic : float
     dtype : dtype of the data
+    barred : ndarray of shape (K, D) or None
+        True where a column may not choose a part, while annealing.
     """
 
     n_states: tuple[int, ...]
@@ -97,6 +99,7 @@ class MCVQ:
     gate_prior: Dirichlet
     entropic: float
     dtype: Any
+    barred: Array | None = None
     remembers: ClassVar[bool] = False
 
     @cached_property
@@ -153,8 +156,9 @@ class MCVQ:
         # Decided columns keep their gate, and a column never observed keeps its prior.
         gates = theta.gates.copy()
         seen = looked_at & (self.weight > 0)
+        log_a = theta.log_a if self.barred is None else np.where(self.barred, -1e300, theta.log_a)
         gates[:, seen] = self.gating.choose(
-            theta.log_a[:, seen], gain[:, seen], theta.divergence[:, seen], self.weight[seen]
+            log_a[:, seen], gain[:, seen], theta.divergence[:, seen], self.weight[seen]
         )
         gates = np.where(gates.max(axis=0) >= 1.0 - CLOSED, np.rint(gates), gates)
         theta = self.learn_choices(

@@ -7,6 +7,7 @@ blocks when asked never holds many.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,14 +25,25 @@ class Threads:
     def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers
 
+    # Pools of concurrent fits share one limit, lifted when the last of them closes.
+    _lock = threading.Lock()
+    _n_open = 0
+    _limits: Any = None
+
     def __enter__(self) -> Threads:
-        self._limits = ThreadpoolController().limit(limits=1, user_api="blas")
+        with Threads._lock:
+            if Threads._n_open == 0:
+                Threads._limits = ThreadpoolController().limit(limits=1, user_api="blas")
+            Threads._n_open += 1
         self._pool = ThreadPoolExecutor(self.n_workers)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
-        self._limits.restore_original_limits()
+        with Threads._lock:
+            Threads._n_open -= 1
+            if Threads._n_open == 0:
+                Threads._limits.restore_original_limits()
 
     def map(self, function: Callable[..., Any], *arguments: Iterable[Any]) -> Iterator[Any]:
         """Results in order, a few blocks ahead."""
@@ -50,10 +62,13 @@ def runner_for(n_jobs: int | None, n_blocks: int) -> Serial | Threads:
     ``None`` takes as many as BLAS would use by itself (joblib and threadpoolctl limits hold), so
     nested parallel work does not crowd the machine; -1 takes every core.
     """
+    if n_jobs is None and n_blocks == 1:
+        return Serial()
     if n_jobs is None:
         info = ThreadpoolController().select(user_api="blas").info()
         n_workers = max((library["num_threads"] for library in info), default=1)
     else:
         n_workers = joblib.effective_n_jobs(n_jobs)
     n_workers = min(n_workers, n_blocks)
-    return Threads(n_workers) if n_workers > 1 else Serial()
+    # One worker that was asked for means one thread, so BLAS is held too.
+    return Threads(n_workers) if n_workers > 1 or n_jobs is not None else Serial()

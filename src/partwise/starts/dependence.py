@@ -30,6 +30,9 @@ ROWS_A_STATE = 150
 # A pair of columns observed together this often keeps half of its squared correlation: with few
 # joint rows the squared correlation of independent columns is large.
 HALF_TRUST = 10.0
+# With fewer entries observed, the evidence of clusters in a sample of rows cannot tell one kind
+# from two, and merges too much.
+MOSTLY_SEEN = 0.5
 # How often a column that depends on nothing may look as if it did.
 CHANCE = 0.05
 
@@ -52,8 +55,7 @@ def dependence_start(
     affinity = squared_correlations(sample, weight)
     if background:
         shown = float(np.mean(~np.isnan(sample))) if sample.size else 1.0
-        limit = chance_limit(len(columns), weight.sum() * shown**2)
-        dependent = affinity.max(axis=1, initial=0.0) > limit
+        dependent = depends(affinity, weight.sum() * shown**2)
         if dependent.sum() >= 2 * n_groups:
             affinity = affinity * dependent * dependent[:, None]
     labels = group_columns(affinity, n_groups, rng)
@@ -76,7 +78,8 @@ def dependence_start(
             found = rng.integers(J, size=len(few))
         else:
             found = masked_kmeans(own, J, weight[few], rng)
-            found = split_and_merge(found, own, J, weight[few], rng)
+            if np.mean(~np.isnan(own)) > MOSTLY_SEEN:
+                found = split_and_merge(found, own, J, weight[few], rng)
         states[start + found, np.arange(len(few))] = 1.0
         start += J
     return _sums(source, rows[few], weight[few], states, n_states), gates
@@ -102,7 +105,7 @@ def squared_correlations(sample: Array, weight: Array) -> Array:
         safe = np.maximum(n, 1e-9)
         sums = Z.T @ O  # sum of column d over rows that also show e
         cross = Z.T @ Z - sums * sums.T / safe
-        squares = (Z * np.where(observed, sample, 0)).T @ observed.astype(Z.dtype)
+        squares = (Z * Z).T @ observed.astype(Z.dtype)
         var = np.maximum(squares - sums**2 / safe, 0)
         scale = var * var.T
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -113,9 +116,16 @@ def squared_correlations(sample: Array, weight: Array) -> Array:
     return affinity
 
 
-def chance_limit(n_columns: int, n_rows: float) -> float:
-    """Squared correlation that the best of a column's partners exceeds by chance once in 20."""
-    return float(special.chdtri(1, CHANCE / max(n_columns, 1)) / max(n_rows, 1.0))
+def depends(affinity: Array, n_rows: float) -> Array:
+    """Columns tied to some other, or weakly to many, by more than chance; (D,).
+
+    Of independent columns n r^2 is chi-squared with one degree of freedom. ``affinity`` is r^2 less
+    its mean 1/n and cut at 0, so that n times it has mean 0.484 and variance 1.65 by chance.
+    """
+    D = max(len(affinity), 1)
+    best = special.chdtri(1, CHANCE / D) / max(n_rows, 1.0)
+    excess = (n_rows * affinity.sum(axis=1) - 0.484 * (D - 1)) / np.sqrt(1.65 * D)
+    return (affinity.max(axis=1, initial=0.0) > best) | (excess > 4.0)
 
 
 def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
