@@ -289,6 +289,45 @@ def test_progress_is_shown_only_when_asked(capsys):
     assert "MCVQ" in err
 
 
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("absent", ["unobserved", "zero"])
+def test_rows_may_be_stored_otherwise_than_in_fit(likelihood, absent):
+    X, _, _ = draw(likelihood, n=80)
+    X = np.where(np.random.default_rng(3).random(X.shape) < 0.4, 0.0, X)
+    if likelihood == "categorical":
+        X = X + (absent == "unobserved") * (X > 0)
+    dense = np.where(X == 0, np.nan, X) if absent == "unobserved" else X
+    stored = sparse.csr_array(X)
+    model = MCVQ(2, 2, likelihood=likelihood, absent=absent, random_state=0).fit(dense)
+    for verb in ("transform", "score_samples", "anomaly_scores", "reconstruct", "impute"):
+        np.testing.assert_allclose(
+            getattr(model, verb)(stored), getattr(model, verb)(dense), rtol=1e-6, err_msg=verb
+        )
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_weak_binary_parts_do_not_end_in_the_background(missing):
+    truth, found = np.repeat(np.arange(3), 10), []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        states = rng.integers(0, 4, (600, 3))
+        p = rng.beta(0.4, 0.4, (3, 4, 10))
+        X = np.hstack([rng.random((600, 10)) < p[k][states[:, k]] for k in range(3)]).astype(float)
+        X[rng.random(X.shape) < missing] = np.nan
+        model = MCVQ(3, 4, likelihood="bernoulli", random_state=0).fit(X)
+        found.append(adjusted_rand_score(truth, model.parts_))
+    assert np.median(found) > 0.9
+
+
+def test_columns_of_noise_end_in_the_background():
+    X, parts, _ = draw("gaussian", n=400)
+    noise = np.random.default_rng(5).standard_normal((400, 40))
+    model = MCVQ(2, 3, random_state=0).fit(np.hstack([X, noise]))
+    assert adjusted_rand_score(parts, model.parts_[: len(parts)]) == 1.0
+    assert np.mean(model.parts_[len(parts) :] == -1) > 0.9
+    assert np.all((model.state_priors_ > 0.05).sum(axis=1) == 3)
+
+
 class TestBadInput:
     """One clear sentence that names what is wrong and what to do."""
 
@@ -407,6 +446,23 @@ class TestHardData:
         assert adjusted_rand_score(parts, model.parts_) == 1.0
         assert np.isfinite(model.reconstruct(big)).all()
         assert np.isfinite(model.score_samples(big)).all()
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_extreme_new_values(self, dtype):
+        X = draw("gaussian")[0].astype(dtype)
+        model = MCVQ(2, 3, random_state=0).fit(X)
+        X[0, 0], X[1, 3] = (1e25, -1e25) if dtype == np.float32 else (1e200, -1e200)
+        for name, values in every_output(model, X).items():
+            assert np.isfinite(values).all(), name
+        assert model.anomaly_scores(X)[0].max() > 20 * np.median(model.anomaly_scores(X)[2:])
+
+    def test_narrow_tables_of_single_precision(self):
+        X = np.random.default_rng(0).integers(0, 2, (60_000, 1)).repeat(3, axis=1)
+        bounds = [
+            MCVQ(1, 2, random_state=0).fit(X.astype(dtype)).lower_bound_
+            for dtype in (np.float32, np.float64)
+        ]
+        assert abs(bounds[0] - bounds[1]) < 0.1 * abs(bounds[1])
 
     @pytest.mark.parametrize("prior", ["conjugate", None])
     def test_duplicated_rows(self, prior):

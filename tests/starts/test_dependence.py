@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from partwise.starts.dependence import depends, group_columns, squared_correlations
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_weight_is_repetition(share):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    X[:, 1] += X[:, 0]
+    X[rng.random(X.shape) < share] = np.nan
+    weight = rng.integers(1, 6, 60)
+    weighted = squared_correlations(X, weight.astype(float))
+    repeated = squared_correlations(np.repeat(X, weight, axis=0), np.ones(weight.sum()))
+    np.testing.assert_allclose(weighted, repeated, atol=1e-12)
+
+
+def test_correlations_are_taken_over_rows_that_show_both():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((400, 2))
+    X[:, 1] = 0.8 * X[:, 0] + 0.6 * X[:, 1]
+    X[rng.random(X.shape) < 0.3] = np.nan
+    both = ~np.isnan(X).any(axis=1)
+    n = both.sum()
+    expected = np.corrcoef(X[both].T)[0, 1] ** 2 - 1 / n
+    found = squared_correlations(X, np.ones(400))[0, 1]
+    np.testing.assert_allclose(found, expected * n / (n + 10.0), rtol=1e-10)
+
+
+def test_columns_are_grouped_and_noise_is_told_apart():
+    rng = np.random.default_rng(2)
+    hidden = rng.standard_normal((500, 3))
+    tied = np.repeat(hidden, 8, axis=1) + rng.standard_normal((500, 24))
+    X = np.hstack([tied, rng.standard_normal((500, 50))])
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    affinity = squared_correlations(X, np.ones(500))
+    found = depends(affinity, 500.0)
+    assert found[:24].all()
+    assert found[24:].mean() < 0.15
+    labels = group_columns(affinity[:24, :24], 3, rng)
+    assert adjusted_rand_score(np.repeat(np.arange(3), 8), labels) == 1.0
