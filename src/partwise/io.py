@@ -107,8 +107,30 @@ def save(estimator: Saveable, path: str | os.PathLike[str]) -> None:
     --------
     load : Read the file back.
     """
-    content = _serialise(estimator)
+    write_atomically(path, _serialise(estimator))
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file under a temporary name in the same folder, then rename it.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A symbolic link is followed.
+    content : bytes
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written. Nothing is left behind then.
+    """
     target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"{path} cannot be written: the folder {target.parent} does not exist; make it first."
+        )
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it.")
     temporary = target.parent / f".partwise-{secrets.token_hex(8)}.tmp"
     try:
         with open(temporary, "xb") as file:

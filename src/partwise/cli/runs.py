@@ -181,7 +181,7 @@ def _value(value: Any) -> Any:
 def _write_json(path: Path, kind: str, results: list[dict[str, Any]]) -> None:
     import numpy as np
 
-    from partwise.report.files import write_text
+    from partwise.io import write_atomically
 
     content = {
         "version": __version__,
@@ -194,7 +194,8 @@ def _write_json(path: Path, kind: str, results: list[dict[str, Any]]) -> None:
             for result in results
         ],
     }
-    write_text(path, json.dumps(content, indent=2, allow_nan=False, default=str) + "\n")
+    text = json.dumps(content, indent=2, allow_nan=False, default=str) + "\n"
+    write_atomically(path, text.encode())
 
 
 def _finite(value: Any) -> Any:

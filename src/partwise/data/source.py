@@ -118,10 +118,18 @@ class MemorySource:
     weight : ndarray of shape (C,)
     keep : bool
         Keep encoded blocks between walks (fitting), or make each when asked for (one walk).
+    most_rows : int, optional
+        Smaller blocks, for work that needs much memory a row.
     """
 
     def __init__(
-        self, X: Any, columns: tuple[ColumnGroup, ...], weight: Array, *, keep: bool = True
+        self,
+        X: Any,
+        columns: tuple[ColumnGroup, ...],
+        weight: Array,
+        *,
+        keep: bool = True,
+        most_rows: int | None = None,
     ) -> None:
         self.X, self.columns, self.weight = X, columns, weight
         C, D = X.shape
@@ -133,6 +141,8 @@ class MemorySource:
         else:
             rows = BLOCK_BYTES // max(D * X.dtype.itemsize, 1)
         rows = int(np.clip(rows, 64, max(C, 64)))
+        if most_rows is not None:
+            rows = min(rows, most_rows)
         self.bounds = [(i, min(i + rows, C)) for i in range(0, C, rows)]
         self.n_blocks = len(self.bounds)
         self._kept: list[RowBlock | None] | None = [None] * self.n_blocks if keep else None

@@ -86,12 +86,18 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- rows in blocks ---
 
-    def _source(self, X: Any) -> MemorySource:
-        return MemorySource(X, self._columns, np.ones(X.shape[0]), keep=False)
+    def _source(self, X: Any, most_rows: int | None = None) -> MemorySource:
+        weight = np.ones(X.shape[0])
+        return MemorySource(X, self._columns, weight, keep=False, most_rows=most_rows)
 
-    def _map_rows(self, X: Any, function: Callable[[RowBlock, int], Any]) -> list[Any]:
+    def _map_rows(
+        self,
+        X: Any,
+        function: Callable[[RowBlock, int], Any],
+        most_rows: int | None = None,
+    ) -> list[Any]:
         """``function(block, index)`` of every block of new rows, in order."""
-        source = self._source(X)
+        source = self._source(X, most_rows)
         with runner_for(self.n_jobs, source.n_blocks) as runner:
             return list(runner.map(function, source.blocks(), range(source.n_blocks)))
 

@@ -38,6 +38,9 @@ ANNEALING_SWEEPS = 40
 GIBBS_ROUNDS = 4
 GIBBS_WINDOW = 10
 
+# Densities of entries and states held at a time where columns have no one part.
+MOST_DENSITIES = 4_000_000
+
 
 class MCVQ(PartsEstimator):
     """Multiple Cause Vector Quantization: parts of columns, each with a few states.
@@ -614,7 +617,9 @@ class MCVQ(PartsEstimator):
                 np.random.default_rng(0),
             )  # fmt: skip
 
-        pieces = self._map_rows(X, on_block)
+        n_open = int(np.sum(self._theta.gates.max(axis=0) < 1.0))
+        most_rows = max(MOST_DENSITIES // max(n_open * len(log_prior), 1), 16)
+        pieces = self._map_rows(X, on_block, most_rows)
         return RowLikelihood(*(np.concatenate(field) for field in zip(*pieces, strict=True)))
 
     def score_samples(self, X: Any) -> Array:

@@ -20,12 +20,10 @@ from partwise.sampling.importance import RowLikelihood, enumerate_states, sample
 MOST_COMBINATIONS = 4096
 
 # A state of less weight than this does not move a quantile that anybody could measure.
-LEAST_WEIGHT = 1e-5
+LEAST_WEIGHT = 1e-4
 
-
-def state_weights(m: Array, gates: Array, part_of: Array, d: Array) -> Array:
-    """Weight of every state for the entries of columns d, (S, n, len(d))."""
-    return m[:, :, None] * gates[part_of][:, None, d]
+# Ends of intervals are found to this, in units of the column's deviation.
+CLOSE = 1e-5
 
 
 def expectation(values: Array, m: Array, gates: Array, part_of: Array) -> Array:
@@ -61,22 +59,23 @@ def quantile(
         return high
     a, b = low[row, column], high[row, column]
     if discrete:
-        a = a - 1.0  # the quantile is the smallest value that reaches p: search above a
-    weights = [(s, m[s, row] * gates[part_of[s], column]) for s in range(S)]
-    live_states = [(s, np.flatnonzero(w > LEAST_WEIGHT), w) for s, w in weights]
-    total = sum(np.where(w > LEAST_WEIGHT, w, 0.0) for _, w in weights)
-    steps = int(np.ceil(np.log2(max(np.max(b - a), 2.0)))) + 1 if discrete else 40
-    for _ in range(steps):
-        middle = 0.5 * (a + b)
+        a -= 1.0  # the quantile is the smallest value that reaches p: search above a
+    live = np.arange(len(row))  # cells whose ends are still apart
+    while len(live):
+        middle = 0.5 * (a[live] + b[live])
         if discrete:
             middle = np.floor(middle)
-        reached = np.zeros(len(row))
-        for s, cells, w in live_states:
+        reached, total = np.zeros(len(live)), np.zeros(len(live))
+        for s in range(S):
+            weight = m[s, row[live]] * gates[part_of[s], column[live]]
+            cells = np.flatnonzero(weight > LEAST_WEIGHT)
             if len(cells):
-                here = law.at((np.full(len(cells), s), column[cells]))
-                reached[cells] += w[cells] * here.cdf(middle[cells])
+                here = law.at((np.full(len(cells), s), column[live[cells]]))
+                reached[cells] += weight[cells] * here.cdf(middle[cells])
+                total[cells] += weight[cells]
         short = reached < p * total * (1 - 1e-12)
-        a, b = np.where(short, middle, a), np.where(short, b, middle)
+        a[live], b[live] = np.where(short, middle, a[live]), np.where(short, b[live], middle)
+        live = live[b[live] - a[live] > (1.0 if discrete else CLOSE)]
     high[row, column] = b
     return high
 

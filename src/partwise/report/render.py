@@ -9,8 +9,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from partwise.io import write_atomically
 from partwise.report.collect import collect
-from partwise.report.files import write_text
 
 
 def write_report(
@@ -56,7 +56,7 @@ def write_report(
     '<!doctype html>'
     """
     content = collect(model, data, image_shape, title, model_file)
-    write_text(path, render(content))
+    write_atomically(path, render(content).encode())
 
 
 def render(content: dict[str, Any]) -> str:
