@@ -22,7 +22,7 @@ from partwise.likelihoods import LIKELIHOODS, Categorical, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import mcvq, predict
 from partwise.models.gating import Gating, Standard, Tied
-from partwise.models.selection import Draws, Expected
+from partwise.models.selection import Draws, Expected, Selection
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts import dependence_start, random_start
 
@@ -72,7 +72,8 @@ class MCVQ(PartsEstimator):
         (``likelihood="poisson"``) and unobserved otherwise.
     init : {"dependence", "random"}, default="dependence"
         Where the fit begins: columns grouped by their dependence and rows clustered in each group,
-        or the papers' randomly selected rows.
+        or as in the papers: states at randomly selected rows, gates uniform, and the rows of a
+        factorised posterior wherever these gates put them (else at likely states).
     n_init : int, default=1
         Number of starts; the best bound is kept.
     max_iter : int, default=200
@@ -245,7 +246,7 @@ class MCVQ(PartsEstimator):
         self.lower_bounds_ = np.asarray(monitor.trace) / total
         self.lower_bound_ = float(self.lower_bounds_[-1])
         if self.inference == "gibbs":
-            self._model = mcvq.RowwiseMCVQ(core, Expected())
+            self._model = self._rowwise(core, Expected())
             self.lower_bound_ = self._bound_of_draws(source) / total
         self.n_iter_ = monitor.n_iter
         self.converged_ = monitor.converged
@@ -335,9 +336,9 @@ class MCVQ(PartsEstimator):
         """Models to climb with one after the other, each with its warm-up and monitor window."""
         if self.inference == "gibbs":
             draws = Draws(int(rng.integers(2**63 - 1)))
-            return [(mcvq.RowwiseMCVQ(core, draws, GIBBS_ROUNDS), (), GIBBS_WINDOW)]
+            return [(self._rowwise(core, draws, GIBBS_ROUNDS), (), GIBBS_WINDOW)]
         if self.gating == "factorised":
-            legs: list[tuple[Any, Any, int]] = [(mcvq.RowwiseMCVQ(core, Expected()), (), 1)]
+            legs: list[tuple[Any, Any, int]] = [(self._rowwise(core, Expected()), (), 1)]
             if self.init == "dependence" and not again:
                 legs.insert(0, (replace(core, gating=Tied()), (), 1))
             return legs
@@ -349,6 +350,10 @@ class MCVQ(PartsEstimator):
             stages = [replace(core, gating=Tied(1.0 / t), barred=barred) for t in temperatures]
             return [(core, stages, 1)]
         return [(core, (), 1)]
+
+    def _rowwise(self, core: mcvq.MCVQ, select: Selection, n_rounds: int = 2) -> Any:
+        """The model with selections of rows' own, begun as ``init`` says."""
+        return mcvq.RowwiseMCVQ(core, select, n_rounds, from_gates=self.init == "random")
 
     def _barred(self, theta: mcvq.Theta) -> Array:
         """Between background and parts no column changes sides while the temperature falls.
@@ -876,7 +881,7 @@ class MCVQ(PartsEstimator):
         )
         self._theta = core.rebuild(theta)
         rowwise = self.inference == "gibbs" or self.gating == "factorised"
-        self._model = mcvq.RowwiseMCVQ(core, Expected()) if rowwise else core
+        self._model = self._rowwise(core, Expected()) if rowwise else core
         for name, value in state["learned"].items():
             setattr(self, name, value)
         if state["feature_names"] is not None:

@@ -307,12 +307,14 @@ class RowwiseMCVQ:
     ``core`` holds sizes and priors; ``select`` turns logits (along the first axis) into a posterior
     or a draw, for parts and states alike: a softmax is the factorised posterior of JMLR Appendix A,
     a draw is Gibbs sampling for Monte Carlo EM. Each row's states are kept from one sweep to the
-    next, so that every update starts where the last one ended.
+    next, so that every update starts where the last one ended. Rows without states begin at likely
+    ones or, with ``from_gates``, at those that the columns' gates give, as in the papers.
     """
 
     core: MCVQ
     select: Selection
     n_rounds: int = 2
+    from_gates: bool = False
     remembers: ClassVar[bool] = True
 
     def fresh_memory(self, index: int) -> Any:
@@ -338,7 +340,11 @@ class RowwiseMCVQ:
 
     def _begin(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Any]:
         m, rng = memory
-        return (self._likely_states(theta, block)[0] if m is None else m), rng
+        if m is None and self.from_gates:
+            m = self.select.states(self.core.infer(theta, block)[0], self.core.first, rng)
+        elif m is None:
+            m = self._likely_states(theta, block)[0]
+        return m, rng
 
     def propose(self, theta: Theta, block: Any) -> Array:
         """States given the others' likely ones, (S, n): wider than the factorised posterior."""
