@@ -10,10 +10,7 @@ from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 try:  # scikit-learn 1.9
     from sklearn.callback import CallbackSupportMixin
-
-    HAS_CALLBACKS = True
 except ImportError:  # older: the same surface without effect
-    HAS_CALLBACKS = False
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in for scikit-learn 1.9's mixin."""
@@ -36,7 +33,6 @@ class _NoCallbacks:
 
 
 __all__ = [
-    "HAS_CALLBACKS",
     "CallbackSupportMixin",
     "Interval",
     "StrOptions",

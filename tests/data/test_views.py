@@ -126,7 +126,7 @@ def test_entries_are_stored_in_the_ways_meant():
     form = {}
     for name in ("gaussian-csr_array", "gaussian-csr_array-few"):
         likelihood, kind, zero, few = VIEWS[name]
-        form[name] = make_view(likelihood, kind, zero, few=few).source._form
+        form[name] = make_view(likelihood, kind, zero, few=few).source._forms[0]
     assert form["gaussian-csr_array"].statistics is None
     assert form["gaussian-csr_array-few"].statistics is not None
 
@@ -477,8 +477,39 @@ def test_few_values_are_coded_up_to_the_limit():
         data = sparse.csr_array(X)
         columns = learn_columns(data, "poisson", np.ones(V), False, Prior())
         source = MemorySource(data, columns, np.ones(V))
-        assert (source._form.statistics is not None) == (V == MOST_VALUES)
+        assert (source._forms[0].statistics is not None) == (V == MOST_VALUES)
         layout = Layout(np.array([0, -1, 0]), (1,))
         (sums,) = source.block(0).collect(np.ones((1, V)), [layout])
         assert_allclose(sums.shared[:, 0, 0], [V, X[:, 1].sum()])
         assert_allclose(sums.own[:, 0], [[V, V], X[:, [0, 2]].sum(axis=0)])
+
+
+# --- column groups ---
+
+
+@pytest.mark.parametrize("kind", ["dense", "masked", "csr_array"])
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson", "categorical"])
+def test_columns_in_several_groups_are_scored_as_in_one(likelihood, kind, rng):
+    X = few_values(likelihood, (N_ROWS, N_COLUMNS), np.random.default_rng(4))
+    if kind == "masked":
+        X[rng.random(X.shape) < 0.3] = np.nan
+    data = sparse.csr_array(X) if kind == "csr_array" else X
+    weight = rng.uniform(0.5, 2.0, N_ROWS)
+    (whole,) = learn_columns(data, likelihood, weight, False, Prior())
+    pieces = (whole.take(np.array([0, 2, 5])), whole.take(np.array([1, 3, 4, 6])))
+    one = MemorySource(data, (whole,), weight).block(0)
+    two = MemorySource(data, pieces, weight).block(0)
+    assert_allclose(two.base, one.base, rtol=1e-12)
+    layout = Layout(np.array([0, -1, 1, 1, -1, 0, 1]), (2, 3))
+    layouts = [Layout(layout.parts[piece.index], (2, 3)) for piece in pieces]
+    P = whole.likelihood.n_statistics
+    W = rng.normal(size=(P, 5, N_COLUMNS))
+    packed = [part.pack(W[:, :, piece.index]) for part, piece in zip(layouts, pieces, strict=True)]
+    assert_allclose(two.score(packed, layouts), one.score([layout.pack(W)], [layout]), atol=1e-10)
+    m = rng.random((5, N_ROWS))
+    nothing = np.zeros((P, 5, N_COLUMNS))
+    (sums,) = one.collect(m, [layout])
+    expected = layout.unpack(sums, nothing)
+    for part, piece, found in zip(layouts, pieces, two.collect(m, layouts), strict=True):
+        full = part.unpack(found, np.zeros((P, 5, len(piece.index))))
+        assert_allclose(full, expected[:, :, piece.index], atol=1e-10)

@@ -9,7 +9,7 @@ are always those of the user's own units.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -54,6 +54,12 @@ class ColumnGroup:
     moments: Array
     varies: Array
     absent_zero: bool
+
+    def take(self, which: Array) -> ColumnGroup:
+        """The group of some of these columns."""
+        per_column = ("index", "shift", "scale", "weight", "varies")
+        chosen = {name: getattr(self, name)[which] for name in per_column}
+        return replace(self, **chosen, moments=self.moments[:, which])
 
     def entry_prior(self, prior: Prior | None) -> EntryPrior:
         """The prior of this group's parameters."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -133,9 +134,13 @@ class MemorySource:
     ) -> None:
         self.X, self.columns, self.weight = X, columns, weight
         C, D = X.shape
-        self._form = None
-        if sparse.issparse(X) or not columns[0].likelihood.powers:
-            self._form = _entry_format(X, columns[0])
+        self._forms = [
+            _entry_format(self._of(X, group), group)
+            if sparse.issparse(X) or not group.likelihood.powers
+            else None
+            for group in columns
+        ]
+        if any(form is not None for form in self._forms):
             entries = X.nnz if sparse.issparse(X) else C * D
             rows = C * BLOCK_ENTRIES // max(entries, 1)
         else:
@@ -153,20 +158,22 @@ class MemorySource:
         if kept is not None:
             return kept
         lo, hi = self.bounds[i]
-        weight = self.weight[lo:hi]
         rows = self.X[lo:hi]
-        column = self.columns[0]
-        if self._form is None:
-            Z = column.encode(rows, np.arange(rows.shape[1]))
-            Z = Z.astype(self.X.dtype, copy=False)
-            base = column.base(Z, np.arange(Z.shape[1])).sum(axis=1, dtype=float)
-            made = RowBlock([DenseGroup(Z, column.likelihood.n_statistics)], weight, base)
-        else:
-            groups, base = _entry_rows(rows, column, self._form)
-            made = RowBlock(groups, weight, base)
+        views: list[DenseGroup | EntryGroup] = []
+        base = np.zeros(hi - lo)
+        for group, form in zip(self.columns, self._forms, strict=True):
+            make = _dense_rows if form is None else partial(_entry_rows, form=form)
+            view, measure = make(self._of(rows, group), group)
+            views.append(view)
+            base += measure
+        made = RowBlock(views, self.weight[lo:hi], base)
         if self._kept is not None:
             self._kept[i] = made
         return made
+
+    def _of(self, rows: Any, group: ColumnGroup) -> Any:
+        """The group's columns of some rows."""
+        return rows if len(self.columns) == 1 else rows[:, group.index]
 
     def blocks(self) -> Iterator[RowBlock]:
         """The blocks, in order."""
@@ -197,9 +204,15 @@ def _entry_format(X: Any, column: ColumnGroup) -> EntryFormat:
     return EntryFormat(D, likelihood.n_statistics, statistics, raw, zero, absent_zero)
 
 
-def _entry_rows(
-    rows: Any, column: ColumnGroup, form: EntryFormat
-) -> tuple[list[EntryGroup], Array]:
+def _dense_rows(rows: Array, column: ColumnGroup) -> tuple[DenseGroup, Array]:
+    """Encoded matrix of some rows, and their base measure."""
+    everywhere = np.arange(rows.shape[1])
+    Z = column.encode(rows, everywhere).astype(rows.dtype, copy=False)
+    base = column.base(Z, everywhere).sum(axis=1, dtype=float)
+    return DenseGroup(Z, column.likelihood.n_statistics), base
+
+
+def _entry_rows(rows: Any, column: ColumnGroup, form: EntryFormat) -> tuple[EntryGroup, Array]:
     """Encoded entries of some rows, and their base measure."""
     dtype = np.dtype(rows.dtype)
     if sparse.issparse(rows):
@@ -226,4 +239,4 @@ def _entry_rows(
         values = values.astype(np.uint8)
     else:
         values = values.astype(dtype, copy=False)
-    return [EntryGroup(indptr, indices, values, form, dtype)], base
+    return EntryGroup(indptr, indices, values, form, dtype), base

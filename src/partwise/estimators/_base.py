@@ -165,7 +165,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             )
         else:
             return
-        warnings.warn(text, ConvergenceWarning, stacklevel=4)
+        warnings.warn(text, ConvergenceWarning, stacklevel=5)  # the line that called fit
 
     # --- saving ---
 
