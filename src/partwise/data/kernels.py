@@ -15,8 +15,8 @@ TILE = 512
 def score_squares(Z, linear, square, out):
     """out[j, c] += sum_d Z[d, c] (linear[j, d] + Z[d, c] square[j, d]).
 
-    For the few states of a part this is memory-bound, and twice as fast as two matrix products:
-    squares are made in registers, and four columns at a time share the pass over the scores.
+    For the few states of a part, matrix products wait for memory; here squares are made in
+    registers, and four columns at a time share the pass over the scores.
     """
     D, n = Z.shape
     for lo in range(0, n, TILE):

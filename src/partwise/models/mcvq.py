@@ -43,7 +43,7 @@ CLOSED = 1e-10
 REFRESH_EVERY = 4
 
 # Least logarithm of a posterior, relative to the largest: a state of weight 1e-20 adds nothing that
-# a float can hold, and denormal numbers would slow matrix products tenfold.
+# a float can hold, and denormal numbers would slow matrix products.
 LEAST_LOG = -46.0
 
 # Alternations of parts and states for rows that begin with nothing; the bound rises with each.
@@ -355,8 +355,7 @@ class RowwiseMCVQ:
 
         Also the probability of every state given those of the other parts.
 
-        The alternation of parts and states stays where it begins more often than not, so it begins
-        well: from the states that averaged gates give, each part in turn takes the state that
+        The alternation of parts and states may stay where it begins, so it begins well: from the states that averaged gates give, each part in turn takes the state that
         raises sum_d log sum_k a p(x_d | s_k) + log b most.
         """
         core, first = self.core, self.core.first

@@ -1,0 +1,50 @@
+"""What the project promises over many seeds, by the experiments that measure it."""
+
+import os
+
+import pytest
+
+from partwise.experiments import EXPERIMENTS
+
+pytestmark = pytest.mark.slow
+needs_data = pytest.mark.skipif(
+    "PARTWISE_DATA" not in os.environ, reason="PARTWISE_DATA names no folder of real data"
+)
+
+
+def run(name):
+    return EXPERIMENTS[name](lambda _: None)
+
+
+def test_shapes():
+    for row in run("shapes"):
+        allowed = 19 if row["limit"] == 0.01 else 18
+        assert row["seeds of 20 within limit"] >= allowed, row
+
+
+def test_parts_of_faces():
+    (row,) = run("faces_parts")
+    assert row["seeds of 20 at 0.9 or more"] >= 18
+
+
+@needs_data
+def test_held_out_faces():
+    rows = {row["model"]: row["median"] for row in run("cbcl_likelihood")}
+    assert rows["MCVQ 6x10, default"] >= -333
+    assert rows["MCVQ 6x10, default"] > rows["MCVQ 6x10, random start"]
+
+
+@needs_data
+def test_order_of_the_posteriors():
+    rows = {row["posterior"]: row for row in run("jmlr_table4")}
+    entropy = {name: row["entropy (bits)"] for name, row in rows.items()}
+    error = {name: row["error"] for name, row in rows.items()}
+    assert entropy["tied"] < entropy["standard"] < entropy["factorised"]
+    assert error["factorised"] == max(error.values())
+
+
+@needs_data
+def test_drawing_beats_the_tied_and_standard_posteriors():
+    key = "mean held-out log-likelihood"
+    rows = {row["inference"]: row[key] for row in run("cbcl_gibbs")}
+    assert rows["Gibbs"] > max(rows["variational, standard"], rows["variational, tied"])
