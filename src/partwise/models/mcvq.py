@@ -355,8 +355,9 @@ class RowwiseMCVQ:
 
         Also the probability of every state given those of the other parts.
 
-        The alternation of parts and states may stay where it begins, so it begins well: from the states that averaged gates give, each part in turn takes the state that
-        raises sum_d log sum_k a p(x_d | s_k) + log b most.
+        The alternation of parts and states may stay where it begins, so it begins well: from the
+        states that averaged gates give, each part in turn takes the state that raises
+        sum_d log sum_k a p(x_d | s_k) + log b most.
         """
         core, first = self.core, self.core.first
         states = core.infer(theta, block)[0]
