@@ -144,6 +144,15 @@ class Stats:
             raise ValueError("There are no blocks to sum over.")
         return replace(first, bound=bound)
 
+    def scaled(self, factor: float) -> Stats:
+        """All sums times a number."""
+        return Stats(
+            self.bound * factor,
+            self.states * factor,
+            tuple(Packed(p.own * factor, p.shared * factor) for p in self.sums),
+            None if self.gates is None else self.gates * factor,
+        )
+
     def _arrays(self) -> list[Array]:
         gates = [] if self.gates is None else [self.gates]
         return [self.states, *gates, *(array for packed in self.sums for array in packed)]

@@ -30,7 +30,7 @@ class Polite(TyperGroup):
             fail("Stopped.", 130)
         except (typer.Exit, typer.Abort):
             raise
-        except Exception as error:
+        except Exception as error:  # one sentence for the user; --debug shows the rest
             if hasattr(error, _WRITES_ITSELF) or ctx.params.get("debug"):
                 raise
             fail(f"Error: {_sentence(error)}", 1)

@@ -127,7 +127,7 @@ def _run_one(registry: Registry, name: str, debug: bool) -> dict[str, Any]:
         try:
             rows = registry[name](progress)
             result["rows"] = [{str(key): _value(row[key]) for key in row} for row in rows]
-        except Exception as error:
+        except Exception as error:  # one failing run must not stop the others
             if debug:
                 raise
             result["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"

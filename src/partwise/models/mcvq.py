@@ -336,7 +336,7 @@ class RowwiseMCVQ:
             m, chosen, row_bound = self._select(theta, block, m, rng)
             if self.select.averages or i == self.n_rounds - 1:
                 rounds.append(self._collect(theta, block, m, chosen, row_bound))
-        return (m, rng), scaled(sum(rounds[1:], rounds[0]), 1.0 / len(rounds))
+        return (m, rng), Stats.total(rounds).scaled(1.0 / len(rounds))
 
     def _begin(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Any]:
         m, rng = memory
@@ -440,16 +440,6 @@ def _one_hot(chosen: Array, n_states: int, dtype: Any) -> Array:
     out = np.zeros((n_states, chosen.shape[1]), dtype)
     np.put_along_axis(out, chosen, 1, axis=0)
     return out
-
-
-def scaled(stats: Stats, factor: float) -> Stats:
-    """Stats times a number."""
-    return Stats(
-        stats.bound * factor,
-        stats.states * factor,
-        tuple(Packed(p.own * factor, p.shared * factor) for p in stats.sums),
-        None if stats.gates is None else stats.gates * factor,
-    )
 
 
 def normalise_part(score: Array, log_b: Array) -> Array:

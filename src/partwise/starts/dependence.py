@@ -14,7 +14,7 @@ import numpy as np
 from scipy import linalg, sparse, special
 from sklearn.cluster import KMeans
 
-from partwise.contracts import Array, Layout, Packed, Stats
+from partwise.contracts import Array, Layout, Stats
 from partwise.data.columns import ColumnGroup
 from partwise.data.source import MemorySource
 from partwise.starts.kmeans import masked_kmeans
@@ -100,10 +100,10 @@ def squared_correlations(sample: Array, weight: Array) -> Array:
         own = np.diag(cross)
         scale = own[:, None] * own[None, :]
     else:
-        O = observed * root  # noqa: E741
-        n = O.T @ O
+        shown = observed * root
+        n = shown.T @ shown
         safe = np.maximum(n, 1e-9)
-        sums = Z.T @ O  # sum of column d over rows that also show e
+        sums = Z.T @ shown  # sum of column d over rows that also show e
         cross = Z.T @ Z - sums * sums.T / safe
         squares = (Z * Z).T @ observed.astype(Z.dtype)
         var = np.maximum(squares - sums**2 / safe, 0)
@@ -195,15 +195,8 @@ def _sums(
     """Sums of chosen rows under given states, scaled to the weight of all rows."""
     some = MemorySource(source.X[rows], source.columns, weight)
     layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
-    total = None
+    sums = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
         wm = (m[:, lo:hi] * block.weight).astype(block.dtype)
-        stats = Stats(0.0, wm.sum(axis=1, dtype=float), block.collect(wm, layouts))
-        total = stats if total is None else total + stats
-    assert total is not None
-    factor = float(source.weight.sum() / some.weight.sum())
-    return Stats(
-        0.0,
-        total.states * factor,
-        tuple(Packed(p.own * factor, p.shared * factor) for p in total.sums),
-    )
+        sums.append(Stats(0.0, wm.sum(axis=1, dtype=float), block.collect(wm, layouts)))
+    return Stats.total(sums).scaled(float(source.weight.sum() / some.weight.sum()))

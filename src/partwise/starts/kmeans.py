@@ -30,18 +30,18 @@ def masked_kmeans(
     labels : ndarray of shape (n,)
     """
     observed = ~np.isnan(Z)
-    O = observed.astype(Z.dtype)  # noqa: E741  (the mask o of the papers)
+    shown = observed.astype(Z.dtype)
     Z = np.where(observed, Z, Z.dtype.type(0))
     best, labels = np.inf, np.zeros(len(Z), np.intp)
     complete = bool(observed.all())
     for _ in range(n_init):
-        centres = _seed(Z, O, J, weight, rng)
+        centres = _seed(Z, shown, J, weight, rng)
         for _ in range(n_steps):
-            distance = _distances(Z, O, centres, complete)
+            distance = _distances(Z, shown, centres, complete)
             now = distance.argmin(axis=1)
             indicator = np.zeros((len(centres), len(Z)), Z.dtype)
             indicator[now, np.arange(len(Z))] = weight
-            count = indicator @ O
+            count = indicator @ shown
             moved = np.where(count > 0, (indicator @ Z) / np.where(count > 0, count, 1), centres)
             if np.allclose(moved, centres, rtol=0, atol=1e-6):
                 break
@@ -52,24 +52,24 @@ def masked_kmeans(
     return labels
 
 
-def _distances(Z: Array, O: Array, centres: Array, complete: bool) -> Array:  # noqa: E741
+def _distances(Z: Array, shown: Array, centres: Array, complete: bool) -> Array:
     """Squared distances over observed entries, up to nothing but rounding; (n, J)."""
     own = (Z * Z).sum(axis=1)
     squares = centres * centres
-    other = squares.sum(axis=1) if complete else O @ squares.T
+    other = squares.sum(axis=1) if complete else shown @ squares.T
     return own[:, None] - 2 * (Z @ centres.T) + other
 
 
-def _seed(Z: Array, O: Array, J: int, weight: Array, rng: np.random.Generator) -> Array:  # noqa: E741
+def _seed(Z: Array, shown: Array, J: int, weight: Array, rng: np.random.Generator) -> Array:
     """Greedy k-means++: of a few rows drawn far from the centres, keep the one that helps most.
 
     A row stands in for a centre with its missing entries at 0, the column's average.
     """
     n_trials = 2 + int(np.log(J))
-    complete = bool(O.all())
+    complete = bool(shown.all())
     first = rng.choice(len(Z), p=weight / weight.sum())
     chosen = [first]
-    closest = np.maximum(_distances(Z, O, Z[[first]], complete)[:, 0], 0)
+    closest = np.maximum(_distances(Z, shown, Z[[first]], complete)[:, 0], 0)
     for _ in range(J - 1):
         mass = closest * weight
         total = mass.sum()
@@ -77,7 +77,9 @@ def _seed(Z: Array, O: Array, J: int, weight: Array, rng: np.random.Generator) -
             break  # no two rows differ any more
         trials = np.searchsorted(np.cumsum(mass), rng.random(n_trials) * total)
         trials = np.minimum(trials, len(Z) - 1)
-        reached = np.minimum(np.maximum(_distances(Z, O, Z[trials], complete), 0), closest[:, None])
+        reached = np.minimum(
+            np.maximum(_distances(Z, shown, Z[trials], complete), 0), closest[:, None]
+        )
         pick = int(np.argmin(weight @ reached))
         chosen.append(int(trials[pick]))
         closest = reached[:, pick]
