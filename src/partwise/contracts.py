@@ -7,7 +7,7 @@ entries are stored. States of all parts are numbered in one row, part after part
 have different numbers of states.
 
 Shapes: n rows of a block, D columns, K parts, J the largest number of states of a part, S states in
-all, P sufficient statistics of a likelihood.
+all, N classes of rows, P sufficient statistics of a likelihood.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class Packed(NamedTuple):
 class Stats:
     """Sums over rows; they start at zero and add, and hold no prior.
 
-    ``bound`` is the rows' share of the lower bound; ``states`` (S,) the expected number of rows in
-    each state; ``sums`` one `Packed` a column group; ``gates`` (K, D) the expected number of
-    entries each part explained, where rows have selections of their own, else None.
+    ``bound`` is the rows' share of the lower bound; ``states`` (N, S) the expected number of rows
+    of each class in each state; ``sums`` one `Packed` a column group; ``gates`` (K, D) the expected
+    number of entries each part explained, where rows have selections of their own, else None.
     """
 
     bound: float
@@ -178,6 +178,7 @@ class Block(Protocol):
     dtype: np.dtype[Any]
     weight: Array  # (n,) row weights
     base: Array  # (n,) log base measure of the observed entries
+    labels: Array | None  # (n,) known classes, -1 where unknown
 
     def score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
         """Sum over observed columns of T(x) . weights; (S, n)."""

@@ -9,7 +9,8 @@ from partwise.contracts import Layout, Stats
 from partwise.data import MemorySource, learn_columns
 from partwise.engine import Monitor, climb
 from partwise.likelihoods import Dirichlet
-from partwise.models.gating import Tied
+from partwise.models.class_variable import ClassVariable
+from partwise.models.gating import Chooser, Tied
 from partwise.models.mcvq import MCVQ
 from partwise.runners import Serial
 
@@ -45,18 +46,21 @@ def punch_holes(X, share, rng):
 
 
 def build(X, weight, n_states, likelihood="gaussian", gating=None, prior=None, entropic=0.0,
-          absent_zero=False):  # fmt: skip
+          absent_zero=False, classes=None):  # fmt: skip
     """Model and source, put together as the estimator does, without its start and its loop."""
     columns = learn_columns(X, likelihood, weight, absent_zero, prior)
     core = MCVQ(
         tuple(n_states),
         tuple(group.entry_prior(prior) for group in columns),
         tuple(group.index for group in columns),
-        np.concatenate([group.weight for group in columns]),
-        Tied() if gating is None else gating,
+        Chooser(
+            Tied() if gating is None else gating,
+            Dirichlet(prior.gates if prior else 0.0),
+            entropic,
+            np.concatenate([group.weight for group in columns]),
+        ),
         Dirichlet(prior.states if prior else 0.0),
-        Dirichlet(prior.gates if prior else 0.0),
-        entropic,
+        ClassVariable() if classes is None else classes,
         X.dtype,
     )
     return core, MemorySource(X, columns, weight)
@@ -68,7 +72,7 @@ def start_from(core, source, m, gates):
     total = None
     for (lo, hi), block in zip(source.bounds, source.blocks(), strict=True):
         wm = m[:, lo:hi] * block.weight
-        stats = Stats(0.0, wm.sum(axis=1), block.collect(wm.astype(block.dtype), layouts))
+        stats = Stats(0.0, wm.sum(axis=1)[None], block.collect(wm.astype(block.dtype), layouts))
         total = stats if total is None else total + stats
     return core.start(total, gates)
 

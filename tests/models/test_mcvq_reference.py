@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special
 
 from partwise.likelihoods import Prior
-from partwise.models import mcvq
-from partwise.models.gating import Standard, Tied
+from partwise.models.gating import REFRESH_EVERY, Chooser, Standard, Tied
+from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected
 from tests.common.helpers import (
     assert_never_falls,
@@ -55,7 +55,7 @@ class Lockstep:
         self.core, self.source = build(X, weight, n_states, likelihood, gate_of, prior, entropic)
         self.model = self.core
         if gating == "factorised":
-            self.model = mcvq.RowwiseMCVQ(self.core, Expected(), n_rounds=2)
+            self.model = Rowwise(self.core, Expected(), n_rounds=2)
         self.memory = [self.model.fresh_memory(0)]
         self.theta = start_from(self.core, self.source, m, gates)
         self.first = self.core.first
@@ -138,13 +138,13 @@ class Lockstep:
                     truth = p.laws[d].log(p.X[c, d], f.parameters[d][k][j])
                     assert_allclose(np.dot(T, eta) + base, truth, rtol=tol, atol=tol)
         log_a = np.array([reference.log_gates(p, f, d) for d in p.columns]).T
-        seen = self.core.weight > 0
-        assert_allclose(theta.log_a[:, seen], log_a[:, seen], rtol=tol, atol=tol)
+        seen = self.core.chooser.weight > 0
+        assert_allclose(theta.gate.log_a[:, seen], log_a[:, seen], rtol=tol, atol=tol)
         log_b = np.concatenate([reference.log_choice(n, p.alpha_b) for n in f.state_counts])
-        assert_allclose(theta.log_b, log_b, rtol=tol, atol=tol)
+        assert_allclose(theta.log_b[0], log_b, rtol=tol, atol=tol)
         if p.gating == "factorised":
             counts = np.array(f.gate_counts)[seen]
-            assert_allclose(theta.gate_counts.T[seen], counts, atol=tol)
+            assert_allclose(theta.gate.counts.T[seen], counts, atol=tol)
         else:
             assert_allclose(theta.gates.T, f.g, atol=tol)
 
@@ -194,7 +194,7 @@ def test_an_entropic_prior_reaches_the_gates_of_new_rows():
     """Factorised: new rows select parts by a, which under this prior is a point."""
     pair = Lockstep("gaussian", (2, 2, 2), "factorised", PRIOR, entropic=3.0, seed=4)
     pair.maximise(pair.expect())
-    assert_allclose(pair.theta.gates, np.exp(pair.theta.log_a), atol=1e-9)
+    assert_allclose(pair.theta.gates, np.exp(pair.theta.gate.log_a), atol=1e-9)
 
 
 @pytest.mark.parametrize("beta", [0.05, 0.5])
@@ -245,7 +245,7 @@ def test_the_bound_never_falls_over_a_fit(likelihood, gating, prior, entropic):
     X, weight = parts_data(likelihood, rng)
     n_states = (4, 3, 3)
     core, source = build(X, weight, n_states, likelihood, GATINGS[gating], prior, entropic)
-    model = core if gating != "factorised" else mcvq.RowwiseMCVQ(core, Expected())
+    model = core if gating != "factorised" else Rowwise(core, Expected())
     theta = start_from(
         core, source, random_posteriors(n_states, len(X), rng, 3), random_gates(3, 15, rng)
     )
@@ -270,7 +270,7 @@ def test_a_fit_takes_and_undoes_short_cuts(gating):
         ages.append(theta.age)
         n_decided.append(len(theta.layouts[0].decided))
     assert max(n_decided) > 5
-    assert max(ages) == mcvq.REFRESH_EVERY
+    assert max(ages) == REFRESH_EVERY
     assert 0 in ages[ages.index(max(ages)) :], "no refresh followed"
 
 
@@ -289,7 +289,7 @@ def test_decided_sweeps_equal_full_sweeps(gating, prior, storage):
     gates = random_gates(2, 10, rng)
     gates[:, :7] = np.eye(2)[[0, 0, 1, 0, 1, 1, 0]].T
     full = start_from(core, source, random_posteriors(n_states, 40, rng), gates)
-    short = core.dress(full, core.decided(full, 0))
+    short = core.dress(full, core.chooser.decided(full.gate, 0))
     assert_array_equal(short.layouts[0].parts[:7], [0, 0, 1, 0, 1, 1, 0])
     assert np.all(short.layouts[0].parts[7:] == -1)
 
@@ -316,7 +316,7 @@ def test_a_fit_with_short_cuts_ends_where_a_full_fit_does(gating, monkeypatch):
         core, source, random_posteriors(n_states, len(X), rng, 3), random_gates(3, 15, rng)
     )
     theta, trace = climb_from(core, first, source, 300, tol=1e-7)
-    monkeypatch.setattr(mcvq.MCVQ, "decided", lambda self, theta, age: np.full(15, -1))
+    monkeypatch.setattr(Chooser, "decided", lambda self, gate, age: np.full(15, -1))
     full, full_trace = climb_from(core, first, source, 300, tol=1e-7)
     assert_allclose(trace[-1], full_trace[-1], rtol=1e-7)
     assert_allclose(theta.gates, full.gates, atol=1e-6)
@@ -332,7 +332,7 @@ def test_no_fit_is_called_converged_before_all_parts_were_looked_at():
     gates = np.eye(2)[[0, 0, 0, 0, 1, 1, 1, 1]].T.copy()
     gates[:, 2] = [0.0, 1.0]  # wrong
     theta = start_from(core, source, m, gates)
-    theta = core.dress(theta, core.decided(theta, 0))
+    theta = core.dress(theta, core.chooser.decided(theta.gate, 0))
     assert len(theta.layouts[0].decided) == 8
     theta, trace = climb_from(core, theta, source, 200, tol=1e-3)
     assert_array_equal(theta.gates.argmax(axis=0), [0, 0, 0, 0, 1, 1, 1, 1])
@@ -349,14 +349,14 @@ def test_rows_that_remember_nothing_begin_at_a_likely_state(likelihood):
     theta, core = pair.theta, pair.core
     for _ in range(2):
         theta = pair.model.maximise(theta, sweep(pair.model, theta, pair.source)[1])
-    start, _ = pair.model._likely_states(theta, pair.source.block(0))
+    start, _ = pair.core.likely_rows(theta, pair.source.block(0))
     block, natural = pair.source.block(0), theta.natural[0]
 
     def joint(m):
         logits = block.groups[0].expected(m, natural, core.first) + block.groups[0].spread(
-            theta.log_a
+            theta.gate.log_a
         )
-        return block.groups[0].row_sums(special.logsumexp(logits, axis=0)) + theta.log_b @ m
+        return block.groups[0].row_sums(special.logsumexp(logits, axis=0)) + theta.log_b[0] @ m
 
     best = joint(start)
     for lo, hi in itertools.pairwise(core.first):
@@ -396,9 +396,9 @@ def test_draws_follow_the_exact_posterior():
             states[[i, 2 + j]] += p.weights[c] * q
             gates += p.weights[c] * q * r
     n_rounds = 2000
-    model = mcvq.RowwiseMCVQ(pair.core, Draws(seed=1), n_rounds)
+    model = Rowwise(pair.core, Draws(seed=1), n_rounds)
     _, stats = sweep(model, pair.theta, pair.source)
     # Four standard errors of independent draws, and three times that, since they are a chain.
     error = 12 * math.sqrt((p.weights**2).sum() / n_rounds)
-    assert_allclose(stats.states, states, atol=error)
+    assert_allclose(stats.states[0], states, atol=error)
     assert_allclose(stats.gates, gates, atol=error)

@@ -9,7 +9,8 @@ import numpy as np
 from partwise.contracts import Array, Stats
 from partwise.data import MemorySource, learn_columns
 from partwise.likelihoods import Dirichlet, Prior
-from partwise.models.gating import Tied
+from partwise.models.class_variable import ClassVariable
+from partwise.models.gating import Chooser, Tied
 from partwise.models.mcvq import MCVQ, Theta
 from partwise.starts import random_start
 
@@ -28,18 +29,16 @@ class Sweep:
             n_states,
             tuple(group.entry_prior(prior) for group in columns),
             tuple(group.index for group in columns),
-            columns[0].weight,
-            Tied(),
+            Chooser(Tied(), Dirichlet(prior.gates), 0.0, columns[0].weight),
             Dirichlet(prior.states),
-            Dirichlet(prior.gates),
-            0.0,
+            ClassVariable(),
             X.dtype,
         )
         stats, gates = random_start(self.source, n_states, False, np.random.default_rng(0))
         gates = 0.9 * (parts == np.arange(len(n_states))[:, None]) + 0.1 * gates
         undecided = np.full(X.shape[1], -1)
         self.open: Theta = self.model.dress(self.model.start(stats, gates), undecided)
-        closed = self.open._replace(gates=np.rint(gates))
+        closed = self.open._replace(gate=self.open.gate._replace(g=np.rint(gates)))
         self.closed: Theta = self.model.dress(closed, parts)
         for block in self.source.blocks():
             block.collect(np.zeros((sum(n_states), block.n_rows), X.dtype), self.open.layouts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,14 +21,19 @@ BLOCK_ENTRIES = 1 << 19
 
 
 class RowBlock:
-    """Some rows: one view a column group, row weights and base measure."""
+    """Some rows: one view a column group, row weights, base measure, and classes if known."""
 
     def __init__(
-        self, groups: Sequence[DenseGroup | EntryGroup], weight: Array, base: Array
+        self,
+        groups: Sequence[DenseGroup | EntryGroup],
+        weight: Array,
+        base: Array,
+        labels: Array | None = None,
     ) -> None:
         self.groups = tuple(groups)
         self.weight = weight
         self.base = base
+        self.labels = labels
         self.n_rows = len(weight)
         self.dtype = self.groups[0].dtype
 
@@ -129,10 +133,13 @@ class MemorySource:
         columns: tuple[ColumnGroup, ...],
         weight: Array,
         *,
+        labels: Array | None = None,
         keep: bool = True,
         most_rows: int | None = None,
+        n_powers: int | None = None,
     ) -> None:
-        self.X, self.columns, self.weight = X, columns, weight
+        self.n_powers = n_powers
+        self.X, self.columns, self.weight, self.labels = X, columns, weight, labels
         C, D = X.shape
         self._forms = [
             _entry_format(self._of(X, group), group)
@@ -162,11 +169,16 @@ class MemorySource:
         views: list[DenseGroup | EntryGroup] = []
         base = np.zeros(hi - lo)
         for group, form in zip(self.columns, self._forms, strict=True):
-            make = _dense_rows if form is None else partial(_entry_rows, form=form)
-            view, measure = make(self._of(rows, group), group)
+            own = self._of(rows, group)
+            view, measure = (
+                _dense_rows(own, group, self.n_powers)
+                if form is None
+                else _entry_rows(own, group, form)
+            )
             views.append(view)
             base += measure
-        made = RowBlock(views, self.weight[lo:hi], base)
+        labels = None if self.labels is None else self.labels[lo:hi]
+        made = RowBlock(views, self.weight[lo:hi], base, labels)
         if self._kept is not None:
             self._kept[i] = made
         return made
@@ -174,6 +186,16 @@ class MemorySource:
     def _of(self, rows: Any, group: ColumnGroup) -> Any:
         """The group's columns of some rows."""
         return rows if len(self.columns) == 1 else rows[:, group.index]
+
+    def of_rows(self, rows: Array, weight: Array | None = None) -> MemorySource:
+        """A source of some of the rows, with other weights if given."""
+        return MemorySource(
+            self.X[rows],
+            self.columns,
+            self.weight[rows] if weight is None else weight,
+            labels=None if self.labels is None else self.labels[rows],
+            n_powers=self.n_powers,
+        )
 
     def blocks(self) -> Iterator[RowBlock]:
         """The blocks, in order."""
@@ -204,12 +226,12 @@ def _entry_format(X: Any, column: ColumnGroup) -> EntryFormat:
     return EntryFormat(D, likelihood.n_statistics, statistics, raw, zero, absent_zero)
 
 
-def _dense_rows(rows: Array, column: ColumnGroup) -> tuple[DenseGroup, Array]:
+def _dense_rows(rows: Array, column: ColumnGroup, n_powers: int | None) -> tuple[DenseGroup, Array]:
     """Encoded matrix of some rows, and their base measure."""
     everywhere = np.arange(rows.shape[1])
     Z = column.encode(rows, everywhere).astype(rows.dtype, copy=False)
     base = column.base(Z, everywhere).sum(axis=1, dtype=float)
-    return DenseGroup(Z, column.likelihood.n_statistics), base
+    return DenseGroup(Z, n_powers or column.likelihood.n_statistics), base
 
 
 def _entry_rows(rows: Any, column: ColumnGroup, form: EntryFormat) -> tuple[EntryGroup, Array]:

@@ -1,16 +1,19 @@
-"""What all estimators share: checking input, walking rows, climbing with restarts, saving."""
+"""What all estimators share: checking input, walking rows, climbing with restarts, shared verbs."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, special
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import ClassifierTags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import CallbackSupportMixin, check_sample_weight
@@ -18,14 +21,60 @@ from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock
 from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
+from partwise.engine.randomness import as_generator
+from partwise.estimators._labels import class_numbers
 from partwise.runners import runner_for
+from partwise.sampling.importance import RowLikelihood, mix_classes
+
+# Draws a row where classes are told by importance sampling.
+CLASS_DRAWS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Leg:
+    """A stretch of a climb: its model, warm-up stages, the monitor's window, and how it begins.
+
+    ``enter`` turns the parameters of the leg before into those that this one begins with.
+    """
+
+    model: Any
+    stages: Sequence[Any] = ()
+    window: int = 1
+    enter: Callable[[Any], Any] | None = None
+
+
+def _has_classes(estimator: Any) -> bool:
+    """Whether there is, or will be after fit, a class variable."""
+    return getattr(estimator, "n_classes", None) is not None or hasattr(estimator, "classes_")
+
+
+def fill(X: Any, filled: Array, absent_zero: bool) -> Array:
+    """Observed entries of X over ``filled``."""
+    if sparse.issparse(X):
+        X = X.tocoo()
+        if absent_zero:
+            filled = np.zeros_like(filled)
+        seen = ~np.isnan(X.data)
+        filled = filled.copy()
+        filled[X.row[seen], X.col[seen]] = X.data[seen]
+        return filled
+    return np.where(np.isnan(X), filled, X)
+
+
+def check_coverage(coverage: float) -> float:
+    """The tail on each side of an interval."""
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage={coverage!r} must lie between 0 and 1, as 0.9.")
+    return 0.5 * (1.0 - coverage)
 
 
 class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators: data in and out, and the driving of the engine.
 
     A child defines ``fit`` and the verbs of its model; it keeps its parameters in ``_theta``, its
-    model in ``_model`` and what it knows of the columns in ``_columns``.
+    model in ``_model`` and what it knows of the columns in ``_columns``. It answers
+    ``_likelihoods(X, n_draws)``, the rows' likelihood under every class (N, n) with its error, and
+    ``_class_shares()`` (N,).
     """
 
     _columns: tuple[ColumnGroup, ...]
@@ -58,8 +107,8 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             X = X.toarray()  # fitted dense: what X does not store is a zero there too
         return X
 
-    def _check_fit_rows(self, X: Any, sample_weight: Any) -> tuple[Any, Array]:
-        """Rows and their weights; rows without weight are left out, as if never given."""
+    def _check_fit_rows(self, X: Any, sample_weight: Any) -> tuple[Any, Array, Array]:
+        """Rows with weight, their weights, and which they are: the others are as if never given."""
         X = self._check_rows(X, reset=True)
         weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
@@ -67,7 +116,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         kept = weight > 0
         if not kept.all():
             X, weight = X[kept], weight[kept]
-        return X, weight
+        return X, weight, kept
 
     def _warn_of_holes(self, columns: tuple[ColumnGroup, ...]) -> None:
         empty = np.concatenate([group.weight for group in columns]) <= 0
@@ -106,17 +155,15 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     def _climb_best(
         self,
         source: MemorySource,
-        begin: Callable[
-            [np.random.Generator], tuple[Sequence[tuple[Any, Sequence[Any], int]], Any]
-        ],
+        begin: Callable[[np.random.Generator], tuple[Sequence[Leg], Any]],
         rng: np.random.Generator,
         X: Any,
         n_init: int,
     ) -> tuple[Any, Any, Monitor]:
         """Climb from ``n_init`` starts and keep the best.
 
-        ``begin(rng)`` gives the legs of a climb, each a model, its warm-up stages and the window of
-        its monitor, and the first parameters; a later leg goes on from the one before.
+        ``begin(rng)`` gives the legs of a climb and the first parameters; a later leg goes on from
+        the one before.
         """
         deadline = float("inf") if self.max_time is None else time.monotonic() + self.max_time
         root = self._init_callback_context(max_subtasks=None)
@@ -129,7 +176,8 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         ):
             for i, child in enumerate(rng.spawn(n_init)):
                 legs, theta = begin(child)
-                for model, stages, window in legs:
+                for leg in legs:
+                    theta = theta if leg.enter is None else leg.enter(theta)
 
                     def on_step(n_iter: int, bound: float, i: int = i) -> bool:
                         bar.update(n_iter, bound, f"{name} start {i + 1}/{n_init}")
@@ -142,12 +190,12 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                         self.tol,
                         float(source.weight.sum()),
                         deadline,
-                        window,
+                        leg.window,
                         on_step,
                     )
-                    theta = climb(model, theta, source, runner, monitor, stages)
+                    theta = climb(leg.model, theta, source, runner, monitor, leg.stages)
                 if best is None or monitor.trace[-1] > best[2].trace[-1]:
-                    best = model, theta, monitor
+                    best = leg.model, theta, monitor
                 if monitor.out_of_time or monitor.interrupted:
                     break
         assert best is not None
@@ -167,7 +215,151 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             return
         warnings.warn(text, ConvergenceWarning, stacklevel=5)  # the line that called fit
 
-    # --- saving ---
+    # --- densities ---
+
+    def row_likelihood(self, X: Any, n_draws: int = 200) -> RowLikelihood:
+        """Log-likelihood of each row with its error.
+
+        Exact where every column has one part, or where the combinations of states are few; else by
+        importance sampling of the states, the selections of parts summed out.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+        n_draws : int, default=200
+            Draws a row where sampling is needed.
+
+        Returns
+        -------
+        result : RowLikelihood
+            Fields ``log_likelihood``, ``standard_error`` (0 where exact) and ``effective_draws``
+            (infinite where exact), each of shape (n,).
+        """
+        check_is_fitted(self)
+        found = self._likelihoods(self._check_rows(X, reset=False), n_draws)
+        return mix_classes(found, np.log(self._class_shares()))
+
+    def score_samples(self, X: Any) -> Array:
+        """Log-likelihood of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n,)
+            See `row_likelihood` for its error where it is an estimate.
+        """
+        return self.row_likelihood(X).log_likelihood
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of the rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+        y : ignored
+
+        Returns
+        -------
+        score : float
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    # --- classes ---
+
+    @available_if(_has_classes)
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of every class.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        probability : ndarray of shape (n, N)
+            Columns in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        found = self._likelihoods(self._check_rows(X, reset=False), CLASS_DRAWS)
+        joint = found.log_likelihood.T + np.log(self._class_shares())
+        return special.softmax(joint, axis=1)
+
+    @available_if(_has_classes)
+    def predict(self, X: Any) -> Array:
+        """Most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+        """
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def _draw_classes(
+        self, n_samples: int, classes: Any, hybrid: Any, random_state: Any
+    ) -> tuple[Array, Array, np.random.Generator]:
+        """Class of each new row (n,), class whose prior each of its parts takes (n, K), and rng."""
+        if n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
+        rng = as_generator(self.random_state if random_state is None else random_state)
+        if not hasattr(self, "classes_"):
+            if classes is not None or hybrid is not None:
+                raise ValueError(
+                    "classes and hybrid need a class variable; set n_classes, or fit with labels."
+                )
+            return np.zeros(n_samples, int), np.zeros((n_samples, self.n_parts), int), rng
+        shares = self._class_shares()
+        if classes is None:
+            rows = rng.choice(len(shares), n_samples, p=shares / shares.sum())
+        else:
+            numbers = class_numbers(classes, self.classes_, "classes")
+            if numbers.ndim > 1 or (numbers.ndim == 1 and len(numbers) != n_samples):
+                raise ValueError(
+                    f"classes has shape {numbers.shape}, but must be one class or {n_samples}, one "
+                    "a row."
+                )
+            rows = np.broadcast_to(numbers, n_samples)
+        by_part = np.repeat(rows[:, None], self.n_parts, axis=1)
+        for part, wanted in (hybrid or {}).items():
+            if not 0 <= part < self.n_parts:
+                raise ValueError(
+                    f"hybrid names part {part!r}, but parts are 0 to {self.n_parts - 1}."
+                )
+            mixture = wanted if isinstance(wanted, dict) else {wanted: 1.0}
+            numbers = class_numbers(list(mixture), self.classes_, "hybrid")
+            weights = np.array(list(mixture.values()), dtype=float)
+            if not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
+                raise ValueError(f"hybrid[{part!r}]={wanted!r} needs weights that are positive.")
+            by_part[:, part] = rng.choice(numbers, n_samples, p=weights / weights.sum())
+        return rows, by_part, rng
+
+    # --- saving, and what scikit-learn asks ---
+
+    def _learned(self, *more: str) -> dict[str, Any]:
+        """Learned attributes that are not made from the parameters, those of fit among them."""
+        always = ("lower_bound_", "lower_bounds_", "n_iter_", "converged_", "n_features_in_")
+        names = getattr(self, "feature_names_in_", None)
+        learned = {name: getattr(self, name) for name in (*always, *more) if hasattr(self, name)}
+        if names is not None:
+            learned["feature_names_in_"] = np.asarray([str(n) for n in names], dtype=object)
+        return learned
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_theta")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.classifier_tags = ClassifierTags()  # fitted with labels, it predicts
+        return tags
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one safetensors file, atomically; `partwise.load` reads it.

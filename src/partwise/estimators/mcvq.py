@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -15,28 +14,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
-from partwise.engine.randomness import as_generator
-from partwise.estimators._base import PartsEstimator
+from partwise.data import ColumnGroup, MemorySource, RowBlock
+from partwise.estimators import _gated
+from partwise.estimators._base import PartsEstimator, check_coverage, fill
 from partwise.likelihoods import LIKELIHOODS, Categorical, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import mcvq, predict
-from partwise.models.gating import Gating, Standard, Tied
-from partwise.models.selection import Draws, Expected, Selection
+from partwise.models.class_variable import ClassVariable
+from partwise.models.gating import Gates
+from partwise.models.selection import Expected
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts import dependence_start, random_start
 
 STARTS = {"dependence": dependence_start, "random": random_start}
-
-# Annealing: sweeps in which the temperature falls from the mean number of a column's observations
-# (at which a column weighs its evidence per observation, as the standard gating does) to 1. The
-# papers lower it linearly; a constant factor spends its sweeps where gates begin to close.
-ANNEALING_SWEEPS = 40
-
-# Gibbs: rounds over a block averaged in one EM step, and EM steps averaged before the log joint
-# density is compared with what it was.
-GIBBS_ROUNDS = 4
-GIBBS_WINDOW = 10
 
 # Densities of entries and states held at a time where columns have no one part.
 MOST_DENSITIES = 4_000_000
@@ -63,6 +53,10 @@ class MCVQ(PartsEstimator):
         ``init="dependence"``. Variational inference only.
     inference : {"variational", "gibbs"}, default="variational"
         "gibbs" is Monte Carlo EM: states and the parts of all entries are drawn.
+    n_classes : int or None, default=None
+        N, classes of rows upon which the states depend. Without y the classes are found, with y
+        they are its labels, and rows labelled -1 (None, for strings) are sorted into them. None:
+        as many as y has labels, and no class variable without labels.
     prior : "conjugate", Prior or None, default="conjugate"
         Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood.
     entropic : float, default=0.0
@@ -102,8 +96,21 @@ class MCVQ(PartsEstimator):
         fewer than J states.
     variances_ : ndarray of shape (K, J, D)
         Variance of an entry in each state (of the level's number, if categorical).
-    state_priors_ : ndarray of shape (K, J)
-        Probability of each state, 0 where a part has fewer than J.
+    state_priors_ : ndarray of shape (K, J), with classes (N, K, J)
+        Probability of each state (in each class), 0 where a part has fewer than J.
+    class_priors_ : ndarray of shape (N,)
+        Share of every class (with classes only).
+    class_given_state_ : ndarray of shape (N, K, J)
+        Probability of every class given the state of one part, by Bayes' rule (with classes only).
+    classes_ : ndarray of shape (N,)
+        Labels of the classes, or their numbers (with classes only).
+    row_labels_ : ndarray of shape (C, K)
+        State of every part in every row of the training data (-1 for rows without weight): each
+        part sorts the rows in its own way.
+    column_labels_ : ndarray of shape (D,)
+        The same as ``parts_``, by the name that scikit-learn's biclustering has for it.
+    rows_, columns_ : ndarray of bool of shape (S, C) and (S, D)
+        Biclusters, one a state: the rows in that state and the columns of its part.
     levels_ : ndarray of shape (V,)
         Categories in the order of the last axis of ``means_`` (categorical only).
     lower_bound_ : float
@@ -140,6 +147,7 @@ class MCVQ(PartsEstimator):
         "likelihood": [StrOptions(set(LIKELIHOODS))],
         "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
         "inference": [StrOptions({"variational", "gibbs"})],
+        "n_classes": [Interval(Integral, 1, None, closed="left"), None],
         "prior": [StrOptions({"conjugate"}), Prior, None],
         "entropic": [Interval(Real, 0, None, closed="left")],
         "absent": [StrOptions({"auto", "unobserved", "zero"})],
@@ -162,6 +170,7 @@ class MCVQ(PartsEstimator):
         likelihood: str = "gaussian",
         gating: str = "annealed",
         inference: str = "variational",
+        n_classes: int | None = None,
         prior: Any = "conjugate",
         entropic: float = 0.0,
         absent: str = "auto",
@@ -180,6 +189,7 @@ class MCVQ(PartsEstimator):
         self.likelihood = likelihood
         self.gating = gating
         self.inference = inference
+        self.n_classes = n_classes
         self.prior = prior
         self.entropic = entropic
         self.absent = absent
@@ -203,7 +213,9 @@ class MCVQ(PartsEstimator):
         ----------
         X : array-like, sparse matrix or sparse array of shape (C, D)
             NaN is missing; for sparse input see ``absent``.
-        y : ignored
+        y : array-like of shape (C,), optional
+            Labels of the rows' classes; -1 (None, for strings) where unknown. Without
+            ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
 
@@ -211,47 +223,20 @@ class MCVQ(PartsEstimator):
         -------
         self
         """
-        X, weight = self._check_fit_rows(X, sample_weight)
-        n_states = self._sizes(X.shape[0])
-        absent_zero = self._absent_zero()
-        again = self.warm_start and hasattr(self, "_theta")
-        columns = learn_columns(X, self.likelihood, weight, absent_zero, self._prior())
-        self._warn_of_holes(columns)
-        if again:
-            n_states = self._same_shape(columns, n_states)
-            # Units and levels stay, or the parameters would mean something else.
-            columns = tuple(
-                replace(old, weight=new.weight, likelihood=new.likelihood)
-                for old, new in zip(self._columns, columns, strict=True)
-            )
-        elif self._wants_background:
-            n_states = (*n_states, 1)
-        background = len(n_states) > self.n_parts
-        rng = as_generator(self.random_state)
-        self._check_pairing(sparse.issparse(X) and absent_zero)
-        self._dtype = X.dtype
-        core = self._core(columns, n_states)
-        source = MemorySource(X, columns, weight)
+        return _gated.fit_gated(self, X, y, sample_weight)
 
-        def begin(child: np.random.Generator) -> tuple[list[tuple[Any, Any, int]], Any]:
-            if again:
-                theta = core.undecide(core.rebuild(self._theta))
-            else:
-                theta = core.start(*STARTS[self.init](source, n_states, background, child))
-            return self._legs(core, theta, child, again), theta
+    # What the course of fitting asks of this model.
+    _background = 1  # a part of one state: its columns do not change with anything
+    _n_powers = None  # as many as the likelihood has
+    _size_name = "n_states"
 
-        model, theta, monitor = self._climb_best(source, begin, rng, X, 1 if again else self.n_init)
-        self._model, self._theta, self._columns = model, core.rebuild(theta), columns
-        total = float(weight.sum())
-        self.lower_bounds_ = np.asarray(monitor.trace) / total
-        self.lower_bound_ = float(self.lower_bounds_[-1])
-        if self.inference == "gibbs":
-            self._model = self._rowwise(core, Expected())
-            self.lower_bound_ = self._bound_of_draws(source) / total
-        self.n_iter_ = monitor.n_iter
-        self.converged_ = monitor.converged
-        self._describe()
-        return self
+    @property
+    def _likelihood(self) -> str:
+        return self.likelihood
+
+    @property
+    def _inference(self) -> str:
+        return self.inference
 
     def _sizes(self, n_rows: int) -> tuple[int, ...]:
         if isinstance(self.n_states, Integral):
@@ -270,138 +255,76 @@ class MCVQ(PartsEstimator):
             )
         return n_states
 
-    @property
-    def _wants_background(self) -> bool:
-        """Whether a part of one state shall take the columns that no other part explains.
-
-        Its evidence can win only where parameters have a prior and a column chooses once.
-        """
-        tied = self.gating in ("annealed", "tied") and self.inference == "variational"
-        return tied and self.prior is not None
-
-    def _prior(self) -> Prior | None:
-        return Prior() if isinstance(self.prior, str) else self.prior
-
     def _absent_zero(self) -> bool:
         return self.likelihood == "poisson" if self.absent == "auto" else self.absent == "zero"
 
-    def _check_pairing(self, absent_zero: bool) -> None:
-        rowwise = self.inference == "gibbs" or self.gating == "factorised"
-        if rowwise and absent_zero:
-            which = 'inference="gibbs"' if self.inference == "gibbs" else 'gating="factorised"'
-            raise ValueError(
-                f"{which} selects a part for every entry, which sparse X with absent zeros does "
-                'not store; pass X.toarray(), or choose gating="annealed", "tied" or "standard" '
-                'with inference="variational".'
-            )
-
-    def _same_shape(
-        self, columns: tuple[ColumnGroup, ...], n_states: tuple[int, ...]
-    ) -> tuple[int, ...]:
-        """States of the last fit, a background included if it had one."""
-        old = self._core_of(self._model).n_states
-        same = all(
-            a.likelihood.name == b.likelihood.name and len(a.index) == len(b.index)
-            for a, b in zip(self._columns, columns, strict=True)
-        )
-        if old[: self.n_parts] != n_states or len(old) > self.n_parts + 1 or not same:
-            raise ValueError(
-                "warm_start=True needs the columns, n_parts, n_states and likelihood of the last "
-                "fit; set warm_start=False to begin anew."
-            )
-        return old
-
-    def _core(self, columns: tuple[ColumnGroup, ...], n_states: tuple[int, ...]) -> mcvq.MCVQ:
-        prior = self._prior()
-        gating: Gating = Tied() if self.gating in ("annealed", "tied") else Standard()
+    def _core(
+        self,
+        columns: tuple[ColumnGroup, ...],
+        n_states: tuple[int, ...],
+        classes: ClassVariable,
+        source: MemorySource | None = None,
+    ) -> mcvq.MCVQ:
+        prior = _gated.prior_of(self)
         return mcvq.MCVQ(
             n_states,
             tuple(group.entry_prior(prior) for group in columns),
             tuple(group.index for group in columns),
-            np.concatenate([group.weight for group in columns]),
-            gating,
+            _gated.chooser(self, columns),
             Dirichlet(prior.states if prior else 0.0),
-            Dirichlet(prior.gates if prior else 0.0),
-            float(self.entropic),
+            classes,
             self._dtype,
         )
 
-    def _legs(
-        self,
-        core: mcvq.MCVQ,
-        theta: mcvq.Theta,
-        rng: np.random.Generator,
-        again: bool,
-    ) -> list[tuple[Any, Any, int]]:
-        """Models to climb with one after the other, each with its warm-up and monitor window."""
-        if self.inference == "gibbs":
-            draws = Draws(int(rng.integers(2**63 - 1)))
-            return [(self._rowwise(core, draws, GIBBS_ROUNDS), (), GIBBS_WINDOW)]
-        if self.gating == "factorised":
-            legs: list[tuple[Any, Any, int]] = [(self._rowwise(core, Expected()), (), 1)]
-            if self.init == "dependence" and not again:
-                legs.insert(0, (replace(core, gating=Tied()), (), 1))
-            return legs
-        if self.gating == "annealed" and not again:
-            temperatures = np.geomspace(
-                max(core.weight.mean(), 1.0), 1.0, ANNEALING_SWEEPS, endpoint=False
-            )
-            barred = self._barred(theta) if len(core.n_states) > self.n_parts else None
-            stages = [replace(core, gating=Tied(1.0 / t), barred=barred) for t in temperatures]
-            return [(core, stages, 1)]
-        return [(core, (), 1)]
+    def _start(
+        self, core: mcvq.MCVQ, source: MemorySource, background: bool, rng: np.random.Generator
+    ) -> mcvq.Theta:
+        return core.start(*STARTS[self.init](source, core.n_states, background, rng))
 
-    def _rowwise(self, core: mcvq.MCVQ, select: Selection, n_rounds: int = 2) -> Any:
-        """The model with selections of rows' own, begun as ``init`` says."""
-        return mcvq.RowwiseMCVQ(core, select, n_rounds, from_gates=self.init == "random")
-
-    def _barred(self, theta: mcvq.Theta) -> Array:
-        """Between background and parts no column changes sides while the temperature falls.
-
-        Until the states have formed, one state for all rows looks better than it is.
-        """
-        is_background = np.arange(len(theta.gates))[:, None] == self.n_parts
-        return is_background != (theta.gates.argmax(axis=0) == self.n_parts)
-
-    @staticmethod
-    def _core_of(model: Any) -> mcvq.MCVQ:
-        return model.core if isinstance(model, mcvq.RowwiseMCVQ) else model
-
-    def _bound_of_draws(self, source: MemorySource) -> float:
-        """Factorised lower bound of parameters learned by drawing."""
-        cost = float(self._theta.divergence.sum()) + self._theta.gate_cost
-        cost += self._core_of(self._model).state_cost(self._theta)
-        rows = [
-            float(block.weight @ (self._model.infer(self._theta, block)[1] + block.base))
-            for block in source.blocks()
-        ]
-        return sum(rows) - cost
+    def _label_rows(self, source: MemorySource, kept: Array) -> None:
+        """Set ``row_labels_`` from the training rows."""
+        found = [self._states_of(self._model.infer(self._theta, b)[0].T) for b in source.blocks()]
+        self.row_labels_ = np.full((len(kept), self.n_parts), -1)
+        self.row_labels_[kept] = np.concatenate(found)
 
     # --- what was learned, in the user's units ---
 
     @property
+    def _mcvq(self) -> mcvq.MCVQ:
+        """The fitted model's core."""
+        return _gated.core_of(self._model)
+
+    @property
     def _first(self) -> Array:
-        return self._core_of(self._model).first
+        return self._mcvq.first
 
     @property
     def _part_of(self) -> Array:
-        return self._core_of(self._model).part_of
+        return self._mcvq.part_of
 
     def _laws(self) -> list[Predictive]:
         """Predictive distribution of entries in every state, (S, D_g) a group."""
-        priors = self._core_of(self._model).priors
+        priors = self._mcvq.priors
         return [p.predictive(chi) for p, chi in zip(priors, self._theta.chi, strict=True)]
 
     def _own_states(self) -> tuple[int, ...]:
         """Number of states of every part, the background left out."""
-        return self._core_of(self._model).n_states[: self.n_parts]
+        return self._mcvq.n_states[: self.n_parts]
 
     def _state_shares(self) -> Array:
-        """Posterior mean of the state priors, background included; (S,)."""
-        core, counts = self._core_of(self._model), self._theta.state_counts
-        return np.concatenate(
-            [core.state_prior.mean(counts[lo:hi]) for lo, hi in pairwise(core.first)]
-        )
+        """Posterior mean of the state priors of each class, background included; (N, S)."""
+        counts, prior = self._theta.state_counts, self._mcvq.state_prior
+        means = [prior.mean(counts[:, lo:hi].T).T for lo, hi in pairwise(self._first)]
+        return np.concatenate(means, axis=1)
+
+    def _class_shares(self) -> Array:
+        """Posterior mean of the classes' shares, (N,)."""
+        core = self._mcvq
+        return core.classes.prior.mean(core.class_counts(self._theta.state_counts))
+
+    def _log_marginal(self) -> Array:
+        """Log probability of every state, whatever the class; (S,)."""
+        return np.log(np.maximum(self._class_shares() @ self._state_shares(), 1e-300))
 
     def _by_part(self, values: Array, fill: float) -> Array:
         """(S, ...) as (K, J, ...), padded; the background left out."""
@@ -418,7 +341,12 @@ class MCVQ(PartsEstimator):
         self.gates_ = theta.gates[: self.n_parts].T.astype(self._dtype)
         chosen = theta.gates.argmax(axis=0)
         self.parts_ = np.where(group.varies & (chosen < self.n_parts), chosen, -1)
-        self.state_priors_ = self._by_part(self._state_shares(), 0.0)
+        self.column_labels_ = self.parts_
+        shares = [self._by_part(b, 0.0) for b in self._state_shares()]
+        self.state_priors_ = shares[0]
+        if hasattr(self, "classes_"):
+            self.class_priors_ = self._class_shares().astype(self._dtype)
+            self.state_priors_ = np.stack(shares)
         if group.levels is not None and isinstance(law, Levels):
             self.levels_ = group.levels
             self.means_ = self._by_part(np.moveaxis(law.probability, 0, -1), np.nan)
@@ -426,6 +354,48 @@ class MCVQ(PartsEstimator):
             self.means_ = self._by_part(group.decode_mean(law.mean), np.nan)
         with np.errstate(over="ignore"):
             self.variances_ = self._by_part(law.variance * group.scale**2, np.nan)
+
+    @property
+    def class_given_state_(self) -> Array:
+        """Probability of every class given the state of one part, (N, K, J)."""
+        check_is_fitted(self)
+        if not hasattr(self, "classes_"):
+            raise AttributeError("There are no classes; set n_classes, or fit with labels.")
+        joint = self.class_priors_[:, None, None] * self.state_priors_
+        with np.errstate(invalid="ignore"):
+            return joint / joint.sum(axis=0)
+
+    @property
+    def rows_(self) -> Array:
+        """Rows of the training data in each state, (S, C)."""
+        check_is_fitted(self)
+        sizes = enumerate(self._own_states())
+        return np.stack([self.row_labels_[:, k] == j for k, J in sizes for j in range(J)])
+
+    @property
+    def columns_(self) -> Array:
+        """Columns of each state's part, (S, D)."""
+        check_is_fitted(self)
+        return self._part_of[: self._n_features_out, None] == self.parts_
+
+    @property
+    def biclusters_(self) -> tuple[Array, Array]:
+        """``rows_`` and ``columns_``, as scikit-learn's biclustering has them."""
+        return self.rows_, self.columns_
+
+    def get_indices(self, i: int) -> tuple[Array, Array]:
+        """Rows and columns of a bicluster.
+
+        Parameters
+        ----------
+        i : int
+            Its number: that of the state, in the order of `get_feature_names_out`.
+
+        Returns
+        -------
+        rows, columns : ndarray of int
+        """
+        return np.flatnonzero(self.rows_[i]), np.flatnonzero(self.columns_[i])
 
     @property
     def _n_features_out(self) -> int:
@@ -482,7 +452,10 @@ class MCVQ(PartsEstimator):
         states : ndarray of shape (n, K)
         """
         check_is_fitted(self)
-        m = self._posteriors(self._check_rows(X, reset=False))
+        return self._states_of(self._posteriors(self._check_rows(X, reset=False)))
+
+    def _states_of(self, m: Array) -> Array:
+        """Most probable states (n, K) of posteriors (n, S)."""
         bounds = pairwise(self._first[: self.n_parts + 1])
         return np.stack([m[:, lo:hi].argmax(axis=1) for lo, hi in bounds], axis=1)
 
@@ -554,7 +527,7 @@ class MCVQ(PartsEstimator):
             filled = group.decode(np.argmax(shares, axis=0).astype(float))
         else:
             filled = self._expected_rows(m)
-        return _fill(X, filled.astype(self._dtype, copy=False), self._absent_zero())
+        return fill(X, filled.astype(self._dtype, copy=False), self._absent_zero())
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Interval that should hold an entry with probability ``coverage``.
@@ -571,12 +544,10 @@ class MCVQ(PartsEstimator):
         lower, upper : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage={coverage!r} must lie between 0 and 1, as 0.9.")
+        tail = check_coverage(coverage)
         X = self._check_rows(X, reset=False)
         group, law = self._columns[0], self._laws()[0]
         discrete = group.likelihood.name != "gaussian"
-        tail = 0.5 * (1.0 - coverage)
 
         def on_block(block: RowBlock, _: int) -> tuple[Array, Array]:
             m = self._model.infer(self._theta, block)[0].astype(float)
@@ -592,68 +563,23 @@ class MCVQ(PartsEstimator):
 
     # --- densities ---
 
-    def row_likelihood(self, X: Any, n_draws: int = 200) -> RowLikelihood:
-        """Log-likelihood of each row with its error.
-
-        Exact where every column has one part, or where the combinations of states are few; else by
-        importance sampling of the states, the selections of parts summed out.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-        n_draws : int, default=200
-            Draws a row where sampling is needed.
-
-        Returns
-        -------
-        result : RowLikelihood
-            Fields ``log_likelihood``, ``standard_error`` (0 where exact) and ``effective_draws``
-            (infinite where exact), each of shape (n,).
-        """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
-        laws, core = self._laws(), self._core_of(self._model)
+    def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
+        """Likelihood of checked rows under every class, fields (N, n)."""
+        laws, core = self._laws(), self._mcvq
         log_prior = np.log(np.maximum(self._state_shares(), 1e-300))
 
         def on_block(block: RowBlock, _: int) -> RowLikelihood:
-            m = self._model.propose(self._theta, block)
+            proposal = self._model.propose(self._theta, block)
             return predict.row_likelihood(
-                block, m, laws, core.columns, self._theta.gates, log_prior, core.first, n_draws,
-                np.random.default_rng(0),
+                block, proposal, laws, core.columns, self._theta.gates, log_prior, core.first,
+                n_draws,
             )  # fmt: skip
 
         n_open = int(np.sum(self._theta.gates.max(axis=0) < 1.0))
-        most_rows = max(MOST_DENSITIES // max(n_open * len(log_prior), 1), 16)
+        most_rows = max(MOST_DENSITIES // max(n_open * log_prior.shape[1], 1), 16)
         pieces = self._map_rows(X, on_block, most_rows)
-        return RowLikelihood(*(np.concatenate(field) for field in zip(*pieces, strict=True)))
-
-    def score_samples(self, X: Any) -> Array:
-        """Log-likelihood of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-
-        Returns
-        -------
-        log_likelihood : ndarray of shape (n,)
-            See `row_likelihood` for its error where it is an estimate.
-        """
-        return self.row_likelihood(X).log_likelihood
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of the rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-        y : ignored
-
-        Returns
-        -------
-        score : float
-        """
-        return float(np.mean(self.score_samples(X)))
+        fields = zip(*pieces, strict=True)
+        return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion; lower is better.
@@ -669,11 +595,13 @@ class MCVQ(PartsEstimator):
         bic : float
         """
         log_likelihood = self.score_samples(X)
-        core = self._core_of(self._model)
+        core = self._mcvq
         per_entry = self._columns[0].likelihood.n_statistics - 1
         n_states = np.asarray(core.n_states)
         entries = per_entry * float(n_states @ self._theta.gates.sum(axis=1))
-        choices = float((n_states - 1).sum()) + (len(n_states) - 1) * self.n_features_in_
+        N = core.classes.n_classes
+        choices = N * float((n_states - 1).sum()) + N - 1
+        choices += (len(n_states) - 1) * self.n_features_in_
         penalty = (entries + choices) * np.log(len(log_likelihood))
         return float(penalty - 2.0 * log_likelihood.sum())
 
@@ -697,18 +625,15 @@ class MCVQ(PartsEstimator):
 
     def _anomaly_scores(self, X: Any) -> Array:
         """The same for checked rows."""
-        laws, core = self._laws(), self._core_of(self._model)
-        log_prior = np.log(np.maximum(self._state_shares(), 1e-300))
+        laws, core = self._laws(), self._mcvq
+        log_prior = self._log_marginal()
         parts = self._theta.gates.argmax(axis=0)
         log_scale = np.concatenate([group.log_scale for group in self._columns])
         poisson = self._columns[0].likelihood.name == "poisson"
 
         def on_block(block: RowBlock, _: int) -> Array:
-            own = predict.part_densities(block, laws, core.columns, parts, core.first) + log_prior
-            bounds = pairwise(core.first[: self.n_parts + 1])
-            density = np.stack(
-                [np.logaddexp.reduce(own[:, lo:hi], axis=1) for lo, hi in bounds], axis=1
-            )
+            own = predict.part_densities(block, laws, core.columns, parts, core.first)
+            density = predict.part_likelihoods(own, log_prior, core.first)[:, : self.n_parts]
             return -density - self._base_by_part(block, parts, log_scale, poisson)
 
         return np.concatenate(self._map_rows(X, on_block))
@@ -761,7 +686,7 @@ class MCVQ(PartsEstimator):
         group, law = self._columns[0], self._laws()[0]
         m = self._posteriors(row)[0]
         shares = -self._anomaly_scores(row)[0]
-        log_prior = np.log(np.maximum(self._state_shares(), 1e-300))
+        log_prior = self._log_marginal()
         parts = self._theta.gates.argmax(axis=0)
         view = self._source(row).block(0).groups[0]
         expected = group.decode_mean(law.mean)
@@ -798,7 +723,13 @@ class MCVQ(PartsEstimator):
         return out
 
     def sample(
-        self, n_samples: int = 1, *, states: Any = None, random_state: Any = None
+        self,
+        n_samples: int = 1,
+        *,
+        states: Any = None,
+        classes: Any = None,
+        hybrid: Any = None,
+        random_state: Any = None,
     ) -> tuple[Array, Array]:
         """Draw new rows.
 
@@ -807,24 +738,32 @@ class MCVQ(PartsEstimator):
         n_samples : int, default=1
         states : array-like of shape (n_samples, K), optional
             States to draw entries from; drawn from their priors if not given.
+        classes : label or array-like of shape (n_samples,), optional
+            Classes whose priors the states are drawn from; drawn by their shares if not given.
+        hybrid : dict, optional
+            For some parts the class whose prior to take instead, or a mapping of classes to weights
+            for a weighted mean of several: ``{part: class or {class: weight}}``.
         random_state : int, Generator, RandomState or None, default=None
             The estimator's own if None.
 
         Returns
         -------
         rows : ndarray of shape (n_samples, D)
-        states : ndarray of shape (n_samples, K)
+        states_or_classes : ndarray of shape (n_samples, K) or (n_samples,)
+            The rows' states; with a class variable their classes, unless states or a hybrid of
+            classes were asked for.
         """
         check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
-        rng = as_generator(self.random_state if random_state is None else random_state)
+        by_class = hasattr(self, "classes_") and states is None and hybrid is None
+        labels, sources, rng = self._draw_classes(n_samples, classes, hybrid, random_state)
         n_states = self._own_states()
         if states is None:
             shares = self._state_shares()
-            priors = [shares[lo:hi] for lo, hi in pairwise(self._first[: self.n_parts + 1])]
-            drawn = [rng.choice(len(p), n_samples, p=p / p.sum()) for p in priors]
-            states = np.stack(drawn, axis=1)
+            states = np.empty((n_samples, self.n_parts), np.int64)
+            for k, (lo, hi) in enumerate(pairwise(self._first[: self.n_parts + 1])):
+                above = np.cumsum(shares[sources[:, k], lo:hi], axis=1)
+                u = rng.random((n_samples, 1)) * above[:, -1:]
+                states[:, k] = np.minimum((above <= u).sum(axis=1), hi - lo - 1)
         states = np.asarray(states, dtype=np.int64)
         if states.shape != (n_samples, len(n_states)) or np.any(
             (states < 0) | (states >= np.asarray(n_states))
@@ -841,29 +780,26 @@ class MCVQ(PartsEstimator):
         group, law = self._columns[0], self._laws()[0]
         d = np.broadcast_to(np.arange(number.shape[1]), number.shape)
         rows = group.decode(law.at((number, d)).sample(rng))
-        return rows.astype(self._dtype, copy=False), states
+        rows = rows.astype(self._dtype, copy=False)
+        return rows, (self.classes_[labels] if by_class else states)
 
     # --- saving, and what scikit-learn asks ---
 
     def _state(self) -> dict[str, Any]:
         check_is_fitted(self)
-        theta, core = self._theta, self._core_of(self._model)
-        arrays = ("chi", "gates", "gate_counts", "log_a", "gate_cost", "state_counts", "log_b")
-        group = self._columns[0]
+        theta, group = self._theta, self._columns[0]
         fields = ("index", "shift", "scale", "levels", "weight", "moments", "varies", "absent_zero")
-        learned = ("lower_bound_", "lower_bounds_", "n_iter_", "converged_", "n_features_in_")
-        names = getattr(self, "feature_names_in_", None)
         return {
-            "theta": {name: getattr(theta, name) for name in arrays},
+            "theta": {"chi": theta.chi, "state_counts": theta.state_counts},
+            "gate": theta.gate._asdict(),
             "columns": {name: getattr(group, name) for name in fields},
-            "n_states": list(core.n_states),
+            "n_states": list(self._mcvq.n_states),
             "dtype": np.dtype(self._dtype).name,
-            "learned": {name: getattr(self, name) for name in learned},
-            "feature_names": None if names is None else [str(name) for name in names],
+            "learned": self._learned("classes_", "row_labels_"),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        prior = self._prior()
+        prior = _gated.prior_of(self)
         fields = state["columns"]
         levels = fields["levels"]
         if self.likelihood == "categorical":
@@ -874,39 +810,17 @@ class MCVQ(PartsEstimator):
             likelihood = LIKELIHOODS[self.likelihood]()
         self._columns = (ColumnGroup(likelihood=likelihood, **fields),)
         self._dtype = np.dtype(state["dtype"])
-        core = self._core(self._columns, tuple(state["n_states"]))
-        kept = state["theta"]
-        theta = mcvq.Theta(
-            **kept, divergence=np.empty(0), natural=(), layouts=(), weights=(), age=0
-        )
-        self._theta = core.rebuild(theta)
-        rowwise = self.inference == "gibbs" or self.gating == "factorised"
-        self._model = self._rowwise(core, Expected()) if rowwise else core
         for name, value in state["learned"].items():
             setattr(self, name, value)
-        if state["feature_names"] is not None:
-            self.feature_names_in_ = np.asarray(state["feature_names"], dtype=object)
+        kept = state["theta"]
+        classes = _gated.class_variable(self, len(kept["state_counts"]))
+        core = self._core(self._columns, tuple(state["n_states"]), classes)
+        nothing = np.empty(0)
+        theta = mcvq.Theta(
+            kept["chi"], Gates(**state["gate"]), nothing, nothing, nothing, nothing, (), (), (), 0
+        )
+        self._theta = core.rebuild(core.learn_states(theta, kept["state_counts"]))
+        self._model = core
+        if _gated.selects_by_row(self):
+            self._model = _gated.rowwise(self, core, Expected())
         self._describe()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_theta")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-
-def _fill(X: Any, filled: Array, absent_zero: bool) -> Array:
-    """Observed entries of X over ``filled``."""
-    if sparse.issparse(X):
-        X = X.tocoo()
-        if absent_zero:
-            filled = np.zeros_like(filled)
-        seen = ~np.isnan(X.data)
-        filled = filled.copy()
-        filled[X.row[seen], X.col[seen]] = X.data[seen]
-        return filled
-    return np.where(np.isnan(X), filled, X)

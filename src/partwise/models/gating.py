@@ -11,19 +11,36 @@ Standard: a choice for every row, with one posterior for all of them (JMLR Eq. 3
 weighted by g, the divergence stands outside of g, and the energy is taken per observation.
 
 The factorised posterior, a choice and a posterior for every entry, is not a gate of columns: see
-`partwise.models.mcvq`. All of them learn a from counts by `learn_prior`.
+`partwise.models.rowwise`. All of them learn a from counts by `learn_prior`. `Chooser` holds what a
+model needs of all this: it is the component that MCVQ and MCFA take.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy import special
 
 from partwise.contracts import Array
 from partwise.likelihoods import Dirichlet
+
+# A gate within this of 1 is closed. Snapping it costs the bound no more than this a column (an
+# observation, for the standard gating), far below the 1e-9 to which the bound is trusted.
+CLOSED = 1e-10
+
+# Sweeps with decided columns between two in which all parts are looked at again.
+REFRESH_EVERY = 4
+
+
+class Gates(NamedTuple):
+    """The columns' parts, as far as they are known, and the prior that was learned from them."""
+
+    g: Array  # posterior, (K, D)
+    counts: Array  # choices seen by a, (K, D)
+    log_a: Array  # expected log prior, (K, D)
+    cost: float  # what the prior of a takes off the bound
 
 
 class Gating(Protocol):
@@ -94,6 +111,52 @@ class Standard:
         """sum_d C_d sum_k g log g/a, and all divergences."""
         kl = special.xlogy(gates, gates) - gates * log_a
         return float(np.sum(weight * kl) + np.sum(divergence))
+
+
+@dataclass(frozen=True, eq=False)
+class Chooser:
+    """How columns are given to parts: the gating, its prior, and C_d.
+
+    ``barred`` (K, D) is True where a column may not choose a part, while annealing.
+    """
+
+    gating: Gating
+    prior: Dirichlet
+    entropic: float
+    weight: Array
+    barred: Array | None = None
+
+    def learn(self, g: Array, counts: Array | None = None) -> Gates:
+        """Gates and the prior that ``counts`` (the gating's own if None) teach."""
+        counts = self.gating.counts(g, self.weight) if counts is None else counts
+        return Gates(g, counts, *learn_prior(counts, self.prior, self.entropic))
+
+    def choose(self, gates: Gates, gain: Array, divergence: Array, looked_at: Array) -> Gates:
+        """New gates of the columns looked at; one never observed keeps its prior."""
+        g = gates.g.copy()
+        seen = looked_at & (self.weight > 0)
+        log_a = gates.log_a if self.barred is None else np.where(self.barred, -1e300, gates.log_a)
+        g[:, seen] = self.gating.choose(
+            log_a[:, seen], gain[:, seen], divergence[:, seen], self.weight[seen]
+        )
+        return self.learn(np.where(g.max(axis=0) >= 1.0 - CLOSED, np.rint(g), g))
+
+    def select(self, gates: Gates, counts: Array) -> Gates:
+        """Gates as the mean selection, where rows select for themselves."""
+        learned = self.learn(gates.g, counts)
+        shares = np.exp(learned.log_a) if self.entropic > 0 else self.prior.mean(counts)
+        return learned._replace(g=np.where(self.weight > 0, shares, gates.g))
+
+    def cost(self, gates: Gates, divergence: Array) -> float:
+        """What gates, their prior and the entries' parameters take off the bound."""
+        return gates.cost + self.gating.cost(gates.g, gates.log_a, divergence, self.weight)
+
+    def decided(self, gates: Gates, age: int) -> Array:
+        """Part of each closed column, else -1; none when it is time to look again; (D,)."""
+        closed = gates.g.max(axis=0) == 1.0
+        if age >= REFRESH_EVERY:
+            closed[:] = False
+        return np.where(closed, gates.g.argmax(axis=0), -1)
 
 
 def learn_prior(counts: Array, prior: Dirichlet, entropic: float) -> tuple[Array, float]:

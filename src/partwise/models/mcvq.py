@@ -3,10 +3,10 @@
 =======  ============  =========  ==============================================  ==============
 symbol   code          shape      meaning                                         equation
 =======  ============  =========  ==============================================  ==============
-b        log_b         (S,)       prior of a part's states, expected logarithm    JMLR 2.1.1
+b        log_b         (N, S)     prior of a part's states, expected logarithm    JMLR Eq. 6
 a        log_a         (K, D)     prior of a column's part, expected logarithm    JMLR 2.1.1
 g        gates         (K, D)     posterior of a column's part                    JMLR Eq. 4
-m        m             (S, n)     posterior of the rows' states                   JMLR 2.1.1
+m        m             (S, n)     posterior of the rows' states, over all classes JMLR 2.1.1
 theta    chi           (P, S, D)  posterior pseudo-sums of the entries' law       docs/mcvq.md
 eps      -natural.T    (P, S, D)  expected negative log density of an entry       JMLR 2.1.1
 E        -gain         (K, D)     energy of a column under a part                 JMLR Eq. 4
@@ -16,13 +16,14 @@ States of all parts are numbered in one row; those of part k are first[k] .. fir
 A missing entry takes part in nothing. Departures from the papers: the log density keeps its 2 pi;
 parameters are posteriors under conjugate priors, with maximum likelihood as the flat prior; a
 column whose gate has closed on one part is *decided* and costs that part's states alone, the other
-parts' energies being refreshed now and then and always before the fit is called converged.
+parts' energies being refreshed now and then and always before the fit is called converged. Without
+a class variable (`partwise.models.class_variable`) there is one class, N = 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -32,24 +33,14 @@ import numpy as np
 from partwise.contracts import Array, Layout, Packed, Stats
 from partwise.likelihoods import Dirichlet
 from partwise.likelihoods.prior import EntryPrior
-from partwise.models.gating import Gating, learn_prior
-from partwise.models.selection import Selection
-
-# A gate within this of 1 is closed. Snapping it costs the bound no more than this a column (an
-# observation, for the standard gating), far below the 1e-9 to which the bound is trusted.
-CLOSED = 1e-10
-
-# Sweeps with decided columns between two in which all parts are looked at again.
-REFRESH_EVERY = 4
+from partwise.models.class_variable import ClassVariable
+from partwise.models.gating import Chooser, Gates
 
 # Least logarithm of a posterior, relative to the largest: a state of weight 1e-20 adds nothing that
 # a float can hold, and denormal numbers would slow matrix products.
 LEAST_LOG = -46.0
 
-# Alternations of parts and states for rows that begin with nothing; the bound rises with each.
-SETTLING_ROUNDS = 10
-
-# Times that every part of a row looks for a better state before that.
+# Times that every part of a row looks for a better state where rows select parts for themselves.
 CLIMBING_ROUNDS = 2
 
 
@@ -57,17 +48,29 @@ class Theta(NamedTuple):
     """Parameters, and what every block needs of them in the form it needs."""
 
     chi: tuple[Array, ...]  # per group (P, S, D_g)
-    gates: Array  # g, (K, D)
-    gate_counts: Array  # choices seen by a, (K, D)
-    log_a: Array  # (K, D)
-    gate_cost: float  # what the prior of a takes off the bound
-    state_counts: Array  # expected rows in each state, (S,)
-    log_b: Array  # (S,)
+    gate: Gates  # g, a and what they cost
+    state_counts: Array  # expected rows of each class in each state, (N, S)
+    log_b: Array  # (N, S)
+    log_beta: Array  # (N,)
     divergence: Array  # of the entries' parameters, summed over a part's states, (K, D)
     natural: tuple[Array, ...]  # per group (P, S, D_g)
     layouts: tuple[Layout, ...]
     weights: tuple[Packed, ...]  # natural times gates, packed, in the data's dtype
     age: int  # sweeps since all parts were looked at
+
+    @property
+    def gates(self) -> Array:
+        """g, (K, D)."""
+        return self.gate.g
+
+
+class Weighed(NamedTuple):
+    """Classes of a block's rows, and what their states' posteriors are made of."""
+
+    z: Array  # (N, n)
+    log_z: Array  # log normaliser of the rows, (n,)
+    shares: Array  # b relative to the largest of any class, (N, S)
+    totals: list[Array]  # of the states' weights under each class, a part (N, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,32 +83,41 @@ class MCVQ:
     priors : tuple of EntryPrior, one a column group
     columns : tuple of ndarray
         Column numbers of each group.
-    weight : ndarray of shape (D,)
-        C_d.
-    gating : Gating
-    state_prior, gate_prior : Dirichlet
-    entropic : float
+    chooser : Chooser
+        How columns choose parts.
+    state_prior : Dirichlet
+    classes : ClassVariable
     dtype : dtype of the data
-    barred : ndarray of shape (K, D) or None
-        True where a column may not choose a part, while annealing.
     """
 
     n_states: tuple[int, ...]
     priors: tuple[EntryPrior, ...]
     columns: tuple[Array, ...]
-    weight: Array
-    gating: Gating
+    chooser: Chooser
     state_prior: Dirichlet
-    gate_prior: Dirichlet
-    entropic: float
+    classes: ClassVariable
     dtype: Any
-    barred: Array | None = None
     remembers: ClassVar[bool] = False
 
     @cached_property
     def first(self) -> Array:
         """Number of each part's first state, then S."""
         return np.concatenate([[0], np.cumsum(self.n_states)]).astype(np.int64)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of states of every part."""
+        return self.n_states
+
+    @property
+    def n_columns(self) -> int:
+        """D."""
+        return len(self.chooser.weight)
+
+    @property
+    def all_undecided(self) -> Array:
+        """A -1 for every column."""
+        return np.full(self.n_columns, -1)
 
     @cached_property
     def part_of(self) -> Array:
@@ -120,52 +132,117 @@ class MCVQ:
 
     def infer(self, theta: Theta, block: Any) -> tuple[Array, Array]:
         """m[kj] proportional to b exp(sum_d o g E[log p]), (S, n); the log normaliser, (n,)."""
-        return self.normalise(block.score(theta.weights, theta.layouts), theta.log_b)
+        m = self.evidence(theta, block)
+        found = self.weigh(theta, m, block.labels)
+        self.mix(m, found, block.weight)
+        return m, found.log_z
 
     def propose(self, theta: Theta, block: Any) -> Array:
         """States to draw when a row's likelihood is estimated, (S, n)."""
         return self.infer(theta, block)[0]
 
+    def evidence(self, theta: Theta, block: Any) -> Array:
+        """What the entries say about the states, sum_d o g E[log p]; (S, n)."""
+        return block.score(theta.weights, theta.layouts)
+
     def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Stats]:
         """Posterior of the rows' states, and its sums."""
-        log_z, counts = np.zeros(block.n_rows), np.empty(self.first[-1])
+        if self.classes.n_classes > 1:  # the class depends on all parts, so all are scored first
+            m = self.evidence(theta, block)
+            found = self.weigh(theta, m, block.labels)
+            counts = self.mix(m, found, block.weight)
+            sums = block.collect(weighted(m, block.weight), theta.layouts)
+            return m, Stats(float(block.weight @ (found.log_z + block.base)), counts, sums)
+        log_z, counts = np.zeros(block.n_rows), np.empty((1, self.first[-1]))
 
         def on_part(k: int, score: Array) -> Array:
             part = slice(self.first[k], self.first[k + 1])
-            log_z[:] += normalise_part(score, theta.log_b[part])
+            log_z[:] += normalise_part(score, theta.log_b[0, part])
             wm = weighted(score, block.weight)
-            counts[part] = wm.sum(axis=1, dtype=float)
+            counts[0, part] = wm.sum(axis=1, dtype=float)
             return wm
 
         m, sums = block.sweep(theta.weights, theta.layouts, on_part)
         return m, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
 
-    def normalise(self, score: Array, log_b: Array) -> tuple[Array, Array]:
-        """Posterior over each part's states (in place of ``score``), and log normaliser (n,)."""
-        log_z = np.zeros(score.shape[1])
+    def weigh(self, theta: Theta, score: Array, labels: Array | None) -> Weighed:
+        """Posterior of the rows' classes; ``score`` (S, n) becomes states' weights in their part.
+
+        A class explains part k of a row with sum_j b[n, kj] exp(score[kj]).
+        """
+        best = theta.log_b.max(axis=0)  # in some class; the others' shares are relative to it
+        shares = np.exp(np.maximum(theta.log_b - best, LEAST_LOG)).astype(score.dtype)
+        evidence = np.repeat(theta.log_beta[:, None], score.shape[1], axis=1)
+        totals = []
         for lo, hi in pairwise(self.first):
-            log_z += normalise_part(score[lo:hi], log_b[lo:hi])
-        return score, log_z
+            top = exponentiate(score[lo:hi], best[lo:hi])
+            totals.append(shares[:, lo:hi] @ score[lo:hi])
+            evidence += top + np.log(totals[-1]).astype(float)
+        return Weighed(*self.classes.posterior(evidence, labels), shares, totals)
+
+    def mix(self, m: Array, found: Weighed, weight: Array) -> Array:
+        """Turn weights (S, n) into posteriors, sum_n z m_n; weighted sums of z m_n, (N, S)."""
+        counts = np.empty((len(found.z), self.first[-1]))
+        for (lo, hi), total in zip(pairwise(self.first), found.totals, strict=True):
+            ratio = (found.z / total).astype(m.dtype)
+            b = found.shares[:, lo:hi]
+            counts[:, lo:hi] = b * (weighted(ratio, weight) @ m[lo:hi].T)
+            m[lo:hi] *= b.T @ ratio
+        return counts
+
+    def likely_rows(self, theta: Theta, block: Any) -> tuple[Array, Array]:
+        """One-hot states (S, n) of high joint density with the row, selections summed out.
+
+        Also the probability of every state given those of the other parts: wider than a factorised
+        posterior.
+
+        The alternation of parts and states may stay where it begins, so it begins well: from the
+        states that averaged gates give, each part in turn takes the state that raises
+        sum_d log sum_k a p(x_d | s_k) + log b most.
+        """
+        first = self.first
+        states = self.infer(theta, block)[0]
+        chosen = np.stack([lo + states[lo:hi].argmax(axis=0) for lo, hi in pairwise(first)])
+        log_b = np.logaddexp.reduce(theta.log_b + theta.log_beta[:, None], axis=0)
+        log_a = [
+            group.spread(theta.gate.log_a[:, columns].astype(block.dtype))
+            for group, columns in zip(block.groups, self.columns, strict=True)
+        ]
+        given = np.empty((first[-1], block.n_rows))
+        for _ in range(CLIMBING_ROUNDS):
+            for k, (lo, hi) in enumerate(pairwise(first)):
+                gain = np.repeat(log_b[lo:hi, None], block.n_rows, axis=1)
+                for g, group in enumerate(block.groups):
+                    one_hot = _one_hot(chosen, first[-1], block.dtype)
+                    others = group.expected(one_hot, theta.natural[g], first) + log_a[g]
+                    others[k] = -np.inf
+                    rest = np.logaddexp.reduce(others, axis=0)
+                    for j in range(lo, hi):
+                        density = group.densities(theta.natural[g][:, j]) + log_a[g][k]
+                        gain[j - lo] += group.row_sums(np.logaddexp(rest, density))
+                chosen[k] = lo + gain.argmax(axis=0)
+                normalise_part(gain, np.zeros(hi - lo))
+                given[lo:hi] = gain
+        return _one_hot(chosen, first[-1], block.dtype), given
 
     # --- M-step ---
 
     def maximise(self, theta: Theta, stats: Stats) -> Theta:
         """Parameters, then gates, then priors: each step raises the bound."""
-        share = self.gating.share(theta.gates)
+        share = self.chooser.gating.share(theta.gates)
         theta, gain, looked_at = self.learn_entries(theta, stats, share)
-        # Decided columns keep their gate, and a column never observed keeps its prior.
-        gates = theta.gates.copy()
-        seen = looked_at & (self.weight > 0)
-        log_a = theta.log_a if self.barred is None else np.where(self.barred, -1e300, theta.log_a)
-        gates[:, seen] = self.gating.choose(
-            log_a[:, seen], gain[:, seen], theta.divergence[:, seen], self.weight[seen]
-        )
-        gates = np.where(gates.max(axis=0) >= 1.0 - CLOSED, np.rint(gates), gates)
-        theta = self.learn_choices(
-            theta, gates, self.gating.counts(gates, self.weight), stats.states
-        )
+        gate = self.chooser.choose(theta.gate, gain, theta.divergence, looked_at)
         age = 0 if looked_at.all() else theta.age + 1
-        return self.dress(theta._replace(age=age), self.decided(theta, age))
+        theta = self.learn_states(theta._replace(gate=gate, age=age), stats.states)
+        return self.dress(theta, self.chooser.decided(gate, age))
+
+    def maximise_selected(self, theta: Theta, stats: Stats) -> Theta:
+        """The same where every row selected parts for itself, the selections being in the sums."""
+        assert stats.gates is not None
+        theta, *_ = self.learn_entries(self.undecide(theta), stats, None)
+        theta = self.learn_states(theta, stats.states)
+        gate = self.chooser.select(theta.gate, stats.gates)
+        return self.dress(theta._replace(gate=gate), self.all_undecided)
 
     def learn_entries(
         self, theta: Theta, stats: Stats, share: Array | None
@@ -176,7 +253,7 @@ class MCVQ:
         for which that is known, all parts having been looked at.
         """
         gain = np.zeros_like(theta.gates)
-        looked_at = np.zeros(len(self.weight), bool)
+        looked_at = np.zeros(self.n_columns, bool)
         divergence = theta.divergence.copy()
         chis, naturals = [], []
         for g, (columns, layout, packed) in enumerate(
@@ -203,22 +280,26 @@ class MCVQ:
         theta = theta._replace(chi=tuple(chis), natural=tuple(naturals), divergence=divergence)
         return theta, gain, looked_at
 
-    def learn_choices(
-        self, theta: Theta, gates: Array, gate_counts: Array, state_counts: Array
-    ) -> Theta:
-        """Priors of parts and states from counts."""
-        log_a, gate_cost = learn_prior(gate_counts, self.gate_prior, self.entropic)
-        pieces = [
-            self.state_prior.expected_log(state_counts[lo:hi]) for lo, hi in pairwise(self.first)
-        ]
+    def learn_states(self, theta: Theta, counts: Array) -> Theta:
+        """Priors of states and classes from the classes' counts of states (N, S)."""
+        log_b = [self.state_prior.expected_log(c.T).T for c in self._parts_of(counts)]
         return theta._replace(
-            gates=gates,
-            gate_counts=gate_counts,
-            log_a=log_a,
-            gate_cost=gate_cost,
-            state_counts=state_counts,
-            log_b=np.concatenate(pieces),
+            state_counts=counts,
+            log_b=np.concatenate(log_b, axis=1),
+            log_beta=self.classes.learn(self.class_counts(counts)),
         )
+
+    def without_classes(self) -> MCVQ:
+        """The same model with one class."""
+        return replace(self, classes=ClassVariable())
+
+    def class_counts(self, counts: Array) -> Array:
+        """Summed weight of every class's rows, (N,), from counts of states (N, S)."""
+        return counts[:, : self.first[1]].sum(axis=1)
+
+    def _parts_of(self, counts: Array) -> list[Array]:
+        """Counts (N, S) part by part."""
+        return [counts[:, lo:hi] for lo, hi in pairwise(self.first)]
 
     def rebuild(self, theta: Theta) -> Theta:
         """The same parameters with all that follows from them derived anew, as after loading."""
@@ -227,11 +308,11 @@ class MCVQ:
         theta = theta._replace(
             chi=chi, natural=natural, divergence=self.divergence(chi, natural), age=0
         )
-        return self.dress(theta, self.decided(theta, 0))
+        return self.dress(theta, self.chooser.decided(theta.gate, 0))
 
     def divergence(self, chi: Sequence[Array], natural: Sequence[Array]) -> Array:
         """Divergence of all entries' parameters, summed over each part's states; (K, D)."""
-        out = np.empty((len(self.n_states), len(self.weight)))
+        out = np.empty((len(self.n_states), self.n_columns))
         for prior, columns, c, eta in zip(self.priors, self.columns, chi, natural, strict=True):
             out[:, columns] = self._by_part(prior.divergence(c, eta))
         return out
@@ -239,13 +320,6 @@ class MCVQ:
     def _by_part(self, per_state: Array) -> Array:
         """Sum (S, ...) over each part's states; (K, ...)."""
         return np.add.reduceat(per_state, self.first[:-1], axis=0)
-
-    def decided(self, theta: Theta, age: int) -> Array:
-        """Part of each column whose gate is closed, else -1; none when it is time to look again."""
-        closed = theta.gates.max(axis=0) == 1.0
-        if age >= REFRESH_EVERY:
-            closed[:] = False
-        return np.where(closed, theta.gates.argmax(axis=0), -1)
 
     def dress(self, theta: Theta, parts: Array) -> Theta:
         """Put the weights in the form that blocks score with."""
@@ -266,173 +340,41 @@ class MCVQ:
         """The same parameters, all parts of all columns looked at in the next sweep."""
         if all(len(layout.decided) == 0 for layout in theta.layouts):
             return theta
-        return self.dress(theta, np.full(len(self.weight), -1))
+        return self.dress(theta, self.all_undecided)
 
     def start(self, stats: Stats, gates: Array) -> Theta:
         """First parameters, from sums of first posteriors (all columns undecided) and gates."""
-        K, D = gates.shape
-        undecided = np.full(D, -1)
         empty = tuple(np.zeros(packed.shared.shape) for packed in stats.sums)
-        layouts = tuple(Layout(undecided[columns], self.n_states) for columns in self.columns)
-        nothing = np.zeros((K, D))
-        theta = Theta(
-            empty, gates, nothing, nothing, 0.0, stats.states, np.empty(0), nothing, empty,
-            layouts, (), 0,
-        )  # fmt: skip
-        theta, *_ = self.learn_entries(theta, stats, self.gating.share(gates))
-        theta = self.learn_choices(
-            theta, gates, self.gating.counts(gates, self.weight), stats.states
+        layouts = tuple(
+            Layout(self.all_undecided[columns], self.n_states) for columns in self.columns
         )
-        return self.dress(theta, undecided)
+        none = np.empty(0)
+        gate, nothing = self.chooser.learn(gates), np.zeros_like(gates)
+        theta = Theta(empty, gate, none, none, none, nothing, empty, layouts, (), 0)
+        theta, *_ = self.learn_entries(theta, stats, self.chooser.gating.share(gates))
+        return self.dress(self.learn_states(theta, stats.states), self.all_undecided)
 
     # --- bound ---
 
     def bound(self, theta: Theta, stats: Stats) -> float:
         """Lower bound of the evidence (of the likelihood, for flat priors) at ``theta``."""
-        cost = self.gating.cost(theta.gates, theta.log_a, theta.divergence, self.weight)
-        return stats.bound - cost - theta.gate_cost - self.state_cost(theta)
+        cost = self.chooser.cost(theta.gate, theta.divergence)
+        return stats.bound - cost - self.choice_cost(theta)
 
-    def state_cost(self, theta: Theta) -> float:
-        """Divergence of the state priors' posterior."""
-        return sum(
-            self.state_prior.divergence(theta.state_counts[lo:hi])
-            for lo, hi in pairwise(self.first)
-        )
+    def bound_selected(self, theta: Theta, stats: Stats) -> float:
+        """The same where every row selected parts for itself."""
+        cost = float(theta.divergence.sum()) + theta.gate.cost
+        return stats.bound - cost - self.choice_cost(theta)
 
+    def choice_cost(self, theta: Theta) -> float:
+        """Divergence of the state and class priors' posteriors."""
+        states = sum(self.state_prior.divergence(c.T) for c in self._parts_of(theta.state_counts))
+        return states + self.classes.cost(self.class_counts(theta.state_counts))
 
-@dataclass(frozen=True, eq=False)
-class RowwiseMCVQ:
-    """The model in which every row has selections of its own.
-
-    ``core`` holds sizes and priors; ``select`` turns logits (along the first axis) into a posterior
-    or a draw, for parts and states alike: a softmax is the factorised posterior of JMLR Appendix A,
-    a draw is Gibbs sampling for Monte Carlo EM. Each row's states are kept from one sweep to the
-    next, so that every update starts where the last one ended. Rows without states begin at likely
-    ones or, with ``from_gates``, at those that the columns' gates give, as in the papers.
-    """
-
-    core: MCVQ
-    select: Selection
-    n_rounds: int = 2
-    from_gates: bool = False
-    remembers: ClassVar[bool] = True
-
-    def fresh_memory(self, index: int) -> Any:
-        """No states yet, and the block's own source of randomness if the selection needs one."""
-        return None, self.select.generator(index)
-
-    def infer(self, theta: Theta, block: Any) -> tuple[Array, Array]:
-        """Posterior of rows that remember nothing, after rounds to settle, and row bounds."""
-        m, rng = self._begin(theta, block, self.fresh_memory(0))
-        for _ in range(SETTLING_ROUNDS):
-            m, _, row_bound = self._select(theta, block, m, rng)
-        return m, row_bound
-
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Any, Stats]:
-        """Alternate selections of parts and of states; sums averaged over the rounds of draws."""
-        m, rng = self._begin(theta, block, memory)
-        rounds = []
-        for i in range(self.n_rounds):
-            m, chosen, row_bound = self._select(theta, block, m, rng)
-            if self.select.averages or i == self.n_rounds - 1:
-                rounds.append(self._collect(theta, block, m, chosen, row_bound))
-        return (m, rng), Stats.total(rounds).scaled(1.0 / len(rounds))
-
-    def _begin(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Any]:
-        m, rng = memory
-        if m is None and self.from_gates:
-            m = self.select.states(self.core.infer(theta, block)[0], self.core.first, rng)
-        elif m is None:
-            m = self._likely_states(theta, block)[0]
-        return m, rng
-
-    def propose(self, theta: Theta, block: Any) -> Array:
-        """States given the others' likely ones, (S, n): wider than the factorised posterior."""
-        return self._likely_states(theta, block)[1]
-
-    def _likely_states(self, theta: Theta, block: Any) -> tuple[Array, Array]:
-        """One-hot states (S, n) of high joint density with the row, selections summed out.
-
-        Also the probability of every state given those of the other parts.
-
-        The alternation of parts and states may stay where it begins, so it begins well: from the
-        states that averaged gates give, each part in turn takes the state that raises
-        sum_d log sum_k a p(x_d | s_k) + log b most.
-        """
-        core, first = self.core, self.core.first
-        states = core.infer(theta, block)[0]
-        chosen = np.stack([lo + states[lo:hi].argmax(axis=0) for lo, hi in pairwise(first)])
-        log_a = [
-            group.spread(theta.log_a[:, columns].astype(block.dtype))
-            for group, columns in zip(block.groups, core.columns, strict=True)
-        ]
-        given = np.empty((first[-1], block.n_rows))
-        for _ in range(CLIMBING_ROUNDS):
-            for k, (lo, hi) in enumerate(pairwise(first)):
-                gain = np.repeat(theta.log_b[lo:hi, None], block.n_rows, axis=1)
-                for g, group in enumerate(block.groups):
-                    one_hot = _one_hot(chosen, first[-1], block.dtype)
-                    others = group.expected(one_hot, theta.natural[g], first) + log_a[g]
-                    others[k] = -np.inf
-                    rest = np.logaddexp.reduce(others, axis=0)
-                    for j in range(lo, hi):
-                        density = group.densities(theta.natural[g][:, j]) + log_a[g][k]
-                        gain[j - lo] += group.row_sums(np.logaddexp(rest, density))
-                chosen[k] = lo + gain.argmax(axis=0)
-                normalise_part(gain, np.zeros(hi - lo))
-                given[lo:hi] = gain
-        return _one_hot(chosen, first[-1], block.dtype), given
-
-    def _select(
-        self, theta: Theta, block: Any, m: Array, rng: Any
-    ) -> tuple[Array, list[Array], Array]:
-        """One round: parts given states, then states given parts; what it makes of the bound."""
-        first, columns = self.core.first, self.core.columns
-        chosen: list[Array] = []
-        row_bound = np.zeros(block.n_rows)
-        score = np.zeros((int(first[-1]), block.n_rows), block.dtype)
-        for g, group in enumerate(block.groups):
-            log_a = group.spread(theta.log_a[:, columns[g]].astype(block.dtype))
-            G, gained = self.select.parts(log_a, group.expected(m, theta.natural[g], first), rng)
-            chosen.append(G * group.observed())
-            row_bound += group.row_sums(gained)
-            score += group.score_selected(theta.natural[g], chosen[g], first)
-        posterior, log_z = self.core.normalise(score, theta.log_b)
-        row_bound += self.select.state_bound(m, theta.log_b, log_z)
-        return self.select.states(posterior, first, rng), chosen, row_bound
-
-    def _collect(
-        self, theta: Theta, block: Any, m: Array, chosen: list[Array], row_bound: Array
-    ) -> Stats:
-        wm = weighted(m, block.weight)
-        gates = np.empty_like(theta.gates)
-        sums = []
-        for group, columns, G in zip(block.groups, self.core.columns, chosen, strict=True):
-            gates[:, columns] = group.sum_selected(G, block.weight)
-            sums.append(group.collect_selected(wm, G, self.core.first))
-        bound = float(block.weight @ (row_bound + block.base))
-        return Stats(bound, wm.sum(axis=1, dtype=float), tuple(sums), gates)
-
-    def maximise(self, theta: Theta, stats: Stats) -> Theta:
-        """Parameters from sums that hold the selections; a from the mean selection."""
-        core = self.core
-        assert stats.gates is not None
-        theta, *_ = core.learn_entries(core.undecide(theta), stats, None)
-        theta = core.learn_choices(theta, theta.gates, stats.gates, stats.states)
-        shares = np.exp(theta.log_a)
-        if core.entropic == 0:
-            shares = core.gate_prior.mean(stats.gates)
-        gates = np.where(core.weight > 0, shares, theta.gates)
-        return core.dress(theta._replace(gates=gates), np.full(len(core.weight), -1))
-
-    def refresh(self, theta: Theta) -> Theta | None:
-        """No short cuts are taken."""
-        return None
-
-    def bound(self, theta: Theta, stats: Stats) -> float:
-        """Lower bound; for draws, the log joint density of rows and states, which is none."""
-        cost = float(theta.divergence.sum()) + theta.gate_cost
-        return stats.bound - cost - self.core.state_cost(theta)
+    def state_density(self, theta: Theta, m: Array, labels: Array | None) -> Array:
+        """Log prior of one-hot states (S, n), the class summed out unless known; (n,)."""
+        evidence = theta.log_beta[:, None] + theta.log_b @ m
+        return self.classes.posterior(evidence, labels)[1]
 
 
 def _one_hot(chosen: Array, n_states: int, dtype: Any) -> Array:
@@ -444,14 +386,20 @@ def _one_hot(chosen: Array, n_states: int, dtype: Any) -> Array:
 
 def normalise_part(score: Array, log_b: Array) -> Array:
     """Posterior over a part's states (J, n), in place of their scores; log normaliser (n,)."""
+    top = exponentiate(score, log_b)
+    total = score.sum(axis=0)
+    score /= total
+    return top + np.log(total).astype(float)
+
+
+def exponentiate(score: Array, log_b: Array) -> Array:
+    """exp(score + log_b), relative to each row's largest, in place of scores (J, n); its log."""
     score += log_b.astype(score.dtype)[:, None]
     top = score.max(axis=0)
     score -= top
     np.maximum(score, LEAST_LOG, out=score)
     np.exp(score, out=score)
-    total = score.sum(axis=0)
-    score /= total
-    return top + np.log(total).astype(float)
+    return top.astype(float)
 
 
 def weighted(m: Array, weight: Array) -> Array:

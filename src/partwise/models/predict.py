@@ -111,16 +111,20 @@ def part_densities(
 
 def row_likelihood(
     block: Any,
-    m: Array,
+    proposal: Array,
     laws: Sequence[Predictive],
     columns: Sequence[Array],
     gates: Array,
     log_prior: Array,
     first: Array,
     n_draws: int,
-    rng: np.random.Generator,
+    seed: int = 0,
 ) -> RowLikelihood:
-    """Log-likelihood of a block's rows: exact where it can be, else by importance sampling."""
+    """Log-likelihood of a block's rows under every class; fields of shape (N, n).
+
+    Exact where it can be, else by importance sampling from ``proposal`` (S, n). ``log_prior`` is
+    (N, S), the states' given the class.
+    """
     part_of = np.repeat(np.arange(len(gates)), np.diff(first))
     closed = gates.max(axis=0) >= 1.0
     log_gates = np.log(np.maximum(gates, 1e-300))
@@ -146,15 +150,25 @@ def row_likelihood(
     table = np.concatenate(tables)[order]
     indptr = np.searchsorted(rows[order], np.arange(block.n_rows + 1))
     own = np.ascontiguousarray(own)
-    if len(table) == 0:
-        value = np.zeros(block.n_rows)
-        for lo, hi in pairwise(first):
-            value += np.logaddexp.reduce(own[:, lo:hi] + log_prior[lo:hi], axis=1)
-    elif np.prod(np.diff(first).astype(float)) <= MOST_COMBINATIONS:
-        value = enumerate_states(indptr, table, own, log_prior, first)
-    else:
-        posterior = np.ascontiguousarray(m.T, dtype=float)
-        found = sample_states(indptr, table, own, log_prior, posterior, first, n_draws, rng)
-        return found._replace(log_likelihood=found.log_likelihood + block.base)
-    exact = np.zeros(block.n_rows)
-    return RowLikelihood(value + block.base, exact, np.full(block.n_rows, np.inf))
+    few = np.prod(np.diff(first).astype(float)) <= MOST_COMBINATIONS
+    found = []
+    for b in log_prior:
+        if len(table) and not few:
+            posterior = np.ascontiguousarray(proposal.T, dtype=float)
+            rng = np.random.default_rng(seed)  # the same draws for every block and class
+            found.append(sample_states(indptr, table, own, b, posterior, first, n_draws, rng))
+            continue
+        if len(table):
+            value = enumerate_states(indptr, table, own, b, first)
+        else:
+            value = part_likelihoods(own, b, first).sum(axis=1)
+        found.append(RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf)))
+    stacked = RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
+    return stacked._replace(log_likelihood=stacked.log_likelihood + block.base)
+
+
+def part_likelihoods(own: Array, log_prior: Array, first: Array) -> Array:
+    """Log density of every part's entries, states summed out, from `part_densities`; (n, K)."""
+    joint = own + log_prior
+    bounds = pairwise(first)
+    return np.stack([np.logaddexp.reduce(joint[:, lo:hi], axis=1) for lo, hi in bounds], axis=1)

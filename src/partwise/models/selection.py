@@ -1,8 +1,8 @@
 """How a row selects parts for its entries and states for its parts: by probability or by a draw.
 
 Logits and probabilities have the choices on their first axis. ``parts`` also returns what an entry
-adds to the bound, and ``state_bound`` what a row's states add, so that the two together are the
-factorised lower bound, or for draws the log joint density of row and states, selections summed out.
+adds to the factorised lower bound, or for draws to the log joint density of row and states, the
+entry's own selection summed out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from partwise.contracts import Array
 
 
 class Selection(Protocol):
-    """Selections of parts (K, entries) and of states (S, n)."""
+    """Selections of parts (K, entries), of states (S, n) and of classes (N, n)."""
 
     averages: ClassVar[bool]
 
@@ -33,8 +33,8 @@ class Selection(Protocol):
         """Selections of every part's states from their posterior."""
         ...
 
-    def state_bound(self, m: Array, log_b: Array, log_z: Array) -> Array:
-        """The states' share of the bound, (n,)."""
+    def classes(self, z: Array, rng: Any) -> Array:
+        """Selections of the rows' classes from their posterior, (N, n)."""
         ...
 
 
@@ -66,9 +66,9 @@ class Expected:
         """The posterior itself."""
         return posterior
 
-    def state_bound(self, m: Array, log_b: Array, log_z: Array) -> Array:
-        """The posterior's log normaliser."""
-        return log_z
+    def classes(self, z: Array, rng: Any) -> Array:
+        """The posterior itself."""
+        return z
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class Draws:
         pieces = [draw(posterior[lo:hi], rng) for lo, hi in pairwise(first)]
         return np.concatenate(pieces)
 
-    def state_bound(self, m: Array, log_b: Array, log_z: Array) -> Array:
-        """Log prior of the states at which the entries were weighed."""
-        return log_b @ m
+    def classes(self, z: Array, rng: Any) -> Array:
+        """y drawn from its posterior."""
+        return draw(z, rng)
 
 
 def draw(probability: Array, rng: np.random.Generator) -> Array:

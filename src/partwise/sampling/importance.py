@@ -32,6 +32,17 @@ class RowLikelihood(NamedTuple):
     effective_draws: Array
 
 
+def mix_classes(found: RowLikelihood, log_shares: Array) -> RowLikelihood:
+    """Likelihood of rows whatever their class, from that under each class, fields (N, n)."""
+    joint = found.log_likelihood + log_shares[:, None]
+    value = np.logaddexp.reduce(joint, axis=0)
+    z = np.exp(joint - value)
+    error = np.sqrt(np.sum((z * found.standard_error) ** 2, axis=0))
+    lost = np.sum(z / found.effective_draws, axis=0)  # 0 where exact
+    with np.errstate(divide="ignore"):
+        return RowLikelihood(value, error, 1.0 / lost)
+
+
 @numba.njit(nogil=True, cache=True)
 def _mixed_log_density(lo, hi, log_table, table, states):
     """sum over entries lo..hi of log sum_k table[e, s_k]; few logarithms, by products."""

@@ -193,10 +193,10 @@ def _sums(
     source: MemorySource, rows: Array, weight: Array, m: Array, n_states: Sequence[int]
 ) -> Stats:
     """Sums of chosen rows under given states, scaled to the weight of all rows."""
-    some = MemorySource(source.X[rows], source.columns, weight)
+    some = source.of_rows(rows, weight)
     layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
     sums = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
         wm = (m[:, lo:hi] * block.weight).astype(block.dtype)
-        sums.append(Stats(0.0, wm.sum(axis=1, dtype=float), block.collect(wm, layouts)))
+        sums.append(Stats(0.0, wm.sum(axis=1, dtype=float)[None], block.collect(wm, layouts)))
     return Stats.total(sums).scaled(float(source.weight.sum() / some.weight.sum()))

@@ -38,7 +38,7 @@ def random_start(
             mixed[:, -1] = group.moments
         sums.append(Packed(np.zeros((len(mixed), 1, 0)), mixed * share[:, None] * group.weight))
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
-    return Stats(0.0, states, tuple(sums)), gates
+    return Stats(0.0, states[None], tuple(sums)), gates
 
 
 def _pick(weight: Array, size: int, rng: np.random.Generator) -> Array:
@@ -53,7 +53,7 @@ def _observed(collected: Array, powers: bool) -> Array:
 
 def picked_rows(source: MemorySource, rows: Array) -> list[Array]:
     """T(x) of chosen rows, one state each: (P, len(rows), D) a group."""
-    some = MemorySource(source.X[rows], source.columns, np.ones(len(rows)))
+    some = source.of_rows(rows, np.ones(len(rows)))
     totals: list[Any] = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
         m = np.zeros((len(rows), hi - lo), block.dtype)

@@ -1,0 +1,255 @@
+"""Fitting a model of gated parts, MCVQ or MCFA: one course for both.
+
+First the parts are learned without classes: from a start, through annealing or from a tied solution
+to a factorised one. A class variable is then put on top, begun with the parts as they are, and all
+is climbed together. An estimator gives its sizes, core, start and description; here is the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from partwise.contracts import Array, Stats
+from partwise.data import ColumnGroup, MemorySource, learn_columns
+from partwise.engine.randomness import as_generator
+from partwise.estimators._base import Leg
+from partwise.estimators._labels import read_labels
+from partwise.likelihoods import Dirichlet, Prior
+from partwise.models.class_variable import ClassVariable
+from partwise.models.gating import Chooser, Gating, Standard, Tied
+from partwise.models.rowwise import Rowwise
+from partwise.models.selection import Draws, Expected, Selection
+from partwise.starts.classes import class_start
+
+# Annealing: sweeps in which the temperature falls from the mean number of a column's observations
+# (at which a column weighs its evidence per observation, as the standard gating does) to 1. The
+# papers lower it linearly; a constant factor spends its sweeps where gates begin to close.
+ANNEALING_SWEEPS = 40
+
+# Gibbs: rounds over a block averaged in one EM step, and EM steps averaged before the log joint
+# density is compared with what it was.
+GIBBS_ROUNDS = 4
+GIBBS_WINDOW = 10
+
+# Numbers of evidence that classes begin from; of more rows a sample is taken.
+MOST_EVIDENCE = 20_000_000
+
+
+def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Learn from checked arguments; sets all learned attributes."""
+    X, weight, kept = estimator._check_fit_rows(X, sample_weight)
+    names, labels = read_labels(y, estimator.n_classes, len(kept))
+    labels = None if labels is None or names is None else _with_rows(labels[kept], names)
+    sizes = estimator._sizes(X.shape[0])
+    absent_zero = estimator._absent_zero()
+    again = estimator.warm_start and hasattr(estimator, "_theta")
+    columns = learn_columns(X, estimator._likelihood, weight, absent_zero, prior_of(estimator))
+    estimator._warn_of_holes(columns)
+    if again:
+        sizes, columns = _resumed(estimator, sizes, columns, names)
+    elif wants_background(estimator):
+        sizes = (*sizes, estimator._background)
+    background = len(sizes) > estimator.n_parts
+    rng = as_generator(estimator.random_state)
+    check_pairing(estimator, sparse.issparse(X) and absent_zero)
+    estimator._dtype = X.dtype
+    classes = class_variable(estimator, 1 if names is None else len(names))
+    source = MemorySource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
+    core = estimator._core(columns, sizes, ClassVariable(), source)
+    full = replace(core, classes=classes)
+
+    def begin(child: np.random.Generator) -> tuple[list[Leg], Any]:
+        if again:
+            theta = full.undecide(full.rebuild(estimator._theta))
+            return _legs(estimator, full, theta, child, again), theta
+        theta = estimator._start(core, source, background, child)
+        legs = _legs(estimator, core, theta, child, again)
+        if classes.n_classes > 1:
+            last = legs[-1]
+            enter = partial(_enter_classes, full, last.model, source, child)
+            legs.append(replace(last, model=_with_core(last.model, full), stages=(), enter=enter))
+        return legs, theta
+
+    n_init = 1 if again else estimator.n_init
+    model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init)
+    estimator._model, estimator._theta, estimator._columns = model, full.rebuild(theta), columns
+    total = float(weight.sum())
+    estimator.lower_bounds_ = np.asarray(monitor.trace) / total
+    estimator.lower_bound_ = float(estimator.lower_bounds_[-1])
+    estimator.n_iter_, estimator.converged_ = monitor.n_iter, monitor.converged
+    if estimator._inference == "gibbs":
+        estimator._model = rowwise(estimator, full, Expected())
+        estimator.lower_bound_ = _bound_of_draws(estimator, source) / total
+    if names is not None:
+        estimator.classes_ = names
+    elif hasattr(estimator, "classes_"):
+        del estimator.classes_
+    estimator._describe()
+    estimator._label_rows(source, kept)
+    return estimator
+
+
+def _with_rows(labels: Array, names: Array) -> Array:
+    """Labels of the rows with weight; every named class must have some, if any has."""
+    if np.any(labels >= 0):
+        empty = np.setdiff1d(np.arange(len(names)), labels)
+        if len(empty):
+            raise ValueError(
+                f"Class {names[empty[0]]!s} has no row with weight; drop its rows from X and y, or "
+                "give them sample_weight."
+            )
+    return labels
+
+
+def prior_of(estimator: Any) -> Prior | None:
+    """Strengths of the priors, None for maximum likelihood."""
+    return Prior() if isinstance(estimator.prior, str) else estimator.prior
+
+
+def class_variable(estimator: Any, n_classes: int) -> ClassVariable:
+    """The class variable with the estimator's prior."""
+    prior = prior_of(estimator)
+    return ClassVariable(n_classes, Dirichlet(prior.states if prior else 0.0))
+
+
+def chooser(estimator: Any, columns: tuple[ColumnGroup, ...]) -> Chooser:
+    """How columns choose parts, by the estimator's arguments."""
+    prior = prior_of(estimator)
+    gating: Gating = Tied() if estimator.gating in ("annealed", "tied") else Standard()
+    return Chooser(
+        gating,
+        Dirichlet(prior.gates if prior else 0.0),
+        float(estimator.entropic),
+        np.concatenate([group.weight for group in columns]),
+    )
+
+
+def wants_background(estimator: Any) -> bool:
+    """Whether a part without appearances shall take the columns that no other part explains.
+
+    Its evidence can win only where parameters have a prior and a column chooses once.
+    """
+    tied = estimator.gating in ("annealed", "tied") and estimator._inference == "variational"
+    return tied and estimator.prior is not None
+
+
+def selects_by_row(estimator: Any) -> bool:
+    """Whether every row selects parts for its own entries."""
+    return estimator._inference == "gibbs" or estimator.gating == "factorised"
+
+
+def check_pairing(estimator: Any, absent_zero: bool) -> None:
+    """Refuse selections of entries that are not stored."""
+    if selects_by_row(estimator) and absent_zero:
+        gibbs = estimator._inference == "gibbs"
+        which = 'inference="gibbs"' if gibbs else 'gating="factorised"'
+        raise ValueError(
+            f"{which} selects a part for every entry, which sparse X with absent zeros does "
+            'not store; pass X.toarray(), or choose gating="annealed", "tied" or "standard" '
+            'with inference="variational".'
+        )
+
+
+def rowwise(estimator: Any, core: Any, select: Selection, n_rounds: int = 2) -> Rowwise:
+    """The model with selections of rows' own, begun as ``init`` says."""
+    return Rowwise(core, select, n_rounds, from_gates=estimator.init == "random")
+
+
+def core_of(model: Any) -> Any:
+    """The model's core, whether or not rows select for themselves."""
+    return model.core if isinstance(model, Rowwise) else model
+
+
+def _with_core(model: Any, core: Any) -> Any:
+    return replace(model, core=core) if isinstance(model, Rowwise) else core
+
+
+def _resumed(
+    estimator: Any, sizes: tuple[int, ...], columns: tuple[ColumnGroup, ...], names: Any
+) -> tuple[tuple[int, ...], tuple[ColumnGroup, ...]]:
+    """Sizes and columns of the last fit, which must suit the new data."""
+    core = core_of(estimator._model)
+    same = all(
+        a.likelihood.name == b.likelihood.name and len(a.index) == len(b.index)
+        for a, b in zip(estimator._columns, columns, strict=True)
+    )
+    same &= (1 if names is None else len(names)) == core.classes.n_classes
+    old = core.sizes
+    if old[: estimator.n_parts] != sizes or len(old) > estimator.n_parts + 1 or not same:
+        raise ValueError(
+            f"warm_start=True needs the columns, n_parts, {estimator._size_name}, classes and "
+            "likelihood of the last fit; set warm_start=False to begin anew."
+        )
+    # Units and levels stay, or the parameters would mean something else.
+    kept = [
+        replace(a, weight=b.weight, likelihood=b.likelihood)
+        for a, b in zip(estimator._columns, columns, strict=True)
+    ]
+    return old, tuple(kept)
+
+
+def _legs(
+    estimator: Any, core: Any, theta: Any, rng: np.random.Generator, again: bool
+) -> list[Leg]:
+    """Models to climb with one after the other."""
+    if estimator._inference == "gibbs":
+        draws = Draws(int(rng.integers(2**63 - 1)))
+        return [Leg(rowwise(estimator, core, draws, GIBBS_ROUNDS), window=GIBBS_WINDOW)]
+    if estimator.gating == "factorised":
+        legs = [Leg(rowwise(estimator, core, Expected()))]
+        if estimator.init == "dependence" and not again:
+            legs.insert(0, Leg(_chosen_by(core, gating=Tied())))
+        return legs
+    if estimator.gating == "annealed" and not again:
+        temperatures = np.geomspace(
+            max(core.chooser.weight.mean(), 1.0), 1.0, ANNEALING_SWEEPS, endpoint=False
+        )
+        barred = None
+        if len(core.sizes) > estimator.n_parts:
+            # Between background and parts no column changes sides while the temperature falls:
+            # until the states have formed, one state for all rows looks better than it is.
+            is_background = np.arange(len(theta.gates))[:, None] == estimator.n_parts
+            barred = is_background != (theta.gates.argmax(axis=0) == estimator.n_parts)
+        stages = [_chosen_by(core, gating=Tied(1.0 / t), barred=barred) for t in temperatures]
+        return [Leg(core, stages)]
+    return [Leg(core)]
+
+
+def _chosen_by(core: Any, **changes: Any) -> Any:
+    return replace(core, chooser=replace(core.chooser, **changes))
+
+
+def _enter_classes(
+    full: Any, model: Any, source: MemorySource, rng: np.random.Generator, theta: Any
+) -> Any:
+    """Begin the classes with the parts as they are."""
+    core = core_of(model)
+    theta = core.undecide(theta)
+    rows = MOST_EVIDENCE // int(core.first[-1])
+    if source.X.shape[0] > rows:
+        source = source.of_rows(np.sort(rng.choice(source.X.shape[0], rows, replace=False)))
+    settled = rowwise_as_expected(model)
+    pieces = [
+        (settled.evidence(theta, block), block.weight, block.labels) for block in source.blocks()
+    ]
+    return class_start(full, theta, pieces, rng)
+
+
+def rowwise_as_expected(model: Any) -> Any:
+    """The model without draws."""
+    return replace(model, select=Expected()) if isinstance(model, Rowwise) else model
+
+
+def _bound_of_draws(estimator: Any, source: MemorySource) -> float:
+    """Factorised lower bound of parameters learned by drawing."""
+    model, theta = estimator._model, estimator._theta
+    rows = [
+        float(block.weight @ (model.infer(theta, block)[1] + block.base))
+        for block in source.blocks()
+    ]
+    return model.bound(theta, Stats(sum(rows), np.empty(0), ()))

@@ -1,0 +1,79 @@
+"""Classes of rows as users give them: labels of any kind, with a mark for unknown ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from partwise.contracts import Array
+
+
+def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | None, Array | None]:
+    """Names of the classes (N,), and the number of each row's class (C,), -1 where unknown.
+
+    Without ``n_classes``, y names classes if it holds labels (no fractions) that repeat; otherwise
+    it is the target of some later step, and there are no classes.
+    """
+    if y is None:
+        return (None if n_classes is None else np.arange(n_classes)), None
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        if n_classes is None:
+            return None, None
+        raise ValueError(f"y has shape {y.shape}, but classes need one label a row.")
+    if len(y) != n_rows:
+        raise ValueError(
+            f"y has {len(y)} labels, but X has {n_rows} rows; give one label a row, -1 (or None, "
+            "for strings) where it is unknown."
+        )
+    if n_classes is None and y.dtype.kind == "f":
+        return None, None
+    known = _known(y)
+    names, numbers = np.unique(y[known], return_inverse=True)
+    if n_classes is None and not 0 < len(names) <= max(n_rows // 2, 1):
+        return None, None
+    labels = np.full(n_rows, -1)
+    labels[known] = numbers.ravel()
+    if len(names) == 0 and n_classes is not None:
+        return np.arange(n_classes), labels
+    if n_classes is not None and len(names) != n_classes:
+        raise ValueError(
+            f"n_classes={n_classes}, but y names {len(names)} ({_listing(names)}), and every class "
+            "needs labelled rows; give as many labels as classes, or no y to find classes."
+        )
+    return names, labels
+
+
+def _known(y: Array) -> Array:
+    """Where y is a label: not -1, and neither None nor NaN."""
+    if y.dtype.kind in "OUS":
+        missing = np.array([v is None or v != v or v == -1 for v in y.tolist()], bool)
+    elif y.dtype.kind == "f":
+        if not np.all(np.isnan(y) | (y == np.rint(y))):
+            raise ValueError(
+                "y holds fractions, which name no class; give whole numbers or strings."
+            )
+        missing = np.isnan(y) | (y == -1)
+    else:
+        missing = y == -1
+    return ~missing
+
+
+def class_numbers(asked: Any, names: Array, what: str) -> Array:
+    """Numbers of classes named by the user."""
+    asked = np.asarray(asked)
+    same = asked[..., None] == names
+    if not np.all(same.any(axis=-1)):
+        odd = asked[~same.any(axis=-1)].ravel()[0]
+        raise ValueError(
+            f"{what} names the class {odd!s}, but the model knows only {_listing(names)}."
+        )
+    return np.asarray(same.argmax(axis=-1))
+
+
+def _listing(names: Array, most: int = 8) -> str:
+    shown = ", ".join(str(name) for name in names[:most])
+    return shown + (", ..." if len(names) > most else "")

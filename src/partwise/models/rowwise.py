@@ -1,0 +1,138 @@
+"""A model in which every row has selections of parts of its own.
+
+The core (MCVQ or MCFA) holds sizes, priors and the mathematics of states given selections; here
+parts and states are selected in turn. A softmax is the factorised posterior of JMLR Appendix A, a
+draw is Gibbs sampling for Monte Carlo EM. Each row's states are kept from one sweep to the next, so
+that every update starts where the last one ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from partwise.contracts import Array, Stats
+from partwise.models.mcvq import weighted
+from partwise.models.selection import Selection
+
+# Alternations of parts and states for rows that begin with nothing; the bound rises with each.
+SETTLING_ROUNDS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Rowwise:
+    """Selections of parts (``select``) on top of a model's ``core``.
+
+    Rows without states begin at likely ones or, with ``from_gates``, at those that the columns'
+    gates give, as in the papers.
+    """
+
+    core: Any
+    select: Selection
+    n_rounds: int = 2
+    from_gates: bool = False
+    remembers: ClassVar[bool] = True
+
+    def fresh_memory(self, index: int) -> Any:
+        """No states yet, and the block's own source of randomness if the selection needs one."""
+        return None, self.select.generator(index)
+
+    def infer(self, theta: Any, block: Any) -> tuple[Array, Array]:
+        """Posterior of rows that remember nothing, after rounds to settle, and row bounds."""
+        m, rng = self._begin(theta, block, self.fresh_memory(0))
+        for _ in range(SETTLING_ROUNDS):
+            m, _, row_bound, _ = self._select(theta, block, m, rng)
+        return m, row_bound
+
+    def evidence(self, theta: Any, block: Any) -> Array:
+        """What the entries say about the states, given the parts that settled rows select."""
+        m, _ = self.infer(theta, block)
+        return self._score(theta, block, m, None)[0]
+
+    def expect(self, theta: Any, block: Any, memory: Any) -> tuple[Any, Stats]:
+        """Alternate selections of parts and of states; sums averaged over the rounds of draws."""
+        m, rng = self._begin(theta, block, memory)
+        rounds = []
+        for i in range(self.n_rounds):
+            m, chosen, row_bound, counts = self._select(theta, block, m, rng)
+            if self.select.averages or i == self.n_rounds - 1:
+                rounds.append(self._collect(theta, block, m, chosen, row_bound, counts))
+        return (m, rng), Stats.total(rounds).scaled(1.0 / len(rounds))
+
+    def _begin(self, theta: Any, block: Any, memory: Any) -> tuple[Array, Any]:
+        m, rng = memory
+        if m is None and self.from_gates:
+            m = self.select.states(self.core.infer(theta, block)[0], self.core.first, rng)
+        elif m is None:
+            m = self.core.likely_rows(theta, block)[0]
+        return m, rng
+
+    def propose(self, theta: Any, block: Any) -> Array:
+        """States given the others' likely ones, (S, n): wider than the factorised posterior."""
+        return self.core.likely_rows(theta, block)[1]
+
+    def _score(
+        self, theta: Any, block: Any, m: Array, rng: Any
+    ) -> tuple[Array, list[Array], Array]:
+        """Select parts given states ``m``; what the entries then say about the states."""
+        first = self.core.first
+        chosen: list[Array] = []
+        row_bound = np.zeros(block.n_rows)
+        score = np.zeros((int(first[-1]), block.n_rows), block.dtype)
+        for group, columns, natural in zip(
+            block.groups, self.core.columns, theta.natural, strict=True
+        ):
+            log_a = group.spread(theta.gate.log_a[:, columns].astype(block.dtype))
+            G, gained = self.select.parts(log_a, group.expected(m, natural, first), rng)
+            chosen.append(G * group.observed())
+            row_bound += group.row_sums(gained)
+            score += group.score_selected(natural, chosen[-1], first)
+        return score, chosen, row_bound
+
+    def _select(
+        self, theta: Any, block: Any, m: Array, rng: Any
+    ) -> tuple[Array, list[Array], Array, Array]:
+        """One round: parts given states, then states given parts; what it makes of the bound."""
+        before = m
+        m, chosen, row_bound = self._score(theta, block, m, rng)
+        found = self.core.weigh(theta, m, block.labels)
+        found = found._replace(z=self.select.classes(found.z, rng))
+        counts = self.core.mix(m, found, block.weight)
+        m = self.select.states(m, self.core.first, rng)
+        if self.select.averages:  # draws: the bound is that of the states the entries met
+            row_bound += self.core.state_density(theta, before, block.labels)
+            counts = (found.z * block.weight) @ m.T
+        else:
+            row_bound += found.log_z
+        return m, chosen, row_bound, counts
+
+    def _collect(
+        self,
+        theta: Any,
+        block: Any,
+        m: Array,
+        chosen: list[Array],
+        row_bound: Array,
+        counts: Array,
+    ) -> Stats:
+        wm = weighted(m, block.weight)
+        gates = np.empty_like(theta.gates)
+        sums = []
+        for group, columns, G in zip(block.groups, self.core.columns, chosen, strict=True):
+            gates[:, columns] = group.sum_selected(G, block.weight)
+            sums.append(group.collect_selected(wm, G, self.core.first))
+        return Stats(float(block.weight @ (row_bound + block.base)), counts, tuple(sums), gates)
+
+    def maximise(self, theta: Any, stats: Stats) -> Any:
+        """Parameters from sums that hold the selections; a from the mean selection."""
+        return self.core.maximise_selected(theta, stats)
+
+    def refresh(self, theta: Any) -> Any:
+        """No short cuts are taken."""
+        return None
+
+    def bound(self, theta: Any, stats: Stats) -> float:
+        """Lower bound; for draws, the log joint density of rows and states, which is none."""
+        return self.core.bound_selected(theta, stats)
