@@ -349,7 +349,7 @@ def test_rows_that_remember_nothing_begin_at_a_likely_state(likelihood):
     theta, core = pair.theta, pair.core
     for _ in range(2):
         theta = pair.model.maximise(theta, sweep(pair.model, theta, pair.source)[1])
-    start, _ = pair.core.likely_rows(theta, pair.source.block(0))
+    start = pair.core.likely_rows(theta, pair.source.block(0))
     block, natural = pair.source.block(0), theta.natural[0]
 
     def joint(m):

@@ -55,6 +55,11 @@ class ColumnGroup:
     varies: Array
     absent_zero: bool
 
+    def fields(self) -> dict[str, Any]:
+        """All but the likelihood, as plain values."""
+        names = ("index", "shift", "scale", "levels", "weight", "moments", "varies", "absent_zero")
+        return {name: getattr(self, name) for name in names}
+
     def take(self, which: Array) -> ColumnGroup:
         """The group of some of these columns."""
         per_column = ("index", "shift", "scale", "weight", "varies")

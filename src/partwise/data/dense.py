@@ -6,10 +6,13 @@ cost their own part's states alone, and reductions over states run along rows of
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from partwise.contracts import Array, Entries, Layout, Packed
 from partwise.data import kernels
+from partwise.data.patterns import Patterns
 
 # Rows whose sums are taken in the data's own precision before they are added in double.
 SUMMED_ROWS = 2048
@@ -40,6 +43,7 @@ class DenseGroup:
         self.complete = len(powers) < n_statistics
         self._powers = powers  # T_p(x) for p = 0.. (1.. if complete), each (D, n)
         self._order = np.arange(Zt.shape[0])
+        self._patterns: Patterns | None = None
         self.n_rows = Zt.shape[1]
         self.dtype = Zt.dtype
 
@@ -70,7 +74,7 @@ class DenseGroup:
         if columns.stop == columns.start:
             return
         own = weights.own[:, : len(out), columns]
-        if self._plain_squares:
+        if self._plain_squares and len(own) == 3:
             kernels.score_squares(self._powers[0][columns], own[1], own[2], out)
             self._add_constant(out, own)
         else:
@@ -82,7 +86,8 @@ class DenseGroup:
         return self.complete and self.n_statistics == 3
 
     def _add_score(self, out: Array, weights: Array, columns: slice) -> None:
-        for w, power in zip(weights[self.complete :], self._powers, strict=True):
+        # A model may ask for fewer powers than there are.
+        for w, power in zip(weights[self.complete :], self._powers, strict=False):
             out += w @ power[columns]
         if self.complete:
             self._add_constant(out, weights)
@@ -126,6 +131,69 @@ class DenseGroup:
     def _higher(self) -> list[Array]:
         """x, x^2, ... without the mask."""
         return self._powers if self.complete else self._powers[1:]
+
+    # Quadratic cousins of score and collect: they ask of an entry only whether it is there, so
+    # rows that miss the same entries share them. Values per pattern are (Q, U).
+
+    @property
+    def patterns(self) -> Patterns:
+        """Patterns of missing entries."""
+        if self._patterns is None:
+            mask = None if self.complete else self._natural_order()[0]
+            self._patterns = Patterns.of(mask, self.n_rows)
+        return self._patterns
+
+    def pair_score(self, weights: Packed, layout: Layout) -> Array:
+        """Sum over observed columns of weights (1, Q, D), for every pattern; (Q, U)."""
+        masks, order = self._masks(layout)
+        H = len(layout.decided)
+        if masks is None:
+            out = weights.shared[0].sum(axis=1, dtype=float).astype(self.dtype)[:, None]
+        else:
+            out = weights.shared[0][:, order] @ masks[H:]
+        for k, (lo, hi) in enumerate(pairwise(layout.first)):
+            at = slice(layout.bounds[k], layout.bounds[k + 1])
+            own = weights.own[0, : hi - lo, at]
+            if masks is None:
+                out[lo:hi, 0] += own.sum(axis=1, dtype=float)
+            elif own.size:
+                out[lo:hi] += own @ masks[at]
+        return out
+
+    def pair_sums(self, values: Array, layout: Layout) -> Packed:
+        """Adjoint of `pair_score`: sums over patterns (Q, U) of values where a column is there."""
+        masks, order = self._masks(layout)
+        H, J = len(layout.decided), max(layout.n_states)
+        own = np.zeros((1, J, H))
+        if masks is None:
+            total = values.sum(axis=1, dtype=float)
+            shared = np.repeat(total[None, :, None], len(layout.undecided), axis=2)
+        else:
+            shared = np.empty((1, len(values), len(layout.undecided)))
+            shared[0][:, order] = values @ masks[H:].T
+        for k, (lo, hi) in enumerate(pairwise(layout.first)):
+            at = slice(layout.bounds[k], layout.bounds[k + 1])
+            if masks is None:
+                own[0, : hi - lo, at] = total[lo:hi, None]
+            else:
+                own[0, : hi - lo, at] = values[lo:hi] @ masks[at].T
+        return Packed(own, shared)
+
+    def _masks(self, layout: Layout) -> tuple[Array | None, Array]:
+        """Masks of the patterns (D, U), None if nothing is missing; the undecided ones' order."""
+        if not self.complete and self.patterns.masks is None:  # every row has its own
+            self.arrange(layout)
+            return self._powers[0], self._standing(layout)[1]
+        masks = None if self.complete else self.patterns.masks
+        order = np.arange(len(layout.undecided))
+        return (None if masks is None else masks[layout.order]), order
+
+    def totals(self, weight: Array) -> Array:
+        """Weighted sums of 1, x and x^2 over observed entries; (3, D)."""
+        self._natural_order()
+        x = self._higher[0].astype(float)
+        n = np.full(len(x), weight.sum()) if self.complete else self._powers[0] @ weight
+        return np.stack([n, x @ weight, (x * x) @ weight])
 
     zero_value = None  # no entry is absent
 

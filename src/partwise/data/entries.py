@@ -9,12 +9,14 @@ the column group says.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from partwise.contracts import Array, Entries, Layout, Packed
 from partwise.data import kernels
+from partwise.data.patterns import Patterns
 
 # More distinct values than this and tables cost more than powers.
 MOST_VALUES = 32
@@ -79,7 +81,7 @@ class EntryFormat:
         if self._one_hot:
             return np.array(weights.transpose(2, 0, 1), order="C")
         assert self.statistics is not None
-        statistics = self.statistics[:, columns].astype(weights.dtype)
+        statistics = self.statistics[: len(weights), columns].astype(weights.dtype)
         return np.ascontiguousarray(np.einsum("psd,pdv->dvs", weights, statistics))
 
     def from_values(self, table: Array, columns: Array) -> Array:
@@ -180,6 +182,60 @@ class EntryGroup:
         if form.absent_zero:
             table[:, form.zero] += m.sum(axis=1, dtype=float) - table.sum(axis=1)
         return form.from_values(table, columns)
+
+    @property
+    def patterns(self) -> Patterns:
+        """Every row shows entries of its own; with absent zeros all rows show all."""
+        if self.form.absent_zero:
+            return Patterns.of(None, self.n_rows)
+        return Patterns(self.n_rows, None, None)
+
+    def pair_score(self, weights: Packed, layout: Layout) -> Array:
+        """Sum over observed columns of weights (1, Q, D), for every pattern; (Q, U)."""
+        out = self._pair_score(weights.shared[0], layout.undecided)
+        for k, (lo, hi) in enumerate(pairwise(layout.first)):
+            at = slice(layout.bounds[k], layout.bounds[k + 1])
+            if at.stop > at.start:
+                out[lo:hi] += self._pair_score(weights.own[0, : hi - lo, at], layout.decided[at])
+        return out
+
+    def _pair_score(self, weights: Array, columns: Array) -> Array:
+        if self.form.absent_zero:
+            return weights.sum(axis=1, dtype=float).astype(self.dtype)[:, None]
+        out = np.zeros((self.n_rows, len(weights)), self.dtype)
+        table = np.ascontiguousarray(weights.T.astype(self.dtype))
+        kernels.score_presence(columns, self._column_pointers, self._rows, table, out)
+        return np.ascontiguousarray(out.T)
+
+    def pair_sums(self, values: Array, layout: Layout) -> Packed:
+        """Adjoint of `pair_score`: sums over patterns (Q, U) of values where a column is there."""
+        own = np.zeros((1, max(layout.n_states), len(layout.decided)))
+        for k, (lo, hi) in enumerate(pairwise(layout.first)):
+            at = slice(layout.bounds[k], layout.bounds[k + 1])
+            own[0, : hi - lo, at] = self._pair_sums(values[lo:hi], layout.decided[at])
+        return Packed(own, self._pair_sums(values, layout.undecided)[None])
+
+    def _pair_sums(self, values: Array, columns: Array) -> Array:
+        if self.form.absent_zero:
+            return np.repeat(values.sum(axis=1, dtype=float)[:, None], len(columns), axis=1)
+        table = np.zeros((len(columns), len(values)))
+        rows = np.ascontiguousarray(values.T)
+        kernels.collect_presence(columns, self._column_pointers, self._rows, rows, table)
+        return table.T
+
+    @property
+    def _column_pointers(self) -> Array:
+        """Where each column's entries begin."""
+        return self._pointers[:: (len(self._pointers) - 1) // self.form.n_columns]
+
+    def totals(self, weight: Array) -> Array:
+        """Weighted sums of 1, x and x^2 over observed entries; (3, D)."""
+        w, x = np.repeat(weight, np.diff(self.indptr)), self._encoded().astype(float)
+        D = self.form.n_columns
+        out = np.stack([np.bincount(self.indices, w * x**p, minlength=D) for p in range(3)])
+        if self.form.absent_zero:
+            out[0] = weight.sum()
+        return out
 
     def _encoded(self) -> Array:
         """Model units of the stored entries, (nnz,)."""

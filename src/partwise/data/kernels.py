@@ -134,6 +134,28 @@ def collect_powers(columns, pointers, rows, values, start, m, table):
                 power *= values[e]
 
 
+@numba.njit(nogil=True, cache=True, fastmath=True)
+def score_presence(columns, pointers, rows, table, out):
+    """out[r] += table[i] for every entry of the i-th column."""
+    for i in range(len(columns)):
+        source = table[i]
+        for e in range(pointers[columns[i]], pointers[columns[i] + 1]):
+            row = out[rows[e]]
+            for s in range(len(source)):
+                row[s] += source[s]
+
+
+@numba.njit(nogil=True, cache=True, fastmath=True)
+def collect_presence(columns, pointers, rows, m, table):
+    """table[i] += m[r] for every entry of the i-th column."""
+    for i in range(len(columns)):
+        target = table[i]
+        for e in range(pointers[columns[i]], pointers[columns[i] + 1]):
+            row = m[rows[e]]
+            for s in range(len(target)):
+                target[s] += row[s]
+
+
 @numba.njit(nogil=True, cache=True)
 def score_rows(indptr, densities, first, G, out):
     """out[r, s] += G[part of s, e] densities[e, s] for every entry e of row r."""

@@ -123,8 +123,12 @@ class MemorySource:
     weight : ndarray of shape (C,)
     keep : bool
         Keep encoded blocks between walks (fitting), or make each when asked for (one walk).
+    labels : ndarray of shape (C,), optional
+        Known classes of the rows, -1 where unknown.
     most_rows : int, optional
         Smaller blocks, for work that needs much memory a row.
+    n_powers : int, optional
+        How many of 1, x, x^2 the model asks for, if fewer than the likelihood has.
     """
 
     def __init__(
@@ -142,7 +146,7 @@ class MemorySource:
         self.X, self.columns, self.weight, self.labels = X, columns, weight, labels
         C, D = X.shape
         self._forms = [
-            _entry_format(self._of(X, group), group)
+            _entry_format(self._of(X, group), group, n_powers)
             if sparse.issparse(X) or not group.likelihood.powers
             else None
             for group in columns
@@ -202,9 +206,10 @@ class MemorySource:
         return (self.block(i) for i in range(self.n_blocks))
 
 
-def _entry_format(X: Any, column: ColumnGroup) -> EntryFormat:
+def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFormat:
     """Code values by table where they are few, else keep them as numbers."""
     D, likelihood = X.shape[1], column.likelihood
+    n_statistics = n_powers or likelihood.n_statistics
     absent_zero = column.absent_zero and sparse.issparse(X)
     if absent_zero and np.isnan(X.data).any():
         raise ValueError(
@@ -218,12 +223,12 @@ def _entry_format(X: Any, column: ColumnGroup) -> EntryFormat:
     raw = np.unique(X.data[~np.isnan(X.data)])
     raw = np.union1d(raw, [0.0]) if absent_zero else raw
     if not 0 < len(raw) <= MOST_VALUES:
-        return EntryFormat(D, likelihood.n_statistics, None, None, None, absent_zero)
+        return EntryFormat(D, n_statistics, None, None, None, absent_zero)
     encoded = column.encode(raw, np.arange(D)[:, None])  # (D, V)
     encoded = np.broadcast_to(encoded, (D, len(raw)))
-    statistics = np.stack([encoded**p for p in range(likelihood.n_statistics)])
+    statistics = np.stack([encoded**p for p in range(n_statistics)])
     zero = int(np.searchsorted(raw, 0.0)) if absent_zero else None
-    return EntryFormat(D, likelihood.n_statistics, statistics, raw, zero, absent_zero)
+    return EntryFormat(D, n_statistics, statistics, raw, zero, absent_zero)
 
 
 def _dense_rows(rows: Array, column: ColumnGroup, n_powers: int | None) -> tuple[DenseGroup, Array]:

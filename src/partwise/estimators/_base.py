@@ -48,33 +48,14 @@ def _has_classes(estimator: Any) -> bool:
     return getattr(estimator, "n_classes", None) is not None or hasattr(estimator, "classes_")
 
 
-def fill(X: Any, filled: Array, absent_zero: bool) -> Array:
-    """Observed entries of X over ``filled``."""
-    if sparse.issparse(X):
-        X = X.tocoo()
-        if absent_zero:
-            filled = np.zeros_like(filled)
-        seen = ~np.isnan(X.data)
-        filled = filled.copy()
-        filled[X.row[seen], X.col[seen]] = X.data[seen]
-        return filled
-    return np.where(np.isnan(X), filled, X)
-
-
-def check_coverage(coverage: float) -> float:
-    """The tail on each side of an interval."""
-    if not 0 < coverage < 1:
-        raise ValueError(f"coverage={coverage!r} must lie between 0 and 1, as 0.9.")
-    return 0.5 * (1.0 - coverage)
-
-
 class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators: data in and out, and the driving of the engine.
 
     A child defines ``fit`` and the verbs of its model; it keeps its parameters in ``_theta``, its
     model in ``_model`` and what it knows of the columns in ``_columns``. It answers
-    ``_likelihoods(X, n_draws)``, the rows' likelihood under every class (N, n) with its error, and
-    ``_class_shares()`` (N,).
+    ``_likelihoods(X, n_draws)``, the rows' likelihood under every class (N, n) with its error,
+    ``_class_shares()`` (N,), ``_n_parameters()``, and for checked rows ``_reconstruct``,
+    ``_impute``, ``_interval`` and ``_anomaly_scores``.
     """
 
     _columns: tuple[ColumnGroup, ...]
@@ -215,7 +196,130 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             return
         warnings.warn(text, ConvergenceWarning, stacklevel=5)  # the line that called fit
 
+    # --- entries ---
+
+    def reconstruct(self, X: Any) -> Array:
+        """What the model expects of each row, observed entries included.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        rows : ndarray of shape (n, D)
+        """
+        check_is_fitted(self)
+        return self._reconstruct(self._check_rows(X, reset=False)).astype(self._dtype, copy=False)
+
+    def impute(self, X: Any) -> Array:
+        """Fill missing entries; observed ones stay as they are.
+
+        Numbers get their expectation, categories and yes-or-no entries the most probable value.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        filled : ndarray of shape (n, D)
+            Dense also for sparse X.
+        """
+        check_is_fitted(self)
+        X = self._check_rows(X, reset=False)
+        filled = self._impute(X).astype(self._dtype, copy=False)
+        if not sparse.issparse(X):
+            return np.where(np.isnan(X), filled, X)
+        X = X.tocoo()
+        filled = np.zeros_like(filled) if self._absent_zero() else filled.copy()
+        seen = ~np.isnan(X.data)
+        filled[X.row[seen], X.col[seen]] = X.data[seen]
+        return filled
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Interval that should hold an entry with probability ``coverage``.
+
+        For an observed cell it is what the model expects from the row's other cells and itself.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+        coverage : float, default=0.9
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n, D)
+        """
+        check_is_fitted(self)
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage={coverage!r} must lie between 0 and 1, as 0.9.")
+        lower, upper = self._interval(self._check_rows(X, reset=False), 0.5 * (1.0 - coverage))
+        return lower.astype(self._dtype, copy=False), upper.astype(self._dtype, copy=False)
+
+    def anomaly_scores(self, X: Any) -> Array:
+        """How odd each part of each row is: minus the log-likelihood of the part's entries.
+
+        Where every column has one part, and without classes, the scores of a row sum to minus its
+        log-likelihood, that of background columns aside.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        scores : ndarray of shape (n, K)
+            In nats; a part without observed entries scores 0.
+        """
+        check_is_fitted(self)
+        return self._anomaly_scores(self._check_rows(X, reset=False))
+
+    def _one_row(self, x: Any) -> Any:
+        """A single row, checked."""
+        check_is_fitted(self)
+        row = x if sparse.issparse(x) else np.atleast_2d(np.asarray(x, dtype=self._dtype))
+        with warnings.catch_warnings():
+            # A single row has lost its column names; their order is all there is to go by.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            row = self._check_rows(row, reset=False)
+        if row.shape[0] != 1:
+            raise ValueError(f"x must be one row, but has {row.shape[0]}; call explain(X[i]).")
+        return row
+
+    def _telling(
+        self, row: Any, columns: Array, expected: Array, evidence: Array, most: int
+    ) -> list[dict[str, Any]]:
+        """The columns whose entries speak loudest for what the model sees in a row."""
+        values = row.toarray()[0] if sparse.issparse(row) else row[0]
+        return [
+            {
+                "column": self._column_name(int(columns[i])),
+                "value": float(values[columns[i]]),
+                "expected": float(expected[i]),
+                "evidence": float(evidence[i]),
+            }
+            for i in np.argsort(-evidence, kind="stable")[:most]
+        ]
+
     # --- densities ---
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion; lower is better.
+
+        Counts the parameters of each column under its own part, the priors and the gates.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        bic : float
+        """
+        log_likelihood = self.score_samples(X)
+        penalty = self._n_parameters() * np.log(len(log_likelihood))
+        return float(penalty - 2.0 * log_likelihood.sum())
 
     def row_likelihood(self, X: Any, n_draws: int = 200) -> RowLikelihood:
         """Log-likelihood of each row with its error.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     estimator._dtype = X.dtype
     classes = class_variable(estimator, 1 if names is None else len(names))
     source = MemorySource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
-    core = estimator._core(columns, sizes, ClassVariable(), source)
+    core = estimator._core(columns, sizes, ClassVariable(), estimator._totals(source))
     full = replace(core, classes=classes)
 
     def begin(child: np.random.Generator) -> tuple[list[Leg], Any]:
@@ -104,6 +105,19 @@ def _with_rows(labels: Array, names: Array) -> Array:
                 "give them sample_weight."
             )
     return labels
+
+
+def sizes_of(size: Any, n_parts: int, name: str) -> tuple[int, ...]:
+    """Size of every part from one number or one a part."""
+    if isinstance(size, Integral):
+        return (int(size),) * int(n_parts)
+    sizes = tuple(int(j) for j in np.atleast_1d(size))
+    if len(sizes) != n_parts or min(sizes, default=0) < 1:
+        raise ValueError(
+            f"{name}={size!r} must be a number, or {n_parts} positive numbers, one a part "
+            "(n_parts)."
+        )
+    return sizes
 
 
 def prior_of(estimator: Any) -> Prior | None:

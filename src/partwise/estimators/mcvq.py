@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock
 from partwise.estimators import _gated
-from partwise.estimators._base import PartsEstimator, check_coverage, fill
+from partwise.estimators._base import PartsEstimator
 from partwise.likelihoods import LIKELIHOODS, Categorical, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import mcvq, predict
@@ -239,15 +237,7 @@ class MCVQ(PartsEstimator):
         return self.inference
 
     def _sizes(self, n_rows: int) -> tuple[int, ...]:
-        if isinstance(self.n_states, Integral):
-            n_states = (int(self.n_states),) * int(self.n_parts)
-        else:
-            n_states = tuple(int(j) for j in np.atleast_1d(self.n_states))
-            if len(n_states) != self.n_parts or min(n_states, default=0) < 1:
-                raise ValueError(
-                    f"n_states={self.n_states!r} must be a number, or {self.n_parts} positive "
-                    "numbers, one a part (n_parts)."
-                )
+        n_states = _gated.sizes_of(self.n_states, self.n_parts, "n_states")
         if max(n_states) > n_rows:
             raise ValueError(
                 f"n_states={max(n_states)} is more than n_samples={n_rows}, the rows with weight; "
@@ -263,7 +253,7 @@ class MCVQ(PartsEstimator):
         columns: tuple[ColumnGroup, ...],
         n_states: tuple[int, ...],
         classes: ClassVariable,
-        source: MemorySource | None = None,
+        totals: Any = None,
     ) -> mcvq.MCVQ:
         prior = _gated.prior_of(self)
         return mcvq.MCVQ(
@@ -275,6 +265,9 @@ class MCVQ(PartsEstimator):
             classes,
             self._dtype,
         )
+
+    def _totals(self, source: MemorySource) -> None:
+        """Sums over columns are taken anew in every sweep."""
 
     def _start(
         self, core: mcvq.MCVQ, source: MemorySource, background: bool, rng: np.random.Generator
@@ -487,65 +480,20 @@ class MCVQ(PartsEstimator):
         rows = predict.expectation(means, m.T, self._theta.gates, self._part_of)
         return rows.astype(self._dtype, copy=False)
 
-    def reconstruct(self, X: Any) -> Array:
-        """What the model expects of each row, observed entries included.
+    def _reconstruct(self, X: Any) -> Array:
+        return self._expected_rows(self._posteriors(X))
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
+    def _impute(self, X: Any) -> Array:
+        """Numbers get their expectation, categories and yes-or-no entries the likeliest value."""
+        m, group, law = self._posteriors(X), self._columns[0], self._laws()[0]
+        if not isinstance(law, Levels):
+            return self._expected_rows(m)
+        shares = [
+            predict.expectation(p, m.T, self._theta.gates, self._part_of) for p in law.probability
+        ]
+        return group.decode(np.argmax(shares, axis=0).astype(float))
 
-        Returns
-        -------
-        rows : ndarray of shape (n, D)
-        """
-        check_is_fitted(self)
-        return self._expected_rows(self._posteriors(self._check_rows(X, reset=False)))
-
-    def impute(self, X: Any) -> Array:
-        """Fill missing entries; observed ones stay as they are.
-
-        Numbers get their expectation, categories and yes-or-no entries the most probable value.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-
-        Returns
-        -------
-        filled : ndarray of shape (n, D)
-            Dense also for sparse X.
-        """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
-        m = self._posteriors(X)
-        group, law = self._columns[0], self._laws()[0]
-        if isinstance(law, Levels):
-            shares = [
-                predict.expectation(p, m.T, self._theta.gates, self._part_of)
-                for p in law.probability
-            ]
-            filled = group.decode(np.argmax(shares, axis=0).astype(float))
-        else:
-            filled = self._expected_rows(m)
-        return fill(X, filled.astype(self._dtype, copy=False), self._absent_zero())
-
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
-        """Interval that should hold an entry with probability ``coverage``.
-
-        For an observed cell it is what the model expects from the row's other cells and itself.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-        coverage : float, default=0.9
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n, D)
-        """
-        check_is_fitted(self)
-        tail = check_coverage(coverage)
-        X = self._check_rows(X, reset=False)
+    def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
         group, law = self._columns[0], self._laws()[0]
         discrete = group.likelihood.name != "gaussian"
 
@@ -555,7 +503,7 @@ class MCVQ(PartsEstimator):
                 predict.quantile(law, m, self._theta.gates, self._part_of, p, discrete)
                 for p in (tail, 1.0 - tail)
             ]
-            lower, upper = (group.decode(end).astype(self._dtype, copy=False) for end in ends)
+            lower, upper = (group.decode(end) for end in ends)
             return lower, upper
 
         lower, upper = zip(*self._map_rows(X, on_block), strict=True)
@@ -581,50 +529,16 @@ class MCVQ(PartsEstimator):
         fields = zip(*pieces, strict=True)
         return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
 
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion; lower is better.
-
-        Counts the parameters of each column under its own part, the state priors and the gates.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-
-        Returns
-        -------
-        bic : float
-        """
-        log_likelihood = self.score_samples(X)
+    def _n_parameters(self) -> float:
+        """Parameters of each column under its own part, state priors and gates."""
         core = self._mcvq
         per_entry = self._columns[0].likelihood.n_statistics - 1
-        n_states = np.asarray(core.n_states)
+        n_states, N = np.asarray(core.n_states), core.classes.n_classes
         entries = per_entry * float(n_states @ self._theta.gates.sum(axis=1))
-        N = core.classes.n_classes
         choices = N * float((n_states - 1).sum()) + N - 1
-        choices += (len(n_states) - 1) * self.n_features_in_
-        penalty = (entries + choices) * np.log(len(log_likelihood))
-        return float(penalty - 2.0 * log_likelihood.sum())
-
-    def anomaly_scores(self, X: Any) -> Array:
-        """How odd each part of each row is: minus the log-likelihood of the part's entries.
-
-        Where every column has one part the scores of a row sum to minus its log-likelihood, that of
-        background columns aside.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-
-        Returns
-        -------
-        scores : ndarray of shape (n, K)
-            In nats; a part without observed entries scores 0.
-        """
-        check_is_fitted(self)
-        return self._anomaly_scores(self._check_rows(X, reset=False))
+        return entries + choices + (len(n_states) - 1) * self.n_features_in_
 
     def _anomaly_scores(self, X: Any) -> Array:
-        """The same for checked rows."""
         laws, core = self._laws(), self._mcvq
         log_prior = self._log_marginal()
         parts = self._theta.gates.argmax(axis=0)
@@ -675,14 +589,7 @@ class MCVQ(PartsEstimator):
             ``expected`` in this state, and ``evidence``, by how many nats the entry speaks for this
             state against the part's average.
         """
-        check_is_fitted(self)
-        row = x if sparse.issparse(x) else np.atleast_2d(np.asarray(x, dtype=self._dtype))
-        with warnings.catch_warnings():
-            # A single row has lost its column names; their order is all there is to go by.
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
-            row = self._check_rows(row, reset=False)
-        if row.shape[0] != 1:
-            raise ValueError(f"x must be one row, but has {row.shape[0]}; call explain(X[i]).")
+        row = self._one_row(x)
         group, law = self._columns[0], self._laws()[0]
         m = self._posteriors(row)[0]
         shares = -self._anomaly_scores(row)[0]
@@ -701,23 +608,13 @@ class MCVQ(PartsEstimator):
             )
             average = np.logaddexp.reduce(density + log_prior[lo:hi, None], axis=0)
             evidence = density[best - lo] - average
-            top = np.argsort(-evidence, kind="stable")[:n_columns]
-            values = row.toarray()[0] if sparse.issparse(row) else row[0]
             out.append(
                 {
                     "part": k,
                     "state": best - lo,
                     "probability": float(m[best]),
                     "log_likelihood": float(shares[k]),
-                    "columns": [
-                        {
-                            "column": self._column_name(int(d[i])),
-                            "value": float(values[d[i]]),
-                            "expected": float(expected[best, d[i]]),
-                            "evidence": float(evidence[i]),
-                        }
-                        for i in top
-                    ],
+                    "columns": self._telling(row, d, expected[best, d], evidence, n_columns),
                 }
             )
         return out
@@ -788,11 +685,10 @@ class MCVQ(PartsEstimator):
     def _state(self) -> dict[str, Any]:
         check_is_fitted(self)
         theta, group = self._theta, self._columns[0]
-        fields = ("index", "shift", "scale", "levels", "weight", "moments", "varies", "absent_zero")
         return {
             "theta": {"chi": theta.chi, "state_counts": theta.state_counts},
             "gate": theta.gate._asdict(),
-            "columns": {name: getattr(group, name) for name in fields},
+            "columns": group.fields(),
             "n_states": list(self._mcvq.n_states),
             "dtype": np.dtype(self._dtype).name,
             "learned": self._learned("classes_", "row_labels_"),

@@ -62,6 +62,10 @@ class Gating(Protocol):
         """What gates and parameters take off the bound."""
         ...
 
+    def stake(self, gates: Array) -> Array:
+        """How much of each parameter's divergence the bound pays, (K, D)."""
+        ...
+
 
 def _softmax(logits: Array) -> Array:
     return special.softmax(logits, axis=0)
@@ -90,6 +94,10 @@ class Tied:
         kl = special.xlogy(gates, gates) - gates * log_a
         return float(np.sum(kl + gates * divergence))
 
+    def stake(self, gates: Array) -> Array:
+        """As much as the column chose the part."""
+        return gates
+
 
 @dataclass(frozen=True)
 class Standard:
@@ -111,6 +119,10 @@ class Standard:
         """sum_d C_d sum_k g log g/a, and all divergences."""
         kl = special.xlogy(gates, gates) - gates * log_a
         return float(np.sum(weight * kl) + np.sum(divergence))
+
+    def stake(self, gates: Array) -> Array:
+        """All of it."""
+        return np.ones_like(gates)
 
 
 @dataclass(frozen=True, eq=False)

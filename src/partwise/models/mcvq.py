@@ -22,7 +22,7 @@ a class variable (`partwise.models.class_variable`) there is one class, N = 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -190,11 +190,22 @@ class MCVQ:
             m[lo:hi] *= b.T @ ratio
         return counts
 
-    def likely_rows(self, theta: Theta, block: Any) -> tuple[Array, Array]:
+    def row_features(self, m: Array) -> Array:
+        """What tells rows apart, for clustering; (n, S)."""
+        return m.T
+
+    def likely_rows(self, theta: Theta, block: Any) -> Array:
+        """One-hot states (S, n) to begin with where rows select parts for themselves."""
+        return self._climb_states(theta, block)[0]
+
+    def wide_rows(self, theta: Theta, block: Any, settled: Callable[[], Array]) -> Array:
+        """States given the others' likely ones (S, n): wider than what settled."""
+        return self._climb_states(theta, block)[1]
+
+    def _climb_states(self, theta: Theta, block: Any) -> tuple[Array, Array]:
         """One-hot states (S, n) of high joint density with the row, selections summed out.
 
-        Also the probability of every state given those of the other parts: wider than a factorised
-        posterior.
+        Also the probability of every state given those of the other parts.
 
         The alternation of parts and states may stay where it begins, so it begins well: from the
         states that averaged gates give, each part in turn takes the state that raises

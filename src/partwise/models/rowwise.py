@@ -66,12 +66,12 @@ class Rowwise:
         if m is None and self.from_gates:
             m = self.select.states(self.core.infer(theta, block)[0], self.core.first, rng)
         elif m is None:
-            m = self.core.likely_rows(theta, block)[0]
+            m = self.core.likely_rows(theta, block)
         return m, rng
 
     def propose(self, theta: Any, block: Any) -> Array:
-        """States given the others' likely ones, (S, n): wider than the factorised posterior."""
-        return self.core.likely_rows(theta, block)[1]
+        """States to draw when a row's likelihood is estimated."""
+        return self.core.wide_rows(theta, block, lambda: self.infer(theta, block)[0])
 
     def _score(
         self, theta: Any, block: Any, m: Array, rng: Any

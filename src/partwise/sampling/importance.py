@@ -168,7 +168,13 @@ def sample_states(
         indptr, log_table, np.exp(log_table), own, log_prior, log_proposal, cumulative, first,
         uniforms, out,
     )  # fmt: skip
-    value, weights = _log_mean(out, n_draws)
+    return summarise_weights(out)
+
+
+def summarise_weights(log_weights: Array) -> RowLikelihood:
+    """Likelihoods and their errors from log importance weights (n, T)."""
+    n_draws = log_weights.shape[1]
+    value, weights = _log_mean(log_weights, n_draws)
     mean = weights.mean(axis=1)
     error = weights.std(axis=1) / (np.sqrt(n_draws) * mean)  # of the logarithm, to first order
     effective = weights.sum(axis=1) ** 2 / (weights**2).sum(axis=1)

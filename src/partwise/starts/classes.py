@@ -41,16 +41,17 @@ def class_start(
     if labels is not None and len(np.unique(labels[known])) == core.classes.n_classes:
         begun = _by_hand(core, theta, evidence, np.where(known, labels, 0), weight * known)
         return _settle(core, begun, evidence, labels, weight)[1]
-    features = evidence.copy()
+    posterior = evidence.copy()
     plain = core.without_classes()
-    plain.mix(features, plain.weigh(theta, features, None), weight)
+    plain.mix(posterior, plain.weigh(theta, posterior, None), weight)
+    features = core.row_features(posterior).astype(float)
     tried = []
     for _ in range(N_STARTS):
         seed = int(rng.integers(2**31 - 1))
         clusters = KMeans(core.classes.n_classes, n_init=1, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer kinds of rows than classes
-            found = clusters.fit(features.T.astype(float), sample_weight=weight).labels_
+            found = clusters.fit(features, sample_weight=weight).labels_
         begun = _by_hand(core, theta, evidence, found, weight)
         tried.append(_settle(core, begun, evidence, labels, weight))
     return max(tried, key=lambda result: result[0])[1]

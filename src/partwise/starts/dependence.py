@@ -9,6 +9,7 @@ grouped, and the others' gates begin uniform, to be chosen by the first sweep.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse, special
@@ -37,15 +38,24 @@ MOSTLY_SEEN = 0.5
 CHANCE = 0.05
 
 
-def dependence_start(
-    source: MemorySource, n_states: Sequence[int], background: bool, rng: np.random.Generator
-) -> tuple[Stats, Array]:
-    """First sums and gates from grouped columns and, in each group, clustered rows.
+class Grouped(NamedTuple):
+    """Columns grouped by dependence, and the sample of rows that told it."""
 
-    With ``background`` the last part has one state and begins with the columns that depend on no
-    other.
+    gates: Array  # (K, D)
+    columns: Array  # those grouped
+    labels: Array  # their parts, -1 for none
+    rows: Array  # in the sample
+    weight: Array  # of these rows
+    sample: Array  # (rows, columns), standardised, NaN where missing
+
+
+def grouped_columns(
+    source: MemorySource, K: int, background: bool, rng: np.random.Generator
+) -> Grouped:
+    """Gates by the columns' dependence.
+
+    With ``background`` the last part begins with the columns that depend on no other.
     """
-    K, D = len(n_states), source.X.shape[1]
     n_groups = K - background
     columns = _best_columns(source)
     kinds, kind_weight = distinct_rows(source)
@@ -61,28 +71,35 @@ def dependence_start(
     labels = group_columns(affinity, n_groups, rng)
     if background:
         labels = np.where(labels < 0, n_groups, labels)
-    gates = np.full((K, D), 1.0 / K)
+    gates = np.full((K, source.X.shape[1]), 1.0 / K)
     named = labels >= 0
     gates[:, columns[named]] = 0.0
     gates[labels[named], columns[named]] = 1.0
     # Not fully closed: the first sweep must be able to correct the grouping.
-    gates = 0.9 * gates + 0.1 / K
+    return Grouped(0.9 * gates + 0.1 / K, columns, labels, rows, weight, sample)
 
-    few = some_rows(weight, max(2000, ROWS_A_STATE * max(n_states)), rng)
+
+def dependence_start(
+    source: MemorySource, n_states: Sequence[int], background: bool, rng: np.random.Generator
+) -> tuple[Stats, Array]:
+    """First sums and gates from grouped columns and, in each group, clustered rows."""
+    found = grouped_columns(source, len(n_states), background, rng)
+    few = some_rows(found.weight, max(2000, ROWS_A_STATE * max(n_states)), rng)
+    rows, weight, sample = found.rows[few], found.weight[few], found.sample[few]
     states = np.zeros((sum(n_states), len(few)), source.X.dtype)
     start = 0
     for k, J in enumerate(n_states):
-        own = sample[few][:, labels == k]
+        own = sample[:, found.labels == k]
         own = own[:, ~np.isnan(own).all(axis=0)]
         if own.shape[1] == 0 or J == 1:
-            found = rng.integers(J, size=len(few))
+            kind = rng.integers(J, size=len(few))
         else:
-            found = masked_kmeans(own, J, weight[few], rng)
+            kind = masked_kmeans(own, J, weight, rng)
             if np.mean(~np.isnan(own)) > MOSTLY_SEEN:
-                found = split_and_merge(found, own, J, weight[few], rng)
-        states[start + found, np.arange(len(few))] = 1.0
+                kind = split_and_merge(kind, own, J, weight, rng)
+        states[start + kind, np.arange(len(few))] = 1.0
         start += J
-    return _sums(source, rows[few], weight[few], states, n_states), gates
+    return _sums(source, rows, weight, states, n_states), found.gates
 
 
 def squared_correlations(sample: Array, weight: Array) -> Array:

@@ -1,0 +1,581 @@
+"""Multiple Cause Factor Analysis as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from partwise._compat import Interval, StrOptions, fit_context
+from partwise.contracts import Array
+from partwise.data import ColumnGroup, MemorySource, RowBlock
+from partwise.estimators import _gated
+from partwise.estimators._base import PartsEstimator
+from partwise.likelihoods import LIKELIHOODS, Prior
+from partwise.models import loadings, mcfa
+from partwise.models import predict_factors as predict
+from partwise.models.class_variable import ClassVariable
+from partwise.models.gating import Gates
+from partwise.models.selection import Expected
+from partwise.sampling.importance import RowLikelihood
+from partwise.starts.factors import dependence_loadings, random_loadings
+
+STARTS = {"dependence": dependence_loadings, "random": random_loadings}
+
+# A direction counts as a factor of its part if its loadings carry this share of the largest's.
+FACTOR_SHARE = 0.01
+
+# Densities of open entries, draws and parts worked on at a time.
+MOST_DRAWS = 2_000_000
+
+
+class MCFA(PartsEstimator):
+    """Multiple Cause Factor Analysis: parts of columns, each varying along a few factors.
+
+    Every column belongs to a part, every part of a row has factors of its own, and an entry is a
+    linear function of the factors of its column's part, plus noise. With one part it is factor
+    analysis, for data with holes. Missing entries (NaN) take part in nothing.
+
+    Parameters
+    ----------
+    n_parts : int, default=4
+        K, the number of parts.
+    n_factors : int or sequence of int, default=4
+        J, the number of factors of every part, or one number a part. With a prior it is the most:
+        directions that the data do not need shrink to nothing (see ``n_factors_``).
+    gating : {"annealed", "tied", "standard", "factorised"}, default="annealed"
+        How columns choose parts. "tied": one choice for all rows. "annealed": the same, reached by
+        lowering a temperature. "standard": a choice for every row with one posterior for all.
+        "factorised": a posterior for every entry; begun from a tied solution if
+        ``init="dependence"``.
+    n_classes : int or None, default=None
+        N, classes of rows: each has its own Gaussian prior of every part's factors. Without y the
+        classes are found, with y they are its labels, and rows labelled -1 (None, for strings) are
+        sorted into them. None: as many as y has labels, and no class variable without labels.
+    prior : "conjugate", Prior or None, default="conjugate"
+        With a prior, loadings have a posterior and each direction a relevance, which columns with
+        few observations need; of `partwise.Prior`, ``entries`` is how many rows the column's mean
+        weighs as its offset, ``spread`` and ``shape`` the guess of the noise's variance and how
+        many rows it weighs, ``states`` how many rows the standard Gaussian weighs in a class. None
+        is maximum likelihood.
+    entropic : float, default=0.0
+        Strength of an entropic prior that favours gates of low entropy.
+    absent : {"auto", "unobserved", "zero"}, default="auto"
+        What an entry not stored in a sparse matrix means; "auto" is unobserved.
+    init : {"dependence", "random"}, default="dependence"
+        Where the fit begins: columns grouped by their dependence and principal directions of each
+        group, or as in the papers: loadings at randomly selected rows, gates uniform.
+    n_init : int, default=1
+        Number of starts; the best bound is kept.
+    max_iter : int, default=200
+        Most sweeps of a start, after annealing.
+    tol : float, default=1e-3
+        A fit has converged when the bound rises by less than this a row.
+    max_time : float or None, default=None
+        Seconds after which the best parameters so far are kept, with a warning.
+    n_jobs : int or None, default=None
+        Threads; None takes as many as BLAS would use.
+    random_state : int, Generator, RandomState or None, default=None
+    verbose : int, default=0
+        Above 0 a progress bar is shown.
+    warm_start : bool, default=False
+        Begin from the parameters of the last fit, which may have had another gating.
+
+    Attributes
+    ----------
+    gates_ : ndarray of shape (D, K)
+        Probability that a part explains a column; what is left is the background's.
+    parts_ : ndarray of shape (D,)
+        Most probable part of each column, -1 for background: columns that never change or that, by
+        their evidence, depend on no factor (the latter with "annealed" and "tied" gating only).
+    loadings_ : ndarray of shape (K, D, J)
+        Change of an entry with each factor; 0 where a part has fewer than J.
+    offsets_ : ndarray of shape (K, D)
+        Entry at factors 0.
+    noise_ : ndarray of shape (K, D)
+        Variance of the noise.
+    n_factors_ : ndarray of shape (K,)
+        Directions of each part whose expected squared loadings are above 1 % of its largest.
+    factor_means_, factor_covariances_ : ndarray of shape (N, K, J) and (N, K, J, J)
+        The factors' prior in each class (with classes only).
+    class_priors_ : ndarray of shape (N,)
+        Share of every class (with classes only).
+    classes_ : ndarray of shape (N,)
+        Labels of the classes, or their numbers (with classes only).
+    column_labels_ : ndarray of shape (D,)
+        The same as ``parts_``, by the name that scikit-learn's biclustering has for it.
+    lower_bound_ : float
+        Lower bound of the log evidence (of the log-likelihood if ``prior=None``), a row.
+    lower_bounds_ : ndarray of shape (n_iter_ + 1,)
+        Its trace; annealing is over where it begins.
+    n_iter_ : int
+        Sweeps taken.
+    converged_ : bool
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (D,)
+        Where X had column names.
+
+    References
+    ----------
+    D. A. Ross and R. S. Zemel, Learning Parts-Based Representations of Data, JMLR 7, 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import MCFA
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.normal(size=(300, 2))  # one factor for each of two parts
+    >>> X = np.hstack([s[:, :1] * [1, 2, 3], s[:, 1:] * [1, -1, 2]])
+    >>> X += 0.1 * rng.normal(size=X.shape)
+    >>> model = MCFA(n_parts=2, n_factors=1, random_state=0).fit(X)
+    >>> sorted(map(sorted, (np.flatnonzero(model.parts_ == k).tolist() for k in range(2))))
+    [[0, 1, 2], [3, 4, 5]]
+    >>> X[0, 1] = np.nan
+    >>> bool(abs(model.impute(X)[0, 1] - 2 * s[0, 0]) < 0.3)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_parts": [Interval(Integral, 1, None, closed="left")],
+        "n_factors": [Interval(Integral, 1, None, closed="left"), list, tuple, np.ndarray],
+        "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
+        "n_classes": [Interval(Integral, 1, None, closed="left"), None],
+        "prior": [StrOptions({"conjugate"}), Prior, None],
+        "entropic": [Interval(Real, 0, None, closed="left")],
+        "absent": [StrOptions({"auto", "unobserved", "zero"})],
+        "init": [StrOptions(set(STARTS))],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+        "warm_start": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_parts: int = 4,
+        n_factors: int | Sequence[int] = 4,
+        *,
+        gating: str = "annealed",
+        n_classes: int | None = None,
+        prior: Any = "conjugate",
+        entropic: float = 0.0,
+        absent: str = "auto",
+        init: str = "dependence",
+        n_init: int = 1,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+    ) -> None:
+        self.n_parts = n_parts
+        self.n_factors = n_factors
+        self.gating = gating
+        self.n_classes = n_classes
+        self.prior = prior
+        self.entropic = entropic
+        self.absent = absent
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    # --- fitting ---
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCFA:
+        """Learn parts and their factors.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sparse array of shape (C, D)
+            NaN is missing; for sparse input see ``absent``.
+        y : array-like of shape (C,), optional
+            Labels of the rows' classes; -1 (None, for strings) where unknown. Without
+            ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
+        sample_weight : array-like of shape (C,), optional
+            A weight of 2 is the row given twice.
+
+        Returns
+        -------
+        self
+        """
+        return _gated.fit_gated(self, X, y, sample_weight)
+
+    # What the course of fitting asks of this model.
+    _background = 0  # a part without factors: its columns do not change with anything
+    _size_name = "n_factors"
+    _likelihood = "gaussian"
+    _inference = "variational"
+
+    @property
+    def _n_powers(self) -> int:
+        """Squares of entries are needed only where rows select parts for themselves."""
+        return 3 if _gated.selects_by_row(self) else 2
+
+    def _sizes(self, n_rows: int) -> tuple[int, ...]:
+        return _gated.sizes_of(self.n_factors, self.n_parts, "n_factors")
+
+    def _absent_zero(self) -> bool:
+        return self.absent == "zero"
+
+    def _core(
+        self,
+        columns: tuple[ColumnGroup, ...],
+        n_factors: tuple[int, ...],
+        classes: ClassVariable,
+        totals: Array,
+    ) -> mcfa.MCFA:
+        prior = _gated.prior_of(self)
+        how: Any = loadings.Flat()
+        if prior is not None:
+            how = loadings.Relevant(prior.entries, prior.spread, prior.shape)
+        strength = prior.states if prior else 0.0
+        chooser = _gated.chooser(self, columns)
+        return mcfa.MCFA(n_factors, how, chooser, classes, strength, totals, self._dtype)
+
+    def _totals(self, source: MemorySource) -> Array:
+        """Sums of 1, x and x^2 of every column, (3, D)."""
+        return np.sum([b.groups[0].totals(b.weight) for b in source.blocks()], axis=0)
+
+    def _start(
+        self, core: mcfa.MCFA, source: MemorySource, background: bool, rng: np.random.Generator
+    ) -> mcfa.Theta:
+        return core.start(*STARTS[self.init](source, core.n_factors, background, rng))
+
+    def _label_rows(self, source: MemorySource, kept: Array) -> None:
+        """Rows have no labels here: factors are numbers."""
+
+    # --- what was learned, in the user's units ---
+
+    @property
+    def _mcfa(self) -> mcfa.MCFA:
+        """The fitted model's core."""
+        return _gated.core_of(self._model)
+
+    def _padded(self, values: Sequence[Array], axes: tuple[int, ...]) -> Array:
+        """Arrays of every part, padded with 0 along axes of factors; the background left out."""
+        J = max(self._mcfa.n_factors)
+        out = []
+        for value in values[: self.n_parts]:
+            widths = [(0, J - n if axis in axes else 0) for axis, n in enumerate(value.shape)]
+            out.append(np.pad(value, widths))
+        return np.stack(out)
+
+    def _describe(self) -> None:
+        """Set the learned attributes from the parameters."""
+        theta, group = self._theta, self._columns[0]
+        self.gates_ = theta.gates[: self.n_parts].T.astype(self._dtype)
+        chosen = theta.gates.argmax(axis=0)
+        self.parts_ = np.where(group.varies & (chosen < self.n_parts), chosen, -1)
+        self.column_labels_ = self.parts_
+        own = theta.loadings[: self.n_parts]
+        scale = group.scale
+        Lambda = self._padded([w.mean[:, :-1] for w in own], (1,)) * scale[:, None]
+        self.loadings_ = Lambda.astype(self._dtype)
+        rho = np.stack([w.mean[:, -1] for w in own])
+        self.offsets_ = (rho * scale + group.shift).astype(self._dtype)
+        with np.errstate(over="ignore"):
+            self.noise_ = (np.stack([w.noise for w in own]) * scale**2).astype(self._dtype)
+        self.n_factors_ = self._count_factors()
+        if hasattr(self, "classes_"):
+            self.class_priors_ = self._class_shares().astype(self._dtype)
+            means = self._padded(theta.eta, (1,))
+            self.factor_means_ = np.moveaxis(means, 0, 1).astype(self._dtype)
+            covariances = self._padded(theta.sigma, (1, 2))
+            self.factor_covariances_ = np.moveaxis(covariances, 0, 1).astype(self._dtype)
+
+    def _count_factors(self) -> Array:
+        counts = []
+        for g, w in zip(self._theta.gates, self._theta.loadings[: self.n_parts], strict=False):
+            variance = np.diagonal(w.cov, axis1=1, axis2=2) * w.noise[:, None]
+            energy = g @ (w.mean**2 + variance)[:, :-1]
+            counts.append(int(np.sum(energy > FACTOR_SHARE * energy.max(initial=0.0))))
+        return np.array(counts)
+
+    def _class_shares(self) -> Array:
+        """Posterior mean of the classes' shares, (N,)."""
+        return self._mcfa.classes.prior.mean(self._theta.class_counts)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(sum(self._mcfa.n_factors))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns of `transform`: part0_factor0, part0_factor1, ...
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        names : ndarray of shape (J of all parts,)
+        """
+        check_is_fitted(self)
+        sizes = enumerate(self._mcfa.n_factors)
+        names = [f"part{k}_factor{j}" for k, J in sizes for j in range(J)]
+        return np.asarray(names, dtype=object)
+
+    # --- rows ---
+
+    def _features(self, X: Any) -> Array:
+        """Features of checked rows' factors, (F, n)."""
+        pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0])
+        return np.concatenate(pieces, axis=1)
+
+    def transform(self, X: Any) -> Array:
+        """Posterior mean of every factor of every part.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        factors : ndarray of shape (n, J of all parts)
+            Columns named part0_factor0, ...
+        """
+        check_is_fitted(self)
+        features = self._features(self._check_rows(X, reset=False))
+        return np.ascontiguousarray(features[self._mcfa.linear].T)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Expected row given factors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, J of all parts)
+
+        Returns
+        -------
+        rows : ndarray of shape (n, D)
+        """
+        check_is_fitted(self)
+        s = np.asarray(X, dtype=self._dtype)
+        if s.ndim != 2 or s.shape[1] != self._n_features_out:
+            raise ValueError(
+                f"X has shape {s.shape}, but inverse_transform needs (n, {self._n_features_out}), "
+                "a column for every factor, as transform gives."
+            )
+        rows = self._columns[0].decode(predict.expectation(self._mcfa, self._theta, s.T))
+        return rows.astype(self._dtype, copy=False)
+
+    def _reconstruct(self, X: Any) -> Array:
+        m = self._features(X)[self._mcfa.linear]
+        return self._columns[0].decode(predict.expectation(self._mcfa, self._theta, m))
+
+    def _impute(self, X: Any) -> Array:
+        return self._reconstruct(X)
+
+    def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
+        group = self._columns[0]
+
+        def on_block(block: RowBlock, _: int) -> tuple[Array, Array]:
+            features = self._model.infer(self._theta, block)[0]
+            lower, upper = (
+                group.decode(predict.quantile(self._mcfa, self._theta, features, p))
+                for p in (tail, 1.0 - tail)
+            )
+            return lower, upper
+
+        lower, upper = zip(*self._map_rows(X, on_block), strict=True)
+        return np.concatenate(lower), np.concatenate(upper)
+
+    # --- densities ---
+
+    def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
+        """Likelihood of checked rows under every class, fields (N, n)."""
+
+        def on_block(block: RowBlock, _: int) -> RowLikelihood:
+            proposal = self._model.propose(self._theta, block)
+            return predict.row_likelihood(self._mcfa, self._theta, block, proposal, n_draws)
+
+        exact = np.all(self._theta.gates.max(axis=0) >= 1.0)
+        most_rows = None if exact else max(MOST_DRAWS // (n_draws * self._n_features_out), 16)
+        fields = zip(*self._map_rows(X, on_block, most_rows), strict=True)
+        return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
+
+    def _n_parameters(self) -> float:
+        """Loadings, offset and noise of each column in its own part, class priors and gates."""
+        J, N = np.asarray(self._mcfa.n_factors), self._mcfa.classes.n_classes
+        entries = float((J + 2) @ self._theta.gates.sum(axis=1)) - float((J * (J - 1) / 2).sum())
+        choices = (N - 1) * (1.0 + float((J + J * (J + 1) / 2).sum()))
+        return entries + choices + (len(J) - 1) * self.n_features_in_
+
+    def _anomaly_scores(self, X: Any) -> Array:
+        log_shares = np.log(self._class_shares())
+        parts, log_scale = self._theta.gates.argmax(axis=0), self._columns[0].log_scale
+
+        def on_block(block: RowBlock, _: int) -> Array:
+            found = predict.part_likelihoods(self._mcfa, self._theta, block)  # (N, K, n)
+            density = np.logaddexp.reduce(found + log_shares[:, None, None], axis=0)
+            out = -density[: self.n_parts].T
+            for k in range(self.n_parts):
+                entries = block.groups[0].entries(np.flatnonzero(parts == k), absent=True)
+                out[:, k] += np.bincount(
+                    entries.rows, log_scale[entries.columns], minlength=block.n_rows
+                )
+            return out
+
+        return np.concatenate(self._map_rows(X, on_block))
+
+    # --- one row, and new rows ---
+
+    def explain(self, x: Any, n_columns: int = 5) -> list[dict[str, Any]]:
+        """What the model sees in one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (D,) or (1, D)
+        n_columns : int, default=5
+            Columns to name for each part.
+
+        Returns
+        -------
+        parts : list of K dict
+            ``part``, ``factors`` (their posterior means), ``log_likelihood`` of the part's entries,
+            and ``columns``: those that decided it, each with ``column``, ``value``, ``expected`` at
+            these factors, and ``evidence``, by how many nats the entry speaks for these factors
+            against the part's average.
+        """
+        row = self._one_row(x)
+        group, theta, core = self._columns[0], self._theta, self._mcfa
+        features = self._features(row).astype(float)
+        shares = -self._anomaly_scores(row)[0]
+        parts = theta.gates.argmax(axis=0)
+        view = self._source(row).block(0).groups[0]
+        out = []
+        for k, (_, linear, _) in enumerate(core.spans()[: self.n_parts]):
+            entries = view.entries(np.flatnonzero((parts == k) & group.varies))
+            d, w, s = entries.columns, theta.loadings[k], features[linear, 0]
+            Lambda, rho, noise = w.mean[d, :-1], w.mean[d, -1], w.noise[d]
+            expected = Lambda @ s + rho
+            broad = noise + (Lambda**2).sum(axis=1)
+            evidence = 0.5 * (np.log(broad / noise) - (entries.values - expected) ** 2 / noise)
+            evidence += 0.5 * (entries.values - rho) ** 2 / broad
+            shown = expected * group.scale[d] + group.shift[d]
+            out.append(
+                {
+                    "part": k,
+                    "factors": [float(value) for value in s],
+                    "log_likelihood": float(shares[k]),
+                    "columns": self._telling(row, d, shown, evidence, n_columns),
+                }
+            )
+        return out
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        *,
+        states: Any = None,
+        classes: Any = None,
+        hybrid: Any = None,
+        random_state: Any = None,
+    ) -> tuple[Array, Array]:
+        """Draw new rows.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        states : array-like of shape (n_samples, J of all parts), optional
+            Factors to draw entries from; drawn from their priors if not given.
+        classes : label or array-like of shape (n_samples,), optional
+            Classes whose priors the factors are drawn from; drawn by their shares if not given.
+        hybrid : dict, optional
+            For some parts the class whose prior to take instead, or a mapping of classes to weights
+            for a mixture of several: ``{part: class or {class: weight}}``.
+        random_state : int, Generator, RandomState or None, default=None
+            The estimator's own if None.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, D)
+        factors_or_classes : ndarray of shape (n_samples, J of all parts) or (n_samples,)
+            The rows' factors; with a class variable their classes, unless states or a hybrid of
+            classes were asked for.
+        """
+        check_is_fitted(self)
+        by_class = hasattr(self, "classes_") and states is None and hybrid is None
+        labels, sources, rng = self._draw_classes(n_samples, classes, hybrid, random_state)
+        theta, core = self._theta, self._mcfa
+        if states is None:
+            drawn = []
+            for k, J in enumerate(core.n_factors[: self.n_parts]):
+                root = np.linalg.cholesky(theta.sigma[k])[sources[:, k]]
+                z = rng.standard_normal((n_samples, J))
+                drawn.append(theta.eta[k][sources[:, k]] + np.einsum("nij,nj->ni", root, z))
+            states = np.hstack(drawn)
+        states = np.asarray(states, dtype=float)
+        if states.shape != (n_samples, self._n_features_out) or not np.isfinite(states).all():
+            raise ValueError(
+                f"states must have shape ({n_samples}, {self._n_features_out}), a number for every "
+                "factor."
+            )
+        gates = np.cumsum(theta.gates, axis=0)
+        u = rng.random((n_samples, gates.shape[1])) * gates[-1]
+        part = np.minimum((gates[:, None, :] <= u).sum(axis=0), len(gates) - 1)
+        rows = rng.standard_normal(part.shape)
+        start = 0
+        for k, (J, w) in enumerate(zip(core.n_factors, theta.loadings, strict=True)):
+            mean = states[:, start : start + J] @ w.mean[:, :-1].T + w.mean[:, -1]
+            rows = np.where(part == k, mean + rows * np.sqrt(w.noise), rows)
+            start += J
+        rows = self._columns[0].decode(rows).astype(self._dtype, copy=False)
+        return rows, (self.classes_[labels] if by_class else states.astype(self._dtype))
+
+    # --- saving ---
+
+    def _state(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        theta, group = self._theta, self._columns[0]
+        return {
+            "loadings": [w._asdict() for w in theta.loadings],
+            "theta": {
+                name: getattr(theta, name)
+                for name in ("relevance", "class_counts", "log_beta", "eta", "sigma")
+            },
+            "gate": theta.gate._asdict(),
+            "columns": group.fields(),
+            "n_factors": list(self._mcfa.n_factors),
+            "totals": self._mcfa.totals,
+            "dtype": np.dtype(self._dtype).name,
+            "learned": self._learned("classes_"),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        prior = _gated.prior_of(self)
+        family = LIKELIHOODS["gaussian"]
+        likelihood = family() if prior is None else family(prior.shape, prior.spread)
+        self._columns = (ColumnGroup(likelihood=likelihood, **state["columns"]),)
+        self._dtype = np.dtype(state["dtype"])
+        for name, value in state["learned"].items():
+            setattr(self, name, value)
+        kept = state["theta"]
+        classes = _gated.class_variable(self, len(kept["class_counts"]))
+        core = self._core(self._columns, tuple(state["n_factors"]), classes, state["totals"])
+        theta = mcfa.Theta(
+            loadings=tuple(loadings.Loadings(**w) for w in state["loadings"]),
+            gate=Gates(**state["gate"]), divergence=np.empty(0), natural=(), layouts=(),
+            weights=(), age=0, **kept,
+        )  # fmt: skip
+        self._theta = core.rebuild(theta)
+        self._model = core
+        if _gated.selects_by_row(self):
+            self._model = _gated.rowwise(self, core, Expected())
+        self._describe()

@@ -1,0 +1,193 @@
+"""What the entries of one column say about its loadings, offset and noise in one part.
+
+=======  ==========  ===============  ==============================================================
+symbol   code        shape            meaning
+=======  ==========  ===============  ==============================================================
+w        mean, cov   (..., J + 1)     (Lambda_d, rho_d): loadings, then the offset
+1/Psi    shape,rate  (...)            precision tau of the noise, Gamma
+s~       -           (J + 1,)         (s, 1)
+alpha    relevance   (2, J)           precision of a direction's loadings, Gamma (shape, rate)
+=======  ==========  ===============  ==============================================================
+
+Regression of x on s~ with w | tau ~ N(0, (tau A)^-1), A = diag(alpha, kappa), and tau ~ Gamma. The
+sums are Sss = sum o <s~ s~'>, Ssx = sum o <s~> x, Sxx = sum o x^2 and n = sum o. ``cov`` is in
+units of the noise variance. `Flat` is maximum likelihood: no covariance, nothing to pay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from partwise.contracts import Array
+
+# Gamma prior of relevances, broad; MATH as for Bayesian PCA (Bishop & Winn 2000).
+RELEVANCE = 1e-3
+
+# Least noise variance at maximum likelihood, of the column's own, as for states.
+VARIANCE_FLOOR = 1e-6
+
+
+class Loadings(NamedTuple):
+    """Posterior of some columns' parameters in one part."""
+
+    mean: Array  # (D, J + 1)
+    cov: Array  # (D, J + 1, J + 1)
+    shape: Array  # (D,)
+    rate: Array  # (D,)
+
+    def at(self, columns: Array) -> Loadings:
+        """Those of some columns."""
+        return Loadings(*(field[columns] for field in self))
+
+    def put(self, columns: Array, new: Loadings) -> Loadings:
+        """A copy with some columns replaced."""
+        fields = [field.copy() for field in self]
+        for field, value in zip(fields, new, strict=True):
+            field[columns] = value
+        return Loadings(*fields)
+
+    @property
+    def precision(self) -> Array:
+        """E[tau], (D,)."""
+        return self.shape / self.rate
+
+    @property
+    def outer(self) -> Array:
+        """E[tau w w'], (D, J + 1, J + 1)."""
+        square = self.mean[:, :, None] * self.mean[:, None, :]
+        return self.precision[:, None, None] * square + self.cov
+
+    @property
+    def noise(self) -> Array:
+        """Variance of the noise, (D,)."""
+        return self.rate / np.maximum(self.shape - 1.0, 0.5 * self.shape)
+
+    def moved(self, T: Array) -> Loadings:
+        """The same with w replaced by T w."""
+        return self._replace(mean=self.mean @ T.T, cov=T @ self.cov @ T.T)
+
+
+class Sums(NamedTuple):
+    """Sums of some columns over rows."""
+
+    ss: Array  # (D, J + 1, J + 1)
+    sx: Array  # (D, J + 1)
+    xx: Array  # (D,)
+    n: Array  # (D,)
+
+    def scaled(self, share: Array) -> Sums:
+        """Sums times a number for each column, (D,)."""
+        return Sums(
+            self.ss * share[:, None, None],
+            self.sx * share[:, None],
+            self.xx * share,
+            self.n * share,
+        )
+
+
+@dataclass(frozen=True)
+class Relevant:
+    """Normal-Gamma posteriors with a relevance for every direction.
+
+    The offset has the precision ``kappa`` (in rows), the noise a guess of its variance, ``spread``,
+    worth ``strength`` rows.
+    """
+
+    kappa: float
+    spread: float
+    strength: float
+
+    def start(self, J: int) -> Array:
+        """Relevances before anything is known: loadings of the noise's size, (2, J)."""
+        return np.ones((2, J))
+
+    def _prior(self, relevance: Array) -> tuple[Array, float, float]:
+        a0 = 0.5 * self.strength
+        return np.append(relevance[0] / relevance[1], self.kappa), a0, a0 * self.spread
+
+    def posterior(self, sums: Sums, relevance: Array) -> Loadings:
+        """Posterior given the sums."""
+        A, a0, b0 = self._prior(relevance)
+        cov = np.linalg.inv(sums.ss + np.diag(A))
+        cov = 0.5 * (cov + cov.transpose(0, 2, 1))
+        mean = np.einsum("dij,dj->di", cov, sums.sx)
+        left = sums.xx - np.einsum("di,di->d", mean, sums.sx)
+        shape = a0 + 0.5 * sums.n
+        # The prior alone gives b0; sums of single precision may cancel to less.
+        return Loadings(mean, cov, shape, b0 + 0.5 * np.maximum(left, 0.0))
+
+    def log_precision(self, loadings: Loadings) -> Array:
+        """E[log tau]."""
+        return special.digamma(loadings.shape) - np.log(loadings.rate)
+
+    def divergence(self, loadings: Loadings, relevance: Array) -> Array:
+        """KL of the posterior from the prior, expected over the relevance; (D,)."""
+        A, a0, b0 = self._prior(relevance)
+        log_A = np.append(special.digamma(relevance[0]) - np.log(relevance[1]), np.log(self.kappa))
+        a, b = loadings.shape, loadings.rate
+        squares = self.squares(loadings)  # E[tau w_i^2]
+        log_det = np.linalg.slogdet(loadings.cov)[1]
+        kl = 0.5 * (squares @ A - log_det - log_A.sum() - len(A))
+        kl += a0 * np.log(b / b0) + special.gammaln(a0) - special.gammaln(a)
+        return kl + (a - a0) * special.digamma(a) - a * (1.0 - b0 / b)
+
+    @staticmethod
+    def squares(loadings: Loadings) -> Array:
+        """E[tau w_i^2], (D, J + 1)."""
+        variance = np.diagonal(loadings.cov, axis1=1, axis2=2)
+        return loadings.precision[:, None] * loadings.mean**2 + variance
+
+    def relevance(self, loadings: Loadings, stake: Array) -> Array:
+        """Posterior of the directions' relevance, columns counted by ``stake`` (D,); (2, J)."""
+        total = stake @ self.squares(loadings)[:, :-1]
+        shape = np.full(len(total), RELEVANCE + 0.5 * stake.sum())
+        return np.stack([shape, RELEVANCE + 0.5 * total])
+
+    def relevance_cost(self, relevance: Array) -> float:
+        """KL of the relevances' posterior from their prior."""
+        a, b = relevance
+        kl = (a - RELEVANCE) * special.digamma(a) - special.gammaln(a)
+        kl += special.gammaln(RELEVANCE) + RELEVANCE * np.log(b / RELEVANCE)
+        return float(np.sum(kl + a * (RELEVANCE / b - 1.0)))
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Maximum likelihood: point values told as posteriors without width."""
+
+    def start(self, J: int) -> Array:
+        """Nothing is learned about directions."""
+        return np.ones((2, J))
+
+    def posterior(self, sums: Sums, relevance: Array) -> Loadings:
+        """Least squares, directions that the rows do not tell apart left at zero."""
+        mean = np.einsum("dij,dj->di", np.linalg.pinv(sums.ss, hermitian=True), sums.sx)
+        count = np.where(sums.n > 0, sums.n, 1.0)
+        left = sums.xx - 2.0 * np.einsum("di,di->d", mean, sums.sx)
+        left += np.einsum("di,dij,dj->d", mean, sums.ss, mean)
+        variance = np.where(sums.n > 0, left / count, 1.0)
+        variance = np.maximum(variance, VARIANCE_FLOOR)
+        nothing = np.zeros((*mean.shape, mean.shape[1]))
+        # A shape without limit: the mean of tau is its value, and the noise its inverse.
+        huge = np.full(len(mean), 1e300)
+        return Loadings(mean, nothing, huge, huge * variance)
+
+    def log_precision(self, loadings: Loadings) -> Array:
+        """Log tau."""
+        return np.log(loadings.precision)
+
+    def divergence(self, loadings: Loadings, relevance: Array) -> Array:
+        """Nothing."""
+        return np.zeros(len(loadings.mean))
+
+    def relevance(self, loadings: Loadings, stake: Array) -> Array:
+        """Nothing is learned about directions."""
+        return self.start(loadings.mean.shape[1] - 1)
+
+    def relevance_cost(self, relevance: Array) -> float:
+        """Nothing."""
+        return 0.0

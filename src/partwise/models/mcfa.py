@@ -1,0 +1,565 @@
+"""Multiple Cause Factor Analysis (Ross & Zemel 2006, section 2.2).
+
+=======  ============  ===========  ============================================  ==============
+symbol   code          shape        meaning                                       equation
+=======  ============  ===========  ============================================  ==============
+Lambda   mean          (D, J + 1)   loadings of a part, then the offset rho       JMLR Eq. 5
+Psi      shape, rate   (D,)         noise of a part, as a Gamma of its inverse    JMLR Eq. 5
+m        m             (J, n)       posterior mean of a row's factors             JMLR 2.2.1
+Omega    cov           (Q, U)       its covariance, packed, a pattern of holes    MATH section 3
+eta      eta           (N, J)       mean of the factors in a class                docs/mcfa.md
+Sigma    sigma         (N, J, J)    their covariance in a class                   docs/mcfa.md
+=======  ============  ===========  ============================================  ==============
+
+All that a row's factors say enters through their *features* 1, <s> and <s s'> (packed), Q pairs for
+J factors: parts are numbered in one row, those of part k at first[k] .. first[k + 1] - 1, (F, n) in
+all. The expected log density of an entry is linear in them, with coefficients ``natural``
+(3, F, D) for 1, x and x^2. A missing entry takes part in nothing, so Omega depends on the pattern
+of a row's holes; rows with the same pattern share it.
+
+Departures from the paper: loadings and offset are learned together; they and the noise are
+posteriors with a relevance for each direction (`partwise.models.loadings`), with maximum likelihood
+as the flat limit; after each step the factors are rescaled to covariance I (and mean 0), which the
+paper's updates approach slowly, whenever that raises the bound. A background part has no factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from partwise.contracts import Array, Layout, Packed, Stats
+from partwise.models import factors
+from partwise.models.class_variable import ClassVariable
+from partwise.models.gating import Chooser, Gates
+from partwise.models.loadings import Flat, Loadings, Relevant, Sums
+from partwise.models.mcvq import weighted
+
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+class Theta(NamedTuple):
+    """Parameters, and what every block needs of them in the form it needs."""
+
+    loadings: tuple[Loadings, ...]  # a part, of all columns
+    relevance: tuple[Array, ...]  # a part (2, J)
+    gate: Gates
+    class_counts: Array  # (N,)
+    log_beta: Array  # (N,)
+    eta: tuple[Array, ...]  # a part (N, J)
+    sigma: tuple[Array, ...]  # a part (N, J, J)
+    divergence: Array  # of the columns' loadings, (K, D)
+    natural: tuple[Array, ...]  # (3, F, D), of the one column group
+    layouts: tuple[Layout, ...]  # of factors, of pairs
+    weights: tuple[Packed, ...]  # natural times gates, of factors (2, ...) and of pairs (1, ...)
+    age: int  # sweeps since all parts were looked at
+
+    @property
+    def gates(self) -> Array:
+        """g, (K, D)."""
+        return self.gate.g
+
+
+class Weighed(NamedTuple):
+    """Classes of a block's rows, and the posterior of their factors in each class."""
+
+    z: Array  # (N, n)
+    log_z: Array  # log normaliser of the rows, (n,)
+    means: list[list[Array]]  # a part, a class: (J, n)
+    covs: list[list[Array]]  # a part, a class: (Q, n) or (Q, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class MCFA:
+    """The model with one posterior of the parts for all rows (standard, tied, annealed).
+
+    Parameters
+    ----------
+    n_factors : tuple of K int
+    prior : Relevant or Flat
+        How a column's loadings are learned.
+    chooser : Chooser
+        How columns choose parts.
+    classes : ClassVariable
+    class_strength : float
+        How many rows the standard Gaussian weighs in every class's prior of the factors.
+    totals : ndarray of shape (3, D)
+        Sums of 1, x and x^2 over the observed entries.
+    dtype : dtype of the data
+    """
+
+    n_factors: tuple[int, ...]
+    prior: Relevant | Flat
+    chooser: Chooser
+    classes: ClassVariable
+    class_strength: float
+    totals: Array
+    dtype: Any
+    remembers: ClassVar[bool] = False
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of factors of every part."""
+        return self.n_factors
+
+    @cached_property
+    def columns(self) -> tuple[Array, ...]:
+        """All columns, one group."""
+        return (np.arange(self.totals.shape[1]),)
+
+    @cached_property
+    def n_pairs(self) -> tuple[int, ...]:
+        """Pairs of factors of every part."""
+        return tuple(factors.n_pairs(J) for J in self.n_factors)
+
+    @cached_property
+    def first(self) -> Array:
+        """Number of each part's first feature, then F."""
+        sizes = [1 + J + Q for J, Q in zip(self.n_factors, self.n_pairs, strict=True)]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def spans(self) -> list[tuple[int, slice, slice]]:
+        """Of every part: the feature 1, the factors, and the pairs."""
+        return [
+            (lo, slice(lo + 1, lo + 1 + J), slice(lo + 1 + J, hi))
+            for (lo, hi), J in zip(pairwise(self.first), self.n_factors, strict=True)
+        ]
+
+    @cached_property
+    def linear(self) -> Array:
+        """Features that are factors, part after part."""
+        return np.concatenate([np.arange(f.start, f.stop) for _, f, _ in self.spans()])
+
+    @cached_property
+    def quadratic(self) -> Array:
+        """Features that are pairs of factors, part after part."""
+        return np.concatenate([np.arange(q.start, q.stop) for _, _, q in self.spans()])
+
+    @property
+    def n_columns(self) -> int:
+        """D."""
+        return self.totals.shape[1]
+
+    @property
+    def all_undecided(self) -> Array:
+        """A -1 for every column."""
+        return np.full(self.n_columns, -1)
+
+    # --- E-step ---
+
+    def fresh_memory(self, index: int) -> Any:
+        """Rows keep nothing from one sweep to the next."""
+        return None
+
+    def infer(self, theta: Theta, block: Any) -> tuple[Array, Array]:
+        """Features of the rows' factors (F, n), and their log normaliser less what is constant."""
+        score = self.evidence(theta, block)
+        found = self.weigh(theta, score, block.labels)
+        self.mix(score, found, block.weight)
+        return score, found.log_z
+
+    def propose(self, theta: Theta, block: Any) -> Array:
+        """Factors to draw when a row's likelihood is estimated, as features."""
+        return self.infer(theta, block)[0]
+
+    def likely_rows(self, theta: Theta, block: Any) -> Array:
+        """Features to begin with where rows select parts for themselves."""
+        return self.infer(theta, block)[0]
+
+    def wide_rows(self, theta: Theta, block: Any, settled: Callable[[], Array]) -> Array:
+        """Features to draw from where rows select parts for themselves: those that settled."""
+        return settled()
+
+    def evidence(self, theta: Theta, block: Any) -> Array:
+        """What the entries say about the factors: coefficients of their features, (F, n)."""
+        (group,) = block.groups
+        out = np.zeros((self.first[-1], block.n_rows), block.dtype)
+        out[self.linear] = block.score(theta.weights[:1], theta.layouts[:1])
+        out[self.quadratic] = group.patterns.spread(
+            group.pair_score(theta.weights[1], theta.layouts[1])
+        )
+        return out
+
+    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Stats]:
+        """Sums of the features of the rows' factors."""
+        (group,) = block.groups
+        if self.classes.n_classes > 1:  # the class depends on all parts, so all are scored first
+            features = self.evidence(theta, block)
+            found = self.weigh(theta, features, block.labels)
+            counts = self.mix(features, found, block.weight)
+            wf = weighted(features, block.weight)
+            sums = block.collect(wf[self.linear], theta.layouts[:1])
+            pairs = group.pair_sums(group.patterns.gather(wf[self.quadratic]), theta.layouts[1])
+            return features, Stats(
+                float(block.weight @ (found.log_z + block.base)), counts, (*sums, pairs)
+            )
+        score = group.pair_score(theta.weights[1], theta.layouts[1])  # (Q, U)
+        log_z, counts = np.zeros(block.n_rows), np.empty((1, self.first[-1]))
+        pairs = np.empty_like(score)
+        second = theta.layouts[1].first
+
+        def on_part(k: int, b: Array) -> Array:
+            """Posterior mean of part k's factors in place of their scores (J, n)."""
+            one, linear, quadratic = self.spans()[k]
+            span = slice(second[k], second[k + 1])
+            cov, log_det = factors.invert(_precision(score[span], np.eye(len(b))), len(b))
+            spread = group.patterns.spread(cov)
+            m = factors.multiply(spread, b)
+            log_z[:] += 0.5 * np.einsum("jn,jn->n", b, m, dtype=float)
+            log_z[:] -= 0.5 * group.patterns.spread(log_det[None])[0]
+            b[:] = m
+            wm = weighted(m, block.weight)
+            counts[0, one] = block.weight.sum()
+            counts[0, linear] = wm.sum(axis=1, dtype=float)
+            pairs[span] = self._pair_totals(group.patterns, m, wm, cov, block.weight)
+            counts[0, quadratic] = pairs[span].sum(axis=1, dtype=float)
+            return wm
+
+        m, sums = block.sweep(theta.weights[:1], theta.layouts[:1], on_part)
+        sums = (*sums, group.pair_sums(pairs, theta.layouts[1]))
+        return m, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
+
+    @staticmethod
+    def _pair_totals(patterns: Any, m: Array, wm: Array, cov: Array, weight: Array) -> Array:
+        """Weighted sums over each pattern's rows of <s s'>, packed; (Q, U)."""
+        if patterns.n_patterns == 1:
+            total = factors.pack(wm @ m.T)[:, None] + weight.sum() * cov
+            return total.astype(m.dtype, copy=False)
+        i, j = factors.pair_index(len(m))
+        own = wm[i] * m[j] + weighted(patterns.spread(cov), weight)
+        return patterns.gather(own)
+
+    def weigh(self, theta: Theta, score: Array, labels: Array | None) -> Weighed:
+        """Posterior of the rows' classes and factors, from coefficients of features (F, n).
+
+        Without classes the prior of the factors is the standard Gaussian; class n has
+        N(eta_n, Sigma_n), so Omega_n = (Sigma_n^-1 + sum_d o g <Lambda' Psi^-1 Lambda>)^-1.
+        """
+        evidence = np.repeat(theta.log_beta[:, None], score.shape[1], axis=1)
+        means, covs = [], []
+        for k, (one, linear, quadratic) in enumerate(self.spans()):
+            log_z, mean, cov = gaussians(
+                score[linear], score[quadratic], theta.eta[k], theta.sigma[k]
+            )
+            evidence += log_z + score[one]
+            means.append(mean)
+            covs.append(cov)
+        return Weighed(*self.classes.posterior(evidence, labels), means, covs)
+
+    def mix(self, features: Array, found: Weighed, weight: Array) -> Array:
+        """Put the features of the posterior in place (F, n); their sums in each class (N, F)."""
+        counts = np.empty((len(found.z), self.first[-1]))
+        wz = found.z * weight
+        counts[:, self.first[:-1]] = wz.sum(axis=1)[:, None]
+        for (one, linear, quadratic), mean, cov in zip(
+            self.spans(), found.means, found.covs, strict=True
+        ):
+            features[one] = 1.0
+            features[linear] = 0.0
+            features[quadratic] = 0.0
+            for n, (m, v) in enumerate(zip(mean, cov, strict=True)):
+                pairs = factors.products(m) + v
+                features[linear] += found.z[n] * m
+                features[quadratic] += found.z[n] * pairs
+                counts[n, linear] = m @ wz[n]
+                counts[n, quadratic] = pairs @ wz[n]
+        return counts
+
+    def row_features(self, features: Array) -> Array:
+        """What tells rows apart, for clustering; (n, J of all parts)."""
+        return features[self.linear].T
+
+    # --- M-step ---
+
+    def maximise(self, theta: Theta, stats: Stats) -> Theta:
+        """Loadings, then gates, relevances and classes, then the scale of the factors."""
+        share = self.chooser.gating.share(theta.gates)
+        layout = theta.layouts[0]
+        gain = np.zeros_like(theta.gates)
+        loadings, divergence = [], theta.divergence.copy()
+        for k in range(len(self.n_factors)):
+            columns, sums = self._sums(stats, theta.layouts, k)
+            used = sums if share is None else sums.scaled(share[k, columns])
+            new = self.prior.posterior(used, theta.relevance[k])
+            gain[k, columns] = self._gain(new, sums)
+            divergence[k, columns] = self.prior.divergence(new, theta.relevance[k])
+            loadings.append(theta.loadings[k].put(columns, new))
+        looked_at = layout.parts < 0
+        gate = self.chooser.choose(theta.gate, gain, divergence, looked_at)
+        age = 0 if looked_at.all() else theta.age + 1
+        theta = theta._replace(loadings=tuple(loadings), gate=gate, age=age)
+        stake = self.chooser.gating.stake(gate.g)
+        theta = self._rescale(self._learn_rest(theta, stats, stake), stats.states, stake)
+        return self.dress(theta, self.chooser.decided(gate, age))
+
+    def maximise_selected(self, theta: Theta, stats: Stats) -> Theta:
+        """The same where every row selected parts for itself, the selections being in the sums.
+
+        The factors keep their scale, in which rows remember them.
+        """
+        assert stats.gates is not None
+        full = stats.sums[0].shared  # (3, F, D)
+        loadings = []
+        for k, (one, linear, quadratic) in enumerate(self.spans()):
+            sums = _regression_sums(
+                full[0, quadratic], full[0, linear], full[1, linear], full[:, one]
+            )
+            loadings.append(self.prior.posterior(sums, theta.relevance[k]))
+        gate = self.chooser.select(theta.gate, stats.gates)
+        theta = theta._replace(loadings=tuple(loadings), gate=gate, age=0)
+        theta = self._learn_rest(theta, stats, np.ones_like(gate.g))
+        return self.dress(theta, self.all_undecided)
+
+    def _sums(self, stats: Stats, layouts: tuple[Layout, ...], k: int) -> tuple[Array, Sums]:
+        """Columns that part k was looked at for, and their sums."""
+        linear, quadratic = stats.sums
+        layout = layouts[0]
+        at = slice(layout.bounds[k], layout.bounds[k + 1])
+        columns = np.concatenate([layout.decided[at], layout.undecided])
+        J, Q = self.n_factors[k], self.n_pairs[k]
+
+        def joined(packed: Packed, p: int, size: int, first: Array) -> Array:
+            shared = packed.shared[p, first[k] : first[k] + size]
+            return np.concatenate([packed.own[p, :size, at], shared], axis=1)
+
+        ss = joined(quadratic, 0, Q, layouts[1].first)
+        s, sx = (joined(linear, p, J, layout.first) for p in (0, 1))
+        return columns, _regression_sums(ss, s, sx, self.totals[:, columns])
+
+    def _gain(self, loadings: Loadings, sums: Sums) -> Array:
+        """Expected log-likelihood of columns under new loadings, (D,)."""
+        quadratic = np.einsum("dij,dij->d", loadings.outer, sums.ss)
+        cross = np.einsum("di,di->d", loadings.mean, sums.sx)
+        tau = loadings.precision
+        error = tau * (sums.xx - 2.0 * cross) + quadratic
+        return 0.5 * (sums.n * (self.prior.log_precision(loadings) - _LOG_2PI) - error)
+
+    def _learn_rest(self, theta: Theta, stats: Stats, stake: Array) -> Theta:
+        """Relevances and classes."""
+        relevance = [
+            self.prior.relevance(loadings, stake[k]) for k, loadings in enumerate(theta.loadings)
+        ]
+        return self.learn_states(theta._replace(relevance=tuple(relevance)), stats.states)
+
+    def learn_states(self, theta: Theta, moments: Array) -> Theta:
+        """Priors of classes, and of the factors in each, from sums of features (N, F)."""
+        counts = moments[:, 0]
+        theta = theta._replace(class_counts=counts, log_beta=self.classes.learn(counts))
+        if self.classes.n_classes == 1:
+            return theta._replace(
+                eta=tuple(np.zeros((1, J)) for J in self.n_factors),
+                sigma=tuple(np.eye(J)[None] for J in self.n_factors),
+            )
+        etas, sigmas = [], []
+        c = self.class_strength
+        for J, (_, linear, quadratic) in zip(self.n_factors, self.spans(), strict=True):
+            n = np.maximum(counts + c, 1e-10)[:, None]
+            eta = moments[:, linear] / n
+            second = factors.unpack(moments[:, quadratic], J) + c * np.eye(J)
+            sigma = second / n[:, :, None] - eta[:, :, None] * eta[:, None, :]
+            etas.append(eta)
+            sigmas.append(sigma + 1e-6 * np.eye(J))
+        return theta._replace(eta=tuple(etas), sigma=tuple(sigmas))
+
+    def _rescale(self, theta: Theta, moments: Array, stake: Array) -> Theta:
+        """Factors of mean 0 and covariance I, rotated to the directions of relevance.
+
+        With s = L s' + c the densities of entries stay what they are. What changes is the cost of
+        loadings and relevances and, without classes, that of the factors' posterior against their
+        prior; a part is rescaled only if the bound gains.
+        """
+        loadings, relevance = list(theta.loadings), list(theta.relevance)
+        eta, sigma = list(theta.eta), list(theta.sigma)
+        share = theta.class_counts / max(theta.class_counts.sum(), 1e-300)
+        for k, J in enumerate(self.n_factors):
+            if J == 0:
+                continue
+            gain = 0.0
+            _, linear, quadratic = self.spans()[k]
+            if len(share) == 1:  # the posterior's moments take the prior's place
+                n = max(moments[0, 0], 1e-300)
+                mean = moments[0, linear] / n
+                raw = factors.unpack(moments[0, quadratic], J) / n
+                second = raw - np.outer(mean, mean)
+            else:
+                mean = share @ eta[k]
+                second = np.einsum("n,nij->ij", share, sigma[k])
+                second += np.einsum("n,ni,nj->ij", share, eta[k] - mean, eta[k] - mean)
+            scale = _root(second + 1e-12 * np.eye(J))
+            L = scale @ self._rotation(loadings[k], scale, stake[k])
+            if len(share) == 1:
+                log_det = np.linalg.slogdet(second + 1e-12 * np.eye(J))[1]
+                gain = 0.5 * moments[0, 0] * (np.trace(raw) - J - log_det)
+            T = np.eye(J + 1)
+            T[:J, :J], T[J, :J] = L.T, mean
+            moved = loadings[k].moved(T)
+            new = self.prior.relevance(moved, stake[k])
+            before = (loadings[k], relevance[k], eta[k], sigma[k])
+            inverse = np.linalg.inv(L)
+            after = (
+                moved, new, (eta[k] - mean) @ inverse.T, inverse @ sigma[k] @ inverse.T
+            )  # fmt: skip
+            gain += self._part_cost(*before, stake[k]) - self._part_cost(*after, stake[k])
+            if gain >= 0.0:
+                loadings[k], relevance[k], eta[k], sigma[k] = after
+                if len(share) == 1:
+                    eta[k], sigma[k] = before[2:]
+        return theta._replace(
+            loadings=tuple(loadings), relevance=tuple(relevance), eta=tuple(eta), sigma=tuple(sigma)
+        )
+
+    def _rotation(self, loadings: Loadings, scale: Array, stake: Array) -> Array:
+        """Rotation that makes the loadings' second moment diagonal, the largest first."""
+        J = len(scale)
+        moment = np.einsum("d,dij->ij", stake, loadings.outer[:, :J, :J])
+        return np.linalg.eigh(scale.T @ moment @ scale)[1][:, ::-1]
+
+    def _part_cost(
+        self, loadings: Loadings, relevance: Array, eta: Array, sigma: Array, stake: Array
+    ) -> float:
+        """What a part's loadings, relevances and class priors take off the bound."""
+        cost = float(stake @ self.prior.divergence(loadings, relevance))
+        return cost + self.prior.relevance_cost(relevance) + self._class_cost(eta, sigma)
+
+    def _class_cost(self, eta: Array, sigma: Array) -> float:
+        """Minus the log prior of a part's class Gaussians, 0 at the standard one."""
+        if self.classes.n_classes == 1 or eta.shape[1] == 0:
+            return 0.0
+        inverse = np.linalg.inv(sigma)
+        cost = np.linalg.slogdet(sigma)[1] + np.trace(inverse, axis1=1, axis2=2) - eta.shape[1]
+        cost += np.einsum("ni,nij,nj->n", eta, inverse, eta)
+        return 0.5 * self.class_strength * float(cost.sum())
+
+    def without_classes(self) -> MCFA:
+        """The same model with one class."""
+        return replace(self, classes=ClassVariable())
+
+    def rebuild(self, theta: Theta) -> Theta:
+        """The same parameters with all that follows from them derived anew, as after loading."""
+        return self.dress(theta._replace(age=0), self.chooser.decided(theta.gate, 0))
+
+    def dress(self, theta: Theta, parts: Array) -> Theta:
+        """Put the weights in the form that blocks score with, and the costs in their place."""
+        pairs = zip(theta.loadings, theta.relevance, strict=True)
+        divergence = np.stack([self.prior.divergence(w, alpha) for w, alpha in pairs])
+        theta = theta._replace(divergence=divergence)
+        return self.weigh_entries(theta, self.natural(theta.loadings), parts)
+
+    def weigh_entries(self, theta: Theta, natural: Array, parts: Array) -> Theta:
+        """Weights that blocks score with, from coefficients (3, F, D)."""
+        layouts = (Layout(parts, self.n_factors), Layout(parts, self.n_pairs))
+        weights = []
+        for layout, which, P in zip(layouts, (self.linear, self.quadratic), (2, 1), strict=True):
+            own, shared = layout.pack(natural[:P, which])
+            part_of = np.repeat(np.arange(len(self.n_factors)), layout.n_states)
+            shared = shared * theta.gates[part_of][:, layout.undecided]
+            weights.append(Packed(own.astype(self.dtype), shared.astype(self.dtype)))
+        return theta._replace(natural=(natural,), layouts=layouts, weights=tuple(weights))
+
+    def natural(self, loadings: tuple[Loadings, ...]) -> Array:
+        """Coefficients of the features in an entry's expected log density, (3, F, D)."""
+        out = np.zeros((3, self.first[-1], self.n_columns))
+        for (one, linear, quadratic), w in zip(self.spans(), loadings, strict=True):
+            J = w.mean.shape[1] - 1
+            outer, tau = w.outer, w.precision
+            out[0, one] = 0.5 * (self.prior.log_precision(w) - _LOG_2PI - outer[:, J, J])
+            out[1, one] = tau * w.mean[:, J]
+            out[2, one] = -0.5 * tau
+            out[0, linear] = -outer[:, :J, J].T
+            out[1, linear] = (tau[:, None] * w.mean[:, :J]).T
+            i, j = factors.pair_index(J)
+            out[0, quadratic] = (np.where(i == j, -0.5, -1.0) * outer[:, i, j]).T
+        return out
+
+    def refresh(self, theta: Theta) -> Theta | None:
+        """The same parameters, all columns undecided; None if the last step saw all parts."""
+        return None if theta.age == 0 else self.undecide(theta)
+
+    def undecide(self, theta: Theta) -> Theta:
+        """The same parameters, all parts of all columns looked at in the next sweep."""
+        return self.dress(theta, self.all_undecided) if len(theta.layouts[0].decided) else theta
+
+    def start(self, loadings: list[Array], gates: Array) -> Theta:
+        """First parameters from loadings, one array (D, J) a part, and gates (K, D)."""
+        D = self.n_columns
+        first = []
+        for Lambda in loadings:
+            J = Lambda.shape[1]
+            mean = np.hstack([Lambda, np.zeros((D, 1))])
+            variance = np.clip(1.0 - (Lambda**2).sum(axis=1), 0.05, 1.0)
+            shape = np.full(D, 1e6)
+            nothing = np.tile(1e-6 * np.eye(J + 1), (D, 1, 1))
+            first.append(Loadings(mean, nothing, shape, shape * variance))
+        relevance = [self.prior.start(J) for J in self.n_factors]
+        gate, none = self.chooser.learn(gates), np.empty(0)
+        moments = np.zeros((1, self.first[-1]))
+        moments[0, 0] = self.totals[0].max(initial=1.0)
+        theta = Theta(tuple(first), tuple(relevance), gate, none, none, (), (), none, (), (), (), 0)
+        return self.dress(self.without_classes().learn_states(theta, moments), self.all_undecided)
+
+    # --- bound ---
+
+    def bound(self, theta: Theta, stats: Stats) -> float:
+        """Lower bound of the evidence (of the likelihood, for flat priors) at ``theta``."""
+        constant = np.einsum("pkd,pd->kd", theta.natural[0][:, self.first[:-1]], self.totals)
+        cost = self.chooser.cost(theta.gate, theta.divergence)
+        return stats.bound + float(np.sum(theta.gates * constant)) - cost - self.choice_cost(theta)
+
+    def bound_selected(self, theta: Theta, stats: Stats) -> float:
+        """The same where every row selected parts for itself."""
+        cost = float(theta.divergence.sum()) + theta.gate.cost
+        return stats.bound - cost - self.choice_cost(theta)
+
+    def choice_cost(self, theta: Theta) -> float:
+        """Cost of relevances, class priors and classes."""
+        cost = sum(self.prior.relevance_cost(alpha) for alpha in theta.relevance)
+        pairs = zip(theta.eta, theta.sigma, strict=True)
+        cost += sum(self._class_cost(eta, sigma) for eta, sigma in pairs)
+        return cost + self.classes.cost(theta.class_counts)
+
+
+def _precision(score: Array, prior: Array) -> Array:
+    """Precision of the factors, packed: the prior's (J, J) plus what pairs' scores (Q, U) say."""
+    i, j = factors.pair_index(len(prior))
+    weight = np.where(i == j, -2.0, -1.0).astype(score.dtype)
+    return weight[:, None] * score + factors.pack(prior).astype(score.dtype)[:, None]
+
+
+def gaussians(
+    b: Array, pairs: Array, eta: Array, sigma: Array
+) -> tuple[Array, list[Array], list[Array]]:
+    """Log normaliser (N, n), posterior means (J, n) and packed covariances of every class."""
+    log_z = np.empty((len(eta), b.shape[1]))
+    means, covs = [], []
+    for n in range(len(eta)):
+        inverse = np.linalg.inv(sigma[n])
+        cov, log_det = factors.invert(_precision(pairs, inverse), len(b))
+        pull = (inverse @ eta[n]).astype(b.dtype)
+        shifted = b + pull[:, None]
+        mean = factors.multiply(cov, shifted)
+        log_z[n] = 0.5 * (np.einsum("jn,jn->n", shifted, mean, dtype=float) - log_det)
+        log_z[n] -= 0.5 * (np.linalg.slogdet(sigma[n])[1] + eta[n] @ inverse @ eta[n])
+        means.append(mean)
+        covs.append(cov)
+    return log_z, means, covs
+
+
+def _regression_sums(ss: Array, s: Array, sx: Array, totals: Array) -> Sums:
+    """Sums of (s, 1) from packed pairs (Q, D), factors (J, D), times x, and totals (3, D)."""
+    J, D = s.shape
+    full = np.empty((D, J + 1, J + 1))
+    full[:, :J, :J] = factors.unpack(ss.T, J)
+    full[:, :J, J] = full[:, J, :J] = s.T
+    full[:, J, J] = totals[0]
+    return Sums(full, np.vstack([sx, totals[1]]).T, totals[2], totals[0])
+
+
+def _root(matrix: Array) -> Array:
+    """Lower triangular L with L L' = matrix."""
+    return linalg.cholesky(matrix, lower=True)

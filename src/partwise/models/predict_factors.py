@@ -1,0 +1,243 @@
+"""What a fitted MCFA says about entries and rows: expectations, intervals, likelihoods.
+
+All is in model units. ``features`` (F, n) are those of the rows' factors (`partwise.models.mcfa`).
+Densities take the parameters at their expectation, their uncertainty being added to the noise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from scipy import special
+
+from partwise.contracts import Array, Layout, Packed
+from partwise.models import factors
+from partwise.models.loadings import Loadings
+from partwise.models.mcfa import MCFA, Theta, gaussians
+from partwise.sampling.importance import RowLikelihood, summarise_weights
+
+# Factors are drawn somewhat wider than the variational posterior, which is too sure of itself where
+# columns have no one part.
+WIDER = 1.3
+
+# A part of less weight than this does not move a quantile that anybody could measure.
+LEAST_WEIGHT = 1e-4
+
+# Shape of a Gamma distribution without width.
+_SURE = 1e300
+
+
+def part_moments(core: MCFA, theta: Theta, features: Array) -> tuple[Array, Array]:
+    """Mean and variance of a new entry in every part, each (K, n, D)."""
+    n, D = features.shape[1], core.n_columns
+    mean, variance = np.empty((2, len(core.n_factors), n, D))
+    for k, (one, linear, quadratic) in enumerate(core.spans()):
+        w = theta.loadings[k]
+        J = w.mean.shape[1] - 1
+        i, j = factors.pair_index(J)
+        times = np.where(i == j, 1.0, 2.0)[:, None]
+        noise, cov = w.noise, w.cov
+        f = features[one : quadratic.stop].astype(float)
+        m = features[linear].T.astype(float)
+        mean[k] = m @ w.mean[:, :J].T + w.mean[:, J]
+        # E[(w's~)^2] and the noise, about the expected entry
+        second = np.vstack(
+            [
+                noise * (1.0 + cov[:, J, J]),
+                2.0 * noise * cov[:, :J, J].T,
+                times * (noise * cov[:, i, j].T + (w.mean[:, i] * w.mean[:, j]).T),
+            ]
+        )  # (1 + J + Q, D)
+        variance[k] = f.T @ second - (mean[k] - w.mean[:, J]) ** 2
+    return mean, np.maximum(variance, 1e-12)
+
+
+def expectation(core: MCFA, theta: Theta, factors_of: Array) -> Array:
+    """Expected entries (n, D) given factor means (J of all parts, n)."""
+    out = np.zeros((factors_of.shape[1], core.n_columns))
+    start = 0
+    for g, w in zip(theta.gates, theta.loadings, strict=True):
+        J = w.mean.shape[1] - 1
+        out += g * (factors_of[start : start + J].T @ w.mean[:, :J].T + w.mean[:, J])
+        start += J
+    return out
+
+
+def quantile(core: MCFA, theta: Theta, features: Array, p: Array | float) -> Array:
+    """Quantile of every cell's mixture of parts, (n, D); ``p`` may differ between columns."""
+    mean, variance = part_moments(core, theta, features)
+    spread, weight = np.sqrt(variance), theta.gates[:, None, :]
+    z = special.ndtri(p)
+    best = theta.gates.argmax(axis=0)
+    column = np.arange(core.n_columns)
+    out = mean[best, :, column].T + spread[best, :, column].T * z
+    mixed = np.flatnonzero(theta.gates.max(axis=0) < 1.0 - LEAST_WEIGHT)
+    if len(mixed) == 0:
+        return out
+    mean, spread, weight = mean[:, :, mixed], spread[:, :, mixed], weight[:, :, mixed]
+    p = np.broadcast_to(p, core.n_columns)[mixed]
+    ends = mean + spread * special.ndtri(p)
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        short = (weight * special.ndtr((middle - mean) / spread)).sum(axis=0) < p
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    out[:, mixed] = high
+    return out
+
+
+def point(core: MCFA, theta: Theta, parts: Array, gates: Array) -> Theta:
+    """Parameters without width, with given gates (K, D) and parts of decided columns."""
+    sure = []
+    for w in theta.loadings:
+        # Given factors of the prior, uncertain loadings are so much more noise.
+        noise = w.noise * (1.0 + np.trace(w.cov, axis1=1, axis2=2))
+        shape = np.full(len(noise), _SURE)
+        sure.append(Loadings(w.mean, np.zeros_like(w.cov), shape, shape * noise))
+    gate = theta.gate._replace(g=gates)
+    natural = core.natural(tuple(sure))
+    return core.weigh_entries(theta._replace(gate=gate, loadings=tuple(sure)), natural, parts)
+
+
+def evidence(core: MCFA, sure: Theta, block: Any) -> Array:
+    """Coefficients of the features, (F, n), that of 1 included: the block has squares."""
+    out = core.evidence(sure, block)
+    ones = Layout(sure.layouts[0].parts, (1,) * len(core.n_factors))
+    own, shared = ones.pack(sure.natural[0][:, core.first[:-1]])
+    shared = shared * sure.gates[:, ones.undecided]
+    weights = Packed(own.astype(block.dtype), shared.astype(block.dtype))
+    out[core.first[:-1]] = block.score((weights,), (ones,))
+    return out
+
+
+def part_likelihoods(core: MCFA, theta: Theta, block: Any) -> Array:
+    """Log density of every part's entries, each column given to its likeliest part; (N, K, n)."""
+    parts = theta.gates.argmax(axis=0)
+    hard = (parts == np.arange(len(theta.gates))[:, None]).astype(float)
+    return _by_part(core, theta, evidence(core, point(core, theta, parts, hard), block))
+
+
+def _by_part(core: MCFA, theta: Theta, score: Array) -> Array:
+    """Log normaliser of every part and class, (N, K, n)."""
+    found = [
+        gaussians(score[linear], score[quadratic], theta.eta[k], theta.sigma[k])[0] + score[one]
+        for k, (one, linear, quadratic) in enumerate(core.spans())
+    ]
+    return np.stack(found, axis=1)
+
+
+def row_likelihood(
+    core: MCFA, theta: Theta, block: Any, proposal: Array, n_draws: int, seed: int = 0
+) -> RowLikelihood:
+    """Log-likelihood of a block's rows under every class; fields of shape (N, n).
+
+    Exact where all columns have one part, factors being summed out; else by importance sampling of
+    the factors from ``proposal``, features (F, n), the selections of parts being summed out.
+    """
+    closed = theta.gates.max(axis=0) >= 1.0
+    parts = np.where(closed, theta.gates.argmax(axis=0), -1)
+    sure = point(core, theta, parts, np.where(closed, theta.gates, 0.0))
+    score = evidence(core, sure, block)
+    if closed.all():
+        value = _by_part(core, theta, score).sum(axis=1)
+        exact = RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf))
+        return exact._replace(log_likelihood=value + block.base)
+    rng = np.random.default_rng(seed)  # the same draws for every block and class
+    draws, log_q = _draw_factors(core, proposal, n_draws, rng)  # (n, T, J of all parts), (n, T)
+    given = _given_factors(core, sure, theta, score, draws)  # (N, n, T)
+    shared = np.flatnonzero(~closed)
+    (group,) = block.groups
+    entries = group.entries(shared, absent=True)
+    live = theta.gates[:, shared] > 1e-12
+    place = np.empty(core.n_columns, np.int64)
+    place[shared] = np.arange(len(shared))
+    J = max(core.n_factors)
+    tables = [w.at(shared) for w in sure.loadings]
+    widths = [((0, 0), (0, J + 1 - t.mean.shape[1])) for t in tables]
+    padded = [np.pad(t.mean[:, :-1], w) for t, w in zip(tables, widths, strict=True)]
+    Lambda = np.stack(padded)  # (K, D, J)
+    rho = np.stack([t.mean[:, -1] for t in tables])
+    precision = np.stack([t.precision for t in tables])
+    log_a = np.log(np.maximum(theta.gates[:, shared], 1e-300))
+    constant = np.where(live, log_a + 0.5 * np.log(precision / (2 * np.pi)), -np.inf)
+    start = np.concatenate([[0], np.cumsum(core.n_factors)]).astype(np.int64)
+    open_density = np.empty(log_q.shape)
+    _mixed_densities(
+        entries.indptr, place[entries.columns], entries.values.astype(float), Lambda, rho,
+        precision, constant, start, draws, open_density,
+    )  # fmt: skip
+    found = [summarise_weights(g + open_density - log_q) for g in given]
+    stacked = RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
+    return stacked._replace(log_likelihood=stacked.log_likelihood + block.base)
+
+
+def _draw_factors(
+    core: MCFA, features: Array, n_draws: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Factors drawn from widened Gaussians, and the log density of the draws."""
+    n = features.shape[1]
+    z = rng.standard_normal((n_draws, sum(core.n_factors)))
+    draws = np.empty((n, *z.shape))
+    log_q = np.zeros((n, n_draws))
+    start = 0
+    for J, (_, linear, quadratic) in zip(core.n_factors, core.spans(), strict=True):
+        m = features[linear].T.astype(float)  # (n, J)
+        cov = factors.unpack(features[quadratic].T.astype(float), J) - m[:, :, None] * m[:, None, :]
+        root = np.linalg.cholesky(WIDER * cov + 1e-9 * np.eye(J))
+        own = z[:, start : start + J]
+        draws[:, :, start : start + J] = m[:, None] + np.einsum("nij,tj->nti", root, own)
+        log_det = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        log_q += -0.5 * (own**2).sum(axis=1) - log_det[:, None] - 0.5 * J * np.log(2 * np.pi)
+        start += J
+    return draws, log_q
+
+
+def _given_factors(core: MCFA, sure: Theta, theta: Theta, score: Array, draws: Array) -> Array:
+    """Log prior of drawn factors and log density of decided columns given them, (N, n, T)."""
+    total = np.zeros((len(theta.log_beta), *draws.shape[:2]))
+    start = 0
+    for k, (J, (one, linear, quadratic)) in enumerate(
+        zip(core.n_factors, core.spans(), strict=True)
+    ):
+        s = draws[:, :, start : start + J]
+        i, j = factors.pair_index(J)
+        own = score[one][:, None] + np.einsum("jn,ntj->nt", score[linear], s)
+        own = own + np.einsum("qn,ntq->nt", score[quadratic], s[:, :, i] * s[:, :, j])
+        for n, (eta, sigma) in enumerate(zip(theta.eta[k], theta.sigma[k], strict=True)):
+            away = s - eta
+            distance = np.einsum("nti,ij,ntj->nt", away, np.linalg.inv(sigma), away)
+            log_det = np.linalg.slogdet(sigma)[1]
+            total[n] += own - 0.5 * (distance + log_det + J * np.log(2 * np.pi))
+        start += J
+    return total
+
+
+@numba.njit(nogil=True, cache=True)
+def _mixed_densities(indptr, columns, values, Lambda, rho, precision, constant, start, draws, out):  # type: ignore[no-untyped-def]
+    """out[r, t] = sum over entries of log sum_k a N(x; Lambda s_k + rho, Psi) at draw t."""
+    K = len(Lambda)
+    terms = np.empty(K)
+    for r in range(len(indptr) - 1):
+        for t in range(draws.shape[1]):
+            s = draws[r, t]
+            total = 0.0
+            for e in range(indptr[r], indptr[r + 1]):
+                d, x = columns[e], values[e]
+                top = -np.inf
+                for k in range(K):
+                    if constant[k, d] == -np.inf:
+                        terms[k] = -np.inf
+                        continue
+                    mean = rho[k, d]
+                    for j in range(start[k], start[k + 1]):
+                        mean += Lambda[k, d, j - start[k]] * s[j]
+                    terms[k] = constant[k, d] - 0.5 * precision[k, d] * (x - mean) ** 2
+                    top = max(top, terms[k])
+                mixed = 0.0
+                for k in range(K):
+                    if terms[k] > top - 40.0:
+                        mixed += np.exp(terms[k] - top)
+                total += top + np.log(mixed)
+            out[r, t] = total
