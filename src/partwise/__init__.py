@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 # public name -> module that defines it
 _PUBLIC = {
+    "CVQ": "partwise.estimators.cvq",
     "MCVQ": "partwise.estimators.mcvq",
     "Prior": "partwise.likelihoods.prior",
     "load": "partwise.io",
@@ -17,10 +18,11 @@ _PUBLIC = {
     "make_shapes": "partwise.datasets",
 }
 
-__all__ = ["MCVQ", "Prior", "__version__", "load", "make_faces", "make_shapes"]
+__all__ = ["CVQ", "MCVQ", "Prior", "__version__", "load", "make_faces", "make_shapes"]
 
 if TYPE_CHECKING:
     from partwise.datasets import make_faces, make_shapes
+    from partwise.estimators.cvq import CVQ
     from partwise.estimators.mcvq import MCVQ
     from partwise.io import load
     from partwise.likelihoods.prior import Prior

@@ -48,7 +48,7 @@ __all__ = ["ModelFileError", "load", "save"]
 _FORMAT_VERSION = 1
 
 # class name -> module that defines it; nothing else is ever imported or made by load()
-_LOADABLE = {"MCVQ": "partwise.estimators.mcvq"}
+_LOADABLE = {"CVQ": "partwise.estimators.cvq", "MCVQ": "partwise.estimators.mcvq"}
 _OPTIONS = {"Prior": "partwise.likelihoods.prior"}
 
 # Every file of ours starts with eight bytes of header length and then exactly this, so that

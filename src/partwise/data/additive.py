@@ -8,6 +8,8 @@ double precision, whatever the data's: squares are subtracted from each other.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from partwise.contracts import Array
@@ -29,6 +31,17 @@ class Additive:
 
     def __init__(self, x: Array, shown: Array | None) -> None:
         self.x, self.shown = x, shown
+
+    def pieces(self, n_states: int) -> Iterator[tuple[slice, Additive]]:
+        """Views of so many rows at a time that their `grams` need little memory."""
+        n = self.x.shape[1]
+        step = n if self.shown is None else max(MOST_PAIRS // n_states**2, 1)
+        for lo in range(0, n, max(step, 1)):
+            rows = slice(lo, lo + step)
+            yield (
+                rows,
+                Additive(self.x[:, rows], None if self.shown is None else self.shown[:, rows]),
+            )
 
     def project(self, linear: Array, constant: Array) -> Array:
         """Sum over observed columns of x linear + constant, both (S, D); (S, n)."""
