@@ -6,10 +6,10 @@ symbol   code       shape      meaning                                          
 mu       mu         (S, D)     what a state adds to the row                      docs/cvq.md
 Psi      psi        (D,)       variance of the noise                             docs/cvq.md
 b        log_b      (S,)       prior of a part's states, expected logarithm      docs/cvq.md
-m        m          (S, n)     posterior of the rows' states                     Ghahramani 7
-h        h          (S, n)     log b + mu Psi^-1 x - diag(mu Psi^-1 mu') / 2     Ghahramani 7
-<s x'>   linear     (S, D)     sum over rows of m x                              Ghahramani 4
-<s s'>   pairs      (., S, S)  sum over rows of <s s'>, by column if need be     Ghahramani 4
+m        m          (S, n)     posterior of the rows' states                     docs/cvq.md
+h        h          (S, n)     log b + mu Psi^-1 x - diag(mu Psi^-1 mu') / 2     docs/cvq.md
+<s x'>   linear     (S, D)     sum over rows of m x                              docs/cvq.md
+<s s'>   pairs      (., S, S)  sum over rows of <s s'>, by column if need be     docs/cvq.md
 lambda   ridge      number     rows at the column's mean that every state saw    docs/cvq.md
 =======  =========  =========  ================================================  =============
 
