@@ -48,7 +48,11 @@ __all__ = ["ModelFileError", "load", "save"]
 _FORMAT_VERSION = 1
 
 # class name -> module that defines it; nothing else is ever imported or made by load()
-_LOADABLE = {"MCFA": "partwise.estimators.mcfa", "MCVQ": "partwise.estimators.mcvq"}
+_LOADABLE = {
+    "CVQ": "partwise.estimators.cvq",
+    "MCFA": "partwise.estimators.mcfa",
+    "MCVQ": "partwise.estimators.mcvq",
+}
 _OPTIONS = {"Prior": "partwise.likelihoods.prior"}
 
 # Every file of ours starts with eight bytes of header length and then exactly this, so that

@@ -12,6 +12,7 @@ import numpy as np
 
 from partwise.contracts import Array, Entries, Layout, Packed
 from partwise.data import kernels
+from partwise.data.additive import Additive
 from partwise.data.patterns import Patterns
 
 # Rows whose sums are taken in the data's own precision before they are added in double.
@@ -282,3 +283,8 @@ class DenseGroup:
     def sum_selected(self, G: Array, weight: Array) -> Array:
         """Weighted column sums of G; (K, D)."""
         return np.asarray(G @ weight, dtype=float)
+
+    def additive(self) -> Additive:
+        """The maps of models whose parts add up; only for T(x) that begins with (1, x)."""
+        powers = self._natural_order()
+        return Additive(self._higher[0], None if self.complete else powers[0])

@@ -1,9 +1,10 @@
 """The only EM loop."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
-from partwise.contracts import Model, Runner, Source, Stats
+from partwise.contracts import Model, Runner, Source
 from partwise.engine.monitor import Monitor
 
 Theta = TypeVar("Theta")
@@ -33,12 +34,14 @@ def climb(
         def on_block(block: Any, kept: Any) -> tuple[Any, Any]:
             return model.expect(theta, block, kept)
 
-        def results() -> Iterator[Stats]:
+        def results() -> Iterator[Any]:
             for i, (kept, stats) in enumerate(runner.map(on_block, source.blocks(), memory)):
                 memory[i] = kept if model.remembers else None
                 yield stats
 
-        return Stats.total(results())
+        found = results()
+        first = next(found)
+        return type(first).total(chain([first], found))
 
     def rise(theta: Theta) -> Theta:
         while True:

@@ -48,6 +48,11 @@ def _has_classes(estimator: Any) -> bool:
     return getattr(estimator, "n_classes", None) is not None or hasattr(estimator, "classes_")
 
 
+def _can(hook: str) -> Callable[[Any], bool]:
+    """Whether the model defines what a verb needs."""
+    return lambda estimator: hasattr(type(estimator), hook)
+
+
 class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators: data in and out, and the driving of the engine.
 
@@ -55,7 +60,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     model in ``_model`` and what it knows of the columns in ``_columns``. It answers
     ``_likelihoods(X, n_draws)``, the rows' likelihood under every class (N, n) with its error,
     ``_class_shares()`` (N,), ``_n_parameters()``, and for checked rows ``_reconstruct``,
-    ``_impute``, ``_interval`` and ``_anomaly_scores``.
+    ``_impute``, and where they make sense ``_interval`` and ``_anomaly_scores``.
     """
 
     _columns: tuple[ColumnGroup, ...]
@@ -237,6 +242,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         filled[X.row[seen], X.col[seen]] = X.data[seen]
         return filled
 
+    @available_if(_can("_interval"))
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Interval that should hold an entry with probability ``coverage``.
 
@@ -257,6 +263,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         lower, upper = self._interval(self._check_rows(X, reset=False), 0.5 * (1.0 - coverage))
         return lower.astype(self._dtype, copy=False), upper.astype(self._dtype, copy=False)
 
+    @available_if(_can("_anomaly_scores"))
     def anomaly_scores(self, X: Any) -> Array:
         """How odd each part of each row is: minus the log-likelihood of the part's entries.
 
@@ -340,6 +347,8 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             (infinite where exact), each of shape (n,).
         """
         check_is_fitted(self)
+        if n_draws < 1:
+            raise ValueError(f"n_draws={n_draws!r} must be at least 1.")
         found = self._likelihoods(self._check_rows(X, reset=False), n_draws)
         return mix_classes(found, np.log(self._class_shares()))
 
