@@ -15,8 +15,17 @@ from matplotlib.figure import Figure
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from partwise import MCVQ, make_shapes
-from partwise.plot import BoundDisplay, GatesDisplay, ReconstructionDisplay, StatesDisplay
+from partwise import CVQ, MCFA, MCVQ, make_shapes
+from partwise.plot import (
+    BoundDisplay,
+    ClassPriorsDisplay,
+    ClassTableDisplay,
+    GatesDisplay,
+    LoadingsDisplay,
+    ReconstructionDisplay,
+    SamplesDisplay,
+    StatesDisplay,
+)
 from partwise.plot._draw import MISSING
 from partwise.plot.view import as_shown, percent, shades, take_rows, view
 
@@ -53,6 +62,28 @@ def table():
 @pytest.fixture(scope="module")
 def table_model(table):
     return MCVQ(n_parts=2, n_states=(3, 3), random_state=0).fit(table)
+
+
+@pytest.fixture(scope="module")
+def labels(shapes):
+    """Two classes: the first part of a row is high up, or low down, as a rule."""
+    return np.where(np.arange(729) // 81 < 4, "high", "low")
+
+
+@pytest.fixture(scope="module")
+def class_model(shapes, labels):
+    return MCVQ(n_parts=3, n_states=9, random_state=0).fit(shapes.data, labels)
+
+
+@pytest.fixture(scope="module")
+def factor_model(shapes, labels):
+    """Parts with different numbers of factors, and classes."""
+    return MCFA(n_parts=3, n_factors=(2, 3, 4), tol=0.1, random_state=0).fit(shapes.data, labels)
+
+
+@pytest.fixture(scope="module")
+def factor_table(table):
+    return MCFA(n_parts=2, n_factors=2, random_state=0).fit(table)
 
 
 def drawn(display):
@@ -106,15 +137,15 @@ def test_states_as_images(model, shapes):
     display = drawn(
         StatesDisplay.from_estimator(model, image_shape=shapes.image_shape, min_prior=0)
     )
-    assert [len(states) for states in display.states] == [9, 4, 9]
+    assert [len(states) for states in display.numbers] == [9, 4, 9]
     assert display.axes_.shape == (3, 10)
     neutral = sum(display.limits) / 2
     for k, row in enumerate(display.axes_):
-        priors = display.priors[k]
+        priors = display.shares[k]
         assert (np.diff(priors) <= 0).all()
-        np.testing.assert_array_equal(priors, model.state_priors_[k, display.states[k]])
+        np.testing.assert_array_equal(priors, model.state_priors_[k, display.numbers[k]])
         np.testing.assert_array_equal(image_of(row[0]), model.gates_[:, k].reshape(11, 11))
-        for i, j in enumerate(display.states[k]):
+        for i, j in enumerate(display.numbers[k]):
             # Seen from the neutral grey it is the papers' product of gate and mean.
             product = model.gates_[:, k] * (model.means_[k, j] - neutral)
             np.testing.assert_allclose(image_of(row[1 + i]).ravel() - neutral, product, atol=1e-12)
@@ -133,8 +164,8 @@ def test_states_where_the_gate_is_closed_are_mid_grey(model, shapes):
 def test_rare_states_are_left_out_unless_asked_for(model):
     shown = StatesDisplay.from_estimator(model, max_columns=5)
     everything = StatesDisplay.from_estimator(model, max_columns=5, min_prior=0)
-    assert all((priors >= 0.005).all() for priors in shown.priors)
-    assert sum(map(len, everything.states)) == 22
+    assert all((priors >= 0.005).all() for priors in shown.shares)
+    assert sum(map(len, everything.numbers)) == 22
 
 
 def test_states_as_table(table_model, table):
@@ -147,7 +178,7 @@ def test_states_as_table(table_model, table):
         assert len(display.columns[k]) == 2
         assert "the 2 most telling" in ax.get_title()
         # In standard deviations: the states of a part average to nothing, weighted by priors.
-        np.testing.assert_allclose(display.priors[k] @ display.pictures[k], 0, atol=0.05)
+        np.testing.assert_allclose(display.shares[k] @ display.pictures[k], 0, atol=0.05)
         assert np.abs(display.pictures[k]).max() > 0.8
 
 
@@ -200,7 +231,8 @@ def test_reconstruction_as_table(table_model, table):
     display = drawn(ReconstructionDisplay.from_estimator(table_model, table, rows=6))
     assert display.originals.shape == (6, 8)
     shown = [text.get_text() for text in display.axes_[1].texts]
-    assert shown == [f"state {j}" for k in range(2) for j in display.states[:, k]]
+    states = table_model.states(table[:6])
+    assert shown == [f"state {j}" for k in range(2) for j in states[:, k]]
     assert np.ma.getmaskarray(display.axes_[0].images[0].get_array()).sum() == 2
 
 
@@ -209,7 +241,154 @@ def test_reconstruction_needs_rows(table_model, table):
         ReconstructionDisplay.from_estimator(table_model, table, rows=0)
 
 
-@pytest.mark.parametrize("display_class", [GatesDisplay, StatesDisplay])
+def test_loadings_as_images(factor_model, shapes):
+    display = drawn(LoadingsDisplay.from_estimator(factor_model, image_shape=shapes.image_shape))
+    low, high = display.limits
+    assert low == -high
+    for k, row in enumerate(display.axes_):
+        assert len(display.numbers[k]) == factor_model.n_factors_[k] <= (2, 3, 4)[k]
+        assert (np.diff(display.shares[k]) <= 0).all()
+        assert 0 < display.shares[k].sum() <= 1
+        for ax, j in zip(row[1:], display.numbers[k], strict=False):
+            product = factor_model.gates_[:, k] * factor_model.loadings_[k, :, j]
+            np.testing.assert_allclose(image_of(ax).ravel(), product, atol=1e-12)
+            assert ax.get_title().startswith(f"factor {j}: ")
+
+
+def test_loadings_as_table(factor_table, table):
+    display = drawn(LoadingsDisplay.from_estimator(factor_table, max_columns=3))
+    factors = factor_table.transform(table)
+    for k, ax in enumerate(display.axes_):
+        own = np.flatnonzero(factor_table.parts_ == k)
+        assert f"part {k}: {len(own)} columns" in ax.get_title()
+        for i, d in enumerate(display.columns[k]):
+            s, x = factors[:, 2 * k + display.numbers[k][0]], table.iloc[:, d]
+            known = x.notna()
+            seen = np.corrcoef(s[known], x[known])[0, 1]
+            assert display.pictures[k][0, i] == pytest.approx(seen, abs=0.1)
+
+
+def test_gates_and_reconstructions_of_factors(factor_model, factor_table, shapes, table):
+    gates = drawn(GatesDisplay.from_estimator(factor_model, image_shape=shapes.image_shape))
+    np.testing.assert_array_equal(image_of(gates.axes_[1]).ravel(), factor_model.gates_[:, 1])
+    display = drawn(
+        ReconstructionDisplay.from_estimator(
+            factor_model, shapes.data, rows=[3, 500], image_shape=shapes.image_shape
+        )
+    )
+    # Seen from the neutral grey, the parts add up to the reconstruction, background aside.
+    neutral = sum(display.limits) / 2
+    own = factor_model.gates_.sum(axis=1) > 1 - 1e-9
+    total = neutral + (display.pictures - neutral).sum(axis=1)
+    np.testing.assert_allclose(total[:, own], display.reconstructions[:, own], atol=1e-6)
+    in_words = display.labels[0][0]
+    assert len(in_words.split(", ")) == factor_model.n_factors_[0]
+    assert "-0.0" not in in_words
+    drawn(ReconstructionDisplay.from_estimator(factor_table, table))
+
+
+def test_class_priors_as_images(class_model, shapes):
+    display = drawn(
+        ClassPriorsDisplay.from_estimator(
+            class_model, 1, image_shape=shapes.image_shape, min_prior=0
+        )
+    )
+    assert display.axes_.shape == (2, 9)
+    assert display.classes == ["high", "low"]
+    np.testing.assert_allclose(display.priors.sum(axis=1), 1)
+    for i, (state, bars) in enumerate(display.axes_.T):
+        assert state.get_title() == f"state {display.numbers[i]}"
+        heights = [bar.get_height() for bar in bars.patches]
+        np.testing.assert_array_equal(heights, class_model.state_priors_[:, 1, display.numbers[i]])
+    (legend,) = display.figure_.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["high", "low"]
+
+
+def test_class_priors_as_table(table):
+    labels = np.where(np.arange(200) % 2, "odd", "$even")
+    fitted = MCVQ(n_parts=2, n_states=3, random_state=0).fit(table, labels)
+    display = drawn(ClassPriorsDisplay.from_estimator(fitted, 0, max_columns=2))
+    np.testing.assert_array_equal(
+        [image_of(ax).ravel() for ax in display.axes_[0]], display.pictures
+    )
+    assert len(display.columns) == 2
+
+
+def test_class_priors_need_a_part_and_classes(class_model, factor_model, model):
+    with pytest.raises(ValueError, match="from 0 to 2"):
+        ClassPriorsDisplay.from_estimator(class_model, 3)
+    with pytest.raises(ValueError, match="no classes"):
+        ClassPriorsDisplay.from_estimator(model, 0)
+    with pytest.raises(TypeError, match="no states"):
+        ClassPriorsDisplay.from_estimator(factor_model, 0)
+
+
+def test_samples_are_of_their_class(class_model, shapes):
+    display = drawn(
+        SamplesDisplay.from_estimator(
+            class_model, n_samples=5, random_state=0, image_shape=shapes.image_shape,
+            hybrid={0: "high", 1: {"high": 1, "low": 3}, 2: "low"},
+        )
+    )  # fmt: skip
+    assert display.axes_.shape == (3, 5)
+    assert display.labels == ["high", "low", "hybrid"]
+    for label, rows in zip(["high", "low"], display.samples, strict=False):
+        # Without noise a row is what its states say; most give away their class.
+        np.testing.assert_allclose(class_model.reconstruct(rows), rows, atol=0.02)
+        assert (class_model.predict(rows) == label).sum() >= 4
+    again = SamplesDisplay.from_estimator(class_model, n_samples=5, random_state=0, classes=["low"])
+    assert again.samples.shape == (1, 5, 121)
+    with pytest.raises(ValueError, match="knows only"):
+        SamplesDisplay.from_estimator(class_model, classes=["middle"])
+
+
+def test_samples_of_factors_and_without_classes(factor_model, factor_table, model, shapes):
+    display = SamplesDisplay.from_estimator(factor_model, n_samples=3, hybrid={0: "low"})
+    assert display.samples.shape == (3, 3, 121)
+    np.testing.assert_allclose(
+        factor_model.inverse_transform(factor_model.transform(display.samples[0])),
+        display.samples[0], atol=0.3,
+    )  # fmt: skip
+    plain = drawn(SamplesDisplay.from_estimator(model, image_shape=shapes.image_shape))
+    assert plain.labels == [""]
+    assert plain.axes_.shape == (1, 8)
+    table = drawn(SamplesDisplay.from_estimator(factor_table, n_samples=4))
+    assert table.samples.shape == (1, 4, 8)
+
+
+def test_class_table(class_model, shapes, labels):
+    rows, truth = shapes.data[::9], labels[::9]
+    display = drawn(ClassTableDisplay.from_estimator(class_model, rows, truth))
+    predicted = class_model.predict(rows)
+    for i, label in enumerate(display.labels):
+        for j, name in enumerate(display.classes):
+            assert display.counts[i, j] == np.sum((truth == label) & (predicted == name))
+    assert [text.get_text() for text in display.ax_.texts] == [str(n) for n in display.counts.flat]
+    assert str(display).splitlines()[-1].split() == [
+        "total", *map(str, display.counts.sum(axis=0)), str(len(rows)),
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="81 rows"):
+        ClassTableDisplay.from_estimator(class_model, rows, truth[:5])
+
+
+def test_class_table_keeps_empty_clusters(class_model, shapes, labels):
+    rows = shapes.data[labels == "low"][-20:]
+    display = ClassTableDisplay.from_estimator(class_model, rows, np.arange(20) % 3)
+    assert display.counts.shape == (3, 2)
+    assert display.labels == ["0", "1", "2"]
+
+
+def test_displays_say_which_models_they_are_for(model, factor_model, shapes):
+    with pytest.raises(TypeError, match="LoadingsDisplay"):
+        StatesDisplay.from_estimator(factor_model)
+    with pytest.raises(TypeError, match="StatesDisplay"):
+        LoadingsDisplay.from_estimator(model)
+    added = CVQ(n_parts=2, n_states=2, max_iter=500, tol=0.1, random_state=0).fit(shapes.data)
+    with pytest.raises(TypeError, match="CVQ has no gates"):
+        GatesDisplay.from_estimator(added)
+
+
+@pytest.mark.parametrize("display_class", [GatesDisplay, StatesDisplay, SamplesDisplay])
 def test_draws_where_it_is_told(model, shapes, display_class):
     figure = Figure(figsize=(6, 3))
     left, right = figure.subfigures(1, 2)
@@ -220,7 +399,9 @@ def test_draws_where_it_is_told(model, shapes, display_class):
     assert not plt.get_fignums()
 
 
-@pytest.mark.parametrize("display_class", [GatesDisplay, StatesDisplay, BoundDisplay])
+@pytest.mark.parametrize(
+    "display_class", [GatesDisplay, StatesDisplay, LoadingsDisplay, SamplesDisplay, BoundDisplay]
+)
 def test_not_fitted(display_class):
     with pytest.raises(NotFittedError):
         display_class.from_estimator(MCVQ())
@@ -240,7 +421,7 @@ def test_categories_are_shown_by_the_likeliest():
     state = rng.integers(2, size=300)
     data = np.where(rng.random((300, 4)) < 0.9, 3.0 + 4.0 * state[:, None], 5.0)
     fitted = MCVQ(n_parts=1, n_states=2, likelihood="categorical", random_state=0).fit(data)
-    means = view(fitted).means
+    means = view(fitted).vectors
     assert means.shape == (1, 2, 4)
     assert set(np.unique(means)) == {3.0, 7.0}
     drawn(StatesDisplay.from_estimator(fitted))
@@ -262,7 +443,7 @@ def test_class_priors_average_the_priors_of_states(model):
     first, second = np.roll(model.state_priors_, 1, axis=0), model.state_priors_
     with_classes.state_priors_ = np.stack([first, second])
     with_classes.class_priors_ = np.array([0.25, 0.75])
-    np.testing.assert_allclose(view(with_classes).priors, 0.25 * first + 0.75 * second)
+    np.testing.assert_allclose(view(with_classes).weights, 0.25 * first + 0.75 * second)
 
 
 def test_shades_leave_out_the_extremes_of_noise():

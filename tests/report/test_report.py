@@ -11,7 +11,7 @@ import pytest
 from matplotlib.image import imread
 from sklearn.exceptions import NotFittedError
 
-from partwise import MCVQ, make_shapes
+from partwise import MCFA, MCVQ, make_shapes
 from partwise.report import collect, render, write_report
 from partwise.report.pictures import grey_picture, part_colour, parts_picture
 
@@ -88,13 +88,38 @@ def table_page(table_model, table):
     return render(collect(table_model, table, title=SCRIPT, model_file=f"{QUOTES}.safetensors"))
 
 
-@pytest.fixture(params=["faces_page", "table_page"])
+@pytest.fixture(scope="module")
+def class_model(shapes):
+    """Classes whose names are no markup either."""
+    labels = np.where(np.arange(729) // 81 < 4, SCRIPT, "low & high")
+    return MCVQ(n_parts=3, n_states=9, random_state=0).fit(shapes.data, labels)
+
+
+@pytest.fixture(scope="module")
+def factor_model(table):
+    """Factors, and classes found in the data."""
+    return MCFA(n_parts=2, n_factors=2, n_classes=2, random_state=0).fit(table)
+
+
+@pytest.fixture(scope="module")
+def class_page(class_model, shapes):
+    return render(collect(class_model, shapes.data[:3], shapes.image_shape))
+
+
+@pytest.fixture(scope="module")
+def factor_page(factor_model, table):
+    return render(collect(factor_model, table))
+
+
+@pytest.fixture(params=["faces_page", "table_page", "class_page", "factor_page"])
 def page(request):
     return request.getfixturevalue(request.param)
 
 
-def test_the_dict_is_plain(model, table_model, shapes, table):
+def test_the_dict_is_plain(model, table_model, class_model, factor_model, shapes, table):
     for content in (
+        collect(class_model, shapes.data[:3], shapes.image_shape),
+        collect(factor_model, table),
         collect(model, shapes.data[:3], shapes.image_shape),
         collect(table_model, table),
         collect(table_model),
@@ -111,12 +136,13 @@ def test_what_is_collected(model, shapes):
     assert len(content["background"]) == (model.parts_ == -1).sum()
     np.testing.assert_allclose(content["bound"]["values"], model.lower_bounds_)
     for k, part in enumerate(content["parts"]):
-        for state in part["states"]:
-            assert state["prior"] == model.state_priors_[k, state["number"]]
+        for state in part["vectors"]:
+            assert state["weight"] == model.state_priors_[k, state["number"]]
     examples = content["data"]["examples"]
-    np.testing.assert_array_equal(
-        [example["states"] for example in examples], model.states(shapes.data[: len(examples)])
-    )
+    states = model.states(shapes.data[: len(examples)])
+    assert [example["labels"] for example in examples] == [
+        [f"state {j}" for j in row] for row in states
+    ]
     error = np.sqrt(np.mean((shapes.data - model.reconstruct(shapes.data)) ** 2))
     assert content["data"]["error"] == pytest.approx(error)
     assert content["data"]["score"] == pytest.approx(model.score(shapes.data))
@@ -128,13 +154,53 @@ def test_profiles_and_holes_of_a_table(table_model, table):
         assert sorted(row["name"] for row in part["profile"]) == sorted(part["columns"])
         for row in part["profile"]:
             d = list(table.columns).index(row["name"])
-            expected = [table_model.means_[k, state["number"], d] for state in part["states"]]
+            expected = [table_model.means_[k, state["number"], d] for state in part["vectors"]]
             assert [cell["value"] for cell in row["cells"]] == pytest.approx(expected)
     first, _, empty, *_ = content["data"]["examples"]
     filled = table_model.impute(table)
     assert first["holes"] == [{"name": SCRIPT, "value": pytest.approx(filled[0, 1], rel=1e-6)}]
     assert empty["n_missing"] == 6
     assert content["background"] == ["same"]
+
+
+def test_classes(class_model, class_page, shapes):
+    content = collect(class_model, image_shape=shapes.image_shape)
+    assert [entry["label"] for entry in content["classes"]] == list(class_model.classes_)
+    assert {sample["label"] for sample in content["samples"]} <= set(class_model.classes_)
+    for k, part in enumerate(content["parts"]):
+        shown = [vector["number"] for vector in part["vectors"]]
+        values = [[cell["value"] for cell in row] for row in part["classes"]]
+        np.testing.assert_array_equal(values, class_model.class_given_state_[:, k, shown])
+    text = "".join(Page(class_page).text)
+    assert "probability of each class given the state" in text
+    assert "model.predict(X)" in text
+
+
+def test_factors(factor_model, factor_page, table):
+    content = collect(factor_model, table)
+    assert content["n_vectors"] == factor_model.n_factors_.sum()
+    for k, part in enumerate(content["parts"]):
+        assert part["n_left_out"] == 2 - factor_model.n_factors_[k]
+        shown = [vector["number"] for vector in part["vectors"]]
+        for row in part["profile"]:
+            d = list(table.columns).index(row["name"])
+            expected = factor_model.loadings_[k, d, shown]
+            assert [cell["value"] for cell in row["cells"]] == pytest.approx(list(expected))
+            assert all(-1 <= cell["tint"] <= 1 for cell in row["cells"])
+        values = [[cell["value"] for cell in row] for row in part["classes"]]
+        np.testing.assert_array_equal(values, factor_model.factor_means_[:, k, shown])
+    text = "".join(Page(factor_page).text)
+    assert "Factors of each part" in text
+    assert "model.transform(X)" in text
+    assert "state" not in re.sub(r"\(.*?\)", "", text)
+
+
+def test_factors_as_pictures(shapes):
+    fitted = MCFA(n_parts=3, n_factors=2, tol=0.1, random_state=0).fit(shapes.data)
+    content = collect(fitted, shapes.data[:2], shapes.image_shape)
+    seen = Page(render(content))
+    assert len(content["samples"]) == 12
+    assert len(seen.every("img")) == 1 + 3 + fitted.n_factors_.sum() + 2 * (2 + 3) + 12
 
 
 def test_nothing_is_loaded_from_elsewhere(page):

@@ -4,9 +4,23 @@
 again, elsewhere or in other colours. Matplotlib is loaded when something is drawn.
 """
 
+from partwise.plot._display import Display
 from partwise.plot.bound import BoundDisplay
+from partwise.plot.classes import ClassPriorsDisplay, ClassTableDisplay
 from partwise.plot.gates import GatesDisplay
+from partwise.plot.loadings import LoadingsDisplay
 from partwise.plot.reconstruction import ReconstructionDisplay
+from partwise.plot.samples import SamplesDisplay
 from partwise.plot.states import StatesDisplay
 
-__all__ = ["BoundDisplay", "GatesDisplay", "ReconstructionDisplay", "StatesDisplay"]
+__all__ = [
+    "BoundDisplay",
+    "ClassPriorsDisplay",
+    "ClassTableDisplay",
+    "Display",
+    "GatesDisplay",
+    "LoadingsDisplay",
+    "ReconstructionDisplay",
+    "SamplesDisplay",
+    "StatesDisplay",
+]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -10,9 +11,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure, SubFigure
+    from matplotlib.image import AxesImage
 
 # No shade of grey, and told apart from both ends of the diverging map by those who see no red.
 MISSING = "#e69f00"
+
+# Values of tables are drawn in standard deviations; beyond two is simply "far".
+FAR = (-2.0, 2.0)
+DEVIATIONS = "standard deviations\nfrom the column's mean"
 
 
 def get_figure(
@@ -24,6 +30,11 @@ def get_figure(
     import matplotlib.pyplot as plt
 
     return plt.figure(figsize=(width, height), layout="constrained")
+
+
+def get_axes(ax: Axes | None, width: float, height: float) -> Axes:
+    """Return the axes given, or make some in a new figure of this size in inches."""
+    return get_figure(None, width, height).subplots() if ax is None else ax
 
 
 def with_missing(cmap: str | Colormap) -> Colormap:
@@ -58,24 +69,102 @@ def show_picture(
     bare(ax)
 
 
+def show_table(
+    ax: Axes, values: np.ndarray, limits: tuple[float, float], cmap: str | Colormap
+) -> AxesImage:
+    """Draw a heat map, without ticks."""
+    low, high = limits
+    image = ax.imshow(
+        values, cmap=cmap, vmin=low, vmax=high, aspect="auto", interpolation="nearest"
+    )
+    bare(ax)
+    return image
+
+
+def colour_bar(
+    figure: Figure | SubFigure, image: AxesImage, axes: Iterable[Axes], label: str, **options: Any
+) -> None:
+    """Add a colour bar beside some axes."""
+    bar = figure.colorbar(image, ax=list(axes), **options)
+    bar.set_label(label, fontsize="small")
+    bar.ax.tick_params(labelsize="small")
+    bar.outline.set_visible(False)
+
+
 def bare(ax: Axes) -> None:
     """Take ticks and frame away."""
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
 
 
+def name_ticks(ax: Axes, names: Sequence[str], axis: Literal["x", "y"] = "x") -> None:
+    """Label the cells of a heat map along one axis."""
+    shown = [plain(name) for name in names]
+    if axis == "x":
+        ax.set_xticks(range(len(names)), shown)
+    else:
+        ax.set_yticks(range(len(names)), shown)
+    ax.tick_params(axis=axis, length=0, labelsize="x-small")
+
+
 def name_columns(
-    ax: Axes, names: list[str], axis: Literal["x", "y"] = "x", at_most: int = 60
+    ax: Axes, names: Sequence[str], axis: Literal["x", "y"] = "x", at_most: int = 60
 ) -> None:
     """Label an axis with column names; with too many to read, none."""
     if len(names) > at_most:
         ax.set(**{f"{axis}ticks": []})
         return
-    shown = [name if len(name) <= 24 else name[:23] + "…" for name in names]
-    # A dollar sign would start a formula.
-    shown = [name.replace("$", r"\$") for name in shown]
+    name_ticks(ax, names, axis)
     if axis == "x":
-        ax.set_xticks(range(len(names)), shown, rotation=60, ha="right", rotation_mode="anchor")
-    else:
-        ax.set_yticks(range(len(names)), shown)
-    ax.tick_params(axis=axis, length=0, labelsize="x-small")
+        ax.tick_params(axis="x", labelrotation=60)
+        for label in ax.get_xticklabels():
+            label.set(ha="right", rotation_mode="anchor")
+
+
+def plain(text: str, at_most: int = 24) -> str:
+    """Shorten a name; a dollar sign would start a formula."""
+    text = text if len(text) <= at_most else text[: at_most - 1] + "…"
+    return text.replace("$", r"\$")
+
+
+def grouped(parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Order of the columns by part, background last, and where one part ends and another begins."""
+    group = np.where(parts < 0, len(parts) + 1, parts)
+    order = np.argsort(group, kind="stable")
+    return order, np.flatnonzero(np.diff(group[order])) + 0.5
+
+
+def show_rows(
+    ax: Axes,
+    values: np.ndarray,
+    parts: np.ndarray,
+    cmap: str | Colormap,
+) -> AxesImage:
+    """Draw rows of deviations as a heat map, the columns of a part next to each other."""
+    order, edges = grouped(parts)
+    image = show_table(ax, values[:, order], FAR, cmap)
+    for edge in edges:
+        ax.axvline(edge, color="black", linewidth=1.5)
+    return image
+
+
+def name_parts(ax: Axes, parts: np.ndarray) -> None:
+    """Write the parts' numbers above their columns in a heat map of rows."""
+    for k, middle in middles(parts):
+        ax.annotate(
+            f"part {k}",
+            (middle, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            ha="center",
+            fontsize="x-small",
+        )
+
+
+def middles(parts: np.ndarray) -> list[tuple[int, float]]:
+    """Parts that have columns, and the middle of these once they are grouped."""
+    ordered = parts[grouped(parts)[0]]
+    return [
+        (int(k), float(np.flatnonzero(ordered == k).mean())) for k in np.unique(parts[parts >= 0])
+    ]

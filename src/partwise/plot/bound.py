@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+
+from partwise.plot._draw import get_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoundDisplay:
     """Trace of the lower bound during a fit.
 
@@ -39,12 +43,10 @@ class BoundDisplay:
     True
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
-
-    def __init__(self, *, lower_bounds: np.ndarray, converged: bool | None = None) -> None:
-        self.lower_bounds = lower_bounds
-        self.converged = converged
+    lower_bounds: np.ndarray
+    converged: bool | None = None
+    ax_: Axes = field(init=False)
+    figure_: Figure | SubFigure = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -56,10 +58,8 @@ class BoundDisplay:
         ----------
         estimator : estimator
             Fitted, with ``lower_bounds_``.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-        **line_options
-            Passed to matplotlib's ``plot``.
+        ax, **line_options
+            As for `plot`.
 
         Returns
         -------
@@ -88,24 +88,16 @@ class BoundDisplay:
         display : BoundDisplay
             This one, with ``ax_`` and ``figure_``.
         """
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(5, 3), layout="constrained")
+        ax = get_axes(ax, 5, 3)
         from matplotlib.ticker import MaxNLocator
 
+        steps = len(self.lower_bounds) - 1
         # Single steps are worth seeing only while they can be told apart.
-        marker = "o" if len(self.lower_bounds) <= 60 else ""
-        options: dict[str, Any] = {
-            "marker": marker,
-            "markersize": 3,
-            "linewidth": 1.2,
-        } | line_options
-        ax.plot(np.arange(len(self.lower_bounds)), self.lower_bounds, **(options | line_options))
+        options = {"marker": "o" if steps < 60 else "", "markersize": 3, "linewidth": 1.2}
+        ax.plot(np.arange(steps + 1), self.lower_bounds, **(options | line_options))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.spines[["top", "right"]].set_visible(False)
         ax.set(xlabel="step", ylabel="lower bound (nats a row)")
-        steps = len(self.lower_bounds) - 1
         ending = {True: "converged", False: "stopped before converging", None: ""}[self.converged]
         last = f"{self.lower_bounds[-1]:.6g} after {steps} steps"
         ax.set_title(f"{last}, {ending}" if ending else last, fontsize="small")

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from partwise.plot._draw import bare, get_figure, name_columns, show_picture
+from partwise.plot._display import Display
+from partwise.plot._draw import (
+    colour_bar,
+    get_figure,
+    grouped,
+    name_columns,
+    name_ticks,
+    show_picture,
+    show_table,
+)
 from partwise.plot.view import check_image_shape, view
 
 if TYPE_CHECKING:
@@ -15,7 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
-class GatesDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class GatesDisplay(Display):
     """Gates of a model: how surely each column belongs to each part.
 
     For images, one picture a part, white where the part explains the pixel. For tables, a heat map
@@ -41,7 +52,7 @@ class GatesDisplay:
 
     See Also
     --------
-    StatesDisplay : The appearances of each part.
+    StatesDisplay, LoadingsDisplay : What each part looks like.
 
     Examples
     --------
@@ -54,21 +65,11 @@ class GatesDisplay:
     ((121, 3), 3)
     """
 
-    figure_: Figure | SubFigure
-    axes_: np.ndarray
+    gates: np.ndarray
+    parts: np.ndarray
+    feature_names: list[str]
 
-    def __init__(
-        self,
-        *,
-        gates: np.ndarray,
-        parts: np.ndarray,
-        feature_names: list[str],
-        image_shape: tuple[int, int] | None = None,
-    ) -> None:
-        self.gates = gates
-        self.parts = parts
-        self.feature_names = feature_names
-        self.image_shape = image_shape
+    table_cmap: ClassVar[str] = "Blues"
 
     @classmethod
     def from_estimator(
@@ -85,12 +86,8 @@ class GatesDisplay:
         ----------
         estimator : estimator
             Fitted, with ``gates_`` and ``parts_``.
-        image_shape : two int or None, default=None
-            Height and width, if the columns are the pixels of an image.
-        figure : matplotlib Figure or SubFigure, or None, default=None
-            Where to draw; None makes a new figure.
-        cmap : str or matplotlib Colormap or None, default=None
-            Colours; None means grey for images and blue for tables.
+        image_shape, figure, cmap
+            As for every `Display`.
 
         Returns
         -------
@@ -105,35 +102,9 @@ class GatesDisplay:
         )
         return display.plot(figure=figure, cmap=cmap)
 
-    def plot(
-        self,
-        figure: Figure | SubFigure | None = None,
-        *,
-        cmap: str | Colormap | None = None,
-    ) -> GatesDisplay:
-        """Draw the gates.
-
-        Parameters
-        ----------
-        figure : matplotlib Figure or SubFigure, or None, default=None
-            Where to draw; None makes a new figure.
-        cmap : str or matplotlib Colormap or None, default=None
-            Colours; None means grey for images and blue for tables.
-
-        Returns
-        -------
-        display : GatesDisplay
-            This one, with ``figure_`` and ``axes_``.
-        """
-        if self.image_shape is None:
-            self._plot_table(figure, cmap or "Blues")
-        else:
-            self._plot_images(figure, cmap or "gray", self.image_shape)
-        return self
-
     def _plot_images(
         self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
-    ) -> None:
+    ) -> tuple[Figure | SubFigure, np.ndarray]:
         n_parts = self.gates.shape[1]
         n_across = min(n_parts, 8)
         n_down = -(-n_parts // n_across)
@@ -145,28 +116,25 @@ class GatesDisplay:
             ax.set_title(f"part {k}\n{count} pixels", fontsize="small")
         for ax in grid[n_parts:]:
             ax.set_axis_off()
-        self.figure_, self.axes_ = figure, grid[:n_parts]
+        return figure, grid[:n_parts]
 
-    def _plot_table(self, figure: Figure | SubFigure | None, cmap: str | Colormap) -> None:
+    def _plot_table(
+        self, figure: Figure | SubFigure | None, cmap: str | Colormap
+    ) -> tuple[Figure | SubFigure, np.ndarray]:
         n_features, n_parts = self.gates.shape
-        # Background last; within a part the surest first.
-        group = np.where(self.parts < 0, n_parts, self.parts)
-        order = np.lexsort((-self.gates.max(axis=1), group))
+        surest = np.argsort(-self.gates.max(axis=1), kind="stable")  # first within a part
+        order, edges = grouped(self.parts[surest])
+        order = surest[order]
         height = float(np.clip(0.18 * n_features + 1.0, 2.5, 11.0))
         figure = get_figure(figure, 3.2 + 0.45 * n_parts, height)
         ax = figure.subplots()
-        image = ax.imshow(
-            self.gates[order], cmap=cmap, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
-        )
-        bare(ax)
-        ax.set_xticks(range(n_parts), [str(k) for k in range(n_parts)])
-        ax.tick_params(axis="x", length=0)
+        image = show_table(ax, self.gates[order], (0.0, 1.0), cmap)
+        name_ticks(ax, [str(k) for k in range(n_parts)])
         ax.set(xlabel="part", title="Gates")
         name_columns(ax, [self.feature_names[d] for d in order], axis="y")
-        for edge in np.flatnonzero(np.diff(group[order])):
-            ax.axhline(edge + 0.5, color="0.5", linewidth=0.8)
+        for edge in edges:
+            ax.axhline(edge, color="0.5", linewidth=0.8)
         if not len(ax.get_yticks()):
             ax.set_ylabel(f"{n_features} columns, grouped by part")
-        bar = figure.colorbar(image, ax=ax, shrink=0.6, label="probability")
-        bar.outline.set_visible(False)
-        self.figure_, self.axes_ = figure, np.array([ax])
+        colour_bar(figure, image, [ax], "probability", shrink=0.6)
+        return figure, np.array([ax])

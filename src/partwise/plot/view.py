@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -13,45 +14,47 @@ from sklearn.utils.validation import check_is_fitted
 RARE = 0.005
 
 
-class View(NamedTuple):
-    """A fitted model, seen from outside."""
+@dataclass(frozen=True, eq=False)
+class View:
+    """A fitted model of gated parts, seen from outside.
 
+    Each part has *vectors*: the means of its states, or the loadings of its factors. A *code* says
+    what a row is made of: the number of each part's state (n, K), or all factors (n, S).
+    """
+
+    model: Any
     gates: np.ndarray  # (D, K)
     parts: np.ndarray  # (D,), -1 for background
-    means: np.ndarray  # (K, J, D), NaN for states that are not used
-    priors: np.ndarray  # (K, J), 0 for states that are not used
     names: list[str]  # of the columns
-    centre: np.ndarray  # (K, D), mean of a column over the states of a part
-    spread: np.ndarray  # (K, D), standard deviation of a column, within and between states
-    telling: np.ndarray  # (K, D), share of that variance which the states explain
+    vectors: np.ndarray  # (K, J, D), NaN or 0 where a part has fewer than J
+    weights: np.ndarray  # (K, J), how common a state is, or how much variance a factor carries
+    centre: np.ndarray  # (K, D), mean of a column as a part has it
+    spread: np.ndarray  # (K, D), its standard deviation
+    telling: np.ndarray  # (K, D), share of the variance that states or factors explain
+
+    noun: ClassVar[str]  # what parts have
+    left_out: ClassVar[str]  # what is true of those that are not shown
 
     @property
     def n_parts(self) -> int:
         """Number of parts."""
         return self.gates.shape[1]
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """States or factors of every part, (K,): its columns in what ``transform`` gives."""
+        names = self.model.get_feature_names_out()
+        owners = [int(name.removeprefix("part").partition("_")[0]) for name in names]
+        return np.bincount(owners, minlength=self.n_parts)
+
     def columns(self, part: int) -> np.ndarray:
         """Give the columns of a part, in the data's order; part -1 is the background."""
         return np.flatnonzero(self.parts == part)
 
-    def states(self, part: int, least: float = RARE) -> np.ndarray:
-        """Give the states of a part that are at least so probable, the commonest first.
-
-        Of a great many states each is rare; those not far below the average always count.
-        """
-        least = min(least, 0.1 / self.priors.shape[1])
-        used = (self.priors[part] > 0) & (self.priors[part] >= least)
-        used &= np.isfinite(self.means[part]).any(axis=1)
-        found = np.flatnonzero(used)
-        return found[np.argsort(-self.priors[part, found], kind="stable")]
-
-    def n_rare(self, part: int, least: float = RARE) -> int:
-        """Count the states of a part that `states` leaves out."""
-        return int((self.priors[part] > 0).sum()) - len(self.states(part, least))
-
-    def deviations(self, part: int) -> np.ndarray:
-        """Give a part's means in standard deviations of each column from its mean, (J, D)."""
-        return (self.means[part] - self.centre[part]) / self.spread[part]
+    def telling_columns(self, part: int, at_most: int) -> np.ndarray:
+        """Give the columns that a part's states or factors explain best, the best first."""
+        own = self.columns(part)
+        return own[np.argsort(-self.telling[part, own], kind="stable")][:at_most]
 
     def own_centre(self) -> np.ndarray:
         """Give the mean of each column as its likeliest part has it, (D,)."""
@@ -61,30 +64,214 @@ class View(NamedTuple):
         """Give the standard deviation of each column as its likeliest part has it, (D,)."""
         return self.spread[self.gates.argmax(axis=1), np.arange(len(self.gates))]
 
-    def limits(self) -> tuple[float, float]:
-        """Give the least and greatest mean of a state in its own columns: black and white."""
-        own = [self.means[k][np.ix_(self.states(k), self.columns(k))] for k in range(self.n_parts)]
-        values = np.concatenate([block.ravel() for block in own])
-        return apart(values[np.isfinite(values)])
+    def standardised(self, rows: np.ndarray) -> np.ndarray:
+        """Give rows in standard deviations of each column from its mean."""
+        return (rows - self.own_centre()) / self.own_spread()
 
-    def masked(self, part: int, state: int, neutral: float) -> np.ndarray:
-        """Give a state's mean where the part's gate is open, `neutral` where it is closed, (D,)."""
-        return masked(self.gates[:, part], self.means[part, state], neutral)
+    def masked(self, part: int, values: np.ndarray, neutral: float) -> np.ndarray:
+        """Give values (..., D) where a part's gate is open, `neutral` where it is closed.
+
+        Seen from the neutral value this is the papers' product of vector and gate.
+        """
+        return neutral + self.gates[:, part] * np.nan_to_num(values - neutral)
+
+    def own_values(self) -> np.ndarray:
+        """Give the entries of all vectors shown, each part's in its own columns."""
+        own = [self.vectors[k][np.ix_(self.shown(k), self.columns(k))] for k in range(self.n_parts)]
+        values = np.concatenate([block.ravel() for block in own])
+        return values[np.isfinite(values)]
+
+    # --- what states and factors do differently ---
+
+    def shown(self, part: int, least: float = RARE) -> np.ndarray:
+        """Give the numbers of a part's states or factors worth showing, those that matter first."""
+        raise NotImplementedError
+
+    def deviations(self, part: int) -> np.ndarray:
+        """Give a part's vectors in standard deviations of the columns, (J, D)."""
+        raise NotImplementedError
+
+    def tints(self, part: int) -> np.ndarray:
+        """Give a part's vectors between -1 and 1, for colours, (J, D)."""
+        raise NotImplementedError
+
+    def by_class(self, part: int) -> tuple[np.ndarray, np.ndarray]:
+        """Say what classes have to do with the vectors shown: (N, n) values, and their tints."""
+        raise NotImplementedError
+
+    def limits(self) -> tuple[float, float]:
+        """Give the values of vectors drawn black and white."""
+        raise NotImplementedError
+
+    def codes(self, X: Any) -> np.ndarray:
+        """Say what rows are made of."""
+        raise NotImplementedError
+
+    def appearances(self, codes: np.ndarray) -> np.ndarray:
+        """Give every part of rows as the part alone has it, (n, K, D)."""
+        raise NotImplementedError
+
+    def labels(self, codes: np.ndarray) -> list[list[str]]:
+        """Write the code of every part of rows in a few words, (n, K)."""
+        raise NotImplementedError
+
+    def rows(self, codes: np.ndarray) -> np.ndarray:
+        """Give the rows that are expected of codes, (n, D)."""
+        raise NotImplementedError
+
+    def draw(self, n: int, hybrid: Mapping[int, Any] | None, rng: Any) -> np.ndarray:
+        """Draw codes; with classes, of a hybrid of them (`sample` of the model)."""
+        return np.asarray(self.model.sample(n, hybrid=hybrid, random_state=rng)[1])
+
+
+class StatesView(View):
+    """A model whose parts have states."""
+
+    noun = "state"
+    left_out = f"under {100 * RARE:.1f} %"
+
+    def shown(self, part: int, least: float = RARE) -> np.ndarray:
+        """Give the states of a part that are at least so probable, the commonest first.
+
+        Of a great many states each is rare; those not far below the average always count.
+        """
+        least = min(least, 0.1 / self.weights.shape[1])
+        used = (self.weights[part] > 0) & (self.weights[part] >= least)
+        used &= np.isfinite(self.vectors[part]).any(axis=1)
+        found = np.flatnonzero(used)
+        return found[np.argsort(-self.weights[part, found], kind="stable")]
+
+    def deviations(self, part: int) -> np.ndarray:
+        """Give a part's means in standard deviations of each column from its mean, (J, D)."""
+        return (self.vectors[part] - self.centre[part]) / self.spread[part]
+
+    def tints(self, part: int) -> np.ndarray:
+        """Give the deviations, full at two."""
+        return np.clip(self.deviations(part) / 2, -1, 1)
+
+    def by_class(self, part: int) -> tuple[np.ndarray, np.ndarray]:
+        """Give the probability of each class given the state."""
+        found = np.asarray(self.model.class_given_state_, dtype=float)[:, part, self.shown(part)]
+        return found, found
+
+    def limits(self) -> tuple[float, float]:
+        """Give the least and greatest mean of a state in its own columns."""
+        return apart(self.own_values())
+
+    def codes(self, X: Any) -> np.ndarray:
+        """Give the likeliest state of every part, (n, K)."""
+        return np.asarray(self.model.states(X))
+
+    def appearances(self, codes: np.ndarray) -> np.ndarray:
+        """Give the mean of every part's state, (n, K, D)."""
+        return self.vectors[np.arange(self.n_parts), codes]
+
+    def labels(self, codes: np.ndarray) -> list[list[str]]:
+        """Name the states."""
+        return [[f"state {j}" for j in row] for row in codes]
+
+    def rows(self, codes: np.ndarray) -> np.ndarray:
+        """Give the expected rows of states, (n, D)."""
+        first = np.concatenate([[0], np.cumsum(self.sizes)])
+        sure = np.zeros((len(codes), first[-1]))
+        np.put_along_axis(sure, first[:-1] + codes, 1.0, axis=1)
+        return np.asarray(self.model.inverse_transform(sure))
+
+
+class FactorsView(View):
+    """A model whose parts have factors."""
+
+    noun = "factor"
+    left_out = "not needed"
+
+    def shown(self, part: int, least: float = RARE) -> np.ndarray:
+        """Give the factors that a part needs (``n_factors_``), the strongest first."""
+        found = np.argsort(-self.weights[part], kind="stable")
+        return found[: self.model.n_factors_[part]]
+
+    def deviations(self, part: int) -> np.ndarray:
+        """Give the correlations of a part's factors with the columns, (J, D)."""
+        return self.vectors[part] / self.spread[part]
+
+    def tints(self, part: int) -> np.ndarray:
+        """Give the correlations."""
+        return self.deviations(part)
+
+    def by_class(self, part: int) -> tuple[np.ndarray, np.ndarray]:
+        """Give the mean of each factor in each class; over all classes it is 0, with variance 1."""
+        found = np.asarray(self.model.factor_means_, dtype=float)[:, part, self.shown(part)]
+        return found, np.clip(found / 2, -1, 1)
+
+    def limits(self) -> tuple[float, float]:
+        """Give limits about 0: the sign of a factor is arbitrary."""
+        most = np.abs(self.own_values()).max(initial=0.0) or 1.0
+        return -float(most), float(most)
+
+    def codes(self, X: Any) -> np.ndarray:
+        """Give the factors, (n, S)."""
+        return np.asarray(self.model.transform(X))
+
+    def appearances(self, codes: np.ndarray) -> np.ndarray:
+        """Give what every part expects with its factors, (n, K, D)."""
+        shares = self._by_part(codes)
+        own = [s @ self.vectors[k, : s.shape[1]] for k, s in enumerate(shares)]
+        return self.centre + np.stack(own, axis=1)
+
+    def labels(self, codes: np.ndarray) -> list[list[str]]:
+        """Write the strongest three factors of every part."""
+        by_part = [
+            np.round(s[:, self.shown(k)[:3]], 1) + 0.0  # no minus zero
+            for k, s in enumerate(self._by_part(codes))
+        ]
+        return [
+            [", ".join(f"{value:.1f}" for value in s[i]) for s in by_part]
+            for i in range(len(codes))
+        ]
+
+    def rows(self, codes: np.ndarray) -> np.ndarray:
+        """Give the expected rows of factors, (n, D)."""
+        return np.asarray(self.model.inverse_transform(codes))
+
+    def _by_part(self, codes: np.ndarray) -> list[np.ndarray]:
+        return np.split(codes, np.cumsum(self.sizes)[:-1], axis=1)
 
 
 def view(estimator: Any) -> View:
-    """Read what is shown from a fitted estimator.
+    """Read what is shown from a fitted estimator of gated parts."""
+    check_is_fitted(estimator)
+    if not hasattr(estimator, "gates_"):
+        raise TypeError(
+            f"{type(estimator).__name__} has no gates; pictures are for models whose columns "
+            "belong to parts, such as MCVQ and MCFA."
+        )
+    return _factors(estimator) if hasattr(estimator, "loadings_") else _states(estimator)
 
-    Of categories the likeliest is shown. With a class variable the priors of states are
-    averaged over the classes.
-    """
-    check_is_fitted(estimator, "gates_")
-    gates = np.asarray(estimator.gates_, dtype=float)
+
+def states_view(estimator: Any) -> View:
+    """Read the same of an estimator whose parts must have states."""
+    seen = view(estimator)
+    if not isinstance(seen, StatesView):
+        raise TypeError(
+            f"The parts of {type(estimator).__name__} have no states; LoadingsDisplay shows what "
+            "they have."
+        )
+    return seen
+
+
+def check_classes(estimator: Any) -> np.ndarray:
+    """Return the labels of a fitted estimator's classes; refuse one without."""
+    check_is_fitted(estimator)
+    if not hasattr(estimator, "classes_"):
+        raise ValueError("The model has no classes; set n_classes, or fit with labels.")
+    return np.asarray(estimator.classes_)
+
+
+def _states(estimator: Any) -> StatesView:
+    """Of categories the likeliest is shown; priors of states are averaged over the classes."""
     means = np.asarray(estimator.means_, dtype=float)
     priors = np.asarray(estimator.state_priors_, dtype=float)
     if priors.ndim == 3:
         priors = np.tensordot(np.asarray(estimator.class_priors_, dtype=float), priors, axes=1)
-    within = getattr(estimator, "variances_", None)
     if means.ndim == 4:
         unknown = np.isnan(means).any(axis=-1)
         likeliest = np.asarray(estimator.levels_, dtype=float)[np.nan_to_num(means).argmax(axis=-1)]
@@ -92,30 +279,39 @@ def view(estimator: Any) -> View:
     weight = (priors / priors.sum(axis=1, keepdims=True))[:, :, None]  # (K, J, 1)
     centre = (weight * np.nan_to_num(means)).sum(axis=1)  # (K, D)
     between = (weight * np.nan_to_num((means - centre[:, None]) ** 2)).sum(axis=1)
-    inside = 0.0 if within is None else (weight * np.nan_to_num(within)).sum(axis=1)
+    inside = (weight * np.nan_to_num(estimator.variances_)).sum(axis=1)
+    return StatesView(vectors=means, weights=priors, **_common(estimator, centre, between, inside))
+
+
+def _factors(estimator: Any) -> FactorsView:
+    loadings = np.asarray(estimator.loadings_, dtype=float).transpose(0, 2, 1)  # (K, J, D)
+    between, inside = (loadings**2).sum(axis=1), np.asarray(estimator.noise_, dtype=float)
+    common = _common(estimator, np.asarray(estimator.offsets_, dtype=float), between, inside)
+    # A factor's share of the variance of the part's columns, each in its own units.
+    gates = common["gates"].T / np.maximum(common["gates"].sum(axis=0), 1e-300)[:, None]
+    weights = np.einsum("kd,kjd->kj", gates, (loadings / common["spread"][:, None]) ** 2)
+    return FactorsView(vectors=loadings, weights=weights, **common)
+
+
+def _common(
+    estimator: Any, centre: np.ndarray, between: np.ndarray, inside: np.ndarray
+) -> dict[str, Any]:
+    """Give the fields that do not depend on what parts have, from moments of columns (K, D)."""
     total = between + inside
     positive = np.where(total > 0, total, 1.0)  # a constant column deviates by nothing
+    gates = np.asarray(estimator.gates_, dtype=float)
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         names = [f"x{d}" for d in range(gates.shape[0])]
-    return View(
-        gates=gates,
-        parts=np.asarray(estimator.parts_),
-        means=means,
-        priors=priors,
-        names=[str(name) for name in names],
-        centre=centre,
-        spread=np.sqrt(positive),
-        telling=between / positive,
-    )
-
-
-def masked(gate: np.ndarray, mean: np.ndarray, neutral: float) -> np.ndarray:
-    """Blend a mean with a neutral value where the gate is closed.
-
-    Seen from the neutral value this is the papers' product of mean and gate.
-    """
-    return neutral + gate * np.nan_to_num(mean - neutral)
+    return {
+        "model": estimator,
+        "gates": gates,
+        "parts": np.asarray(estimator.parts_),
+        "names": [str(name) for name in names],
+        "centre": centre,
+        "spread": np.sqrt(positive),
+        "telling": between / positive,
+    }
 
 
 def check_image_shape(image_shape: Sequence[int] | None, n_features: int) -> tuple[int, int] | None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from partwise import __version__
 from partwise.plot.view import (
-    RARE,
     View,
     as_shown,
     check_image_shape,
@@ -67,9 +66,8 @@ def collect(
         "is_image": shape is not None,
         "n_features": len(seen.names),
         "n_parts": seen.n_parts,
-        "n_states": sum(len(seen.states(k)) for k in range(seen.n_parts)),
-        "n_rare": sum(seen.n_rare(k) for k in range(seen.n_parts)),
-        "rare": RARE,
+        "noun": seen.noun,
+        "left_out": seen.left_out,
         "background": [seen.names[d] for d in seen.columns(-1)],
         "bound": {
             "values": bounds,
@@ -77,62 +75,74 @@ def collect(
             "n_iter": int(model.n_iter_),
             "converged": bool(model.converged_),
         },
+        "classes": _classes(model),
         "map": None if shape is None else parts_picture(seen.parts, seen.gates, shape),
         "parts": [_part(seen, k, shape) for k in range(seen.n_parts)],
         "samples": [] if shape is None else _samples(model, shape),
         "data": None if data is None else _data(model, seen, data, shape),
     }
+    content["n_vectors"] = sum(len(part["vectors"]) for part in content["parts"])
     content["summary"] = _summary(content)
     return content
 
 
 def _part(seen: View, k: int, shape: tuple[int, int] | None) -> dict[str, Any]:
-    """Describe one part: its columns and its states."""
-    own, used = seen.columns(k), seen.states(k)
-    states: list[dict[str, Any]] = [
-        {"number": int(j), "prior": float(seen.priors[k, j]), "share": percent(seen.priors[k, j])}
-        for j in used
+    """Describe one part: its columns and its states or factors."""
+    own, shown = seen.columns(k), seen.shown(k)
+    vectors: list[dict[str, Any]] = [
+        {"number": int(j), "weight": float(weight), "share": percent(weight)}
+        for j, weight in zip(shown, seen.weights[k, shown], strict=True)
     ]
     part: dict[str, Any] = {
         "number": k,
         "colour": part_colour(k),
         "n_columns": len(own),
         "columns": [seen.names[d] for d in own],
-        "states": states,
-        "n_rare": seen.n_rare(k),
+        "vectors": vectors,
+        "n_left_out": int(seen.sizes[k]) - len(shown),
         "profile": [],
+        "classes": _cells(*seen.by_class(k)) if hasattr(seen.model, "classes_") else [],
     }
     if shape is not None:
         limits = seen.limits()
         part["gate"] = grey_picture(seen.gates[:, k], shape)
-        for state in states:
-            picture = seen.masked(k, state["number"], sum(limits) / 2)
-            state["picture"] = grey_picture(picture, shape, limits)
+        for vector in vectors:
+            picture = seen.masked(k, seen.vectors[k, vector["number"]], sum(limits) / 2)
+            vector["picture"] = grey_picture(picture, shape, limits)
     else:
-        # The columns that the states tell apart best come first.
-        first = own[np.argsort(-seen.telling[k, own], kind="stable")][:_SHOWN_COLUMNS]
-        away = seen.deviations(k)
+        # The columns that the part explains best come first.
+        first = seen.telling_columns(k, _SHOWN_COLUMNS)
+        at = np.ix_(shown, first)
+        cells = _cells(seen.vectors[k][at].T, seen.tints(k)[at].T)
         part["profile"] = [
-            {
-                "name": seen.names[d],
-                "cells": [
-                    {"value": float(seen.means[k, j, d]), "deviation": float(away[j, d])}
-                    for j in used
-                ],
-            }
-            for d in first
+            {"name": seen.names[d], "cells": row} for d, row in zip(first, cells, strict=True)
         ]
     return part
 
 
+def _cells(values: np.ndarray, tints: np.ndarray) -> list[list[dict[str, float]]]:
+    """Write a table as numbers with the strength of their colour, from -1 to 1."""
+    return [
+        [{"value": float(value), "tint": float(tint)} for value, tint in zip(*row, strict=True)]
+        for row in zip(values, tints, strict=True)
+    ]
+
+
+def _classes(model: Any) -> list[dict[str, Any]]:
+    """Name the classes and say how common they are; none without a class variable."""
+    pairs = zip(getattr(model, "classes_", ()), getattr(model, "class_priors_", ()), strict=True)
+    return [{"label": str(label), "share": percent(float(share))} for label, share in pairs]
+
+
 def _samples(model: Any, shape: tuple[int, int]) -> list[dict[str, Any]]:
     """Draw new images from the model."""
-    rows, states = model.sample(_SAMPLES)
+    rows, made_of = model.sample(_SAMPLES)
     rows = np.asarray(rows, dtype=float)
     limits = shades(rows, rows[:0])
+    labels = made_of if hasattr(model, "classes_") else [""] * len(rows)
     return [
-        {"picture": grey_picture(row, shape, limits), "states": [int(j) for j in row_states]}
-        for row, row_states in zip(rows, np.asarray(states), strict=True)
+        {"picture": grey_picture(row, shape, limits), "label": str(label)}
+        for row, label in zip(rows, labels, strict=True)
     ]
 
 
@@ -150,22 +160,23 @@ def _data(
     # Columns of a table have units of their own; pixels share one.
     unit = 1.0 if shape is not None else seen.own_spread()
     misses = ((originals - reconstructed) / unit)[known]
-    states = np.asarray(model.states(scored))
     n = min(_EXAMPLES, len(index))
     limits = shades(originals[:n], reconstructed[:n])
+    codes = seen.codes(take_rows(scored, n)[0])
+    labels, alone = seen.labels(codes), seen.appearances(codes)
     examples: list[dict[str, Any]] = []
     for i in range(n):
         example: dict[str, Any] = {
             "row": int(index[i]),
-            "states": [int(j) for j in states[i]],
+            "labels": labels[i],
             "n_missing": int((~known[i]).sum()),
         }
         if shape is not None:
             example["original"] = grey_picture(originals[i], shape, limits)
             example["reconstruction"] = grey_picture(reconstructed[i], shape, limits)
             example["parts"] = [
-                grey_picture(seen.masked(k, j, sum(limits) / 2), shape, limits)
-                for k, j in enumerate(states[i])
+                grey_picture(seen.masked(k, alone[i, k], sum(limits) / 2), shape, limits)
+                for k in range(seen.n_parts)
             ]
         else:
             holes = np.flatnonzero(~known[i])[:_SHOWN_HOLES]
@@ -188,16 +199,19 @@ def _summary(content: dict[str, Any]) -> list[tuple[str, str]]:
     bound, data = content["bound"], content["data"]
     kind = "pixels" if content["is_image"] else "columns"
     steps = f"{bound['n_iter']} steps"
-    rare = f", and {content['n_rare']} under {100 * RARE:.1f} %" if content["n_rare"] else ""
+    n_left_out = sum(part["n_left_out"] for part in content["parts"])
+    rest = f", and {n_left_out} {content['left_out']}" if n_left_out else ""
     lines = [
         ("Model", content["call"]),
         (kind.capitalize(), f"{content['n_features']:,}"),
         ("Parts", f"{content['n_parts']}"),
         (f"Background {kind}", f"{len(content['background']):,}"),
-        ("States", f"{content['n_states']}{rare}"),
+        (f"{content['noun'].capitalize()}s", f"{content['n_vectors']}{rest}"),
         ("Lower bound", f"{bound['last']:,.2f} nats a row"),
         ("Fit", f"converged after {steps}" if bound["converged"] else f"stopped after {steps}"),
     ]
+    if content["classes"]:
+        lines.insert(5, ("Classes", f"{len(content['classes'])}"))
     if data is not None:
         of = ""
         if data["n_scored"] < data["n_rows"]:

@@ -96,9 +96,9 @@ def _short(value: float) -> str:
     return f"{value:,.4g}"
 
 
-def _tint(deviation: float) -> str:
-    """Give the strength of a cell's colour: full at two standard deviations."""
-    return f"{min(abs(deviation) / 2, 1) * 100:.0f}%"
+def _tint(strength: float) -> str:
+    """Write the strength of a cell's colour, from -1 to 1."""
+    return f"{100 * abs(strength):.0f}%"
 
 
 def _curve(values: list[float]) -> dict[str, Any]:

@@ -1,0 +1,176 @@
+"""New rows drawn from a model, class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.engine.randomness import as_generator
+from partwise.plot._display import Display
+from partwise.plot._draw import (
+    DEVIATIONS,
+    colour_bar,
+    get_figure,
+    grouped,
+    name_columns,
+    name_parts,
+    plain,
+    show_picture,
+    show_rows,
+)
+from partwise.plot.view import check_image_shape, shades, view
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure, SubFigure
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SamplesDisplay(Display):
+    """New rows drawn from a model, without noise; with classes, some of each.
+
+    A state, or factors, of every part are drawn from the priors of a class, and what is shown is
+    the row that the model expects of them (Ross and Zemel 2006, Figure 13). For images, one line a
+    class; for tables, one heat map a class with the columns of a part next to each other. A hybrid,
+    whose parts take the priors of different classes, comes last.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n_groups, n_samples, n_features)
+        The rows drawn.
+    labels : list of n_groups str
+        The class of each group.
+    limits : tuple of two float
+        Values drawn with the two ends of the colour map.
+    parts : ndarray of shape (n_features,)
+        Part of each column, -1 for background.
+    feature_names : list of str
+        Names of the columns.
+    centre, spread : ndarray of shape (n_features,)
+        Mean and standard deviation of each column, by which tables are scaled.
+    image_shape : tuple of two int or None, default=None
+        Height and width of the images, None for tables.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure or SubFigure
+        Where it was drawn.
+    axes_ : ndarray of matplotlib Axes
+        For images of shape (n_groups, n_samples); for tables of shape (n_groups,).
+
+    References
+    ----------
+    D. A. Ross and R. S. Zemel (2006). Learning Parts-Based Representations of Data. Journal of
+    Machine Learning Research 7.
+
+    Examples
+    --------
+    >>> from partwise import MCVQ, make_faces
+    >>> from partwise.plot import SamplesDisplay
+    >>> faces = make_faces(300, random_state=0)
+    >>> model = MCVQ(n_parts=5, n_states=10, random_state=0).fit(faces.data, faces.target)
+    >>> display = SamplesDisplay.from_estimator(
+    ...     model, n_samples=4, hybrid={0: 0, 1: {2: 0.5, 3: 0.5}}, image_shape=faces.image_shape
+    ... )
+    >>> display.samples.shape, display.labels[-1]
+    ((6, 4, 1024), 'hybrid')
+    """
+
+    samples: np.ndarray
+    labels: list[str]
+    limits: tuple[float, float]
+    parts: np.ndarray
+    feature_names: list[str]
+    centre: np.ndarray
+    spread: np.ndarray
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        n_samples: int = 8,
+        classes: Sequence[Any] | None = None,
+        hybrid: Mapping[int, Any] | None = None,
+        random_state: Any = None,
+        image_shape: Sequence[int] | None = None,
+        figure: Figure | SubFigure | None = None,
+        cmap: str | Colormap | None = None,
+    ) -> SamplesDisplay:
+        """Draw new rows from a fitted model, and draw them.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with ``gates_``, ``sample`` and ``inverse_transform``.
+        n_samples : int, default=8
+            Rows of each class.
+        classes : sequence of labels or None, default=None
+            Classes to show; None shows all.
+        hybrid : mapping or None, default=None
+            ``{part: class or {class: weight}}``, as for ``sample``; parts not named take the priors
+            of a class drawn for each row.
+        random_state : int, Generator, RandomState or None, default=None
+            The estimator's own if None.
+        image_shape, figure, cmap
+            As for every `Display`.
+
+        Returns
+        -------
+        display : SamplesDisplay
+        """
+        seen = view(estimator)
+        shape = check_image_shape(image_shape, len(seen.names))
+        rng = as_generator(estimator.random_state if random_state is None else random_state)
+        if classes is None:
+            classes = getattr(estimator, "classes_", ())
+        labels = [str(label) for label in classes]
+        # The same class for every part: asked for as a hybrid, states come back.
+        every = range(seen.n_parts)
+        wanted: list[Any] = [dict.fromkeys(every, label) for label in classes]
+        if hybrid is not None:
+            labels.append("hybrid")
+            wanted.append(dict(hybrid))
+        drawn = [seen.draw(n_samples, which, rng) for which in wanted or [None]]
+        samples = np.stack([seen.rows(codes) for codes in drawn]).astype(float)
+        display = cls(
+            samples=samples,
+            labels=labels or [""],
+            limits=shades(samples, samples[:0]),
+            parts=seen.parts,
+            feature_names=seen.names,
+            centre=seen.own_centre(),
+            spread=seen.own_spread(),
+            image_shape=shape,
+        )
+        return display.plot(figure=figure, cmap=cmap)
+
+    def _plot_images(
+        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
+    ) -> tuple[Figure | SubFigure, np.ndarray]:
+        n_groups, n_samples, _ = self.samples.shape
+        figure = get_figure(figure, 0.95 * n_samples + 1.0, 1.0 * n_groups)
+        grid = figure.subplots(n_groups, n_samples, squeeze=False)
+        for row, label, pictures in zip(grid, self.labels, self.samples, strict=True):
+            for ax, picture in zip(row, pictures, strict=True):
+                show_picture(ax, picture, shape, self.limits, cmap)
+            row[0].set_ylabel(plain(label), rotation=0, ha="right", va="center", fontsize="small")
+        return figure, grid
+
+    def _plot_table(
+        self, figure: Figure | SubFigure | None, cmap: str | Colormap
+    ) -> tuple[Figure | SubFigure, np.ndarray]:
+        n_groups, n_samples, n_features = self.samples.shape
+        width = float(np.clip(0.2 * n_features + 1.5, 5.0, 14.0))
+        figure = get_figure(figure, width, n_groups * (0.14 * n_samples + 0.15) + 1.2)
+        axes = figure.subplots(n_groups, 1, squeeze=False)[:, 0]
+        for ax, label, values in zip(axes, self.labels, self.samples, strict=True):
+            image = show_rows(ax, (values - self.centre) / self.spread, self.parts, cmap)
+            ax.set_ylabel(plain(label), rotation=0, ha="right", va="center", fontsize="small")
+        name_parts(axes[0], self.parts)
+        name_columns(axes[-1], [self.feature_names[d] for d in grouped(self.parts)[0]])
+        colour_bar(figure, image, axes, DEVIATIONS, extend="both")
+        return figure, axes
