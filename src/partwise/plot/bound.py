@@ -99,7 +99,7 @@ class BoundDisplay:
         ax.spines[["top", "right"]].set_visible(False)
         ax.set(xlabel="step", ylabel="lower bound (nats a row)")
         ending = {True: "converged", False: "stopped before converging", None: ""}[self.converged]
-        last = f"{self.lower_bounds[-1]:.6g} after {steps} steps"
+        last = f"{self.lower_bounds[-1]:.6g} after {steps} step{'' if steps == 1 else 's'}"
         ax.set_title(f"{last}, {ending}" if ending else last, fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -198,7 +198,7 @@ def _summary(content: dict[str, Any]) -> list[tuple[str, str]]:
     """Write the sizes and scores as lines of a table."""
     bound, data = content["bound"], content["data"]
     kind = "pixels" if content["is_image"] else "columns"
-    steps = f"{bound['n_iter']} steps"
+    steps = f"{bound['n_iter']} step{'' if bound['n_iter'] == 1 else 's'}"
     n_left_out = sum(part["n_left_out"] for part in content["parts"])
     rest = f", and {n_left_out} {content['left_out']}" if n_left_out else ""
     lines = [

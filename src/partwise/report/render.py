@@ -81,6 +81,7 @@ def render(content: dict[str, Any]) -> str:
     )
     environment.filters["count"] = _count
     environment.filters["short"] = _short
+    environment.filters["hundredths"] = _hundredths
     environment.filters["tint"] = _tint
     template = environment.get_template("report.html.j2")
     return template.render(**content, curve=_curve(content["bound"]["values"])) + "\n"
@@ -94,6 +95,11 @@ def _count(number: int, noun: str) -> str:
 def _short(value: float) -> str:
     """Write a number with four digits that count."""
     return f"{value:,.4g}"
+
+
+def _hundredths(value: float) -> str:
+    """Write a probability, or another number near 1, with two decimals; no minus zero."""
+    return f"{round(value, 2) + 0.0:.2f}"
 
 
 def _tint(strength: float) -> str:
