@@ -186,19 +186,26 @@ class MCFA:
         )
         return out
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Stats]:
-        """Sums of the features of the rows' factors."""
+    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[None, Stats]:
+        """Sums of the features of the rows' factors; rows remember nothing."""
         (group,) = block.groups
         if self.classes.n_classes > 1:  # the class depends on all parts, so all are scored first
             features = self.evidence(theta, block)
             found = self.weigh(theta, features, block.labels)
-            counts = self.mix(features, found, block.weight)
-            wf = weighted(features, block.weight)
-            sums = block.collect(wf[self.linear], theta.layouts[:1])
-            pairs = group.pair_sums(group.patterns.gather(wf[self.quadratic]), theta.layouts[1])
-            return features, Stats(
-                float(block.weight @ (found.log_z + block.base)), counts, (*sums, pairs)
-            )
+            if group.patterns.n_patterns == 1:  # of the pairs, only sums over all rows are needed
+                counts = self._moments(found, block.weight)
+                m = np.concatenate([self._mean(found, k) for k in range(len(self.n_factors))])
+                wm, pairs = (
+                    weighted(m, block.weight),
+                    counts[:, self.quadratic].sum(axis=0)[:, None],
+                )
+            else:
+                counts = self.mix(features, found, block.weight)
+                wm = weighted(features[self.linear], block.weight)
+                pairs = group.patterns.gather(weighted(features[self.quadratic], block.weight))
+            sums = block.collect(wm, theta.layouts[:1])
+            sums = (*sums, group.pair_sums(pairs, theta.layouts[1]))
+            return None, Stats(float(block.weight @ (found.log_z + block.base)), counts, sums)
         score = group.pair_score(theta.weights[1], theta.layouts[1])  # (Q, U)
         log_z, counts = np.zeros(block.n_rows), np.empty((1, self.first[-1]))
         pairs = np.empty_like(score)
@@ -221,9 +228,9 @@ class MCFA:
             counts[0, quadratic] = pairs[span].sum(axis=1, dtype=float)
             return wm
 
-        m, sums = block.sweep(theta.weights[:1], theta.layouts[:1], on_part)
+        _, sums = block.sweep(theta.weights[:1], theta.layouts[:1], on_part)
         sums = (*sums, group.pair_sums(pairs, theta.layouts[1]))
-        return m, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
+        return None, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
 
     @staticmethod
     def _pair_totals(patterns: Any, m: Array, wm: Array, cov: Array, weight: Array) -> Array:
@@ -254,22 +261,33 @@ class MCFA:
 
     def mix(self, features: Array, found: Weighed, weight: Array) -> Array:
         """Put the features of the posterior in place (F, n); their sums in each class (N, F)."""
-        counts = np.empty((len(found.z), self.first[-1]))
-        wz = found.z * weight
-        counts[:, self.first[:-1]] = wz.sum(axis=1)[:, None]
-        for (one, linear, quadratic), mean, cov in zip(
-            self.spans(), found.means, found.covs, strict=True
-        ):
+        for k, (one, linear, quadratic) in enumerate(self.spans()):
             features[one] = 1.0
-            features[linear] = 0.0
+            features[linear] = self._mean(found, k)
             features[quadratic] = 0.0
-            for n, (m, v) in enumerate(zip(mean, cov, strict=True)):
-                pairs = factors.products(m) + v
-                features[linear] += found.z[n] * m
-                features[quadratic] += found.z[n] * pairs
-                counts[n, linear] = m @ wz[n]
-                counts[n, quadratic] = pairs @ wz[n]
-        return counts
+            for z, m, cov in zip(found.z, found.means[k], found.covs[k], strict=True):
+                features[quadratic] += z * (factors.products(m) + cov)
+        return self._moments(found, weight)
+
+    def _mean(self, found: Weighed, k: int) -> Array:
+        """Posterior mean of part k's factors over all classes, (J, n)."""
+        means = found.means[k]
+        total = np.zeros_like(means[0])
+        for z, m in zip(found.z, means, strict=True):
+            total += z.astype(m.dtype) * m
+        return total
+
+    def _moments(self, found: Weighed, weight: Array) -> Array:
+        """Weighted sums of the features in each class, (N, F)."""
+        out = np.empty((len(found.z), self.first[-1]))
+        for k, (one, linear, quadratic) in enumerate(self.spans()):
+            for n, wz in enumerate(found.z * weight):
+                m, cov = found.means[k][n], found.covs[k][n]
+                out[n, one] = wz.sum()
+                out[n, linear] = m @ wz
+                spread = cov[:, 0] * wz.sum() if cov.shape[1] == 1 else cov @ wz
+                out[n, quadratic] = factors.pack((m * wz) @ m.T) + spread
+        return out
 
     def row_features(self, features: Array) -> Array:
         """What tells rows apart, for clustering; (n, J of all parts)."""
@@ -537,6 +555,8 @@ def gaussians(
     """Log normaliser (N, n), posterior means (J, n) and packed covariances of every class."""
     log_z = np.empty((len(eta), b.shape[1]))
     means, covs = [], []
+    if np.all(pairs == pairs[:, :1]):  # no holes, or the same in all rows
+        pairs = pairs[:, :1]
     for n in range(len(eta)):
         inverse = np.linalg.inv(sigma[n])
         cov, log_det = factors.invert(_precision(pairs, inverse), len(b))
