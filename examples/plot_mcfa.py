@@ -13,7 +13,7 @@ from partwise.plot import LoadingsDisplay, ReconstructionDisplay
 
 faces = make_faces(500, random_state=0)
 train, new = faces.data[:400], faces.data[400:]
-model = MCFA(n_parts=5, n_factors=8, tol=0.01, random_state=0)
+model = MCFA(n_parts=5, n_factors=6, tol=0.01, random_state=0)
 model.fit(train, faces.target[:400])
 print("factors that each part needs:", *model.n_factors_)
 LoadingsDisplay.from_estimator(model, image_shape=faces.image_shape)

@@ -9,9 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.image import imread
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from typer.testing import CliRunner
 
 from partwise import MCFA, MCVQ, make_shapes
+from partwise.cli import app
 from partwise.report import collect, render, write_report
 from partwise.report.pictures import grey_picture, part_colour, parts_picture
 
@@ -193,6 +196,16 @@ def test_factors(factor_model, factor_page, table):
     assert "Factors of each part" in text
     assert "model.transform(X)" in text
     assert "state" not in re.sub(r"\(.*?\)", "", text)
+
+
+def test_the_command_takes_factors_and_classes(factor_model, table, tmp_path):
+    unnamed = clone(factor_model).fit(table.to_numpy())
+    model_file, data, out = (tmp_path / name for name in ("m.safetensors", "x.npy", "r.html"))
+    unnamed.save(model_file)
+    np.save(data, table.to_numpy())
+    result = CliRunner().invoke(app, ["report", str(model_file), str(data), "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "Factors of each part" in out.read_text("utf-8")
 
 
 def test_factors_as_pictures(shapes):

@@ -198,7 +198,7 @@ class FactorsView(View):
         return self.deviations(part)
 
     def by_class(self, part: int) -> tuple[np.ndarray, np.ndarray]:
-        """Give the mean of each factor in each class; over all classes it is 0, with variance 1."""
+        """Give the mean of each factor in each class; over all it is about 0, the variance 1."""
         found = np.asarray(self.model.factor_means_, dtype=float)[:, part, self.shown(part)]
         return found, np.clip(found / 2, -1, 1)
 
