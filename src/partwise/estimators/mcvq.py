@@ -306,8 +306,8 @@ class MCVQ(PartsEstimator):
 
     def _state_shares(self) -> Array:
         """Posterior mean of the state priors of each class, background included; (N, S)."""
-        counts, prior = self._theta.state_counts, self._mcvq.state_prior
-        means = [prior.mean(counts[:, lo:hi].T).T for lo, hi in pairwise(self._first)]
+        parts = self._mcvq.parts_of(self._theta.state_counts)
+        means = [prior.mean(counts.T).T for prior, counts in parts]
         return np.concatenate(means, axis=1)
 
     def _class_shares(self) -> Array:

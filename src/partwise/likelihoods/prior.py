@@ -32,7 +32,8 @@ class Prior:
     shape : float, default=2.0
         Gaussian only: how many rows that guess weighs.
     states : float, default=1.0
-        Dirichlet count of every state of a part.
+        Dirichlet count of every state of a part; with a class variable it is shared by the states
+        of a part in every class.
     gates : float, default=1.0
         Dirichlet count of every part of a column.
 

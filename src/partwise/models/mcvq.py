@@ -293,7 +293,7 @@ class MCVQ:
 
     def learn_states(self, theta: Theta, counts: Array) -> Theta:
         """Priors of states and classes from the classes' counts of states (N, S)."""
-        log_b = [self.state_prior.expected_log(c.T).T for c in self._parts_of(counts)]
+        log_b = [prior.expected_log(c.T).T for prior, c in self.parts_of(counts)]
         return theta._replace(
             state_counts=counts,
             log_b=np.concatenate(log_b, axis=1),
@@ -308,9 +308,19 @@ class MCVQ:
         """Summed weight of every class's rows, (N,), from counts of states (N, S)."""
         return counts[:, : self.first[1]].sum(axis=1)
 
-    def _parts_of(self, counts: Array) -> list[Array]:
-        """Counts (N, S) part by part."""
-        return [counts[:, lo:hi] for lo, hi in pairwise(self.first)]
+    def parts_of(self, counts: Array) -> list[tuple[Dirichlet, Array]]:
+        """Counts (N, S) part by part, each with its prior.
+
+        In a class few of a part's states are common, so with classes the prior's count is shared
+        by the states of a part: a count each would pull all classes towards one another.
+        """
+        prior, sizes = self.state_prior, np.diff(self.first)
+        if self.classes.n_classes > 1:
+            priors = [Dirichlet(prior.concentration / J) for J in sizes]
+        else:
+            priors = [prior] * len(sizes)
+        bounds = pairwise(self.first)
+        return [(p, counts[:, lo:hi]) for p, (lo, hi) in zip(priors, bounds, strict=True)]
 
     def rebuild(self, theta: Theta) -> Theta:
         """The same parameters with all that follows from them derived anew, as after loading."""
@@ -379,7 +389,7 @@ class MCVQ:
 
     def choice_cost(self, theta: Theta) -> float:
         """Divergence of the state and class priors' posteriors."""
-        states = sum(self.state_prior.divergence(c.T) for c in self._parts_of(theta.state_counts))
+        states = sum(prior.divergence(c.T) for prior, c in self.parts_of(theta.state_counts))
         return states + self.classes.cost(self.class_counts(theta.state_counts))
 
     def state_density(self, theta: Theta, m: Array, labels: Array | None) -> Array:

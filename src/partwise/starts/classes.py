@@ -16,9 +16,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from partwise.contracts import Array
 
-# Beginnings tried where classes are unknown, and steps of each.
-N_STARTS = 10
-N_STEPS = 100
+# Beginnings tried where classes are unknown, and steps of each; the best of them go on.
+N_STARTS = 40
+N_STEPS = 20
+N_BEST = 5
+MOST_STEPS = 200
+# Rows on which beginnings are tried.
+MOST_ROWS = 3000
 # A beginning has settled when a step raises the bound by less than this a row.
 SETTLED = 1e-5
 
@@ -40,7 +44,11 @@ def class_start(
     known = np.zeros(len(weight), bool) if labels is None else labels >= 0
     if labels is not None and len(np.unique(labels[known])) == core.classes.n_classes:
         begun = _by_hand(core, theta, evidence, np.where(known, labels, 0), weight * known)
-        return _settle(core, begun, evidence, labels, weight)[1]
+        return _settle(core, begun, evidence, labels, weight, MOST_STEPS)[1]
+    if len(weight) > MOST_ROWS:
+        some = np.sort(rng.choice(len(weight), MOST_ROWS, replace=False))
+        evidence, weight = evidence[:, some], weight[some]
+        labels = None if labels is None else labels[some]
     posterior = evidence.copy()
     plain = core.without_classes()
     plain.mix(posterior, plain.weigh(theta, posterior, None), weight)
@@ -53,8 +61,12 @@ def class_start(
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer kinds of rows than classes
             found = clusters.fit(features, sample_weight=weight).labels_
         begun = _by_hand(core, theta, evidence, found, weight)
-        tried.append(_settle(core, begun, evidence, labels, weight))
-    return max(tried, key=lambda result: result[0])[1]
+        tried.append(_settle(core, begun, evidence, labels, weight, N_STEPS))
+    tried.sort(key=lambda result: -result[0])
+    best = [
+        _settle(core, begun, evidence, labels, weight, MOST_STEPS) for _, begun in tried[:N_BEST]
+    ]
+    return max(best, key=lambda result: result[0])[1]
 
 
 def _joined(pieces: Sequence[tuple[Array, Array, Array | None]]) -> Array | None:
@@ -75,11 +87,11 @@ def _by_hand(core: Any, theta: Any, evidence: Array, labels: Array, weight: Arra
 
 
 def _settle(
-    core: Any, theta: Any, evidence: Array, labels: Array | None, weight: Array
+    core: Any, theta: Any, evidence: Array, labels: Array | None, weight: Array, n_steps: int
 ) -> tuple[float, Any]:
     """Learn the classes with the parts as they are; the bound reached, and the parameters."""
     last = -np.inf
-    for _ in range(N_STEPS):
+    for _ in range(n_steps):
         m = evidence.copy()
         found = core.weigh(theta, m, labels)
         bound = float(weight @ found.log_z) - core.choice_cost(theta)
