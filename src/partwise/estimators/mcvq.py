@@ -18,9 +18,11 @@ from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
+from partwise.estimators._calibrate import calibrate
 from partwise.likelihoods import LIKELIHOODS, Categorical, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
-from partwise.models import mcvq, predict
+from partwise.models import calibration, mcvq, predict
+from partwise.models.calibration import Calibration
 from partwise.models.gating import Gating, Standard, Tied
 from partwise.models.selection import Draws, Expected, Selection
 from partwise.sampling.importance import RowLikelihood
@@ -250,8 +252,20 @@ class MCVQ(PartsEstimator):
             self.lower_bound_ = self._bound_of_draws(source) / total
         self.n_iter_ = monitor.n_iter
         self.converged_ = monitor.converged
+        self._calibration = calibrate(
+            self._model, self._theta, source, self._below, rng.spawn(1)[0], self.n_jobs
+        )
         self._describe()
         return self
+
+    def _below(
+        self, theta: mcvq.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
+    ) -> Array:
+        """P(X <= value) of chosen cells of a column group, given the rest of their rows."""
+        core = self._core_of(self._model)
+        law, gates = core.priors[g].predictive(theta.chi[g]), theta.gates[:, core.columns[g]]
+        m = self._model.infer(theta, block)[0]
+        return predict.probability_below(law, m, gates, core.part_of, rows, columns, values)
 
     def _sizes(self, n_rows: int) -> tuple[int, ...]:
         if isinstance(self.n_states, Integral):
@@ -560,6 +574,8 @@ class MCVQ(PartsEstimator):
         """Interval that should hold an entry with probability ``coverage``.
 
         For an observed cell it is what the model expects from the row's other cells and itself.
+        Numbers: the model's tail probabilities are corrected by how often cells hidden from it in
+        `fit` lay beyond them, so that intervals hold where its distributions do not.
 
         Parameters
         ----------
@@ -575,15 +591,12 @@ class MCVQ(PartsEstimator):
             raise ValueError(f"coverage={coverage!r} must lie between 0 and 1, as 0.9.")
         X = self._check_rows(X, reset=False)
         group, law = self._columns[0], self._laws()[0]
-        discrete = group.likelihood.name != "gaussian"
         tail = 0.5 * (1.0 - coverage)
+        asked = [calibration.correct(self._calibration, p) for p in (tail, 1.0 - tail)]
 
         def on_block(block: RowBlock, _: int) -> tuple[Array, Array]:
             m = self._model.infer(self._theta, block)[0].astype(float)
-            ends = [
-                predict.quantile(law, m, self._theta.gates, self._part_of, p, discrete)
-                for p in (tail, 1.0 - tail)
-            ]
+            ends = [predict.quantile(law, m, self._theta.gates, self._part_of, p) for p in asked]
             lower, upper = (group.decode(end).astype(self._dtype, copy=False) for end in ends)
             return lower, upper
 
@@ -857,6 +870,7 @@ class MCVQ(PartsEstimator):
             "theta": {name: getattr(theta, name) for name in arrays},
             "columns": {name: getattr(group, name) for name in fields},
             "n_states": list(core.n_states),
+            "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
             "learned": {name: getattr(self, name) for name in learned},
             "feature_names": None if names is None else [str(name) for name in names],
@@ -882,6 +896,7 @@ class MCVQ(PartsEstimator):
         self._theta = core.rebuild(theta)
         rowwise = self.inference == "gibbs" or self.gating == "factorised"
         self._model = self._rowwise(core, Expected()) if rowwise else core
+        self._calibration = Calibration(**state["calibration"])
         for name, value in state["learned"].items():
             setattr(self, name, value)
         if state["feature_names"] is not None:
