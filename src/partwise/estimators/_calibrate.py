@@ -79,13 +79,10 @@ def calibrate(
     is_numeric[np.concatenate([source.columns[g].index for g in numeric])] = True
 
     found: list[tuple[Array, Array, Array]] = []
-    n_hidden, n_folds = 0, 1
-    while len(found) < n_folds:
-        fold = _fold(model, theta, X, source, weight, rest, is_numeric, below, rng, n_jobs)
-        found.append(fold)
-        if len(found) == 1:
-            n_hidden = len(fold[0])
-            n_folds = int(np.clip(-(-ENOUGH_HIDDEN // max(n_hidden, 1)), 1, MOST_FOLDS))
+    n_hidden = 0
+    while n_hidden < ENOUGH_HIDDEN and len(found) < MOST_FOLDS:
+        found.append(_fold(model, theta, X, source, weight, rest, is_numeric, below, rng, n_jobs))
+        n_hidden += len(found[-1][0])
     pit, column, row = (np.concatenate(field) for field in zip(*found, strict=True))
     return calibration.learn(pit, column, weight[row], n_columns)
 

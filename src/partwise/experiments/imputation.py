@@ -28,11 +28,11 @@ REMOVED = 0.2
 COVERAGES = (0.5, 0.8, 0.95)
 
 # IterativeImputer regresses every column on all others, by default ten rounds long. On one core a
-# round takes 40 s for the 361 columns of CBCL and ten minutes for the 1024 of the drawn faces, so
-# there it gets fewer rounds, or fewer columns to regress on: (most columns, options, what they are).
+# round takes 40 s for the 361 columns of CBCL and over nine minutes for the 1024 of the drawn
+# faces. There it gets fewer rounds, or fewer columns to regress on: (most columns, options, name).
 ITERATIVE: tuple[tuple[int, dict[str, Any], str], ...] = (
     (100, {}, ""),
-    (500, {"max_iter": 4}, ", 4 of 10 rounds"),
+    (500, {"max_iter": 2}, ", 2 of 10 rounds"),
     (10_000, {"max_iter": 2, "n_nearest_features": 50}, ", 2 of 10 rounds, on 50 columns"),
 )
 

@@ -142,6 +142,8 @@ def learn(pit: Array, column: Array, weight: Array, n_columns: int) -> Calibrati
 
 def correct(calibration: Calibration, p: float) -> Array:
     """Probability to ask the model's quantile for, so that a share p of cells lies below; (D,)."""
+    if np.array_equal(calibration.knots, LEVELS[None, :]):
+        return np.full(len(calibration.map_of), p)  # to the last digit: counts may hang on it
     t = float(special.ndtri(p))
     inside = float(np.clip(t, LEVELS[0], LEVELS[-1]))
     i = min(int(np.searchsorted(LEVELS, inside, side="right")), len(LEVELS) - 1)
