@@ -48,3 +48,11 @@ def test_drawing_beats_the_tied_and_standard_posteriors():
     key = "mean held-out log-likelihood"
     rows = {row["inference"]: row[key] for row in run("cbcl_gibbs")}
     assert rows["Gibbs"] > max(rows["variational, standard"], rows["variational, tied"])
+
+
+@needs_data
+def test_intervals_cover_removed_cells():
+    for row in run("coverage"):
+        allowed = 3 if row["promised"] == 50 else 2
+        assert row["promised"] - allowed <= row["least"], row
+        assert row["most"] <= row["promised"] + allowed, row

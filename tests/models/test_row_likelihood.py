@@ -172,7 +172,7 @@ def test_quantiles_of_cells_invert_their_mixture(likelihood, p):
     case = Case(likelihood, [1, 4], seed=8)
     (law,), gates, part = case.laws, case.theta.gates, case.core.part_of
     discrete = likelihood != "gaussian"
-    found = predict.quantile(law, case.m, gates, part, p, discrete)
+    found = predict.quantile(law, case.m, gates, part, p)
     assert found.shape == (C, D)
     weight = case.m[:, :, None] * gates[part][:, None, :]  # (S, n, D)
 

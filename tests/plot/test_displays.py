@@ -376,6 +376,8 @@ def test_class_table_keeps_empty_clusters(class_model, shapes, labels):
     display = ClassTableDisplay.from_estimator(class_model, rows, np.arange(20) % 3)
     assert display.counts.shape == (3, 2)
     assert display.labels == ["0", "1", "2"]
+    some = ClassTableDisplay.from_predictions(np.array(["a", None, "b"]), [0, 0, 1])
+    np.testing.assert_array_equal(some.counts, [[1, 0], [0, 1]])
 
 
 def test_displays_say_which_models_they_are_for(model, factor_model, shapes):

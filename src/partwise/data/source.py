@@ -193,13 +193,13 @@ class MemorySource:
 
     def of_rows(self, rows: Array, weight: Array | None = None) -> MemorySource:
         """A source of some of the rows, with other weights if given."""
-        return MemorySource(
-            self.X[rows],
-            self.columns,
-            self.weight[rows] if weight is None else weight,
-            labels=None if self.labels is None else self.labels[rows],
-            n_powers=self.n_powers,
-        )
+        labels = None if self.labels is None else self.labels[rows]
+        weight = self.weight[rows] if weight is None else weight
+        return self.with_rows(self.X[rows], weight, labels)
+
+    def with_rows(self, X: Any, weight: Array, labels: Array | None = None) -> MemorySource:
+        """A source of other rows, coded as these are."""
+        return MemorySource(X, self.columns, weight, labels=labels, n_powers=self.n_powers)
 
     def blocks(self) -> Iterator[RowBlock]:
         """The blocks, in order."""

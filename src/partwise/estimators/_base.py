@@ -247,6 +247,8 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         """Interval that should hold an entry with probability ``coverage``.
 
         For an observed cell it is what the model expects from the row's other cells and itself.
+        Numbers: the model's tail probabilities are corrected by how often cells hidden from it in
+        `fit` lay beyond them, so that intervals hold where its distributions do not.
 
         Parameters
         ----------

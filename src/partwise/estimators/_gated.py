@@ -19,6 +19,7 @@ from partwise.contracts import Array, Stats
 from partwise.data import ColumnGroup, MemorySource, learn_columns
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg
+from partwise.estimators._calibrate import calibrate
 from partwise.estimators._labels import read_labels
 from partwise.likelihoods import Dirichlet, Prior
 from partwise.models.class_variable import ClassVariable
@@ -90,6 +91,14 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
         estimator.classes_ = names
     elif hasattr(estimator, "classes_"):
         del estimator.classes_
+    estimator._calibration = calibrate(
+        estimator._model,
+        estimator._theta,
+        source,
+        estimator._below,
+        rng.spawn(1)[0],
+        estimator.n_jobs,
+    )
     estimator._describe()
     estimator._label_rows(source, kept)
     return estimator

@@ -15,8 +15,9 @@ from partwise.data import ColumnGroup, MemorySource, RowBlock
 from partwise.estimators import _gated
 from partwise.estimators._base import PartsEstimator
 from partwise.likelihoods import LIKELIHOODS, Prior
-from partwise.models import loadings, mcfa
+from partwise.models import calibration, loadings, mcfa
 from partwise.models import predict_factors as predict
+from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
 from partwise.models.selection import Expected
@@ -249,13 +250,19 @@ class MCFA(PartsEstimator):
         return mcfa.MCFA(n_factors, how, chooser, classes, strength, totals, self._dtype)
 
     def _totals(self, source: MemorySource) -> Array:
-        """Sums of 1, x and x^2 of every column, (3, D)."""
-        return np.sum([b.groups[0].totals(b.weight) for b in source.blocks()], axis=0)
+        return mcfa.column_totals(source)
 
     def _start(
         self, core: mcfa.MCFA, source: MemorySource, background: bool, rng: np.random.Generator
     ) -> mcfa.Theta:
         return core.start(*STARTS[self.init](source, core.n_factors, background, rng))
+
+    def _below(
+        self, theta: mcfa.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
+    ) -> Array:
+        """Probability that a cell lies below a value, in model units."""
+        features = self._model.infer(theta, block)[0]
+        return predict.probability_below(self._mcfa, theta, features, rows, columns, values)
 
     def _label_rows(self, source: MemorySource, kept: Array) -> None:
         """Rows have no labels here: factors are numbers."""
@@ -384,13 +391,12 @@ class MCFA(PartsEstimator):
 
     def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
         group = self._columns[0]
+        asked = [calibration.correct(self._calibration, p) for p in (tail, 1.0 - tail)]
 
         def on_block(block: RowBlock, _: int) -> tuple[Array, Array]:
             features = self._model.infer(self._theta, block)[0]
-            lower, upper = (
-                group.decode(predict.quantile(self._mcfa, self._theta, features, p))
-                for p in (tail, 1.0 - tail)
-            )
+            ends = predict.quantiles(self._mcfa, self._theta, features, asked)
+            lower, upper = (group.decode(end) for end in ends)
             return lower, upper
 
         lower, upper = zip(*self._map_rows(X, on_block), strict=True)
@@ -554,6 +560,7 @@ class MCFA(PartsEstimator):
             "columns": group.fields(),
             "n_factors": list(self._mcfa.n_factors),
             "totals": self._mcfa.totals,
+            "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
             "learned": self._learned("classes_"),
         }
@@ -575,6 +582,7 @@ class MCFA(PartsEstimator):
             weights=(), age=0, **kept,
         )  # fmt: skip
         self._theta = core.rebuild(theta)
+        self._calibration = Calibration(**state["calibration"])
         self._model = core
         if _gated.selects_by_row(self):
             self._model = _gated.rowwise(self, core, Expected())

@@ -17,7 +17,8 @@ from partwise.estimators import _gated
 from partwise.estimators._base import PartsEstimator
 from partwise.likelihoods import LIKELIHOODS, Categorical, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
-from partwise.models import mcvq, predict
+from partwise.models import calibration, mcvq, predict
+from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
 from partwise.models.selection import Expected
@@ -274,6 +275,15 @@ class MCVQ(PartsEstimator):
     ) -> mcvq.Theta:
         return core.start(*STARTS[self.init](source, core.n_states, background, rng))
 
+    def _below(
+        self, theta: mcvq.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
+    ) -> Array:
+        """Probability that a cell lies below a value, in model units."""
+        core = self._mcvq
+        law, gates = core.priors[g].predictive(theta.chi[g]), theta.gates[:, core.columns[g]]
+        m = self._model.infer(theta, block)[0]
+        return predict.probability_below(law, m, gates, core.part_of, rows, columns, values)
+
     def _label_rows(self, source: MemorySource, kept: Array) -> None:
         """Set ``row_labels_`` from the training rows."""
         found = [self._states_of(self._model.infer(self._theta, b)[0].T) for b in source.blocks()]
@@ -495,14 +505,12 @@ class MCVQ(PartsEstimator):
 
     def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
         group, law = self._columns[0], self._laws()[0]
-        discrete = group.likelihood.name != "gaussian"
+        asked = [calibration.correct(self._calibration, p) for p in (tail, 1.0 - tail)]
 
         def on_block(block: RowBlock, _: int) -> tuple[Array, Array]:
             m = self._model.infer(self._theta, block)[0].astype(float)
-            ends = [
-                predict.quantile(law, m, self._theta.gates, self._part_of, p, discrete)
-                for p in (tail, 1.0 - tail)
-            ]
+            gates = self._theta.gates
+            ends = [predict.quantile(law, m, gates, self._part_of, p) for p in asked]
             lower, upper = (group.decode(end) for end in ends)
             return lower, upper
 
@@ -690,6 +698,7 @@ class MCVQ(PartsEstimator):
             "gate": theta.gate._asdict(),
             "columns": group.fields(),
             "n_states": list(self._mcvq.n_states),
+            "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
             "learned": self._learned("classes_", "row_labels_"),
         }
@@ -716,6 +725,7 @@ class MCVQ(PartsEstimator):
             kept["chi"], Gates(**state["gate"]), nothing, nothing, nothing, nothing, (), (), (), 0
         )
         self._theta = core.rebuild(core.learn_states(theta, kept["state_counts"]))
+        self._calibration = Calibration(**state["calibration"])
         self._model = core
         if _gated.selects_by_row(self):
             self._model = _gated.rowwise(self, core, Expected())

@@ -38,7 +38,7 @@ class Predictive(Protocol):
         """P(X <= x)."""
         ...
 
-    def quantile(self, p: float) -> Array:
+    def quantile(self, p: float | Array) -> Array:
         """Smallest value whose distribution function reaches p."""
         ...
 
@@ -91,7 +91,7 @@ class StudentT:
             return self.constant - 0.5 * z * z
         return self.constant - 0.5 * (self.df + 1.0) * np.log1p(z * z / self.df)
 
-    def quantile(self, p: float) -> Array:
+    def quantile(self, p: float | Array) -> Array:
         """Value below which a share p lies."""
         if np.all(np.isinf(self.df)):
             return self.mean + self.scale * special.ndtri(p)
@@ -144,7 +144,7 @@ class NegativeBinomial:
         out = special.gammaln(x + r) - special.gammaln(r)
         return out - r * np.log1p(1.0 / rate) - x * np.log1p(rate)
 
-    def quantile(self, p: float) -> Array:
+    def quantile(self, p: float | Array) -> Array:
         """Smallest count whose distribution function reaches p."""
         # Normal guess, then doubled or halved until it brackets, then bisected.
         low = np.full(np.shape(self.mean), -1.0)
@@ -211,7 +211,7 @@ class Levels:
             total += np.where(x >= v, p, 0.0)
         return total
 
-    def quantile(self, p: float) -> Array:
+    def quantile(self, p: float | Array) -> Array:
         """Smallest code whose distribution function reaches p."""
         short = np.cumsum(self.probability, axis=0) < p * (1 - 1e-12)
         return np.minimum(short.sum(axis=0), len(self.probability) - 1).astype(float)

@@ -454,6 +454,11 @@ class MCFA:
         cost += np.einsum("ni,nij,nj->n", eta, inverse, eta)
         return 0.5 * self.class_strength * float(cost.sum())
 
+    def without_cells(self, seen: Any, holed: Any) -> MCFA:
+        """The model for rows of ``holed`` instead of ``seen``, sources of rows."""
+        change = column_totals(holed) - column_totals(seen)
+        return replace(self, totals=np.maximum(self.totals + change, [[0.0], [-np.inf], [0.0]]))
+
     def without_classes(self) -> MCFA:
         """The same model with one class."""
         return replace(self, classes=ClassVariable())
@@ -540,6 +545,11 @@ class MCFA:
         pairs = zip(theta.eta, theta.sigma, strict=True)
         cost += sum(self._class_cost(eta, sigma) for eta, sigma in pairs)
         return cost + self.classes.cost(theta.class_counts)
+
+
+def column_totals(source: Any) -> Array:
+    """Sums of 1, x and x^2 over the observed entries of every column, (3, D)."""
+    return np.sum([block.groups[0].totals(block.weight) for block in source.blocks()], axis=0)
 
 
 def _precision(score: Array, prior: Array) -> Array:

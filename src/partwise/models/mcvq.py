@@ -300,6 +300,10 @@ class MCVQ:
             log_beta=self.classes.learn(self.class_counts(counts)),
         )
 
+    def without_cells(self, seen: Any, holed: Any) -> MCVQ:
+        """The model for rows of ``holed`` instead of ``seen``: nothing here depends on them."""
+        return self
+
     def without_classes(self) -> MCVQ:
         """The same model with one class."""
         return replace(self, classes=ClassVariable())

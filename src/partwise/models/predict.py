@@ -13,17 +13,13 @@ from typing import Any
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.likelihoods.predictive import Predictive
+from partwise.likelihoods import mixtures
+from partwise.likelihoods.mixtures import LEAST_WEIGHT
+from partwise.likelihoods.predictive import Predictive, StudentT
 from partwise.sampling.importance import RowLikelihood, enumerate_states, sample_states
 
 # Up to this many combinations of states all of them are gone through.
 MOST_COMBINATIONS = 4096
-
-# A state of less weight than this does not move a quantile that anybody could measure.
-LEAST_WEIGHT = 1e-4
-
-# Ends of intervals are found to this, in units of the column's deviation.
-CLOSE = 1e-5
 
 
 def expectation(values: Array, m: Array, gates: Array, part_of: Array) -> Array:
@@ -31,10 +27,56 @@ def expectation(values: Array, m: Array, gates: Array, part_of: Array) -> Array:
     return m.T @ (gates[part_of] * values)
 
 
-def quantile(
-    law: Predictive, m: Array, gates: Array, part_of: Array, p: float, discrete: bool
-) -> Array:
+def quantile(law: Predictive, m: Array, gates: Array, part_of: Array, p: float | Array) -> Array:
     """Quantile of every cell's mixture of states, (n, D).
+
+    Parameters
+    ----------
+    law : Predictive of shape (S, D)
+    m : ndarray of shape (S, n)
+    gates : ndarray of shape (K, D)
+    part_of : ndarray of shape (S,)
+    p : float or ndarray of shape (D,)
+        Probability, the same for all columns or one a column.
+
+    Returns
+    -------
+    quantiles : ndarray of shape (n, D)
+        Of whole numbers the smallest that reaches p.
+    """
+    p = np.array(np.broadcast_to(p, gates.shape[1:]), dtype=float)
+    if isinstance(law, StudentT):
+        first = np.searchsorted(part_of, np.arange(len(gates) + 1))
+        arrays = (m, gates, law.mean, law.scale, law.df, law.quantile(p))
+        rows, by_part, mean, scale, df, own = (
+            np.ascontiguousarray(values.T, dtype=float) for values in arrays
+        )
+        out = np.empty((gates.shape[1], m.shape[1]))
+        mixtures.state_quantiles(rows, by_part, mean, scale, df, own, first, p, out)
+        return out.T
+    return _discrete_quantile(law, m, gates, part_of, p)
+
+
+def probability_below(
+    law: Predictive,
+    m: Array,
+    gates: Array,
+    part_of: Array,
+    rows: Array,
+    columns: Array,
+    values: Array,
+) -> Array:
+    """P(X <= value) of chosen cells, each a mixture of states; other arguments as in `quantile`."""
+    weight = m[:, rows] * gates[part_of][:, columns]  # (S, cells)
+    s, cell = np.nonzero(weight > min(LEAST_WEIGHT, 0.5 / len(m)))
+    live = weight[s, cell]
+    reached = live * law.at((s, columns[cell])).cdf(values[cell])
+    total = np.bincount(cell, live, minlength=len(rows))
+    return np.bincount(cell, reached, minlength=len(rows)) / total
+
+
+def _discrete_quantile(law: Predictive, m: Array, gates: Array, part_of: Array, p: Array) -> Array:
+    """Smallest whole number that reaches p, (n, D).
 
     A mixture's quantile lies between the smallest and the largest of its states' own, which for
     most cells is a single state's; the rest is bisected.
@@ -57,14 +99,10 @@ def quantile(
     row, column = mixed[:, 0], mixed[:, 1]
     if len(row) == 0:
         return high
-    a, b = low[row, column], high[row, column]
-    if discrete:
-        a -= 1.0  # the quantile is the smallest value that reaches p: search above a
+    a, b = low[row, column] - 1.0, high[row, column]  # above a, up to b
     live = np.arange(len(row))  # cells whose ends are still apart
     while len(live):
-        middle = 0.5 * (a[live] + b[live])
-        if discrete:
-            middle = np.floor(middle)
+        middle = np.floor(0.5 * (a[live] + b[live]))
         reached, total = np.zeros(len(live)), np.zeros(len(live))
         for s in range(S):
             weight = m[s, row[live]] * gates[part_of[s], column[live]]
@@ -73,9 +111,9 @@ def quantile(
                 here = law.at((np.full(len(cells), s), column[live[cells]]))
                 reached[cells] += weight[cells] * here.cdf(middle[cells])
                 total[cells] += weight[cells]
-        short = reached < p * total * (1 - 1e-12)
+        short = reached < p[column[live]] * total * (1 - 1e-12)
         a[live], b[live] = np.where(short, middle, a[live]), np.where(short, b[live], middle)
-        live = live[b[live] - a[live] > (1.0 if discrete else CLOSE)]
+        live = live[b[live] - a[live] > 1.0]
     high[row, column] = b
     return high
 

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from partwise.contracts import Array, Layout, Packed
+from partwise.likelihoods import mixtures
 from partwise.models import factors
 from partwise.models.loadings import Loadings
 from partwise.models.mcfa import MCFA, Theta, gaussians
@@ -22,36 +23,41 @@ from partwise.sampling.importance import RowLikelihood, summarise_weights
 # columns have no one part.
 WIDER = 1.3
 
-# A part of less weight than this does not move a quantile that anybody could measure.
-LEAST_WEIGHT = 1e-4
-
 # Shape of a Gamma distribution without width.
 _SURE = 1e300
 
 
 def part_moments(core: MCFA, theta: Theta, features: Array) -> tuple[Array, Array]:
     """Mean and variance of a new entry in every part, each (K, n, D)."""
-    n, D = features.shape[1], core.n_columns
-    mean, variance = np.empty((2, len(core.n_factors), n, D))
-    for k, (one, linear, quadratic) in enumerate(core.spans()):
-        w = theta.loadings[k]
-        J = w.mean.shape[1] - 1
-        i, j = factors.pair_index(J)
-        times = np.where(i == j, 1.0, 2.0)[:, None]
-        noise, cov = w.noise, w.cov
-        f = features[one : quadratic.stop].astype(float)
-        m = features[linear].T.astype(float)
-        mean[k] = m @ w.mean[:, :J].T + w.mean[:, J]
-        # E[(w's~)^2] and the noise, about the expected entry
-        second = np.vstack(
-            [
-                noise * (1.0 + cov[:, J, J]),
-                2.0 * noise * cov[:, :J, J].T,
-                times * (noise * cov[:, i, j].T + (w.mean[:, i] * w.mean[:, j]).T),
-            ]
-        )  # (1 + J + Q, D)
-        variance[k] = f.T @ second - (mean[k] - w.mean[:, J]) ** 2
+    shape = (len(core.n_factors), features.shape[1], core.n_columns)
+    mean, variance = np.empty(shape), np.empty(shape)
+    for k in range(len(core.n_factors)):
+        f, linear, second = _coefficients(core, theta, features, k)
+        mean[k] = f[: len(linear)].T @ linear
+        variance[k] = f.T @ second - (mean[k] - linear[0]) ** 2
     return mean, np.maximum(variance, 1e-12)
+
+
+def _coefficients(core: MCFA, theta: Theta, features: Array, k: int) -> tuple[Array, Array, Array]:
+    """Features of part k (1 + J + Q, n); coefficients of an entry's mean and spread in them.
+
+    The mean is ``linear`` (1 + J, D) times 1 and <s>; ``second`` (1 + J + Q, D) gives the noise and
+    E[(w's~)^2], the offset apart, so that the variance is that less the squared mean.
+    """
+    one, _, quadratic = core.spans()[k]
+    w = theta.loadings[k]
+    J = w.mean.shape[1] - 1
+    i, j = factors.pair_index(J)
+    times, noise, cov = np.where(i == j, 1.0, 2.0)[:, None], w.noise, w.cov
+    second = np.vstack(
+        [
+            noise * (1.0 + cov[:, J, J]),
+            2.0 * noise * cov[:, :J, J].T,
+            times * (noise * cov[:, i, j].T + (w.mean[:, i] * w.mean[:, j]).T),
+        ]
+    )
+    linear = np.vstack([w.mean[:, J], w.mean[:, :J].T])
+    return features[one : quadratic.stop].astype(float), linear, second
 
 
 def expectation(core: MCFA, theta: Theta, factors_of: Array) -> Array:
@@ -65,27 +71,30 @@ def expectation(core: MCFA, theta: Theta, factors_of: Array) -> Array:
     return out
 
 
-def quantile(core: MCFA, theta: Theta, features: Array, p: Array | float) -> Array:
-    """Quantile of every cell's mixture of parts, (n, D); ``p`` may differ between columns."""
+def quantiles(core: MCFA, theta: Theta, features: Array, asked: list[Array]) -> list[Array]:
+    """Quantiles of every cell's mixture of parts, (n, D), for probabilities (D,) of the columns."""
     mean, variance = part_moments(core, theta, features)
-    spread, weight = np.sqrt(variance), theta.gates[:, None, :]
-    z = special.ndtri(p)
-    best = theta.gates.argmax(axis=0)
-    column = np.arange(core.n_columns)
-    out = mean[best, :, column].T + spread[best, :, column].T * z
-    mixed = np.flatnonzero(theta.gates.max(axis=0) < 1.0 - LEAST_WEIGHT)
-    if len(mixed) == 0:
-        return out
-    mean, spread, weight = mean[:, :, mixed], spread[:, :, mixed], weight[:, :, mixed]
-    p = np.broadcast_to(p, core.n_columns)[mixed]
-    ends = mean + spread * special.ndtri(p)
-    low, high = ends.min(axis=0), ends.max(axis=0)
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        short = (weight * special.ndtr((middle - mean) / spread)).sum(axis=0) < p
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    out[:, mixed] = high
-    return out
+    gates, spread = np.ascontiguousarray(theta.gates.T, dtype=float), np.sqrt(variance)
+    found = []
+    for p in asked:
+        out = np.empty(mean.shape[1:])
+        mixtures.part_quantiles(gates, mean, spread, special.ndtri(p), p, out)
+        found.append(out)
+    return found
+
+
+def probability_below(
+    core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, values: Array
+) -> Array:
+    """P(X <= value) of chosen cells, each a mixture of parts."""
+    total = np.zeros(len(rows))
+    for k in range(len(core.n_factors)):
+        f, mean, second = _coefficients(core, theta, features, k)
+        expected = np.einsum("nf,nf->n", f[:, rows].T[:, : len(mean)], mean.T[columns])
+        square = np.einsum("nf,nf->n", f[:, rows].T, second.T[columns])
+        spread = np.sqrt(np.maximum(square - (expected - mean[0, columns]) ** 2, 1e-12))
+        total += theta.gates[k, columns] * special.ndtr((values - expected) / spread)
+    return total
 
 
 def point(core: MCFA, theta: Theta, parts: Array, gates: Array) -> Theta:

@@ -8,7 +8,7 @@ that every update starts where the last one ended.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -124,6 +124,10 @@ class Rowwise:
             gates[:, columns] = group.sum_selected(G, block.weight)
             sums.append(group.collect_selected(wm, G, self.core.first))
         return Stats(float(block.weight @ (row_bound + block.base)), counts, tuple(sums), gates)
+
+    def without_cells(self, seen: Any, holed: Any) -> Rowwise:
+        """The model for rows of ``holed`` instead of ``seen``, sources of rows."""
+        return replace(self, core=self.core.without_cells(seen, holed))
 
     def maximise(self, theta: Any, stats: Stats) -> Any:
         """Parameters from sums that hold the selections; a from the mean selection."""

@@ -261,7 +261,7 @@ class ClassTableDisplay:
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
             Rows; NaN means missing.
         y : array-like of shape (n_samples,)
-            Their labels, of any kind.
+            Their labels, of any kind; rows without one (None) are left out.
         ax, cmap
             As for `plot`.
 
@@ -286,7 +286,7 @@ class ClassTableDisplay:
         Parameters
         ----------
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels; rows without one (None) are left out.
         predicted : array-like of shape (n_samples,)
             Classes or clusters.
         ax, cmap
@@ -303,7 +303,8 @@ class ClassTableDisplay:
         y, predicted = np.asarray(y), np.asarray(predicted)
         if y.shape != predicted.shape or y.ndim != 1:
             raise ValueError(f"y has shape {y.shape}, but there are {len(predicted)} rows.")
-        labels = np.unique(y)
+        known = np.array([label is not None for label in y], bool)
+        labels = np.unique(y[known])
         is_label, is_class = y == labels[:, None], predicted == classes[:, None]
         return cls(
             counts=is_label.astype(int) @ is_class.T.astype(int),

@@ -1,0 +1,153 @@
+"""Learn the calibration of intervals from cells that the fit is made to forget.
+
+Works with any model that has ``expect``, ``maximise`` and ``infer``; how likely a value is below
+another (``below``) is the model's own affair. See `partwise.models.calibration`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from partwise.contracts import Array, Stats
+from partwise.data import MemorySource, RowBlock
+from partwise.models import calibration
+from partwise.models.calibration import Calibration
+from partwise.runners import runner_for
+
+# (theta, block, group, rows, columns of the group, values in model units) -> P(X <= value).
+Below: TypeAlias = Callable[[Any, RowBlock, int, Array, Array, Array], Array]
+
+# Cells of the rows that calibration looks at, and hidden cells that are enough; where rows are few,
+# cells are hidden so many times at most.
+MOST_CELLS = 4_000_000
+ENOUGH_HIDDEN = 16_000
+MOST_FOLDS = 6
+
+# EM steps without the hidden cells. After one, states have forgotten them; after two, so have the
+# rows' posteriors that depended on those states. More change nothing that can be measured.
+FORGETTING_STEPS = 2
+
+
+def calibrate(
+    model: Any,
+    theta: Any,
+    source: MemorySource,
+    below: Below,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> Calibration:
+    """Hide a few cells of each row, let the parameters forget them, and see where they lie.
+
+    Parameters
+    ----------
+    model, theta
+        As fitted.
+    source : MemorySource
+        The rows of the fit.
+    below : callable
+        ``below(theta, block, group, rows, columns, values)``.
+    rng : Generator
+    n_jobs : int or None
+
+    Returns
+    -------
+    calibration : Calibration
+        Of all columns; those that are not Gaussian take part in nothing.
+    """
+    X, n_columns = source.X, source.X.shape[1]
+    numeric = [g for g, group in enumerate(source.columns) if group.likelihood.name == "gaussian"]
+    if not numeric:
+        return calibration.identity(n_columns)
+    densify = sparse.issparse(X) and any(source.columns[g].absent_zero for g in numeric)
+    cells = X.nnz if sparse.issparse(X) and not densify else X.shape[0] * n_columns
+    n_rows = max(int(X.shape[0] * min(MOST_CELLS / max(cells, 1), 1.0)), 1)
+    weight = source.weight
+    rest = None
+    if n_rows < X.shape[0]:
+        chosen = np.sort(rng.choice(X.shape[0], n_rows, replace=False))
+        everything = _total(model, theta, source, n_jobs)
+        source = source.of_rows(chosen)
+        X, weight = source.X, source.weight
+        rest = everything + _total(model, theta, source, n_jobs).scaled(-1.0)
+    if densify:
+        X = X.toarray()
+    is_numeric = np.zeros(n_columns, bool)
+    is_numeric[np.concatenate([source.columns[g].index for g in numeric])] = True
+
+    found: list[tuple[Array, Array, Array]] = []
+    n_hidden = 0
+    while n_hidden < ENOUGH_HIDDEN and len(found) < MOST_FOLDS:
+        found.append(_fold(model, theta, X, source, weight, rest, is_numeric, below, rng, n_jobs))
+        n_hidden += len(found[-1][0])
+    pit, column, row = (np.concatenate(field) for field in zip(*found, strict=True))
+    return calibration.learn(pit, column, weight[row], n_columns)
+
+
+def _fold(
+    model: Any,
+    theta: Any,
+    X: Any,
+    source: MemorySource,
+    weight: Array,
+    rest: Stats | None,
+    is_numeric: Array,
+    below: Below,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> tuple[Array, Array, Array]:
+    """P(X <= x), column and row of some hidden cells."""
+    holed = X.copy()
+    if sparse.issparse(X):
+        row, column = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.indices
+        seen = np.flatnonzero(is_numeric[column] & ~np.isnan(X.data))
+        at = seen[calibration.hide(row[seen], X.shape[0], rng)]
+        row, column, values = row[at], column[at].astype(np.int64), X.data[at]
+        holed.data[at] = np.nan
+    else:
+        row, column = np.nonzero(~np.isnan(X) & is_numeric)
+        kept = calibration.hide(row, X.shape[0], rng)
+        row, column = row[kept], column[kept]
+        values = X[row, column]
+        holed[row, column] = np.nan
+    order = np.lexsort((column, row))
+    row, column, values = row[order], column[order], values[order]
+
+    view = source.with_rows(holed, weight)
+    model = model.without_cells(source, view)
+    memory = [model.fresh_memory(i) for i in range(view.n_blocks)]
+    # Sums of other rows were taken with these parameters, so they serve for one step.
+    for _ in range(FORGETTING_STEPS if rest is None else 1):
+        stats = _total(model, theta, view, n_jobs, memory)
+        theta = model.maximise(theta, stats if rest is None else stats + rest)
+
+    pit = np.empty(len(row))
+    for i, block in enumerate(view.blocks()):
+        lo, hi = np.searchsorted(row, view.bounds[i])
+        for g, group in enumerate(source.columns):
+            place = np.full(len(is_numeric), -1)
+            place[group.index] = np.arange(len(group.index))
+            mine = lo + np.flatnonzero((place >= 0)[column[lo:hi]] & is_numeric[column[lo:hi]])
+            if len(mine):
+                d = place[column[mine]]
+                coded = group.encode(values[mine], d)
+                pit[mine] = below(theta, block, g, row[mine] - view.bounds[i][0], d, coded)
+    return pit, column, row
+
+
+def _total(
+    model: Any, theta: Any, source: MemorySource, n_jobs: int | None, memory: Any = None
+) -> Stats:
+    """Sums over all rows; ``memory`` of each block is brought up to date."""
+    if memory is None:
+        memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
+
+    def expect(i: int, block: RowBlock) -> Stats:
+        memory[i], stats = model.expect(theta, block, memory[i])
+        return stats
+
+    with runner_for(n_jobs, source.n_blocks) as runner:
+        return Stats.total(runner.map(expect, range(source.n_blocks), source.blocks()))
