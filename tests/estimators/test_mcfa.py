@@ -17,6 +17,7 @@ import partwise
 from partwise import MCFA, MCVQ, Prior
 from partwise.data import MemorySource
 from partwise.datasets import load_cbcl_faces, load_yeast
+from partwise.models import calibration
 from partwise.models.gating import Standard, Tied
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Expected
@@ -363,15 +364,16 @@ def test_a_row_wholly_missing_gets_what_the_prior_says(classes, prior):
     assert_allclose(model.reconstruct(nothing), model.impute(nothing))
     assert_allclose(model.score_samples(nothing), 0, atol=1e-9)
     assert_allclose(model.anomaly_scores(nothing), 0, atol=1e-9)
-    lower, upper = model.predict_interval(nothing, 0.8)
-    assert_allclose((0.5 * (lower + upper)[0] - offset) / spread, 0, atol=atol)
     deviation = np.sqrt(model.noise_[own, d] + (model.loadings_[own, d] ** 2).sum(axis=1))
-    found = (upper - lower)[0] / (2 * stats.norm.ppf(0.9))
-    # With a prior the loadings are not quite sure, so the interval is a little wider.
-    assert_allclose(found, deviation, rtol=1e-5 if prior is None else 0.05)
-    if prior and not classes:
-        assert np.all(found > deviation)
-    assert_allclose(found, spread, rtol=0.1)  # which is how wide the column is
+    for end, p in zip(model.predict_interval(nothing, 0.8), (0.1, 0.9), strict=True):
+        asked = calibration.correct(model._calibration, p)
+        assert_allclose(asked, p, atol=0.05)
+        found = (end[0] - offset) / stats.norm.ppf(asked)
+        # With a prior the loadings are not quite sure, so the interval is a little wider.
+        assert_allclose(found, deviation, rtol=1e-5 if prior is None else 0.05)
+        if prior and not classes:
+            assert np.all(found > deviation)
+        assert_allclose(found, spread, rtol=0.1)  # which is how wide the column is
 
 
 # --- verbs ---

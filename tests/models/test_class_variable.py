@@ -16,6 +16,7 @@ from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Standard, Tied
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected
+from partwise.starts import classes
 from tests.common.factors import (
     build_factors,
     random_loadings,
@@ -198,10 +199,11 @@ def integrate_rows(core, source, theta):
     return log_p, moments
 
 
+@pytest.mark.parametrize("holes", [0.3, 0.0])
 @pytest.mark.parametrize("labels", LABELS)
 @pytest.mark.parametrize("closed", ["closed", "open", "mixed"])
-def test_mcfa_equals_gaussian_integrals(closed, labels):
-    core, source, theta = mcfa_case(closed, labels=LABELS[labels])
+def test_mcfa_equals_gaussian_integrals(closed, labels, holes):
+    core, source, theta = mcfa_case(closed, labels=LABELS[labels], holes=holes)
     block = source.block(0)
     log_p, moments = integrate_rows(core, source, theta)
     joint = log_p + theta.log_beta[:, None]
@@ -214,7 +216,9 @@ def test_mcfa_equals_gaussian_integrals(closed, labels):
 
     found = core.weigh(theta, core.evidence(theta, block), block.labels)
     assert_allclose(found.z, z, atol=1e-9)
-    features, sums = core.expect(theta, block, None)
+    features, found_log_z = core.infer(theta, block)
+    _, sums = core.expect(theta, block, None)
+    assert_allclose(sums.bound, block.weight @ (found_log_z + block.base), rtol=1e-10)
     for k, (one, linear, quadratic) in enumerate(core.spans()):
         J = core.n_factors[k]
         assert_allclose(sums.states[:, one], z @ block.weight, atol=1e-9)
@@ -615,7 +619,8 @@ def test_the_factors_of_all_classes_together_are_standard(fitted):
 
 
 @pytest.mark.parametrize("Estimator", [MCVQ, MCFA])
-def test_unknown_labels_are_free(Estimator):
+def test_unknown_labels_are_free(Estimator, monkeypatch):
+    monkeypatch.setattr(classes, "N_STARTS", 5)
     X, y = labelled_rows(np.random.default_rng(8))
     how = {"n_parts": 2, "random_state": 0, "tol": 1e-2}
     size = {"n_states": 2} if Estimator is MCVQ else {"n_factors": 1}
