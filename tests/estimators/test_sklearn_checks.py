@@ -1,13 +1,35 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from partwise import CVQ, MCVQ
+from partwise import CVQ, MCFA, MCVQ
+from partwise.estimators import _calibrate, _gated
+from partwise.starts import classes
 
+
+class FindingMCVQ(MCVQ):
+    """Classes are found: labels, of which the checks give now three, now four, are not told."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        return super().fit(X, None, sample_weight)
+
+
+class FindingMCFA(MCFA):
+    """The same of factor analysers."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        return super().fit(X, None, sample_weight)
+
+
+# Without n_classes the checks' labels are the classes.
 ESTIMATORS = [
     MCVQ(2, 2, random_state=0),
     MCVQ(2, 3, gating="standard", prior=None, init="random", random_state=0),
     MCVQ(2, 2, gating="factorised", random_state=0),
     MCVQ(2, 2, inference="gibbs", max_iter=20, random_state=0),
+    FindingMCVQ(2, 2, n_classes=4, gating="tied", tol=0.1, random_state=0),
+    MCFA(2, 1, tol=0.1, random_state=0),
+    MCFA(2, 2, gating="standard", prior=None, init="random", tol=0.1, random_state=0),
+    FindingMCFA(2, 1, n_classes=4, gating="tied", max_iter=3, random_state=0),
     CVQ(2, 2, random_state=0),
     CVQ(2, 3, prior=None, random_state=0),
 ]
@@ -21,6 +43,16 @@ def expected_failures(estimator):
             "check_sample_weight_equivalence_on_sparse_data": reason,
         }
     return {}
+
+
+@pytest.fixture(autouse=True)
+def in_haste(monkeypatch):
+    """Few sweeps and beginnings: what is checked does not depend on how good a fit is."""
+    monkeypatch.setattr(_gated, "ANNEALING_SWEEPS", 6)
+    monkeypatch.setattr(_calibrate, "MOST_FOLDS", 2)
+    monkeypatch.setattr(classes, "N_STARTS", 2)
+    monkeypatch.setattr(classes, "N_STEPS", 4)
+    monkeypatch.setattr(classes, "MOST_STEPS", 4)
 
 
 @pytest.mark.filterwarnings("ignore")
