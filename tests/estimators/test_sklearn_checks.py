@@ -29,7 +29,7 @@ ESTIMATORS = [
     FindingMCVQ(2, 2, n_classes=4, gating="tied", tol=0.1, random_state=0),
     MCFA(2, 1, tol=0.1, random_state=0),
     MCFA(2, 2, gating="standard", prior=None, init="random", tol=0.1, random_state=0),
-    FindingMCFA(2, 1, n_classes=4, gating="tied", max_iter=3, random_state=0),
+    FindingMCFA(2, 1, n_classes=4, gating="tied", tol=0.1, random_state=0),
     CVQ(2, 2, random_state=0),
     CVQ(2, 3, prior=None, random_state=0),
 ]

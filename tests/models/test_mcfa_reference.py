@@ -260,6 +260,28 @@ def test_rescaling_gains(gating, monkeypatch):
     assert trace[-1] > slower[-1]
 
 
+@PRIORS
+@pytest.mark.parametrize("n_classes", [1, 3])
+def test_rescaling_alone_never_costs(n_classes, prior):
+    """Loadings, offsets and classes move with the factors: entries keep their densities."""
+    X, *_ = drawn_factors(np.random.default_rng(2), 60, (2, 2), 4, missing=0.2)
+    core, source, theta, rng = begin(X, (2, 1), "tied", prior, seed=2, n_classes=n_classes)
+    if n_classes > 1:
+        theta = with_classes(core, theta, rng, spread=1.0)
+    _, stats = sweep(core, theta, source)
+    stake = core.chooser.gating.stake(theta.gates)
+    theta = core.dress(core._learn_rest(theta, stats, stake), core.all_undecided)
+    before = core.bound(theta, sweep(core, theta, source)[1])
+    moved = core._rescale(theta, stats.states, stake)
+    assert not np.allclose(moved.loadings[0].mean, theta.loadings[0].mean)
+    assert not np.allclose(moved.loadings[0].mean[:, -1], theta.loadings[0].mean[:, -1], atol=1e-3)
+    moved = core.dress(moved, core.all_undecided)
+    after = core.bound(moved, sweep(core, moved, source)[1])
+    assert after >= before - 1e-9 * abs(before)
+    if n_classes > 1 and prior is None:  # the classes' Gaussians take all of it up
+        assert_allclose(after, before, rtol=1e-9)
+
+
 def as_fields(theta):
     """All that was learned, flat."""
     arrays = [theta.gates, *theta.relevance, *theta.eta, *theta.sigma]
