@@ -334,7 +334,7 @@ def test_mcvq_likelihood_by_class_equals_enumeration(likelihood, closed, prior):
             for row in theta.log_b
         ]
     )
-    proposal, _ = core.infer(theta, block)
+    proposal = core.propose(theta, block)
     found = predict.row_likelihood(
         block, proposal, [law], core.columns, theta.gates, log_prior, core.first, 10
     )
@@ -366,7 +366,7 @@ def test_mcfa_likelihood_by_class_equals_the_gaussian(prior):
     """Gates closed: one Gaussian of covariance Lambda Sigma_n Lambda' + Psi a part."""
     core, source, theta = mcfa_case("closed", prior=prior, seed=4)
     block = source.block(0)
-    proposal, _ = core.infer(theta, block)
+    proposal = core.propose(theta, block)
     found = predict_factors.row_likelihood(core, theta, block, proposal, 10)
     assert found.log_likelihood.shape == (N, C)
     assert np.all(found.standard_error == 0)
@@ -392,7 +392,7 @@ def test_mcfa_likelihood_with_open_gates_equals_a_fine_grid(closed):
     """Drawn, within its own error; the selections of parts summed out in both."""
     core, source, theta = mcfa_case(closed, n_factors=(1, 1), n_classes=2, seed=5, D=5)
     block = source.block(0)
-    proposal, _ = core.infer(theta, block)
+    proposal = core.propose(theta, block)
     found = predict_factors.row_likelihood(core, theta, block, proposal, 3000, seed=1)
     Z = source.columns[0].encode(source.X, np.arange(5))
     grid = np.linspace(-7, 7, 301)
