@@ -13,6 +13,7 @@ from sklearn.mixture import GaussianMixture
 import partwise
 from partwise import MCVQ
 from partwise.data import MemorySource
+from partwise.estimators._gated import bound_of_draws
 from partwise.likelihoods import Prior
 from partwise.models import predict
 from partwise.models.gating import Standard, Tied
@@ -72,7 +73,14 @@ def test_one_part_at_maximum_likelihood_is_a_gaussian_mixture():
     (group,) = source.columns
     weights = core.state_prior.mean(theta.state_counts[0])
     found = predict.row_likelihood(
-        source.block(0), m, [law], core.columns, theta.gates, np.log(weights)[None], core.first, 1
+        source.block(0),
+        m[None],
+        [law],
+        core.columns,
+        theta.gates,
+        np.log(weights)[None],
+        core.first,
+        1,
     )
 
     share = m / m.sum(axis=1, keepdims=True)
@@ -369,7 +377,7 @@ def test_fresh_rows_settle_as_well_as_remembered_ones(likelihood):
     """Posteriors of the training rows, asked for anew, reach the bound that the fit reached."""
     X, *_ = drawn(likelihood, np.random.default_rng(10), n_rows=100)
     model = quietly(MCVQ(2, 3, likelihood=likelihood, gating="factorised", random_state=0), X)
-    again = model._bound_of_draws(model._source(X)) / len(X)
+    again = bound_of_draws(model, model._source(X)) / len(X)
     assert again >= model.lower_bound_ - 0.1
 
 

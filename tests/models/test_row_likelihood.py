@@ -93,7 +93,7 @@ class Case:
 
     def ask(self, n_draws=200, seed=0):
         found = predict.row_likelihood(
-            self.source.block(0), self.m, self.laws, self.core.columns, self.theta.gates,
+            self.source.block(0), self.m[None], self.laws, self.core.columns, self.theta.gates,
             self.log_prior[None], self.core.first, n_draws, seed,
         )  # fmt: skip
         return type(found)(*(field[0] for field in found))
@@ -153,7 +153,7 @@ def test_a_row_that_fits_no_combination_of_states(gates):
     theta = start_from(core, source, m, share)
     block = type(source)(odd, source.columns, np.ones(3)).block(0)
     found = predict.row_likelihood(
-        block, np.full((6, 3), 1 / 3), [core.priors[0].predictive(theta.chi[0])], core.columns,
+        block, np.full((1, 6, 3), 1 / 3), [core.priors[0].predictive(theta.chi[0])], core.columns,
         theta.gates, np.log(np.full((1, 6), 1 / 3)), core.first, 10,
     )  # fmt: skip
     mean = np.array([X[s == j].mean(axis=0) for j in range(3)])
@@ -234,7 +234,7 @@ def test_a_row_does_not_depend_on_its_company(monkeypatch):
     X, columns = case.problem.X, case.source.columns
     source = type(case.source)(X[3:4], columns, np.ones(1))
     alone = predict.row_likelihood(
-        source.block(0), case.m[:, 3:4], case.laws, case.core.columns, case.theta.gates,
+        source.block(0), case.m[None, :, 3:4], case.laws, case.core.columns, case.theta.gates,
         case.log_prior[None], case.core.first, 50,
     )  # fmt: skip
     assert_allclose(alone.log_likelihood[0], together[3], rtol=1e-12)

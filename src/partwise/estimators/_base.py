@@ -414,7 +414,8 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         -------
         labels : ndarray of shape (n,)
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def _draw_classes(
         self, n_samples: int, classes: Any, hybrid: Any, random_state: Any
@@ -442,7 +443,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             rows = np.broadcast_to(numbers, n_samples)
         by_part = np.repeat(rows[:, None], self.n_parts, axis=1)
         for part, wanted in (hybrid or {}).items():
-            if not 0 <= part < self.n_parts:
+            if part not in range(self.n_parts):
                 raise ValueError(
                     f"hybrid names part {part!r}, but parts are 0 to {self.n_parts - 1}."
                 )

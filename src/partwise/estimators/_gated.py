@@ -86,7 +86,7 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     estimator.n_iter_, estimator.converged_ = monitor.n_iter, monitor.converged
     if estimator._inference == "gibbs":
         estimator._model = rowwise(estimator, full, Expected())
-        estimator.lower_bound_ = _bound_of_draws(estimator, source) / total
+        estimator.lower_bound_ = bound_of_draws(estimator, source) / total
     if names is not None:
         estimator.classes_ = names
     elif hasattr(estimator, "classes_"):
@@ -228,7 +228,7 @@ def _legs(
         if estimator.init == "dependence" and not again:
             legs.insert(0, Leg(_chosen_by(core, gating=Tied())))
         return legs
-    if estimator.gating == "annealed" and not again:
+    if estimator.gating == "annealed" and estimator.n_parts > 1 and not again:
         temperatures = np.geomspace(
             max(core.chooser.weight.mean(), 1.0), 1.0, ANNEALING_SWEEPS, endpoint=False
         )
@@ -268,7 +268,7 @@ def rowwise_as_expected(model: Any) -> Any:
     return replace(model, select=Expected()) if isinstance(model, Rowwise) else model
 
 
-def _bound_of_draws(estimator: Any, source: MemorySource) -> float:
+def bound_of_draws(estimator: Any, source: MemorySource) -> float:
     """Factorised lower bound of parameters learned by drawing."""
     model, theta = estimator._model, estimator._theta
     rows = [

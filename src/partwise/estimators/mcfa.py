@@ -405,13 +405,19 @@ class MCFA(PartsEstimator):
     # --- densities ---
 
     def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
-        """Likelihood of checked rows under every class, fields (N, n)."""
+        """Likelihood of checked rows under every class, fields (N, n).
+
+        Where a column has one part for all rows, it is given to its likeliest: the factors are then
+        summed out exactly.
+        """
+        tied = self.gating in ("annealed", "tied")
+        theta = predict.hardened(self._theta) if tied else self._theta
+        exact = np.all(theta.gates.max(axis=0) >= 1.0)
 
         def on_block(block: RowBlock, _: int) -> RowLikelihood:
-            proposal = self._model.propose(self._theta, block)
-            return predict.row_likelihood(self._mcfa, self._theta, block, proposal, n_draws)
+            proposal = None if exact else self._model.propose(theta, block)
+            return predict.row_likelihood(self._mcfa, theta, block, proposal, n_draws)
 
-        exact = np.all(self._theta.gates.max(axis=0) >= 1.0)
         most_rows = None if exact else max(MOST_DRAWS // (n_draws * self._n_features_out), 16)
         fields = zip(*self._map_rows(X, on_block, most_rows), strict=True)
         return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
@@ -517,6 +523,8 @@ class MCFA(PartsEstimator):
             classes were asked for.
         """
         check_is_fitted(self)
+        if states is not None and (classes is not None or hybrid is not None):
+            raise ValueError("Give either states, or classes and hybrid to draw them from.")
         by_class = hasattr(self, "classes_") and states is None and hybrid is None
         labels, sources, rng = self._draw_classes(n_samples, classes, hybrid, random_state)
         theta, core = self._theta, self._mcfa

@@ -659,6 +659,8 @@ class MCVQ(PartsEstimator):
             classes were asked for.
         """
         check_is_fitted(self)
+        if states is not None and (classes is not None or hybrid is not None):
+            raise ValueError("Give either states, or classes and hybrid to draw them from.")
         by_class = hasattr(self, "classes_") and states is None and hybrid is None
         labels, sources, rng = self._draw_classes(n_samples, classes, hybrid, random_state)
         n_states = self._own_states()

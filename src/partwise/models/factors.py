@@ -7,6 +7,8 @@ memory.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numba
 import numpy as np
 
@@ -21,6 +23,7 @@ def n_pairs(J: int) -> int:
     return J * (J + 1) // 2
 
 
+@cache
 def pair_index(J: int) -> tuple[Array, Array]:
     """Row i and column j <= i of every packed entry."""
     return np.tril_indices(J)

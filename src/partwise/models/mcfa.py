@@ -165,16 +165,26 @@ class MCFA:
         return score, found.log_z
 
     def propose(self, theta: Theta, block: Any) -> Array:
-        """Factors to draw when a row's likelihood is estimated, as features."""
-        return self.infer(theta, block)[0]
+        """Factors to draw when a row's likelihood is estimated, as features in each class."""
+        return self.class_features(theta, self.evidence(theta, block))
 
     def likely_rows(self, theta: Theta, block: Any) -> Array:
         """Features to begin with where rows select parts for themselves."""
         return self.infer(theta, block)[0]
 
     def wide_rows(self, theta: Theta, block: Any, settled: Callable[[], Array]) -> Array:
-        """Features to draw from where rows select parts for themselves: those that settled."""
-        return settled()
+        """As `propose`, where rows select parts for themselves: from evidence that settled."""
+        return self.class_features(theta, settled())
+
+    def class_features(self, theta: Theta, score: Array) -> Array:
+        """Features of the rows' factors in every class, (N, F, n)."""
+        found = self.weigh(theta, score, None)
+        out = np.ones((len(found.z), *score.shape))
+        for k, (_, linear, quadratic) in enumerate(self.spans()):
+            for n, (m, cov) in enumerate(zip(found.means[k], found.covs[k], strict=True)):
+                out[n, linear] = m
+                out[n, quadratic] = factors.products(m) + cov
+        return out
 
     def evidence(self, theta: Theta, block: Any) -> Array:
         """What the entries say about the factors: coefficients of their features, (F, n)."""
@@ -436,7 +446,9 @@ class MCFA:
         """Rotation that makes the loadings' second moment diagonal, the largest first."""
         J = len(scale)
         moment = np.einsum("d,dij->ij", stake, loadings.outer[:, :J, :J])
-        return np.linalg.eigh(scale.T @ moment @ scale)[1][:, ::-1]
+        vectors = np.linalg.eigh(scale.T @ moment @ scale)[1][:, ::-1]
+        # A direction and its opposite are equally good; the largest entry shall be positive.
+        return vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(J)])
 
     def _part_cost(
         self, loadings: Loadings, relevance: Array, eta: Array, sigma: Array, stake: Array

@@ -138,8 +138,14 @@ class MCVQ:
         return m, found.log_z
 
     def propose(self, theta: Theta, block: Any) -> Array:
-        """States to draw when a row's likelihood is estimated, (S, n)."""
-        return self.infer(theta, block)[0]
+        """States to draw when a row's likelihood is estimated, in each class; (N, S, n)."""
+        m = self.evidence(theta, block)
+        found = self.weigh(theta, m, None)
+        parts = zip(pairwise(self.first), found.totals, strict=True)
+        pieces = [
+            found.shares[:, lo:hi, None] * (m[lo:hi] / total[:, None]) for (lo, hi), total in parts
+        ]
+        return np.concatenate(pieces, axis=1)
 
     def evidence(self, theta: Theta, block: Any) -> Array:
         """What the entries say about the states, sum_d o g E[log p]; (S, n)."""
@@ -199,8 +205,9 @@ class MCVQ:
         return self._climb_states(theta, block)[0]
 
     def wide_rows(self, theta: Theta, block: Any, settled: Callable[[], Array]) -> Array:
-        """States given the others' likely ones (S, n): wider than what settled."""
-        return self._climb_states(theta, block)[1]
+        """As `propose`, given the other parts' likely states: wider than what settled."""
+        given = self._climb_states(theta, block)[1]
+        return np.broadcast_to(given, (self.classes.n_classes, *given.shape))
 
     def _climb_states(self, theta: Theta, block: Any) -> tuple[Array, Array]:
         """One-hot states (S, n) of high joint density with the row, selections summed out.

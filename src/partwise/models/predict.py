@@ -160,7 +160,7 @@ def row_likelihood(
 ) -> RowLikelihood:
     """Log-likelihood of a block's rows under every class; fields of shape (N, n).
 
-    Exact where it can be, else by importance sampling from ``proposal`` (S, n). ``log_prior`` is
+    Exact where it can be, else by importance sampling from ``proposal`` (N, S, n). ``log_prior`` is
     (N, S), the states' given the class.
     """
     part_of = np.repeat(np.arange(len(gates)), np.diff(first))
@@ -190,9 +190,9 @@ def row_likelihood(
     own = np.ascontiguousarray(own)
     few = np.prod(np.diff(first).astype(float)) <= MOST_COMBINATIONS
     found = []
-    for b in log_prior:
+    for b, m in zip(log_prior, proposal, strict=True):
         if len(table) and not few:
-            posterior = np.ascontiguousarray(proposal.T, dtype=float)
+            posterior = np.ascontiguousarray(m.T, dtype=float)
             rng = np.random.default_rng(seed)  # the same draws for every block and class
             found.append(sample_states(indptr, table, own, b, posterior, first, n_draws, rng))
             continue

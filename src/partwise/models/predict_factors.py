@@ -123,9 +123,15 @@ def evidence(core: MCFA, sure: Theta, block: Any) -> Array:
 
 def part_likelihoods(core: MCFA, theta: Theta, block: Any) -> Array:
     """Log density of every part's entries, each column given to its likeliest part; (N, K, n)."""
-    parts = theta.gates.argmax(axis=0)
-    hard = (parts == np.arange(len(theta.gates))[:, None]).astype(float)
-    return _by_part(core, theta, evidence(core, point(core, theta, parts, hard), block))
+    hard = hardened(theta)
+    parts = hard.gates.argmax(axis=0)
+    return _by_part(core, theta, evidence(core, point(core, theta, parts, hard.gates), block))
+
+
+def hardened(theta: Theta) -> Theta:
+    """The same with every column given to its likeliest part."""
+    best = theta.gates.argmax(axis=0) == np.arange(len(theta.gates))[:, None]
+    return theta._replace(gate=theta.gate._replace(g=best.astype(float)))
 
 
 def _by_part(core: MCFA, theta: Theta, score: Array) -> Array:
@@ -138,12 +144,12 @@ def _by_part(core: MCFA, theta: Theta, score: Array) -> Array:
 
 
 def row_likelihood(
-    core: MCFA, theta: Theta, block: Any, proposal: Array, n_draws: int, seed: int = 0
+    core: MCFA, theta: Theta, block: Any, proposal: Any, n_draws: int, seed: int = 0
 ) -> RowLikelihood:
     """Log-likelihood of a block's rows under every class; fields of shape (N, n).
 
     Exact where all columns have one part, factors being summed out; else by importance sampling of
-    the factors from ``proposal``, features (F, n), the selections of parts being summed out.
+    the factors from ``proposal``, features (N, F, n), the selections of parts being summed out.
     """
     closed = theta.gates.max(axis=0) >= 1.0
     parts = np.where(closed, theta.gates.argmax(axis=0), -1)
@@ -153,9 +159,6 @@ def row_likelihood(
         value = _by_part(core, theta, score).sum(axis=1)
         exact = RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf))
         return exact._replace(log_likelihood=value + block.base)
-    rng = np.random.default_rng(seed)  # the same draws for every block and class
-    draws, log_q = _draw_factors(core, proposal, n_draws, rng)  # (n, T, J of all parts), (n, T)
-    given = _given_factors(core, sure, theta, score, draws)  # (N, n, T)
     shared = np.flatnonzero(~closed)
     (group,) = block.groups
     entries = group.entries(shared, absent=True)
@@ -172,12 +175,17 @@ def row_likelihood(
     log_a = np.log(np.maximum(theta.gates[:, shared], 1e-300))
     constant = np.where(live, log_a + 0.5 * np.log(precision / (2 * np.pi)), -np.inf)
     start = np.concatenate([[0], np.cumsum(core.n_factors)]).astype(np.int64)
-    open_density = np.empty(log_q.shape)
-    _mixed_densities(
-        entries.indptr, place[entries.columns], entries.values.astype(float), Lambda, rho,
-        precision, constant, start, draws, open_density,
-    )  # fmt: skip
-    found = [summarise_weights(g + open_density - log_q) for g in given]
+    found = []
+    for n, features in enumerate(proposal):
+        rng = np.random.default_rng(seed)  # the same draws for every block and class
+        draws, log_q = _draw_factors(core, features, n_draws, rng)  # (n, T, J of all), (n, T)
+        density = np.empty(log_q.shape)
+        _mixed_densities(
+            entries.indptr, place[entries.columns], entries.values.astype(float), Lambda, rho,
+            precision, constant, start, draws, density,
+        )  # fmt: skip
+        density += _given_factors(core, theta, score, draws, n)
+        found.append(summarise_weights(density - log_q))
     stacked = RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
     return stacked._replace(log_likelihood=stacked.log_likelihood + block.base)
 
@@ -203,22 +211,19 @@ def _draw_factors(
     return draws, log_q
 
 
-def _given_factors(core: MCFA, sure: Theta, theta: Theta, score: Array, draws: Array) -> Array:
-    """Log prior of drawn factors and log density of decided columns given them, (N, n, T)."""
-    total = np.zeros((len(theta.log_beta), *draws.shape[:2]))
+def _given_factors(core: MCFA, theta: Theta, score: Array, draws: Array, n: int) -> Array:
+    """Log prior of drawn factors in class n, and density of decided columns given them; (n, T)."""
+    total = np.zeros(draws.shape[:2])
     start = 0
-    for k, (J, (one, linear, quadratic)) in enumerate(
-        zip(core.n_factors, core.spans(), strict=True)
-    ):
-        s = draws[:, :, start : start + J]
+    for k, (one, linear, quadratic) in enumerate(core.spans()):
+        J = core.n_factors[k]
+        s, eta, sigma = draws[:, :, start : start + J], theta.eta[k][n], theta.sigma[k][n]
         i, j = factors.pair_index(J)
-        own = score[one][:, None] + np.einsum("jn,ntj->nt", score[linear], s)
-        own = own + np.einsum("qn,ntq->nt", score[quadratic], s[:, :, i] * s[:, :, j])
-        for n, (eta, sigma) in enumerate(zip(theta.eta[k], theta.sigma[k], strict=True)):
-            away = s - eta
-            distance = np.einsum("nti,ij,ntj->nt", away, np.linalg.inv(sigma), away)
-            log_det = np.linalg.slogdet(sigma)[1]
-            total[n] += own - 0.5 * (distance + log_det + J * np.log(2 * np.pi))
+        total += score[one][:, None] + np.einsum("jn,ntj->nt", score[linear], s)
+        total += np.einsum("qn,ntq->nt", score[quadratic], s[:, :, i] * s[:, :, j])
+        away = s - eta
+        distance = np.einsum("nti,ij,ntj->nt", away, np.linalg.inv(sigma), away)
+        total -= 0.5 * (distance + np.linalg.slogdet(sigma)[1] + J * np.log(2 * np.pi))
         start += J
     return total
 

@@ -71,7 +71,7 @@ class Rowwise:
 
     def propose(self, theta: Any, block: Any) -> Array:
         """States to draw when a row's likelihood is estimated."""
-        return self.core.wide_rows(theta, block, lambda: self.infer(theta, block)[0])
+        return self.core.wide_rows(theta, block, lambda: self.evidence(theta, block))
 
     def _score(
         self, theta: Any, block: Any, m: Array, rng: Any

@@ -52,14 +52,20 @@ def class_start(
     posterior = evidence.copy()
     plain = core.without_classes()
     plain.mix(posterior, plain.weigh(theta, posterior, None), weight)
-    features = core.row_features(posterior).astype(float)
+    # Equal rows count as one with their summed weight, so that repeating a row is weighting it.
+    features, row_of = np.unique(
+        core.row_features(posterior).astype(float).round(6), axis=0, return_inverse=True
+    )
+    row_of = row_of.ravel()
+    weight_of = np.bincount(row_of, weight)
+    n_clusters = min(core.classes.n_classes, len(features))
     tried = []
     for _ in range(N_STARTS):
         seed = int(rng.integers(2**31 - 1))
-        clusters = KMeans(core.classes.n_classes, n_init=1, random_state=seed)
+        clusters = KMeans(n_clusters, n_init=1, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer kinds of rows than classes
-            found = clusters.fit(features, sample_weight=weight).labels_
+            found = clusters.fit(features, sample_weight=weight_of).labels_[row_of]
         begun = _by_hand(core, theta, evidence, found, weight)
         tried.append(_settle(core, begun, evidence, labels, weight, N_STEPS))
     tried.sort(key=lambda result: -result[0])
