@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from partwise.contracts import Array
+from partwise.contracts import Array, Entries
 from partwise.likelihoods import mixtures
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
 from partwise.likelihoods.predictive import Predictive, StudentT
 from partwise.sampling.importance import RowLikelihood, enumerate_states, sample_states
+
+# Densities worked on at a time, which a core's cache holds.
+CACHED = 1 << 17
 
 # Up to this many combinations of states all of them are gone through.
 MOST_COMBINATIONS = 4096
@@ -171,22 +174,20 @@ def row_likelihood(
     for group, law, index in zip(block.groups, laws, columns, strict=True):
         shared = np.flatnonzero(~closed[index])
         entries = group.entries(shared, absent=True)
-        table = np.empty((len(entries.values), first[-1]))
-        for s in range(first[-1]):
-            here = law.at((np.full(len(entries.values), s), entries.columns))
-            table[:, s] = here.log_density(entries.values)
+        table = _log_densities(law, entries, len(shared), block.n_rows)
         top = table.max(axis=1, initial=-np.inf)
         table -= top[:, None]
-        table += log_gates[part_of][:, index[entries.columns]].T
+        table += np.ascontiguousarray(log_gates[part_of][:, index].T)[entries.columns]
         # The scale of an entry is the same under every state; the first part carries it.
         scale = np.bincount(entries.rows, top, minlength=block.n_rows)
         own[:, first[0] : first[1]] += scale[:, None]
         tables.append(table)
         owners.append(entries.rows)
-    rows = np.concatenate(owners)
-    order = np.argsort(rows, kind="stable")
-    table = np.concatenate(tables)[order]
-    indptr = np.searchsorted(rows[order], np.arange(block.n_rows + 1))
+    rows, table = owners[0], tables[0]
+    if len(tables) > 1:  # bring the groups' entries together, row by row
+        order = np.argsort(np.concatenate(owners), kind="stable")
+        rows, table = np.concatenate(owners)[order], np.concatenate(tables)[order]
+    indptr = np.searchsorted(rows, np.arange(block.n_rows + 1))
     own = np.ascontiguousarray(own)
     few = np.prod(np.diff(first).astype(float)) <= MOST_COMBINATIONS
     found = []
@@ -203,6 +204,26 @@ def row_likelihood(
         found.append(RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf)))
     stacked = RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
     return stacked._replace(log_likelihood=stacked.log_likelihood + block.base)
+
+
+def _log_densities(law: Predictive, entries: Entries, n_columns: int, n_rows: int) -> Array:
+    """Log density of every entry under every state, (entries, S)."""
+    S = law.mean.shape[0]
+    table = np.empty((len(entries.values), S))
+    complete = len(table) == n_rows * n_columns > 0
+    if not complete or not isinstance(law, StudentT):  # look up every entry's column
+        for s in range(S):
+            here = law.at((np.full(len(table), s), entries.columns))
+            table[:, s] = here.log_density(entries.values)
+        return table
+    # All rows show all columns: the states of a column stand side by side, some rows at a time.
+    here = law.at((np.arange(S), entries.columns[:n_columns, None]))  # (columns, S)
+    values = entries.values.astype(float).reshape(n_rows, n_columns, 1)
+    out = table.reshape(n_rows, n_columns, S)
+    step = max(CACHED // (n_columns * S), 1)
+    for i in range(0, n_rows, step):
+        out[i : i + step] = here.log_density(values[i : i + step])
+    return table
 
 
 def part_likelihoods(own: Array, log_prior: Array, first: Array) -> Array:

@@ -73,18 +73,27 @@ def _weigh_draws(
     """Log weights (n, T) of states drawn from the proposal by inverting its distribution."""
     K = len(first) - 1
     states = np.empty(K, np.int64)
+    seen = np.empty(len(uniforms), np.int64)  # combinations of states met in this row
+    found = np.empty(len(uniforms))
     for r in range(len(indptr) - 1):
+        n_seen = 0
         for t in range(len(uniforms)):
-            log_weight = 0.0
+            log_weight, code = 0.0, 0
             for k in range(K):
                 s = first[k]
                 while s < first[k + 1] - 1 and uniforms[t, k] > cumulative[r, s]:
                     s += 1
                 states[k] = s
+                code = code * 1_000_003 + s  # in 64 bits; no two of a row's draws come out alike
                 log_weight += own[r, s] + log_prior[s] - log_proposal[r, s]
-            out[r, t] = log_weight + _mixed_log_density(
-                indptr[r], indptr[r + 1], log_table, table, states
-            )
+            i = 0
+            while i < n_seen and seen[i] != code:
+                i += 1
+            if i == n_seen:
+                seen[i] = code
+                found[i] = _mixed_log_density(indptr[r], indptr[r + 1], log_table, table, states)
+                n_seen += 1
+            out[r, t] = log_weight + found[i]
 
 
 @numba.njit(nogil=True, cache=True)
