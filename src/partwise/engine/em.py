@@ -9,9 +9,6 @@ from partwise.engine.monitor import Monitor
 
 Theta = TypeVar("Theta")
 
-# Plain steps from the start, against which the end of a staged climb is held.
-PROBE = 3
-
 
 def climb(
     model: Model[Theta],
@@ -20,13 +17,15 @@ def climb(
     runner: Runner,
     monitor: Monitor,
     stages: Sequence[Model[Theta]] = (),
+    probe: int = 3,
 ) -> Theta:
     """Raise the bound until the monitor is content.
 
     ``stages`` are models to take one step with each before the trace begins, annealing for one:
-    their bounds are others than the model's. The loop stops before a step, so that the last bound
-    of the trace belongs to the parameters returned; and it goes on if the last step took a short
-    cut, after a sweep of the same parameters without one.
+    their bounds are others than the model's. Stages may lose what the start knew, so their end is
+    held against ``probe`` plain steps from the start. The loop stops before a step, so that the
+    last bound of the trace belongs to the parameters returned; and it goes on if the last step took
+    a short cut, after a sweep of the same parameters without one.
     """
     memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
 
@@ -56,14 +55,14 @@ def climb(
     if not stages:
         return rise(theta)
     plain = theta
-    for _ in range(PROBE):
+    for _ in range(probe):
         plain = model.maximise(plain, sweep(model, plain))
     for stage in stages:
         theta = stage.maximise(theta, sweep(stage, theta))
         if monitor.late:
             break
     theta = rise(theta)
-    # Stages may lose what the start knew; if a few plain steps reach more, they go on instead.
+    # If the plain steps reached more, they go on instead.
     if not monitor.spent and monitor.trace[-1] < model.bound(plain, sweep(model, plain)):
         monitor.begin_anew()
         theta = rise(plain)

@@ -34,12 +34,15 @@ CLASS_DRAWS = 200
 class Leg:
     """A stretch of a climb: its model, warm-up stages, the monitor's window, and how it begins.
 
+    The end of a staged climb is held against ``probe`` plain steps.
+
     ``enter`` turns the parameters of the leg before into those that this one begins with.
     """
 
     model: Any
     stages: Sequence[Any] = ()
     window: int = 1
+    probe: int = 3
     enter: Callable[[Any], Any] | None = None
 
 
@@ -179,7 +182,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                         leg.window,
                         on_step,
                     )
-                    theta = climb(leg.model, theta, source, runner, monitor, leg.stages)
+                    theta = climb(leg.model, theta, source, runner, monitor, leg.stages, leg.probe)
                 if best is None or monitor.trace[-1] > best[2].trace[-1]:
                     best = leg.model, theta, monitor
                 if monitor.out_of_time or monitor.interrupted:

@@ -239,7 +239,7 @@ def _legs(
             is_background = np.arange(len(theta.gates))[:, None] == estimator.n_parts
             barred = is_background != (theta.gates.argmax(axis=0) == estimator.n_parts)
         stages = [_chosen_by(core, gating=Tied(1.0 / t), barred=barred) for t in temperatures]
-        return [Leg(core, stages)]
+        return [Leg(core, stages, probe=estimator._probe)]
     return [Leg(core)]
 
 

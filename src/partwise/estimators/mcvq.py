@@ -226,6 +226,7 @@ class MCVQ(PartsEstimator):
 
     # What the course of fitting asks of this model.
     _background = 1  # a part of one state: its columns do not change with anything
+    _probe = 3  # plain steps that tell whether annealing lost what the start knew
     _n_powers = None  # as many as the likelihood has
     _size_name = "n_states"
 

@@ -61,7 +61,7 @@ def cover(n: int, image_shape: tuple[int, int], rng: np.random.Generator) -> Arr
     return (inside[0][:, :, None] & inside[1][:, None, :]).reshape(n, -1)
 
 
-def blur(faces: Array, covered: Array, rng: np.random.Generator) -> Array:
+def with_noise(faces: Array, covered: Array, rng: np.random.Generator) -> Array:
     """Replace the covered pixels by noise with the moments of their image."""
     noise = rng.standard_normal(faces.shape)
     noise = faces.mean(axis=1, keepdims=True) + faces.std(axis=1, keepdims=True) * noise
@@ -72,7 +72,7 @@ def training_sets(problem: Problem, seed: int) -> dict[str, Array]:
     """The same faces clean, half of them covered, or all of them both ways."""
     faces, rng = problem.train, np.random.default_rng(seed)
     covered = cover(len(faces), problem.image_shape, rng)
-    noise, holes = blur(faces, covered, rng), np.where(covered, np.nan, faces)
+    noise, holes = with_noise(faces, covered, rng), np.where(covered, np.nan, faces)
     half = (rng.permutation(len(faces)) < len(faces) // 2)[:, None]
     return {
         "clean": faces,
@@ -103,12 +103,13 @@ def occlusion(progress: Callable[[str], None]) -> list[Row]:
     """Faces partly covered (JMLR 3.1.1): clean ones after learning from them, and completion.
 
     "clean" rows: MCVQ is trained on faces half of which are covered, by noise as in the paper or by
-    NaN, and reconstructs clean faces held out; percentages compare with the same seed's model of
-    the same number of states that saw these faces clean, and so "+1 state" rows with as many states
-    as before.
+    NaN, and reconstructs clean faces held out. Percentages compare with the same seed's model that
+    saw these faces clean, each once. In the paper every part spends a state on covered views, so a
+    variant has one more; it is compared with the clean model that has not.
     "hidden" rows: models trained on clean faces complete faces held out, of which a quarter to a
-    half is hidden; errors are over the hidden pixels. The model of one part ties all pixels
-    together; parts are independent of each other, unless there are classes. Medians of three seeds.
+    half is hidden; errors are over the hidden pixels, percentages compare with the mean face. The
+    model of one part ties all pixels together; parts are independent, unless there are classes.
+    Medians of three seeds; least and most are of the squares' percentage.
     """
     squared: dict[tuple[str, str, str, str], list[float]] = {}
     reference: dict[tuple[str, str, str, str], tuple[str, str, str, str]] = {}
