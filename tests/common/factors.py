@@ -39,7 +39,8 @@ def random_loadings(core, rng, flat, size=0.7):
         if not flat:
             half = 0.3 * rng.normal(size=(D, J + 1, J + 3))
             cov, shape = half @ half.transpose(0, 2, 1), rng.uniform(2, 9, D)
-        out.append(Loadings(mean, cov, shape, shape * rng.uniform(0.2, 0.8, D)))
+        log_det = np.linalg.slogdet(cov)[1] if np.any(cov) else np.zeros(D)
+        out.append(Loadings(mean, cov, log_det, shape, shape * rng.uniform(0.2, 0.8, D)))
     return tuple(out)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.svm import SVC
 
 from partwise import MCFA, MCVQ, make_faces
@@ -47,7 +48,7 @@ def test_pipelines_keep_labels_from_the_models(faces, mcfa, mcvq):
     found = usps_features.pipelines({"MCFA": mcfa}, {"MCVQ": mcvq})
     assert len(found) == 4
     for pipeline in found.values():
-        pipeline.fit(faces.data, faces.target)
+        pipeline = clone(pipeline).fit(faces.data, faces.target)  # searches clone as well
         assert isinstance(pipeline[-1], SVC)
         assert pipeline.predict(faces.data).shape == (150,)
     assert not hasattr(mcfa, "classes_")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from partwise.experiments.registry import Row
 PENALTIES = (1.0, 10.0, 100.0)  # C of the machine, the same list for all features
 SEEDS = range(3)
 
-# Sweeps of MCFA with classes. The bound still rises after 200 of them, which take 80 s.
+# Sweeps of MCFA with classes. The default's 200 take 80 s.
 CLASS_SWEEPS = 40
 
 
@@ -69,7 +70,8 @@ def pipelines(mcfas: dict[str, MCFA], mcvqs: dict[str, MCVQ]) -> dict[str, Pipel
         found[f"{name} factors, weighted"] = make_pipeline(factors, weigh, SVC())
     for name, mcvq in mcvqs.items():
         found[f"{name} posteriors"] = make_pipeline(FrozenEstimator(mcvq), SVC())
-        distances = FunctionTransformer(state_distances, kw_args={"model": mcvq})
+        # Bound, as arguments in ``kw_args`` are cloned, which would undo the fit.
+        distances = FunctionTransformer(partial(state_distances, model=mcvq))
         found[f"{name} distances to states"] = make_pipeline(distances, SVC())
     return found
 

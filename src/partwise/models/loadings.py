@@ -36,6 +36,7 @@ class Loadings(NamedTuple):
 
     mean: Array  # (D, J + 1)
     cov: Array  # (D, J + 1, J + 1)
+    log_det: Array  # of cov, (D,); 0 without width
     shape: Array  # (D,)
     rate: Array  # (D,)
 
@@ -68,7 +69,8 @@ class Loadings(NamedTuple):
 
     def moved(self, T: Array) -> Loadings:
         """The same with w replaced by T w."""
-        return self._replace(mean=self.mean @ T.T, cov=T @ self.cov @ T.T)
+        log_det = self.log_det + 2.0 * np.linalg.slogdet(T)[1]
+        return Loadings(self.mean @ T.T, T @ self.cov @ T.T, log_det, self.shape, self.rate)
 
 
 class Sums(NamedTuple):
@@ -112,13 +114,15 @@ class Relevant:
     def posterior(self, sums: Sums, relevance: Array) -> Loadings:
         """Posterior given the sums."""
         A, a0, b0 = self._prior(relevance)
-        cov = np.linalg.inv(sums.ss + np.diag(A))
+        precision = sums.ss + np.diag(A)
+        cov = np.linalg.inv(precision)
+        log_det = -np.linalg.slogdet(precision)[1]
         cov = 0.5 * (cov + cov.transpose(0, 2, 1))
         mean = np.einsum("dij,dj->di", cov, sums.sx)
         left = sums.xx - np.einsum("di,di->d", mean, sums.sx)
         shape = a0 + 0.5 * sums.n
         # The prior alone gives b0; sums of single precision may cancel to less.
-        return Loadings(mean, cov, shape, b0 + 0.5 * np.maximum(left, 0.0))
+        return Loadings(mean, cov, log_det, shape, b0 + 0.5 * np.maximum(left, 0.0))
 
     def log_precision(self, loadings: Loadings) -> Array:
         """E[log tau]."""
@@ -130,8 +134,7 @@ class Relevant:
         log_A = np.append(special.digamma(relevance[0]) - np.log(relevance[1]), np.log(self.kappa))
         a, b = loadings.shape, loadings.rate
         squares = self.squares(loadings)  # E[tau w_i^2]
-        log_det = np.linalg.slogdet(loadings.cov)[1]
-        kl = 0.5 * (squares @ A - log_det - log_A.sum() - len(A))
+        kl = 0.5 * (squares @ A - loadings.log_det - log_A.sum() - len(A))
         kl += a0 * np.log(b / b0) + special.gammaln(a0) - special.gammaln(a)
         return kl + (a - a0) * special.digamma(a) - a * (1.0 - b0 / b)
 
@@ -174,7 +177,7 @@ class Flat:
         nothing = np.zeros((*mean.shape, mean.shape[1]))
         # A shape without limit: the mean of tau is its value, and the noise its inverse.
         huge = np.full(len(mean), 1e300)
-        return Loadings(mean, nothing, huge, huge * variance)
+        return Loadings(mean, nothing, np.zeros(len(mean)), huge, huge * variance)
 
     def log_precision(self, loadings: Loadings) -> Array:
         """Log tau."""

@@ -529,8 +529,9 @@ class MCFA:
             mean = np.hstack([Lambda, np.zeros((D, 1))])
             variance = np.clip(1.0 - (Lambda**2).sum(axis=1), 0.05, 1.0)
             shape = np.full(D, 1e6)
-            nothing = np.tile(1e-6 * np.eye(J + 1), (D, 1, 1))
-            first.append(Loadings(mean, nothing, shape, shape * variance))
+            narrow = np.tile(1e-6 * np.eye(J + 1), (D, 1, 1))
+            log_det = np.full(D, (J + 1) * np.log(1e-6))
+            first.append(Loadings(mean, narrow, log_det, shape, shape * variance))
         relevance = [self.prior.start(J) for J in self.n_factors]
         gate, none = self.chooser.learn(gates), np.empty(0)
         moments = np.zeros((1, self.first[-1]))

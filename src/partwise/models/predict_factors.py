@@ -14,6 +14,7 @@ from scipy import special
 
 from partwise.contracts import Array, Layout, Packed
 from partwise.likelihoods import mixtures
+from partwise.likelihoods.mixtures import LEAST_WEIGHT
 from partwise.models import factors
 from partwise.models.loadings import Loadings
 from partwise.models.mcfa import MCFA, Theta, gaussians
@@ -87,14 +88,17 @@ def probability_below(
     core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, values: Array
 ) -> Array:
     """P(X <= value) of chosen cells, each a mixture of parts."""
-    total = np.zeros(len(rows))
+    reached, total = np.zeros(len(rows)), np.zeros(len(rows))
     for k in range(len(core.n_factors)):
+        live = np.flatnonzero(theta.gates[k, columns] > LEAST_WEIGHT)
         f, mean, second = _coefficients(core, theta, features, k)
-        expected = np.einsum("nf,nf->n", f[:, rows].T[:, : len(mean)], mean.T[columns])
-        square = np.einsum("nf,nf->n", f[:, rows].T, second.T[columns])
-        spread = np.sqrt(np.maximum(square - (expected - mean[0, columns]) ** 2, 1e-12))
-        total += theta.gates[k, columns] * special.ndtr((values - expected) / spread)
-    return total
+        f, d, g = f.T[rows[live]], columns[live], theta.gates[k, columns[live]]
+        expected = np.einsum("nf,nf->n", f[:, : len(mean)], mean.T[d])
+        square = np.einsum("nf,nf->n", f, second.T[d])
+        spread = np.sqrt(np.maximum(square - (expected - mean[0, d]) ** 2, 1e-12))
+        reached[live] += g * special.ndtr((values[live] - expected) / spread)
+        total[live] += g
+    return reached / total
 
 
 def point(core: MCFA, theta: Theta, parts: Array, gates: Array) -> Theta:
@@ -104,7 +108,8 @@ def point(core: MCFA, theta: Theta, parts: Array, gates: Array) -> Theta:
         # Given factors of the prior, uncertain loadings are so much more noise.
         noise = w.noise * (1.0 + np.trace(w.cov, axis1=1, axis2=2))
         shape = np.full(len(noise), _SURE)
-        sure.append(Loadings(w.mean, np.zeros_like(w.cov), shape, shape * noise))
+        nothing = np.zeros_like(w.cov)
+        sure.append(Loadings(w.mean, nothing, np.zeros(len(shape)), shape, shape * noise))
     gate = theta.gate._replace(g=gates)
     natural = core.natural(tuple(sure))
     return core.weigh_entries(theta._replace(gate=gate, loadings=tuple(sure)), natural, parts)
