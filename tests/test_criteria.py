@@ -56,3 +56,29 @@ def test_intervals_cover_removed_cells():
         allowed = 3 if row["promised"] == 50 else 2
         assert row["promised"] - allowed <= row["least"], row
         assert row["most"] <= row["promised"] + allowed, row
+
+
+def test_conditions_of_faces():
+    rows = {row["labels"]: row["median accuracy"] for row in run("faces_classes")}
+    assert rows["all labels"] >= max(0.97, rows["best"] - 0.02)
+    assert rows["5 % of labels"] >= rows["all labels"] - 0.02
+
+
+def test_hybrids_of_faces():
+    (row,) = run("faces_hybrid")
+    assert row["seen as both, median"] >= 0.9
+
+
+def test_clusters_of_faces():
+    (row,) = run("faces_clusters")
+    assert row["adjusted Rand index, median"] >= 0.95
+
+
+@needs_data
+def test_mcfa_fills_removed_cells_better_than_neighbours():
+    errors = {}
+    for row in run("imputation"):
+        errors.setdefault(row["data"], {})[row["method"].split()[0]] = row["RMSE"]
+    assert len(errors) == 3
+    for error in errors.values():
+        assert error["MCFA"] < error["KNNImputer"]
