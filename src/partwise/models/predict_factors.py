@@ -233,30 +233,44 @@ def _given_factors(core: MCFA, theta: Theta, score: Array, draws: Array, n: int)
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
 def _mixed_densities(indptr, columns, values, Lambda, rho, precision, constant, start, draws, out):  # type: ignore[no-untyped-def]
-    """out[r, t] = sum over entries of log sum_k a N(x; Lambda s_k + rho, Psi) at draw t."""
-    K = len(Lambda)
+    """out[r, t] = sum over entries of log sum_k a N(x; Lambda s_k + rho, Psi) at draw t.
+
+    Terms are taken relative to the largest that a column can have, and few logarithms are taken, of
+    products; an entry beyond what that can hold is summed in logarithms.
+    """
+    K, D = constant.shape
+    top = np.empty(D)
+    for d in range(D):
+        top[d] = constant[:, d].max()
     terms = np.empty(K)
     for r in range(len(indptr) - 1):
+        base = 0.0
+        for e in range(indptr[r], indptr[r + 1]):
+            base += top[columns[e]]
         for t in range(draws.shape[1]):
             s = draws[r, t]
-            total = 0.0
+            total, product = base, 1.0
             for e in range(indptr[r], indptr[r + 1]):
                 d, x = columns[e], values[e]
-                top = -np.inf
+                mixed, nearest = 0.0, -np.inf
                 for k in range(K):
-                    if constant[k, d] == -np.inf:
-                        terms[k] = -np.inf
-                        continue
-                    mean = rho[k, d]
+                    away = x - rho[k, d]
                     for j in range(start[k], start[k + 1]):
-                        mean += Lambda[k, d, j - start[k]] * s[j]
-                    terms[k] = constant[k, d] - 0.5 * precision[k, d] * (x - mean) ** 2
-                    top = max(top, terms[k])
-                mixed = 0.0
+                        away -= Lambda[k, d, j - start[k]] * s[j]
+                    terms[k] = constant[k, d] - top[d] - 0.5 * precision[k, d] * away * away
+                    nearest = max(nearest, terms[k])
                 for k in range(K):
-                    if terms[k] > top - 40.0:
-                        mixed += np.exp(terms[k] - top)
-                total += top + np.log(mixed)
-            out[r, t] = total
+                    if terms[k] > nearest - 40.0:
+                        mixed += np.exp(terms[k])
+                if mixed < 1e-280:
+                    mixed = 0.0
+                    for k in range(K):
+                        mixed += np.exp(terms[k] - nearest)
+                    total += nearest
+                product *= mixed
+                if product < 1e-20:
+                    total += np.log(product)
+                    product = 1.0
+            out[r, t] = total + np.log(product)
