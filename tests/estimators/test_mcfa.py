@@ -601,8 +601,8 @@ BAD_SAMPLES = [
     ({"hybrid": {-1: "low"}}, "hybrid names part -1"),
     ({"hybrid": {0: "middle"}}, "hybrid names the class middle"),
     ({"hybrid": {0: {"low": 1, "middle": 1}}}, "hybrid names the class middle"),
-    ({"hybrid": {0: {"low": -1, "high": 1}}}, "needs weights that are positive"),
-    ({"hybrid": {0: {"low": 0}}}, "needs weights that are positive"),
+    ({"hybrid": {0: {"low": -1, "high": 1}}}, "must be one class"),
+    ({"hybrid": {0: {"low": 0}}}, "must be one class"),
     ({"states": [[0, 0]]}, r"states must have shape \(3, 2\)"),
 ]
 
@@ -615,7 +615,7 @@ def test_impossible_draws_are_refused(asked, message, with_labels):
 
 
 def test_no_rows_are_refused(with_labels):
-    with pytest.raises(ValueError, match="n_samples=0 must be at least 1"):
+    with pytest.raises(ValueError, match="n_samples=0 must be a whole number of at least 1"):
         with_labels[0].sample(0)
 
 
@@ -638,7 +638,7 @@ def test_bad_labels_are_refused(with_labels):
 def test_targets_that_name_no_classes_are_ignored():
     X, *_ = drawn_factors(np.random.default_rng(23), 60, (1, 1), 4)
     plain = quietly(MCFA(2, 1, random_state=0), X)
-    for y in (np.linspace(0, 1, 60), np.arange(60), np.ones((60, 2)), np.arange(60.0) % 3):
+    for y in (np.linspace(0, 1, 60), np.arange(60), np.ones((60, 2))):
         model = quietly(MCFA(2, 1, random_state=0), X, y)
         assert not hasattr(model, "classes_")
         assert_array_equal(model.lower_bounds_, plain.lower_bounds_)
@@ -647,7 +647,7 @@ def test_targets_that_name_no_classes_are_ignored():
 @pytest.mark.parametrize("coverage", [0, 1, -0.1, 1.5, np.nan])
 def test_bad_coverage_is_refused(coverage, with_labels):
     model, X, _ = with_labels
-    with pytest.raises(ValueError, match=r"coverage=.* must lie between 0 and 1"):
+    with pytest.raises(ValueError, match=r"coverage=.* must lie above 0 and below 1"):
         model.predict_interval(X, coverage=coverage)
 
 
@@ -721,3 +721,21 @@ def test_biclusters_survive_saving(tmp_path):
     again = partwise.load(tmp_path / "m.safetensors")
     for a, b in zip(model.biclusters_, again.biclusters_, strict=True):
         assert_array_equal(a, b)
+
+
+def test_whole_floats_are_labels_and_nan_is_unknown():
+    X, *_ = drawn_factors(np.random.default_rng(23), 60, (1, 1), 4)
+    y = np.arange(60) % 3
+    with_gaps = np.where(np.arange(60) < 6, np.nan, y.astype(float))
+    model = quietly(MCFA(2, 1, random_state=0), X, with_gaps)
+    marked = quietly(MCFA(2, 1, random_state=0), X, np.where(np.arange(60) < 6, -1, y))
+    assert_array_equal(model.classes_, [0, 1, 2])
+    assert_array_equal(model.lower_bounds_, marked.lower_bounds_)
+
+
+def test_without_classes_predict_says_so():
+    X, *_ = drawn_factors(np.random.default_rng(23), 60, (1, 1), 4)
+    model = quietly(MCFA(2, 1, random_state=0), X)
+    with pytest.raises(AttributeError) as caught:
+        model.predict(X)
+    assert "set n_classes, or fit with labels" in str(caught.value.__cause__)

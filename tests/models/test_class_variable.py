@@ -355,10 +355,17 @@ def test_mcvq_likelihood_by_class_equals_enumeration(likelihood, closed, prior):
         assert_allclose(found.log_likelihood[n, c], truth + block.base[c], rtol=1e-9)
 
 
-def point_noise(w):
+def point_noise(theta, k):
     """Noise of predictions: uncertain loadings, given factors of the prior, are more of it."""
+    w = theta.loadings[k]
     noise = w.rate / (w.shape - 1) if w.cov.any() else w.rate / w.shape
-    return noise * (1 + np.trace(w.cov, axis1=1, axis2=2))
+    second = 0.0
+    for share, eta, sigma in zip(
+        theta.class_counts / theta.class_counts.sum(), theta.eta[k], theta.sigma[k], strict=True
+    ):
+        s = np.append(eta, 1.0)
+        second = second + share * (np.outer(s, s) + np.pad(sigma, ((0, 1), (0, 1))))
+    return noise * (1 + np.trace(w.cov @ second, axis1=1, axis2=2))
 
 
 @PRIORS
@@ -381,7 +388,7 @@ def test_mcfa_likelihood_by_class_equals_the_gaussian(prior):
                 continue
             Lambda = w.mean[d, :-1] * group.scale[d, None]
             mean = w.mean[d, -1] * group.scale[d] + group.shift[d] + Lambda @ theta.eta[k][n]
-            noise = point_noise(w)[d] * group.scale[d] ** 2
+            noise = point_noise(theta, k)[d] * group.scale[d] ** 2
             cov = Lambda @ theta.sigma[k][n] @ Lambda.T + np.diag(noise)
             truth += multivariate_normal(mean, cov).logpdf(source.X[c, d])
         assert_allclose(found.log_likelihood[n, c], truth, rtol=1e-9)

@@ -50,7 +50,7 @@ def _loop_states(model: MCVQ, X: Array) -> Array:
 
 
 def _loop_factors(model: MCFA, X: Array) -> Array:
-    """The same for factors, drawn about their posterior mean with the prior's spread."""
+    """The same for factors, drawn about their posterior mean with a deviation of 0.3."""
     rng = np.random.default_rng(0)
     m = model.transform(X)
     K, _, J = model.loadings_.shape

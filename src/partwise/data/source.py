@@ -197,6 +197,15 @@ class MemorySource:
         weight = self.weight[rows] if weight is None else weight
         return self.with_rows(self.X[rows], weight, labels)
 
+    def column_weight(self) -> Array:
+        """Summed weight of the observed entries of every column, (D,)."""
+        if not sparse.issparse(self.X):
+            return self.weight @ ~np.isnan(self.X)
+        if self.columns[0].absent_zero:
+            return np.full(self.X.shape[1], self.weight.sum())
+        weight = np.repeat(self.weight, np.diff(self.X.indptr)) * ~np.isnan(self.X.data)
+        return np.bincount(self.X.indices, weight, minlength=self.X.shape[1])
+
     def with_rows(self, X: Any, weight: Array, labels: Array | None = None) -> MemorySource:
         """A source of other rows, coded as these are."""
         return MemorySource(X, self.columns, weight, labels=labels, n_powers=self.n_powers)

@@ -57,12 +57,16 @@ def climb(
     plain = theta
     for _ in range(probe):
         plain = model.maximise(plain, sweep(model, plain))
+    # What rows remember belongs to the parameters it was found with.
+    remembered = list(memory)
+    memory[:] = [model.fresh_memory(i) for i in range(source.n_blocks)]
     for stage in stages:
         theta = stage.maximise(theta, sweep(stage, theta))
         if monitor.late:
             break
     theta = rise(theta)
     # If the plain steps reached more, they go on instead.
+    memory[:] = remembered
     if not monitor.spent and monitor.trace[-1] < model.bound(plain, sweep(model, plain)):
         monitor.begin_anew()
         theta = rise(plain)

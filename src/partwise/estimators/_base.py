@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,14 @@ class Leg:
 
 def _has_classes(estimator: Any) -> bool:
     """Whether there is, or will be after fit, a class variable."""
-    return getattr(estimator, "n_classes", None) is not None or hasattr(estimator, "classes_")
+    if getattr(estimator, "n_classes", None) is None and not hasattr(estimator, "classes_"):
+        raise AttributeError("There are no classes; set n_classes, or fit with labels.")
+    return True
+
+
+def _number(value: Any) -> float:
+    """A weight, NaN if it is none."""
+    return float(value) if isinstance(value, Real) else np.nan
 
 
 def _can(hook: str) -> Callable[[Any], bool]:
@@ -263,8 +271,8 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         lower, upper : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage={coverage!r} must lie between 0 and 1, as 0.9.")
+        if not isinstance(coverage, Real) or not 0 < coverage < 1:
+            raise ValueError(f"coverage={coverage!r} must lie above 0 and below 1, as 0.9.")
         lower, upper = self._interval(self._check_rows(X, reset=False), 0.5 * (1.0 - coverage))
         return lower.astype(self._dtype, copy=False), upper.astype(self._dtype, copy=False)
 
@@ -424,8 +432,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self, n_samples: int, classes: Any, hybrid: Any, random_state: Any
     ) -> tuple[Array, Array, np.random.Generator]:
         """Class of each new row (n,), class whose prior each of its parts takes (n, K), and rng."""
-        if n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 1.")
+        if not isinstance(hybrid, dict | None):
+            raise ValueError(f"hybrid={hybrid!r} must map parts to classes, as {{0: 'smile'}}.")
         rng = as_generator(self.random_state if random_state is None else random_state)
         if not hasattr(self, "classes_"):
             if classes is not None or hybrid is not None:
@@ -446,16 +456,20 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             rows = np.broadcast_to(numbers, n_samples)
         by_part = np.repeat(rows[:, None], self.n_parts, axis=1)
         for part, wanted in (hybrid or {}).items():
-            if part not in range(self.n_parts):
+            if isinstance(part, bool) or part not in range(self.n_parts):
                 raise ValueError(
                     f"hybrid names part {part!r}, but parts are 0 to {self.n_parts - 1}."
                 )
-            mixture = wanted if isinstance(wanted, dict) else {wanted: 1.0}
-            numbers = class_numbers(list(mixture), self.classes_, "hybrid")
-            weights = np.array(list(mixture.values()), dtype=float)
-            if not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
-                raise ValueError(f"hybrid[{part!r}]={wanted!r} needs weights that are positive.")
-            by_part[:, part] = rng.choice(numbers, n_samples, p=weights / weights.sum())
+            mixture = wanted if isinstance(wanted, dict) else {str(wanted): 1.0}
+            names = list(mixture) if isinstance(wanted, dict) else [wanted]
+            numbers = class_numbers(names, self.classes_, "hybrid")
+            weights = np.array([_number(value) for value in mixture.values()])
+            if numbers.ndim != 1 or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
+                raise ValueError(
+                    f"hybrid[{part!r}]={wanted!r} must be one class, or map classes to positive "
+                    "weights."
+                )
+            by_part[:, int(part)] = rng.choice(numbers, n_samples, p=weights / weights.sum())
         return rows, by_part, rng
 
     # --- saving, and what scikit-learn asks ---

@@ -84,7 +84,9 @@ def calibrate(
         found.append(_fold(model, theta, X, source, weight, rest, is_numeric, below, rng, n_jobs))
         n_hidden += len(found[-1][0])
     pit, column, row = (np.concatenate(field) for field in zip(*found, strict=True))
-    return calibration.learn(pit, column, weight[row], n_columns)
+    # A cell hidden twice is one cell.
+    _, which, times = np.unique(row * n_columns + column, return_inverse=True, return_counts=True)
+    return calibration.learn(pit, column, weight[row] / times[which], n_columns)
 
 
 def _fold(
@@ -116,7 +118,7 @@ def _fold(
     order = np.lexsort((column, row))
     row, column, values = row[order], column[order], values[order]
 
-    view = source.with_rows(holed, weight)
+    view = source.with_rows(holed, weight, source.labels)
     model = model.without_cells(source, view)
     memory = [model.fresh_memory(i) for i in range(view.n_blocks)]
     # Sums of other rows were taken with these parameters, so they serve for one step.
@@ -125,7 +127,8 @@ def _fold(
         theta = model.maximise(theta, stats if rest is None else stats + rest)
 
     pit = np.empty(len(row))
-    for i, block in enumerate(view.blocks()):
+    for i, labelled in enumerate(view.blocks()):
+        block = RowBlock(labelled.groups, labelled.weight, labelled.base)
         lo, hi = np.searchsorted(row, view.bounds[i])
         for g, group in enumerate(source.columns):
             place = np.full(len(is_numeric), -1)

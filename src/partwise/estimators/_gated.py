@@ -79,7 +79,8 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
 
     n_init = 1 if again else estimator.n_init
     model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init)
-    estimator._model, estimator._theta, estimator._columns = model, full.rebuild(theta), columns
+    theta = full.rebuild(full.finish(theta) if selects_by_row(estimator) else theta)
+    estimator._model, estimator._theta, estimator._columns = model, theta, columns
     total = float(weight.sum())
     estimator.lower_bounds_ = np.asarray(monitor.trace) / total
     estimator.lower_bound_ = float(estimator.lower_bounds_[-1])
@@ -255,7 +256,10 @@ def _enter_classes(
     theta = core.undecide(theta)
     rows = MOST_EVIDENCE // int(core.first[-1])
     if source.X.shape[0] > rows:
-        source = source.of_rows(np.sort(rng.choice(source.X.shape[0], rows, replace=False)))
+        some = rng.choice(source.X.shape[0], rows, replace=False)
+        if source.labels is not None:  # of every class some row
+            some = np.append(some, np.unique(source.labels, return_index=True)[1])
+        source = source.of_rows(np.unique(some))
     settled = rowwise_as_expected(model)
     pieces = [
         (settled.evidence(theta, block), block.weight, block.labels) for block in source.blocks()

@@ -15,6 +15,8 @@ def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | Non
     Without ``n_classes``, y names classes if it holds labels (no fractions) that repeat; otherwise
     it is the target of some later step, and there are no classes.
     """
+    if n_classes is not None and n_classes > n_rows:
+        raise ValueError(f"n_classes={n_classes} is more than n_samples={n_rows}; lower it.")
     if y is None:
         return (None if n_classes is None else np.arange(n_classes)), None
     y = np.asarray(y)
@@ -29,10 +31,15 @@ def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | Non
             f"y has {len(y)} labels, but X has {n_rows} rows; give one label a row, -1 (or None, "
             "for strings) where it is unknown."
         )
-    if n_classes is None and y.dtype.kind == "f":
+    if n_classes is None and y.dtype.kind == "f" and not _whole(y):
         return None, None
     known = _known(y)
-    names, numbers = np.unique(y[known], return_inverse=True)
+    try:
+        names, numbers = np.unique(y[known], return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            "y mixes labels of different kinds, which cannot be sorted; make them all strings."
+        ) from error
     if n_classes is None and not 0 < len(names) <= max(n_rows // 2, 1):
         return None, None
     labels = np.full(n_rows, -1)
@@ -50,9 +57,9 @@ def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | Non
 def _known(y: Array) -> Array:
     """Where y is a label: not -1, and neither None nor NaN."""
     if y.dtype.kind in "OUS":
-        missing = np.array([v is None or v != v or v == -1 for v in y.tolist()], bool)
+        missing = np.array([_is_missing(v) for v in y.tolist()], bool)
     elif y.dtype.kind == "f":
-        if not np.all(np.isnan(y) | (y == np.rint(y))):
+        if not _whole(y):
             raise ValueError(
                 "y holds fractions, which name no class; give whole numbers or strings."
             )
@@ -60,6 +67,19 @@ def _known(y: Array) -> Array:
     else:
         missing = y == -1
     return ~missing
+
+
+def _whole(y: Array) -> bool:
+    """Whether floats are whole numbers, or NaN."""
+    return bool(np.all(np.isnan(y) | (y == np.rint(y))))
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, -1, NaN or pandas' NA, which will not say what it is equal to."""
+    try:
+        return bool(label is None or label != label or label == -1)
+    except TypeError:
+        return True
 
 
 def class_numbers(asked: Any, names: Array, what: str) -> Array:

@@ -230,7 +230,13 @@ class MCFA(PartsEstimator):
         return 3 if _gated.selects_by_row(self) else 2
 
     def _sizes(self, n_rows: int) -> tuple[int, ...]:
-        return _gated.sizes_of(self.n_factors, self.n_parts, "n_factors")
+        sizes = _gated.sizes_of(self.n_factors, self.n_parts, "n_factors")
+        if max(sizes) > self.n_features_in_:
+            raise ValueError(
+                f"n_factors={max(sizes)} is more than n_features={self.n_features_in_} of X; lower "
+                "n_factors."
+            )
+        return sizes
 
     def _absent_zero(self) -> bool:
         return self.absent == "zero"

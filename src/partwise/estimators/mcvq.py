@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import BiclusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
@@ -31,7 +32,7 @@ STARTS = {"dependence": dependence_start, "random": random_start}
 MOST_DENSITIES = 4_000_000
 
 
-class MCVQ(PartsEstimator):
+class MCVQ(BiclusterMixin, PartsEstimator):
     """Multiple Cause Vector Quantization: parts of columns, each with a few states.
 
     Every column belongs to a part, every row is in one state of each part, and an entry depends on
@@ -109,7 +110,8 @@ class MCVQ(PartsEstimator):
     column_labels_ : ndarray of shape (D,)
         The same as ``parts_``, by the name that scikit-learn's biclustering has for it.
     rows_, columns_ : ndarray of bool of shape (S, C) and (S, D)
-        Biclusters, one a state: the rows in that state and the columns of its part.
+        Biclusters, one a state: the rows in that state and the columns of its part, with
+        scikit-learn's ``biclusters_``, ``get_indices``, ``get_shape`` and ``get_submatrix``.
     levels_ : ndarray of shape (V,)
         Categories in the order of the last axis of ``means_`` (categorical only).
     lower_bound_ : float
@@ -383,25 +385,6 @@ class MCVQ(PartsEstimator):
         return self._part_of[: self._n_features_out, None] == self.parts_
 
     @property
-    def biclusters_(self) -> tuple[Array, Array]:
-        """``rows_`` and ``columns_``, as scikit-learn's biclustering has them."""
-        return self.rows_, self.columns_
-
-    def get_indices(self, i: int) -> tuple[Array, Array]:
-        """Rows and columns of a bicluster.
-
-        Parameters
-        ----------
-        i : int
-            Its number: that of the state, in the order of `get_feature_names_out`.
-
-        Returns
-        -------
-        rows, columns : ndarray of int
-        """
-        return np.flatnonzero(self.rows_[i]), np.flatnonzero(self.columns_[i])
-
-    @property
     def _n_features_out(self) -> int:
         return int(self._first[self.n_parts])
 
@@ -672,9 +655,11 @@ class MCVQ(PartsEstimator):
                 above = np.cumsum(shares[sources[:, k], lo:hi], axis=1)
                 u = rng.random((n_samples, 1)) * above[:, -1:]
                 states[:, k] = np.minimum((above <= u).sum(axis=1), hi - lo - 1)
-        states = np.asarray(states, dtype=np.int64)
-        if states.shape != (n_samples, len(n_states)) or np.any(
-            (states < 0) | (states >= np.asarray(n_states))
+        asked, states = np.asarray(states), np.asarray(states, dtype=np.int64)
+        if (
+            np.any(states != asked)
+            or states.shape != (n_samples, len(n_states))
+            or np.any((states < 0) | (states >= np.asarray(n_states)))
         ):
             raise ValueError(
                 f"states must have shape ({n_samples}, {len(n_states)}) and numbers from 0 to "

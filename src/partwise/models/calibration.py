@@ -72,7 +72,7 @@ def identity(n_columns: int) -> Calibration:
 
 
 def hide(row: Array, n_rows: int, rng: np.random.Generator) -> Array:
-    """Choose cells to hide, at least one of every row that has any.
+    """Choose cells to hide, at least one of every row that has more than one.
 
     Parameters
     ----------
@@ -91,7 +91,9 @@ def hide(row: Array, n_rows: int, rng: np.random.Generator) -> Array:
     least = np.zeros(n_rows)
     least[count > 0] = lowest
     share = np.minimum(HIDDEN, MOST_HIDDEN / np.maximum(count, 1))
-    return draw <= np.maximum(least, share)[row]
+    # A row's only cell is hidden no more often than any other, or nothing might be left to learn.
+    limit = np.where(count > 1, np.maximum(least, share), HIDDEN)
+    return draw <= limit[row]
 
 
 def learn(pit: Array, column: Array, weight: Array, n_columns: int) -> Calibration:

@@ -24,7 +24,7 @@ from scipy import special
 
 from partwise.contracts import Array
 
-# Gamma prior of relevances, broad; MATH as for Bayesian PCA (Bishop & Winn 2000).
+# Shape and rate of the Gamma prior of relevances: broad, as in Bishop & Winn (2000).
 RELEVANCE = 1e-3
 
 # Least noise variance at maximum likelihood, of the column's own, as for states.
@@ -64,12 +64,23 @@ class Loadings(NamedTuple):
 
     @property
     def noise(self) -> Array:
-        """Variance of the noise, (D,)."""
+        """Variance of the noise, E[1 / tau], (D,).
+
+        It does not exist for a shape up to 1; below a shape of 2, twice the inverse of E[tau].
+        """
         return self.rate / np.maximum(self.shape - 1.0, 0.5 * self.shape)
+
+    @classmethod
+    def sure(cls, mean: Array, variance: Array) -> Loadings:
+        """Values without width: a shape without limit makes tau what it is."""
+        D, p = mean.shape
+        shape = np.full(D, 1e300)
+        return cls(mean, np.zeros((D, p, p)), np.zeros(D), shape, shape * variance)
 
     def moved(self, T: Array) -> Loadings:
         """The same with w replaced by T w."""
-        log_det = self.log_det + 2.0 * np.linalg.slogdet(T)[1]
+        wide = np.any(self.cov, axis=(1, 2))
+        log_det = np.where(wide, self.log_det + 2.0 * np.linalg.slogdet(T)[1], 0.0)
         return Loadings(self.mean @ T.T, T @ self.cov @ T.T, log_det, self.shape, self.rate)
 
 
@@ -174,10 +185,7 @@ class Flat:
         left += np.einsum("di,dij,dj->d", mean, sums.ss, mean)
         variance = np.where(sums.n > 0, left / count, 1.0)
         variance = np.maximum(variance, VARIANCE_FLOOR)
-        nothing = np.zeros((*mean.shape, mean.shape[1]))
-        # A shape without limit: the mean of tau is its value, and the noise its inverse.
-        huge = np.full(len(mean), 1e300)
-        return Loadings(mean, nothing, np.zeros(len(mean)), huge, huge * variance)
+        return Loadings.sure(mean, variance)
 
     def log_precision(self, loadings: Loadings) -> Array:
         """Log tau."""

@@ -6,7 +6,7 @@ symbol   code          shape        meaning                                     
 Lambda   mean          (D, J + 1)   loadings of a part, then the offset rho       JMLR Eq. 5
 Psi      shape, rate   (D,)         noise of a part, as a Gamma of its inverse    JMLR Eq. 5
 m        m             (J, n)       posterior mean of a row's factors             JMLR 2.2.1
-Omega    cov           (Q, U)       its covariance, packed, a pattern of holes    MATH section 3
+Omega    cov           (Q, U)       its covariance, packed, a pattern of holes    docs/mcfa.md
 eta      eta           (N, J)       mean of the factors in a class                docs/mcfa.md
 Sigma    sigma         (N, J, J)    their covariance in a class                   docs/mcfa.md
 =======  ============  ===========  ============================================  ==============
@@ -39,9 +39,16 @@ from partwise.models import factors
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gates
 from partwise.models.loadings import Flat, Loadings, Relevant, Sums
-from partwise.models.mcvq import weighted
+from partwise.models.weights import weighted
 
 _LOG_2PI = float(np.log(2 * np.pi))
+
+# Least variance of the factors in a class, of their overall variance 1: without a prior, a class of
+# few rows would have density without limit.
+LEAST_SPREAD = 1e-6
+
+# Added to the factors' second moment before it is inverted: a direction that no row takes is 0.
+_JITTER = 1e-12
 
 
 class Theta(NamedTuple):
@@ -225,12 +232,14 @@ class MCFA:
             """Posterior mean of part k's factors in place of their scores (J, n)."""
             one, linear, quadratic = self.spans()[k]
             span = slice(second[k], second[k + 1])
-            cov, log_det = factors.invert(_precision(score[span], np.eye(len(b))), len(b))
-            spread = group.patterns.spread(cov)
-            m = factors.multiply(spread, b)
-            log_z[:] += 0.5 * np.einsum("jn,jn->n", b, m, dtype=float)
+            # In double: with little noise the precision is all but singular.
+            exact = _precision(score[span].astype(float), np.eye(len(b)))
+            cov, log_det = factors.invert(exact, len(b))
+            m = factors.multiply(group.patterns.spread(cov), b.astype(float))
+            log_z[:] += 0.5 * np.einsum("jn,jn->n", b, m)
             log_z[:] -= 0.5 * group.patterns.spread(log_det[None])[0]
             b[:] = m
+            m, cov = b, cov.astype(b.dtype, copy=False)
             wm = weighted(m, block.weight)
             counts[0, one] = block.weight.sum()
             counts[0, linear] = wm.sum(axis=1, dtype=float)
@@ -387,12 +396,14 @@ class MCFA:
         etas, sigmas = [], []
         c = self.class_strength
         for J, (_, linear, quadratic) in zip(self.n_factors, self.spans(), strict=True):
-            n = np.maximum(counts + c, 1e-10)[:, None]
+            n = np.maximum(counts + c, np.finfo(float).tiny)[:, None]  # a class may be empty
             eta = moments[:, linear] / n
             second = factors.unpack(moments[:, quadratic], J) + c * np.eye(J)
             sigma = second / n[:, :, None] - eta[:, :, None] * eta[:, None, :]
+            values, vectors = np.linalg.eigh(sigma)
+            spread = np.maximum(values, LEAST_SPREAD)[:, None, :]
             etas.append(eta)
-            sigmas.append(sigma + 1e-6 * np.eye(J))
+            sigmas.append((vectors * spread) @ vectors.transpose(0, 2, 1))
         return theta._replace(eta=tuple(etas), sigma=tuple(sigmas))
 
     def _rescale(self, theta: Theta, moments: Array, stake: Array) -> Theta:
@@ -419,10 +430,11 @@ class MCFA:
                 mean = share @ eta[k]
                 second = np.einsum("n,nij->ij", share, sigma[k])
                 second += np.einsum("n,ni,nj->ij", share, eta[k] - mean, eta[k] - mean)
-            scale = _root(second + 1e-12 * np.eye(J))
+            second += _JITTER * np.eye(J)
+            scale = linalg.cholesky(second, lower=True)
             L = scale @ self._rotation(loadings[k], scale, stake[k])
             if len(share) == 1:
-                log_det = np.linalg.slogdet(second + 1e-12 * np.eye(J))[1]
+                log_det = np.linalg.slogdet(second)[1]
                 gain = 0.5 * moments[0, 0] * (np.trace(raw) - J - log_det)
             T = np.eye(J + 1)
             T[:J, :J], T[J, :J] = L.T, mean
@@ -469,11 +481,18 @@ class MCFA:
     def without_cells(self, seen: Any, holed: Any) -> MCFA:
         """The model for rows of ``holed`` instead of ``seen``, sources of rows."""
         change = column_totals(holed) - column_totals(seen)
-        return replace(self, totals=np.maximum(self.totals + change, [[0.0], [-np.inf], [0.0]]))
+        totals = np.maximum(self.totals + change, [[0.0], [-np.inf], [0.0]])
+        return replace(self, totals=totals, chooser=replace(self.chooser, weight=totals[0]))
 
     def without_classes(self) -> MCFA:
         """The same model with one class."""
         return replace(self, classes=ClassVariable())
+
+    def finish(self, theta: Theta) -> Theta:
+        """Give the factors their scale where rows remembered them in another until now."""
+        if self.classes.n_classes == 1:
+            return theta
+        return self._rescale(theta, np.empty(0), np.ones_like(theta.gates))
 
     def rebuild(self, theta: Theta) -> Theta:
         """The same parameters with all that follows from them derived anew, as after loading."""
@@ -578,11 +597,13 @@ def gaussians(
     """Log normaliser (N, n), posterior means (J, n) and packed covariances of every class."""
     log_z = np.empty((len(eta), b.shape[1]))
     means, covs = [], []
-    if np.all(pairs == pairs[:, :1]):  # no holes, or the same in all rows
-        pairs = pairs[:, :1]
+    b = b.astype(float)
+    pairs, pattern_of = _distinct(pairs.astype(float))
     for n in range(len(eta)):
         inverse = np.linalg.inv(sigma[n])
         cov, log_det = factors.invert(_precision(pairs, inverse), len(b))
+        if pattern_of is not None:
+            cov, log_det = cov[:, pattern_of], log_det[pattern_of]
         pull = (inverse @ eta[n]).astype(b.dtype)
         shifted = b + pull[:, None]
         mean = factors.multiply(cov, shifted)
@@ -593,6 +614,17 @@ def gaussians(
     return log_z, means, covs
 
 
+def _distinct(pairs: Array) -> tuple[Array, Array | None]:
+    """Columns of (Q, n) that differ, and where each stands, if rows with equal holes share them."""
+    if len(pairs) == 0:
+        return pairs[:, :1], None
+    _, first, place = np.unique(pairs[0], return_index=True, return_inverse=True)
+    kinds = pairs[:, first]
+    if 2 * len(first) > pairs.shape[1] or not np.array_equal(pairs, kinds[:, place]):
+        return pairs, None
+    return kinds, None if len(first) == 1 else place
+
+
 def _regression_sums(ss: Array, s: Array, sx: Array, totals: Array) -> Sums:
     """Sums of (s, 1) from packed pairs (Q, D), factors (J, D), times x, and totals (3, D)."""
     J, D = s.shape
@@ -601,8 +633,3 @@ def _regression_sums(ss: Array, s: Array, sx: Array, totals: Array) -> Sums:
     full[:, :J, J] = full[:, J, :J] = s.T
     full[:, J, J] = totals[0]
     return Sums(full, np.vstack([sx, totals[1]]).T, totals[2], totals[0])
-
-
-def _root(matrix: Array) -> Array:
-    """Lower triangular L with L L' = matrix."""
-    return linalg.cholesky(matrix, lower=True)

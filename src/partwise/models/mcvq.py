@@ -35,6 +35,7 @@ from partwise.likelihoods import Dirichlet
 from partwise.likelihoods.prior import EntryPrior
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gates
+from partwise.models.weights import weighted
 
 # Least logarithm of a posterior, relative to the largest: a state of weight 1e-20 adds nothing that
 # a float can hold, and denormal numbers would slow matrix products.
@@ -307,9 +308,14 @@ class MCVQ:
             log_beta=self.classes.learn(self.class_counts(counts)),
         )
 
+    def finish(self, theta: Theta) -> Theta:
+        """Nothing is left to do after a fit."""
+        return theta
+
     def without_cells(self, seen: Any, holed: Any) -> MCVQ:
-        """The model for rows of ``holed`` instead of ``seen``: nothing here depends on them."""
-        return self
+        """The model for rows of ``holed`` instead of ``seen``, sources of rows."""
+        weight = self.chooser.weight + holed.column_weight() - seen.column_weight()
+        return replace(self, chooser=replace(self.chooser, weight=np.maximum(weight, 0.0)))
 
     def without_classes(self) -> MCVQ:
         """The same model with one class."""
@@ -432,8 +438,3 @@ def exponentiate(score: Array, log_b: Array) -> Array:
     np.maximum(score, LEAST_LOG, out=score)
     np.exp(score, out=score)
     return top.astype(float)
-
-
-def weighted(m: Array, weight: Array) -> Array:
-    """Posterior times row weights; no copy is made where all weights are one."""
-    return m if np.all(weight == 1) else m * weight.astype(m.dtype)

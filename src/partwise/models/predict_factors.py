@@ -24,9 +24,6 @@ from partwise.sampling.importance import RowLikelihood, summarise_weights
 # columns have no one part.
 WIDER = 1.3
 
-# Shape of a Gamma distribution without width.
-_SURE = 1e300
-
 
 def part_moments(core: MCFA, theta: Theta, features: Array) -> tuple[Array, Array]:
     """Mean and variance of a new entry in every part, each (K, n, D)."""
@@ -103,13 +100,15 @@ def probability_below(
 
 def point(core: MCFA, theta: Theta, parts: Array, gates: Array) -> Theta:
     """Parameters without width, with given gates (K, D) and parts of decided columns."""
+    share = theta.class_counts / max(theta.class_counts.sum(), np.finfo(float).tiny)
     sure = []
-    for w in theta.loadings:
+    for w, eta, sigma in zip(theta.loadings, theta.eta, theta.sigma, strict=True):
         # Given factors of the prior, uncertain loadings are so much more noise.
-        noise = w.noise * (1.0 + np.trace(w.cov, axis1=1, axis2=2))
-        shape = np.full(len(noise), _SURE)
-        nothing = np.zeros_like(w.cov)
-        sure.append(Loadings(w.mean, nothing, np.zeros(len(shape)), shape, shape * noise))
+        s = np.hstack([eta, np.ones((len(eta), 1))])  # E[s~] of each class
+        second = np.einsum("n,ni,nj->ij", share, s, s)
+        second[:-1, :-1] += np.einsum("n,nij->ij", share, sigma)
+        noise = w.noise * (1.0 + np.einsum("dij,ij->d", w.cov, second))
+        sure.append(Loadings.sure(w.mean, noise))
     gate = theta.gate._replace(g=gates)
     natural = core.natural(tuple(sure))
     return core.weigh_entries(theta._replace(gate=gate, loadings=tuple(sure)), natural, parts)

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from partwise.contracts import Array, Stats
-from partwise.models.mcvq import weighted
 from partwise.models.selection import Selection
+from partwise.models.weights import weighted
 
 # Alternations of parts and states for rows that begin with nothing; the bound rises with each.
 SETTLING_ROUNDS = 10

@@ -93,7 +93,7 @@ class SamplesDisplay(Display):
         estimator: Any,
         *,
         n_samples: int = 8,
-        classes: Sequence[Any] | None = None,
+        classes: Any = None,
         hybrid: Mapping[int, Any] | None = None,
         random_state: Any = None,
         image_shape: Sequence[int] | None = None,
@@ -108,7 +108,7 @@ class SamplesDisplay(Display):
             Fitted, with ``gates_``, ``sample`` and ``inverse_transform``.
         n_samples : int, default=8
             Rows of each class.
-        classes : sequence of labels or None, default=None
+        classes : label, sequence of labels or None, default=None
             Classes to show; None shows all.
         hybrid : mapping or None, default=None
             ``{part: class or {class: weight}}``, as for ``sample``; parts not named take the priors
@@ -125,12 +125,11 @@ class SamplesDisplay(Display):
         seen = view(estimator)
         shape = check_image_shape(image_shape, len(seen.names))
         rng = as_generator(estimator.random_state if random_state is None else random_state)
-        if classes is None:
-            classes = getattr(estimator, "classes_", ())
-        labels = [str(label) for label in classes]
+        shown = getattr(estimator, "classes_", ()) if classes is None else np.atleast_1d(classes)
+        labels = [str(label) for label in shown]
         # The same class for every part: asked for as a hybrid, states come back.
         every = range(seen.n_parts)
-        wanted: list[Any] = [dict.fromkeys(every, label) for label in classes]
+        wanted: list[Any] = [dict.fromkeys(every, label) for label in shown]
         if hybrid is not None:
             labels.append("hybrid")
             wanted.append(dict(hybrid))

@@ -16,6 +16,9 @@ import numpy as np
 
 from partwise.contracts import Array
 
+# Combinations of states whose density is remembered within a row: the likely ones come up again.
+REMEMBERED = 64
+
 # Weights of rows and combinations held at a time.
 MOST_WEIGHTS = 1 << 20
 
@@ -37,7 +40,7 @@ def mix_classes(found: RowLikelihood, log_shares: Array) -> RowLikelihood:
     joint = found.log_likelihood + log_shares[:, None]
     value = np.logaddexp.reduce(joint, axis=0)
     z = np.exp(joint - value)
-    error = np.sqrt(np.sum((z * found.standard_error) ** 2, axis=0))
+    error = np.sum(z * found.standard_error, axis=0)  # the classes share their draws
     lost = np.sum(z / found.effective_draws, axis=0)  # 0 where exact
     with np.errstate(divide="ignore"):
         return RowLikelihood(value, error, 1.0 / lost)
@@ -73,8 +76,8 @@ def _weigh_draws(
     """Log weights (n, T) of states drawn from the proposal by inverting its distribution."""
     K = len(first) - 1
     states = np.empty(K, np.int64)
-    seen = np.empty(len(uniforms), np.int64)  # combinations of states met in this row
-    found = np.empty(len(uniforms))
+    seen = np.empty(REMEMBERED, np.int64)  # combinations of states met in this row
+    found = np.empty(REMEMBERED)
     for r in range(len(indptr) - 1):
         n_seen = 0
         for t in range(len(uniforms)):
@@ -89,11 +92,14 @@ def _weigh_draws(
             i = 0
             while i < n_seen and seen[i] != code:
                 i += 1
-            if i == n_seen:
-                seen[i] = code
-                found[i] = _mixed_log_density(indptr[r], indptr[r + 1], log_table, table, states)
+            if i < n_seen:
+                out[r, t] = log_weight + found[i]
+                continue
+            density = _mixed_log_density(indptr[r], indptr[r + 1], log_table, table, states)
+            out[r, t] = log_weight + density
+            if n_seen < REMEMBERED:
+                seen[n_seen], found[n_seen] = code, density
                 n_seen += 1
-            out[r, t] = log_weight + found[i]
 
 
 @numba.njit(nogil=True, cache=True)

@@ -68,7 +68,9 @@ def grouped_columns(
         dependent = depends(affinity, weight.sum() * shown**2)
         if dependent.sum() >= 2 * n_groups:
             affinity = affinity * dependent * dependent[:, None]
-    labels = group_columns(affinity, n_groups, rng)
+    # A part of one column explains nothing: more parts than that begin empty.
+    n_tied = int(np.sum(affinity.sum(axis=1) > 0))
+    labels = group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
     if background:
         labels = np.where(labels < 0, n_groups, labels)
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
