@@ -17,6 +17,7 @@ from scipy import sparse
 
 from partwise.contracts import Array, Stats
 from partwise.data import ColumnGroup, MemorySource, learn_columns
+from partwise.engine import Monitor
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg
 from partwise.estimators._calibrate import calibrate
@@ -81,28 +82,30 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init)
     theta = full.rebuild(full.finish(theta) if selects_by_row(estimator) else theta)
     estimator._model, estimator._theta, estimator._columns = model, theta, columns
-    total = float(weight.sum())
+    for name in ("classes_", "class_priors_", "factor_means_", "factor_covariances_"):
+        estimator.__dict__.pop(name, None)  # of a fit before
+    if names is not None:
+        estimator.classes_ = names
+    _describe(estimator, source, monitor, kept, rng.spawn(1)[0])
+    return estimator
+
+
+def _describe(
+    estimator: Any, source: MemorySource, monitor: Monitor, kept: Array, rng: np.random.Generator
+) -> None:
+    """Set what is told of a fit, and calibrate its intervals."""
+    total = float(source.weight.sum())
     estimator.lower_bounds_ = np.asarray(monitor.trace) / total
     estimator.lower_bound_ = float(estimator.lower_bounds_[-1])
     estimator.n_iter_, estimator.converged_ = monitor.n_iter, monitor.converged
     if estimator._inference == "gibbs":
-        estimator._model = rowwise(estimator, full, Expected())
+        estimator._model = rowwise(estimator, core_of(estimator._model), Expected())
         estimator.lower_bound_ = bound_of_draws(estimator, source) / total
-    if names is not None:
-        estimator.classes_ = names
-    elif hasattr(estimator, "classes_"):
-        del estimator.classes_
     estimator._calibration = calibrate(
-        estimator._model,
-        estimator._theta,
-        source,
-        estimator._below,
-        rng.spawn(1)[0],
-        estimator.n_jobs,
+        estimator._model, estimator._theta, source, estimator._below, rng, estimator.n_jobs
     )
     estimator._describe()
     estimator._label_rows(source, kept)
-    return estimator
 
 
 def _with_rows(labels: Array, names: Array) -> Array:
