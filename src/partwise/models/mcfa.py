@@ -205,24 +205,9 @@ class MCFA:
 
     def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[None, Stats]:
         """Sums of the features of the rows' factors; rows remember nothing."""
+        if self.classes.n_classes > 1:
+            return None, self._expect_classes(theta, block)
         (group,) = block.groups
-        if self.classes.n_classes > 1:  # the class depends on all parts, so all are scored first
-            features = self.evidence(theta, block)
-            found = self.weigh(theta, features, block.labels)
-            if group.patterns.n_patterns == 1:  # of the pairs, only sums over all rows are needed
-                counts = self._moments(found, block.weight)
-                m = np.concatenate([self._mean(found, k) for k in range(len(self.n_factors))])
-                wm, pairs = (
-                    weighted(m, block.weight),
-                    counts[:, self.quadratic].sum(axis=0)[:, None],
-                )
-            else:
-                counts = self.mix(features, found, block.weight)
-                wm = weighted(features[self.linear], block.weight)
-                pairs = group.patterns.gather(weighted(features[self.quadratic], block.weight))
-            sums = block.collect(wm, theta.layouts[:1])
-            sums = (*sums, group.pair_sums(pairs, theta.layouts[1]))
-            return None, Stats(float(block.weight @ (found.log_z + block.base)), counts, sums)
         score = group.pair_score(theta.weights[1], theta.layouts[1])  # (Q, U)
         log_z, counts = np.zeros(block.n_rows), np.empty((1, self.first[-1]))
         pairs = np.empty_like(score)
@@ -250,6 +235,24 @@ class MCFA:
         _, sums = block.sweep(theta.weights[:1], theta.layouts[:1], on_part)
         sums = (*sums, group.pair_sums(pairs, theta.layouts[1]))
         return None, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
+
+    def _expect_classes(self, theta: Theta, block: Any) -> Stats:
+        """The same with classes: they depend on all parts, so all are scored first."""
+        (group,) = block.groups
+        features = self.evidence(theta, block)
+        found = self.weigh(theta, features, block.labels)
+        if group.patterns.n_patterns == 1:  # of the pairs, only sums over all rows are needed
+            counts = self._moments(found, block.weight)
+            m = np.concatenate([self._mean(found, k) for k in range(len(self.n_factors))])
+            pairs = counts[:, self.quadratic].sum(axis=0)[:, None]
+        else:
+            counts = self.mix(features, found, block.weight)
+            m = features[self.linear]
+            pairs = group.patterns.gather(weighted(features[self.quadratic], block.weight))
+        wm = weighted(m.astype(block.dtype, copy=False), block.weight)
+        sums = block.collect(wm, theta.layouts[:1])
+        sums = (*sums, group.pair_sums(pairs, theta.layouts[1]))
+        return Stats(float(block.weight @ (found.log_z + block.base)), counts, sums)
 
     @staticmethod
     def _pair_totals(patterns: Any, m: Array, wm: Array, cov: Array, weight: Array) -> Array:
