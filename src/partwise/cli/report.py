@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from zipfile import BadZipFile
@@ -81,12 +82,15 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option("--title", help="Heading of the page.")] = "Partwise report",
 ) -> None:
-    """Write a page about a saved model: its parts, their states, and rows of data if given."""
+    """Write a page about a saved model: its parts, states or factors, classes, and some rows."""
     shape = parse_image_shape(image_shape)
     from partwise import load
     from partwise.report import write_report
 
     fitted = load(model)
     rows = None if data is None else read_array(data)
-    write_report(fitted, out, rows, shape, title, model_file=model.name)
+    with warnings.catch_warnings():
+        # Files of numpy have no column names; their order is all there is to go by.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        write_report(fitted, out, rows, shape, title, model_file=model.name)
     say(f"Wrote {out}.")
