@@ -428,10 +428,18 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
+    def _draw_parts(self, n_samples: int, rng: np.random.Generator) -> Array:
+        """Part that each entry of new rows selects, (n, D)."""
+        gates = np.cumsum(self._theta.gates, axis=0)
+        u = rng.random((n_samples, gates.shape[1])) * gates[-1]
+        return np.minimum((gates[:, None, :] <= u).sum(axis=0), len(gates) - 1)
+
     def _draw_classes(
-        self, n_samples: int, classes: Any, hybrid: Any, random_state: Any
+        self, n_samples: int, states: Any, classes: Any, hybrid: Any, random_state: Any
     ) -> tuple[Array, Array, np.random.Generator]:
         """Class of each new row (n,), class whose prior each of its parts takes (n, K), and rng."""
+        if states is not None and (classes is not None or hybrid is not None):
+            raise ValueError("Give either states, or classes and hybrid to draw them from.")
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 1.")
         if not isinstance(hybrid, dict | None):
@@ -460,10 +468,9 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                 raise ValueError(
                     f"hybrid names part {part!r}, but parts are 0 to {self.n_parts - 1}."
                 )
-            mixture = wanted if isinstance(wanted, dict) else {str(wanted): 1.0}
-            names = list(mixture) if isinstance(wanted, dict) else [wanted]
-            numbers = class_numbers(names, self.classes_, "hybrid")
-            weights = np.array([_number(value) for value in mixture.values()])
+            mixture = wanted.items() if isinstance(wanted, dict) else [(wanted, 1.0)]
+            numbers = class_numbers([name for name, _ in mixture], self.classes_, "hybrid")
+            weights = np.array([_number(weight) for _, weight in mixture])
             if numbers.ndim != 1 or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
                 raise ValueError(
                     f"hybrid[{part!r}]={wanted!r} must be one class, or map classes to positive "

@@ -28,7 +28,7 @@ ENOUGH_HIDDEN = 16_000
 MOST_FOLDS = 6
 
 # EM steps without the hidden cells. After one, states have forgotten them; after two, so have the
-# rows' posteriors that depended on those states. More change nothing that can be measured.
+# rows' posteriors that depended on those states. More would cost a sweep each.
 FORGETTING_STEPS = 2
 
 

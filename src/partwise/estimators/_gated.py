@@ -22,7 +22,8 @@ from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg
 from partwise.estimators._calibrate import calibrate
 from partwise.estimators._labels import read_labels
-from partwise.likelihoods import Dirichlet, Prior
+from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
+from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gating, Standard, Tied
 from partwise.models.rowwise import Rowwise
@@ -118,6 +119,22 @@ def _with_rows(labels: Array, names: Array) -> Array:
                 "give them sample_weight."
             )
     return labels
+
+
+def restore(estimator: Any, state: dict[str, Any]) -> None:
+    """Set what a file holds besides the parameters."""
+    prior, fields, name = prior_of(estimator), state["columns"], estimator._likelihood
+    if name == "categorical":
+        likelihood: Any = LIKELIHOODS[name](len(fields["levels"]))
+    elif name == "gaussian" and prior is not None:
+        likelihood = LIKELIHOODS[name](prior.shape, prior.spread)
+    else:
+        likelihood = LIKELIHOODS[name]()
+    estimator._columns = (ColumnGroup(likelihood=likelihood, **fields),)
+    estimator._dtype = np.dtype(state["dtype"])
+    estimator._calibration = Calibration(**state["calibration"])
+    for learned, value in state["learned"].items():
+        setattr(estimator, learned, value)
 
 
 def sizes_of(size: Any, n_parts: int, name: str) -> tuple[int, ...]:

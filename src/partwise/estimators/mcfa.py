@@ -14,10 +14,9 @@ from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock
 from partwise.estimators import _gated
 from partwise.estimators._base import PartsEstimator
-from partwise.likelihoods import LIKELIHOODS, Prior
+from partwise.likelihoods import Prior
 from partwise.models import calibration, loadings, mcfa
 from partwise.models import predict_factors as predict
-from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
 from partwise.models.selection import Expected
@@ -530,10 +529,8 @@ class MCFA(PartsEstimator):
             classes were asked for.
         """
         check_is_fitted(self)
-        if states is not None and (classes is not None or hybrid is not None):
-            raise ValueError("Give either states, or classes and hybrid to draw them from.")
         by_class = hasattr(self, "classes_") and states is None and hybrid is None
-        labels, sources, rng = self._draw_classes(n_samples, classes, hybrid, random_state)
+        labels, sources, rng = self._draw_classes(n_samples, states, classes, hybrid, random_state)
         theta, core = self._theta, self._mcfa
         if states is None:
             drawn = []
@@ -548,9 +545,7 @@ class MCFA(PartsEstimator):
                 f"states must have shape ({n_samples}, {self._n_features_out}), a number for every "
                 "factor."
             )
-        gates = np.cumsum(theta.gates, axis=0)
-        u = rng.random((n_samples, gates.shape[1])) * gates[-1]
-        part = np.minimum((gates[:, None, :] <= u).sum(axis=0), len(gates) - 1)
+        part = self._draw_parts(n_samples, rng)
         rows = rng.standard_normal(part.shape)
         start = 0
         for k, (J, w) in enumerate(zip(core.n_factors, theta.loadings, strict=True)):
@@ -581,13 +576,7 @@ class MCFA(PartsEstimator):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        prior = _gated.prior_of(self)
-        family = LIKELIHOODS["gaussian"]
-        likelihood = family() if prior is None else family(prior.shape, prior.spread)
-        self._columns = (ColumnGroup(likelihood=likelihood, **state["columns"]),)
-        self._dtype = np.dtype(state["dtype"])
-        for name, value in state["learned"].items():
-            setattr(self, name, value)
+        _gated.restore(self, state)
         kept = state["theta"]
         classes = _gated.class_variable(self, len(kept["class_counts"]))
         core = self._core(self._columns, tuple(state["n_factors"]), classes, state["totals"])
@@ -597,7 +586,6 @@ class MCFA(PartsEstimator):
             weights=(), age=0, **kept,
         )  # fmt: skip
         self._theta = core.rebuild(theta)
-        self._calibration = Calibration(**state["calibration"])
         self._model = core
         if _gated.selects_by_row(self):
             self._model = _gated.rowwise(self, core, Expected())

@@ -16,10 +16,9 @@ from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock
 from partwise.estimators import _gated
 from partwise.estimators._base import PartsEstimator
-from partwise.likelihoods import LIKELIHOODS, Categorical, Dirichlet, Prior
+from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import calibration, mcvq, predict
-from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
 from partwise.models.selection import Expected
@@ -508,8 +507,10 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         laws, core = self._laws(), self._mcvq
         log_prior = np.log(np.maximum(self._state_shares(), 1e-300))
 
+        draws = predict.needs_draws(self._theta.gates, core.first)
+
         def on_block(block: RowBlock, _: int) -> RowLikelihood:
-            proposal = self._model.propose(self._theta, block)
+            proposal = self._model.propose(self._theta, block) if draws else None
             return predict.row_likelihood(
                 block, proposal, laws, core.columns, self._theta.gates, log_prior, core.first,
                 n_draws,
@@ -643,10 +644,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             classes were asked for.
         """
         check_is_fitted(self)
-        if states is not None and (classes is not None or hybrid is not None):
-            raise ValueError("Give either states, or classes and hybrid to draw them from.")
         by_class = hasattr(self, "classes_") and states is None and hybrid is None
-        labels, sources, rng = self._draw_classes(n_samples, classes, hybrid, random_state)
+        labels, sources, rng = self._draw_classes(n_samples, states, classes, hybrid, random_state)
         n_states = self._own_states()
         if states is None:
             shares = self._state_shares()
@@ -665,10 +664,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
                 f"states must have shape ({n_samples}, {len(n_states)}) and numbers from 0 to "
                 f"the part's number of states {n_states} less one."
             )
-        gates = np.cumsum(self._theta.gates, axis=0)
-        u = rng.random((n_samples, gates.shape[1])) * gates[-1]
-        part = np.minimum((gates[:, None, :] <= u).sum(axis=0), len(gates) - 1)
-        every = np.pad(states, ((0, 0), (0, len(gates) - len(n_states))))
+        part = self._draw_parts(n_samples, rng)
+        every = np.pad(states, ((0, 0), (0, len(self._first) - 1 - len(n_states))))
         number = self._first[part] + np.take_along_axis(every, part, axis=1)
         group, law = self._columns[0], self._laws()[0]
         d = np.broadcast_to(np.arange(number.shape[1]), number.shape)
@@ -692,19 +689,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        prior = _gated.prior_of(self)
-        fields = state["columns"]
-        levels = fields["levels"]
-        if self.likelihood == "categorical":
-            likelihood: Any = Categorical(len(levels))
-        elif self.likelihood == "gaussian" and prior is not None:
-            likelihood = LIKELIHOODS["gaussian"](prior.shape, prior.spread)
-        else:
-            likelihood = LIKELIHOODS[self.likelihood]()
-        self._columns = (ColumnGroup(likelihood=likelihood, **fields),)
-        self._dtype = np.dtype(state["dtype"])
-        for name, value in state["learned"].items():
-            setattr(self, name, value)
+        _gated.restore(self, state)
         kept = state["theta"]
         classes = _gated.class_variable(self, len(kept["state_counts"]))
         core = self._core(self._columns, tuple(state["n_states"]), classes)
@@ -713,7 +698,6 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             kept["chi"], Gates(**state["gate"]), nothing, nothing, nothing, nothing, (), (), (), 0
         )
         self._theta = core.rebuild(core.learn_states(theta, kept["state_counts"]))
-        self._calibration = Calibration(**state["calibration"])
         self._model = core
         if _gated.selects_by_row(self):
             self._model = _gated.rowwise(self, core, Expected())

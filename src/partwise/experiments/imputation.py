@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401  (unlocks the import below)
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
 from partwise.contracts import Array
@@ -27,9 +27,9 @@ from partwise.experiments.registry import Row
 REMOVED = 0.2
 COVERAGES = (0.5, 0.8, 0.95)
 
-# IterativeImputer regresses every column on all others, by default ten rounds long. On one core a
-# round takes 40 s for the 361 columns of CBCL and over nine minutes for the 1024 of the drawn
-# faces. There it gets fewer rounds, or fewer columns to regress on: (most columns, options, name).
+# IterativeImputer regresses every column on all others, by default ten rounds long: minutes for
+# hundreds of columns. There it gets fewer rounds, or fewer columns to regress on: (most columns,
+# options, name).
 ITERATIVE: tuple[tuple[int, dict[str, Any], str], ...] = (
     (100, {}, ""),
     (500, {"max_iter": 2}, ", 2 of 10 rounds"),
@@ -73,7 +73,7 @@ def _models(problem: Problem, seed: int) -> dict[str, Any]:
     """Estimators of this library, by name."""
     return {
         "MCVQ {}x{}".format(*problem.states): MCVQ(*problem.states, random_state=seed),
-        # From the grouping of columns straight to the bound: annealing sixty factors takes minutes.
+        # Annealing sixty factors would take long.
         "MCFA {}x{}".format(*problem.factors): MCFA(
             *problem.factors, gating="tied", random_state=seed
         ),

@@ -89,7 +89,7 @@ class StudentT:
         z = (x - self.mean) / self.scale
         if np.all(np.isinf(self.df)):
             return self.constant - 0.5 * z * z
-        # As log1p, but for an error of 1e-16 (df + 1) / 2, and a third of its time.
+        # As log1p but for an error of 1e-16 (df + 1) / 2; numpy has a vector loop for log alone.
         return self.constant - 0.5 * (self.df + 1.0) * np.log(1.0 + z * z / self.df)
 
     def quantile(self, p: float | Array) -> Array:

@@ -29,11 +29,11 @@ from operator import add
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, special
 
 from partwise.contracts import Array
 from partwise.likelihoods import Dirichlet
-from partwise.sampling.importance import RowLikelihood
+from partwise.sampling.importance import RowLikelihood, summarise_weights
 
 # Least noise, in units of a column's variance: noiseless columns have no finite density.
 LEAST_NOISE = 1e-6
@@ -194,7 +194,7 @@ class CVQ:
         coupling = view.couple(theta.mu, precision, m)
         for beta in betas:
             for part in self.parts:
-                m[part] = softmax(beta * (h[part] - coupling.field(part)))
+                m[part] = special.softmax(beta * (h[part] - coupling.field(part)), axis=0)
                 coupling.changed(part)
         row_bound = view.squares(*self._alone(theta))
         for part in self.parts:
@@ -300,7 +300,9 @@ class CVQ:
             digits = np.indices((J,) * K).reshape(K, 1, -1)  # every combination, (K, 1, T)
             joint = self._log_joint(theta, block, digits + J * np.arange(K)[:, None, None], prior)
             exact = np.zeros(n)
-            return RowLikelihood(log_sum(joint) + alone, exact, np.full(n, np.inf))
+            return RowLikelihood(
+                special.logsumexp(joint, axis=1) + alone, exact, np.full(n, np.inf)
+            )
         m, T = self.infer(theta, block)[0].T, len(uniforms)
         proposals = [share * m + (1 - share) * prior for share in (SURE, UNSURE)]  # each (n, S)
         wide = np.arange(T) < T // 4
@@ -314,11 +316,8 @@ class CVQ:
             drawn[k] = part.start + np.where(wide, broad, narrow)
             log_q = log_q + np.log([np.take_along_axis(q, drawn[k], axis=1) for q in proposals])
         weight = self._log_joint(theta, block, drawn, prior) - np.logaddexp(*log_q)
-        value = log_sum(weight)
-        share = np.exp(weight - value[:, None])  # sums to 1 over a row's draws
-        effective = 1.0 / (share**2).sum(axis=1)
-        error = np.sqrt(np.maximum(1.0 / effective - 1.0 / T, 0.0))
-        return RowLikelihood(value - np.log(T) + alone, error, effective)
+        found = summarise_weights(weight)
+        return found._replace(log_likelihood=found.log_likelihood + alone)
 
     def _log_joint(self, theta: Theta, block: Any, states: Array, prior: Array) -> Array:
         """log b p(x | states) - log p(x | nothing added), states (K, 1 or n, T); (n, T)."""
@@ -334,15 +333,3 @@ class CVQ:
             for other in states[:k]:
                 out -= grams[of, s, other]
         return out
-
-
-def log_sum(logs: Array) -> Array:
-    """Log of the sum of exponentials over the last axis."""
-    top = logs.max(axis=-1)
-    return np.asarray(top + np.log(np.exp(logs - top[..., None]).sum(axis=-1)))
-
-
-def softmax(logits: Array) -> Array:
-    """Posterior (J, n) of one part's states."""
-    p = np.exp(logits - logits.max(axis=0))
-    return np.asarray(p / p.sum(axis=0))

@@ -51,7 +51,7 @@ def products(m: Array) -> Array:
 
 
 @numba.njit(nogil=True, cache=True)
-def _invert(A, J, cov, log_det):  # type: ignore[no-untyped-def]
+def _invert(A, J, cov, log_det):  # type: ignore[no-untyped-def]  # compiled
     U = A.shape[1]
     zero = A.dtype.type(0)
     L = np.empty((J, J, TILE), A.dtype)

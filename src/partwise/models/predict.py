@@ -152,7 +152,7 @@ def part_densities(
 
 def row_likelihood(
     block: Any,
-    proposal: Array,
+    proposal: Any,
     laws: Sequence[Predictive],
     columns: Sequence[Array],
     gates: Array,
@@ -163,8 +163,8 @@ def row_likelihood(
 ) -> RowLikelihood:
     """Log-likelihood of a block's rows under every class; fields of shape (N, n).
 
-    Exact where it can be, else by importance sampling from ``proposal`` (N, S, n). ``log_prior`` is
-    (N, S), the states' given the class.
+    Exact where it can be, else by importance sampling from ``proposal`` (N, S, n), not looked at
+    unless `needs_draws`. ``log_prior`` is (N, S), the states' given the class.
     """
     part_of = np.repeat(np.arange(len(gates)), np.diff(first))
     closed = gates.max(axis=0) >= 1.0
@@ -189,11 +189,10 @@ def row_likelihood(
         rows, table = np.concatenate(owners)[order], np.concatenate(tables)[order]
     indptr = np.searchsorted(rows, np.arange(block.n_rows + 1))
     own = np.ascontiguousarray(own)
-    few = np.prod(np.diff(first).astype(float)) <= MOST_COMBINATIONS
     found = []
-    for b, m in zip(log_prior, proposal, strict=True):
-        if len(table) and not few:
-            posterior = np.ascontiguousarray(m.T, dtype=float)
+    for n, b in enumerate(log_prior):
+        if len(table) and needs_draws(gates, first):
+            posterior = np.ascontiguousarray(proposal[n].T, dtype=float)
             rng = np.random.default_rng(seed)  # the same draws for every block and class
             found.append(sample_states(indptr, table, own, b, posterior, first, n_draws, rng))
             continue
@@ -204,6 +203,12 @@ def row_likelihood(
         found.append(RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf)))
     stacked = RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
     return stacked._replace(log_likelihood=stacked.log_likelihood + block.base)
+
+
+def needs_draws(gates: Array, first: Array) -> bool:
+    """Whether some column has no one part, and states have too many combinations."""
+    few = np.prod(np.diff(first).astype(float)) <= MOST_COMBINATIONS
+    return bool(np.any(gates.max(axis=0) < 1.0) and not few)
 
 
 def _log_densities(law: Predictive, entries: Entries, n_columns: int, n_rows: int) -> Array:

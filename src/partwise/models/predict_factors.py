@@ -233,7 +233,7 @@ def _given_factors(core: MCFA, theta: Theta, score: Array, draws: Array, n: int)
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
-def _mixed_densities(indptr, columns, values, Lambda, rho, precision, constant, start, draws, out):  # type: ignore[no-untyped-def]
+def _mixed_densities(indptr, columns, values, Lambda, rho, precision, constant, start, draws, out):  # type: ignore[no-untyped-def]  # compiled
     """out[r, t] = sum over entries of log sum_k a N(x; Lambda s_k + rho, Psi) at draw t.
 
     Terms are taken relative to the largest that a column can have, and few logarithms are taken, of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Display:
+class Display(ABC):
     """A picture of a fitted model: plain arrays, and how to draw them.
 
     ``from_estimator`` computes what is shown and draws it; ``plot`` draws it again. Everywhere
@@ -67,12 +68,14 @@ class Display:
         self.figure_, self.axes_ = drawn
         return self
 
+    @abstractmethod
     def _plot_images(
         self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
     ) -> tuple[Figure | SubFigure, np.ndarray]:
-        raise NotImplementedError
+        """Draw columns that are pixels."""
 
+    @abstractmethod
     def _plot_table(
         self, figure: Figure | SubFigure | None, cmap: str | Colormap
     ) -> tuple[Figure | SubFigure, np.ndarray]:
-        raise NotImplementedError
+        """Draw columns of a table."""

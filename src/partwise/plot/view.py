@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ RARE = 0.005
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class View(ABC):
     """A fitted model of gated parts, seen from outside.
 
     Each part has *vectors*: the means of its states, or the loadings of its factors. A *code* says
@@ -83,41 +84,41 @@ class View:
 
     # --- what states and factors do differently ---
 
+    @abstractmethod
     def shown(self, part: int, least: float = RARE) -> np.ndarray:
         """Give the numbers of a part's states or factors worth showing, those that matter first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def deviations(self, part: int) -> np.ndarray:
         """Give a part's vectors in standard deviations of the columns, (J, D)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tints(self, part: int) -> np.ndarray:
         """Give a part's vectors between -1 and 1, for colours, (J, D)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def by_class(self, part: int) -> tuple[np.ndarray, np.ndarray]:
         """Say what classes have to do with the vectors shown: (N, n) values, and their tints."""
-        raise NotImplementedError
 
+    @abstractmethod
     def limits(self) -> tuple[float, float]:
         """Give the values of vectors drawn black and white."""
-        raise NotImplementedError
 
+    @abstractmethod
     def codes(self, X: Any) -> np.ndarray:
         """Say what rows are made of."""
-        raise NotImplementedError
 
+    @abstractmethod
     def appearances(self, codes: np.ndarray) -> np.ndarray:
         """Give every part of rows as the part alone has it, (n, K, D)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def labels(self, codes: np.ndarray) -> list[list[str]]:
         """Write the code of every part of rows in a few words, (n, K)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self, codes: np.ndarray) -> np.ndarray:
         """Give the rows that are expected of codes, (n, D)."""
-        raise NotImplementedError
 
     def draw(self, n: int, hybrid: Mapping[int, Any] | None, rng: Any) -> np.ndarray:
         """Draw codes; with classes, of a hybrid of them (`sample` of the model)."""
