@@ -225,10 +225,16 @@ def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFor
             "X stores NaN, but entries that it does not store are zeros, so a missing entry has no "
             'place; pass X.toarray(), or absent="unobserved".'
         )
+    present = None
+    if sparse.issparse(X) and not absent_zero and X.nnz < D:
+        present = np.zeros(D, bool)
+        present[X.indices] = True
     if column.levels is not None:
         zero = int(np.searchsorted(column.levels, 0.0)) if absent_zero else None
         one_hot = np.eye(len(column.levels))[:, None, :]
-        return EntryFormat(D, likelihood.n_statistics, one_hot, None, zero, absent_zero)
+        return EntryFormat(D, likelihood.n_statistics, one_hot, None, zero, absent_zero, present)
+    if present is not None:  # a table of values would be made for the sake of few entries
+        return EntryFormat(D, n_statistics, None, None, None, absent_zero, present)
     raw = np.unique(X.data[~np.isnan(X.data)])
     raw = np.union1d(raw, [0.0]) if absent_zero else raw
     if not 0 < len(raw) <= MOST_VALUES:
