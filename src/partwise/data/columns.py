@@ -17,8 +17,9 @@ import numpy as np
 from scipy import sparse, special
 
 from partwise.contracts import Array
-from partwise.likelihoods import LIKELIHOODS, Conjugate, Flat, Gaussian, Prior
+from partwise.likelihoods import LIKELIHOODS, Conjugate, Flat, Gaussian, Ordinal, Prior
 from partwise.likelihoods.base import Likelihood
+from partwise.likelihoods.ordinal import cuts_of
 from partwise.likelihoods.prior import EntryPrior
 
 
@@ -30,11 +31,11 @@ class ColumnGroup:
     ----------
     index : ndarray of shape (D,)
         Their numbers in X.
-    likelihood : Likelihood
+    likelihood : Likelihood or Ordinal
     shift, scale : ndarray of shape (D,)
         Model units are (x - shift) / scale.
     levels : ndarray of shape (V,) or None
-        Categorical values in code order.
+        Categories, or ordered levels, in code order.
     weight : ndarray of shape (D,)
         C_d, the summed row weights of the observed entries.
     moments : ndarray of shape (P, D)
@@ -46,7 +47,7 @@ class ColumnGroup:
     """
 
     index: Array
-    likelihood: Likelihood
+    likelihood: Any  # a Likelihood, or Ordinal, of which only the levels are seen
     shift: Array
     scale: Array
     levels: Array | None
@@ -99,6 +100,11 @@ class ColumnGroup:
         most = 1e15 if values.dtype == np.float32 else 1e100
         return np.clip((values - self.shift[columns]) / self.scale[columns], -most, most)
 
+    @property
+    def ends(self) -> Array:
+        """Lower ends of ordered levels in model units, then the last's upper end; (D, L + 1)."""
+        return (self.likelihood.ends - self.shift[:, None]) / self.scale[:, None]
+
     def decode(self, values: Array) -> Array:
         """User's units of model-unit ``values`` whose last axis runs over the columns."""
         if self.levels is not None:
@@ -113,6 +119,8 @@ class ColumnGroup:
 
     def base(self, values: Array, columns: Array) -> Array:
         """Log base measure of each encoded value, 0 where it is NaN."""
+        if self.levels is not None:  # levels have no units
+            return np.zeros(values.shape)
         if self.likelihood.name == "poisson":
             out = -special.gammaln(values + 1.0)
         else:
@@ -154,20 +162,22 @@ def learn_columns(
     """Learn the column groups of dense (NaN missing) or CSR data; here always a single group."""
     entries = _Entries(X, row_weight)
     absent_zero = absent_zero and entries.sparse
-    if likelihood == "categorical":
-        group = _learn_levels(entries, absent_zero)
+    if likelihood in ("categorical", "ordinal"):
+        group = _learn_levels(entries, absent_zero, likelihood)
+        if likelihood == "ordinal":
+            group = _order_levels(entries, group)
     else:
         group = _learn_numbers(entries, likelihood, absent_zero, prior)
     return (group,)
 
 
-def _learn_levels(entries: _Entries, absent_zero: bool) -> ColumnGroup:
+def _learn_levels(entries: _Entries, absent_zero: bool, likelihood: str) -> ColumnGroup:
     """Categories, and how often each stands in every column."""
     found = [np.unique(values[~np.isnan(values)]) for values, _, _ in entries.chunks()]
     levels = np.unique(np.concatenate([*found, [0.0]] if absent_zero else found))
     if len(levels) > MOST_LEVELS:
         raise ValueError(
-            f'X has {len(levels)} different values, too many for likelihood="categorical" '
+            f'X has {len(levels)} different values, too many for likelihood="{likelihood}" '
             f'(at most {MOST_LEVELS}); choose likelihood="gaussian" or bin the values.'
         )
     levels = levels if len(levels) else np.array([0.0])
@@ -187,6 +197,31 @@ def _learn_levels(entries: _Entries, absent_zero: bool) -> ColumnGroup:
         (counts + 1.0 / len(levels)) / (weight + 1.0),
         (counts > 0).sum(axis=0) > 1,
         absent_zero,
+    )
+
+
+# Rows of the average column that lean a column's position to the average of all: a column with few
+# entries has seen too few of its levels to tell.
+COMMON_ROWS = 3.0
+
+
+def _order_levels(entries: _Entries, group: ColumnGroup) -> ColumnGroup:
+    """The same levels as intervals of a latent number, in units of its spread within columns."""
+    assert group.levels is not None
+    levels = group.levels
+    counts = group.moments * (group.weight + 1.0) - 1.0 / len(levels)  # as they were learned
+    law = Ordinal(cuts_of(counts.sum(axis=1)))
+    first, second = law.scores @ counts, law.scores**2 @ counts
+    everywhere = first.sum() / max(group.weight.sum(), 1.0)
+    shift = (first + COMMON_ROWS * everywhere) / (group.weight + COMMON_ROWS)
+    spread = (second - 2.0 * shift * first + shift**2 * group.weight).sum()
+    scale = np.sqrt(max(spread / max(group.weight.sum(), 1.0), 1e-6))
+    return replace(
+        group,
+        likelihood=law,
+        shift=shift,
+        scale=np.full(len(shift), scale),
+        varies=group.weight > 0,
     )
 
 

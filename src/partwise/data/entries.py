@@ -8,6 +8,7 @@ the column group says.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -23,7 +24,7 @@ MOST_VALUES = 32
 
 
 class Tables(NamedTuple):
-    """Each part's own columns and the undecided ones: which, a table, and what absent ones score."""
+    """Of each part and the undecided: columns, their table, and what absent entries score."""
 
     parts: list[tuple[Array, Array, Array]]
     shared: tuple[Array, Array, Array]
@@ -35,8 +36,8 @@ class EntryFormat:
 
     ``statistics`` is T_p of value v in column d, (P, D, V) or (P, 1, V), or None when entries are
     kept as numbers; ``raw`` (V,) are the user's values behind the codes where T is made of powers;
-    ``zero`` is the code of the value zero where absent entries are zero, else None; ``present`` (D,)
-    tells which columns have entries at all where rows are few, so that one row costs its own
+    ``zero`` is the code of the value zero where absent entries are zero, else None; ``present``
+    (D,) tells which columns have entries at all where rows are few, so that one row costs its own
     columns alone, else None.
     """
 
@@ -131,17 +132,19 @@ class EntryGroup:
         # The same entries by column, and by value where there is a table of values.
         V = 1 if form.statistics is None else form.statistics.shape[2]
         key = indices.astype(np.int64) * V + (values if V > 1 else 0)
-        order = np.argsort(key, kind="stable")
+        order = np.argsort(key, kind="stable").astype(np.int32)
         counts = np.bincount(key, minlength=form.n_columns * V)
         self._pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._rows = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(indptr))[order]
-        self._by_column = values[order] if form.statistics is None else None
+        self._by_column = self._order = None
+        if form.statistics is None:
+            self._by_column, self._order = values[order], order
 
-    def _places(self, layout: Layout) -> tuple[Array, Array]:
-        place = np.empty(len(layout.parts), np.int64)
-        place[layout.decided] = np.arange(len(layout.decided))
-        place[layout.undecided] = np.arange(len(layout.undecided))
-        return layout.parts, place
+    def with_values(self, values: Array) -> EntryGroup:
+        """The same entries with other values, (nnz,), kept as numbers."""
+        other = copy.copy(self)
+        other.values, other._by_column = values, values[self._order]
+        return other
 
     def arrange(self, layout: Layout) -> None:
         """Entries stay as they are."""

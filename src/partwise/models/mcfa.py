@@ -241,18 +241,30 @@ class MCFA:
         (group,) = block.groups
         features = self.evidence(theta, block)
         found = self.weigh(theta, features, block.labels)
-        if group.patterns.n_patterns == 1:  # of the pairs, only sums over all rows are needed
-            counts = self._moments(found, block.weight)
-            m = np.concatenate([self._mean(found, k) for k in range(len(self.n_factors))])
-            pairs = counts[:, self.quadratic].sum(axis=0)[:, None]
-        else:
+        bound = float(block.weight @ (found.log_z + block.base))
+        if group.patterns.n_patterns > 1:
             counts = self.mix(features, found, block.weight)
-            m = features[self.linear]
-            pairs = group.patterns.gather(weighted(features[self.quadratic], block.weight))
+            return Stats(bound, counts, self.collect(theta, block, features))
+        # Of the pairs, only sums over all rows are needed.
+        counts = self._moments(found, block.weight)
+        m = np.concatenate([self._mean(found, k) for k in range(len(self.n_factors))])
+        pairs = counts[:, self.quadratic].sum(axis=0)[:, None]
+        return Stats(bound, counts, self._collect(theta, block, m, pairs))
+
+    def collect(self, theta: Theta, block: Any, features: Array) -> tuple[Packed, ...]:
+        """Sums of features (F, n), as they are and times the entries."""
+        patterns = block.groups[0].patterns
+        pairs = patterns.gather(weighted(features[self.quadratic], block.weight))
+        return self._collect(theta, block, features[self.linear], pairs)
+
+    def _collect(self, theta: Theta, block: Any, m: Array, pairs: Array) -> tuple[Packed, ...]:
+        """The same from means (J, n) and the pairs' sums over each pattern's rows (Q, U)."""
+        (group,) = block.groups
         wm = weighted(m.astype(block.dtype, copy=False), block.weight)
-        sums = block.collect(wm, theta.layouts[:1])
-        sums = (*sums, group.pair_sums(pairs, theta.layouts[1]))
-        return Stats(float(block.weight @ (found.log_z + block.base)), counts, sums)
+        return (
+            *block.collect(wm, theta.layouts[:1]),
+            group.pair_sums(pairs, theta.layouts[1]),
+        )
 
     @staticmethod
     def _pair_totals(patterns: Any, m: Array, wm: Array, cov: Array, weight: Array) -> Array:
