@@ -270,6 +270,12 @@ class MCFA(PartsEstimator):
         features = self._model.infer(theta, block)[0]
         return predict.probability_below(self._mcfa, theta, features, rows, columns, values)
 
+    def _cell_densities(
+        self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
+    ) -> Array:
+        features = self._model.infer(self._theta, block)[0]
+        return predict.log_density(self._mcfa, self._theta, features, rows, columns, values)
+
     def _label_rows(self, source: MemorySource, kept: Array) -> None:
         """Rows have no labels here: factors are numbers."""
 

@@ -6,6 +6,7 @@ Densities take the parameters at their expectation, their uncertainty being adde
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numba
@@ -86,16 +87,38 @@ def probability_below(
 ) -> Array:
     """P(X <= value) of chosen cells, each a mixture of parts."""
     reached, total = np.zeros(len(rows)), np.zeros(len(rows))
+    moments = _cell_moments(core, theta, features, rows, columns, LEAST_WEIGHT)
+    for live, g, mean, spread in moments:
+        reached[live] += g * special.ndtr((values[live] - mean) / spread)
+        total[live] += g
+    return reached / total
+
+
+def log_density(
+    core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, values: Array
+) -> Array:
+    """Log density of chosen cells, each a mixture of parts."""
+    mixed, total = np.full(len(rows), -np.inf), np.zeros(len(rows))
+    for live, g, mean, spread in _cell_moments(core, theta, features, rows, columns, 0.0):
+        z = (values[live] - mean) / spread
+        density = -0.5 * (z * z + np.log(2 * np.pi)) - np.log(spread)
+        mixed[live] = np.logaddexp(mixed[live], np.log(g) + density)
+        total[live] += g
+    return mixed - np.log(total)
+
+
+def _cell_moments(
+    core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, least: float
+) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Of every part the cells with gates above ``least``, these gates, means and spreads."""
     for k in range(len(core.n_factors)):
-        live = np.flatnonzero(theta.gates[k, columns] > LEAST_WEIGHT)
+        live = np.flatnonzero(theta.gates[k, columns] > least)
         f, mean, second = _coefficients(core, theta, features, k)
-        f, d, g = f.T[rows[live]], columns[live], theta.gates[k, columns[live]]
+        f, d = f.T[rows[live]], columns[live]
         expected = np.einsum("nf,nf->n", f[:, : len(mean)], mean.T[d])
         square = np.einsum("nf,nf->n", f, second.T[d])
         spread = np.sqrt(np.maximum(square - (expected - mean[0, d]) ** 2, 1e-12))
-        reached[live] += g * special.ndtr((values[live] - expected) / spread)
-        total[live] += g
-    return reached / total
+        yield live, theta.gates[k, d], expected, spread
 
 
 def point(core: MCFA, theta: Theta, parts: Array, gates: Array) -> Theta:
