@@ -11,6 +11,8 @@ __version__ = "0.1.0"
 # public name -> module that defines it
 _PUBLIC = {
     "CVQ": "partwise.estimators.cvq",
+    "CellKFold": "partwise.data",
+    "Cells": "partwise.data",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
     "Prior": "partwise.likelihoods.prior",
@@ -19,9 +21,21 @@ _PUBLIC = {
     "make_shapes": "partwise.datasets",
 }
 
-__all__ = ["CVQ", "MCFA", "MCVQ", "Prior", "__version__", "load", "make_faces", "make_shapes"]
+__all__ = [
+    "CVQ",
+    "MCFA",
+    "MCVQ",
+    "CellKFold",
+    "Cells",
+    "Prior",
+    "__version__",
+    "load",
+    "make_faces",
+    "make_shapes",
+]
 
 if TYPE_CHECKING:
+    from partwise.data import CellKFold, Cells
     from partwise.datasets import make_faces, make_shapes
     from partwise.estimators.cvq import CVQ
     from partwise.estimators.mcfa import MCFA

@@ -1,6 +1,7 @@
 """Row-block views: how entries are stored, which are missing, what an absent one means."""
 
+from partwise.data.cells import CellKFold, Cells
 from partwise.data.columns import ColumnGroup, learn_columns
 from partwise.data.source import MemorySource, RowBlock
 
-__all__ = ["ColumnGroup", "MemorySource", "RowBlock", "learn_columns"]
+__all__ = ["CellKFold", "Cells", "ColumnGroup", "MemorySource", "RowBlock", "learn_columns"]

@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import CallbackSupportMixin, check_sample_weight
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource, RowBlock
+from partwise.data import Cells, ColumnGroup, MemorySource, RowBlock
+from partwise.data.cells import cells_of_block, check_cells
 from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
 from partwise.engine.randomness import as_generator
@@ -71,7 +72,8 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     model in ``_model`` and what it knows of the columns in ``_columns``. It answers
     ``_likelihoods(X, n_draws)``, the rows' likelihood under every class (N, n) with its error,
     ``_class_shares()`` (N,), ``_n_parameters()``, and for checked rows ``_reconstruct``,
-    ``_impute``, and where they make sense ``_interval`` and ``_anomaly_scores``.
+    ``_impute``, and where they make sense ``_interval``, ``_anomaly_scores`` and
+    ``_cell_densities``.
     """
 
     _columns: tuple[ColumnGroup, ...]
@@ -82,6 +84,13 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     def _check_rows(self, X: Any, *, reset: bool) -> Any:
         """Finite floats, dense with NaN for missing entries or CSR, in the fit's dtype."""
+        if isinstance(X, Cells):
+            if X.is_sparse and self._absent_zero():
+                raise ValueError(
+                    "Entries that sparse X does not store are zeros here, and could not be told "
+                    'from cells held out; pass Cells(X, absent="zero").'
+                )
+            X = X.table()
         dtype = [np.float64, np.float32] if reset else self._dtype
         X = validate_data(
             self,
@@ -383,19 +392,63 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         """
         return self.row_likelihood(X).log_likelihood
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of the rows.
+    @available_if(_can("_cell_densities"))
+    def score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+        """Log predictive density of single cells, each given what X holds of its row.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, D)
+            What is known; a cell asked for should be missing here.
+        rows, columns : array-like of shape (n_cells,), int
+            Places of the cells, in any order.
+        values : array-like of shape (n_cells,)
+            What stands there.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_cells,)
+            In nats, for the units of X; of counts and categories the log probability.
+        """
+        check_is_fitted(self)
+        X = self._check_rows(X, reset=False)
+        cells = check_cells(X.shape, rows, columns, values)
+        order = np.argsort(cells[0], kind="stable")
+        row, column, value = (field[order] for field in cells)
+        source, found = self._source(X), np.empty(len(row))
+
+        def on_block(block: RowBlock, i: int) -> None:
+            bounds = source.bounds[i]
+            for g, which, r, d, coded in cells_of_block(self._columns, bounds, row, column, value):
+                density = self._cell_densities(block, g, r, d, coded)
+                found[order[which]] = density + self._columns[g].base(coded, d)
+
+        self._map_rows(X, on_block)
+        return found
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log-likelihood of the rows, or mean log predictive density of held-out cells.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D), or Cells
+            Of `partwise.Cells` that were chosen from a table, each is judged given its row's
+            others: see `score_cells`.
         y : ignored
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows; a cell has that of its row.
 
         Returns
         -------
         score : float
         """
-        return float(np.mean(self.score_samples(X)))
+        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        if isinstance(X, Cells):
+            weight = None if weight is None else weight[X.rows]
+            found = self.score_cells(X.others(), X.rows, X.columns, X.values)
+        else:
+            found = self.score_samples(X)
+        return float(np.average(found, weights=weight))
 
     # --- classes ---
 

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from partwise.contracts import Array, Stats
 from partwise.data import MemorySource, RowBlock
+from partwise.data.cells import cells_of_block
 from partwise.models import calibration
 from partwise.models.calibration import Calibration
 from partwise.runners import runner_for
@@ -127,17 +128,10 @@ def _fold(
         theta = model.maximise(theta, stats if rest is None else stats + rest)
 
     pit = np.empty(len(row))
-    for i, labelled in enumerate(view.blocks()):
+    for bounds, labelled in zip(view.bounds, view.blocks(), strict=True):
         block = RowBlock(labelled.groups, labelled.weight, labelled.base)
-        lo, hi = np.searchsorted(row, view.bounds[i])
-        for g, group in enumerate(source.columns):
-            place = np.full(len(is_numeric), -1)
-            place[group.index] = np.arange(len(group.index))
-            mine = lo + np.flatnonzero((place >= 0)[column[lo:hi]] & is_numeric[column[lo:hi]])
-            if len(mine):
-                d = place[column[mine]]
-                coded = group.encode(values[mine], d)
-                pit[mine] = below(theta, block, g, row[mine] - view.bounds[i][0], d, coded)
+        for g, which, *cells in cells_of_block(source.columns, bounds, row, column, values):
+            pit[which] = below(theta, block, g, *cells)
     return pit, column, row
 
 

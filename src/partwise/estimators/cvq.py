@@ -189,12 +189,13 @@ class CVQ(PartsEstimator):
         return self
 
     def _check_rows(self, X: Any, *, reset: bool) -> Any:
+        X = super()._check_rows(X, reset=reset)
         if sparse.issparse(X):
             raise TypeError(
                 "CVQ takes dense X only, not sparse: every part adds to every entry; pass "
                 "X.toarray(), with NaN for entries that are missing."
             )
-        return super()._check_rows(X, reset=reset)
+        return X
 
     def _core(self) -> cvq.CVQ:
         prior, sizes = prior_of(self), (int(self.n_parts), int(self.n_states))

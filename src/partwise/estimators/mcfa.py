@@ -283,11 +283,19 @@ class MCFA(PartsEstimator):
     def _below(
         self, theta: mcfa.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
     ) -> Array:
-        """Probability that a cell lies below a value, in model units (its level's code)."""
-        if self.likelihood == "ordinal":
-            values = self._columns[0].ends[columns, values.astype(int) + 1]
+        """Probability that a cell lies below a value, in model units."""
         features = self._model.infer(theta, block)[0]
         return predict.probability_below(self._mcfa, theta, features, rows, columns, values)
+
+    def _cell_densities(
+        self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
+    ) -> Array:
+        features = self._model.infer(self._theta, block)[0]
+        if self.likelihood == "ordinal":
+            ends, at = self._columns[0].ends, (rows, columns)
+            shares = predict.cell_level_shares(self._mcfa, self._theta, features, *at, ends)
+            return np.log(shares[np.arange(len(rows)), values.astype(int)] + 1e-300)
+        return predict.log_density(self._mcfa, self._theta, features, rows, columns, values)
 
     def _label_rows(self, source: MemorySource, kept: Array) -> None:
         """Rows have no labels here: factors are numbers."""

@@ -286,6 +286,14 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         m = self._model.infer(theta, block)[0]
         return predict.probability_below(law, m, gates, core.part_of, rows, columns, values)
 
+    def _cell_densities(
+        self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
+    ) -> Array:
+        core, gates = self._mcvq, self._theta.gates[:, self._mcvq.columns[g]]
+        m = self._model.infer(self._theta, block)[0]
+        law = self._laws()[g]
+        return predict.log_density(law, m, gates, core.part_of, rows, columns, values)
+
     def _label_rows(self, source: MemorySource, kept: Array) -> None:
         """Set ``row_labels_`` from the training rows."""
         found = [self._states_of(self._model.infer(self._theta, b)[0].T) for b in source.blocks()]

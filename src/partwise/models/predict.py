@@ -78,6 +78,29 @@ def probability_below(
     return np.bincount(cell, reached, minlength=len(rows)) / total
 
 
+def log_density(
+    law: Predictive,
+    m: Array,
+    gates: Array,
+    part_of: Array,
+    rows: Array,
+    columns: Array,
+    values: Array,
+) -> Array:
+    """Log density of chosen cells, each a mixture of states; other arguments as in `quantile`."""
+    out = np.empty(len(rows))
+    step = max(CACHED // len(m), 1)
+    for lo in range(0, len(rows), step):
+        row, column, value = (cells[lo : lo + step] for cells in (rows, columns, values))
+        weight = m[:, row].astype(float) * gates[part_of][:, column]  # (S, cells)
+        s, cell = np.nonzero(weight)
+        joint = np.full(weight.shape, -np.inf)
+        density = law.at((s, column[cell])).log_density(value[cell])
+        joint[s, cell] = np.log(weight[s, cell]) + density
+        out[lo : lo + step] = np.logaddexp.reduce(joint, axis=0) - np.log(weight.sum(axis=0))
+    return out
+
+
 def _discrete_quantile(law: Predictive, m: Array, gates: Array, part_of: Array, p: Array) -> Array:
     """Smallest whole number that reaches p, (n, D).
 

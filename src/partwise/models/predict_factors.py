@@ -6,7 +6,7 @@ Densities take the parameters at their expectation, their uncertainty being adde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numba
@@ -101,20 +101,38 @@ def probability_below(
 ) -> Array:
     """P(X <= value) of chosen cells, each a mixture of parts."""
     reached, total = np.zeros(len(rows)), np.zeros(len(rows))
+    moments = _cell_moments(core, theta, features, rows, columns, LEAST_WEIGHT)
+    for live, g, mean, spread in moments:
+        reached[live] += g * special.ndtr((values[live] - mean) / spread)
+        total[live] += g
+    return reached / total
+
+
+def log_density(
+    core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, values: Array
+) -> Array:
+    """Log density of chosen cells, each a mixture of parts."""
+    mixed, total = np.full(len(rows), -np.inf), np.zeros(len(rows))
+    for live, g, mean, spread in _cell_moments(core, theta, features, rows, columns, 0.0):
+        z = (values[live] - mean) / spread
+        density = -0.5 * (z * z + np.log(2 * np.pi)) - np.log(spread)
+        mixed[live] = np.logaddexp(mixed[live], np.log(g) + density)
+        total[live] += g
+    return mixed - np.log(total)
+
+
+def _cell_moments(
+    core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, least: float
+) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Of every part the cells with gates above ``least``, these gates, means and spreads."""
     for k in range(len(core.n_factors)):
-        live = np.flatnonzero(theta.gates[k, columns] > LEAST_WEIGHT)
+        live = np.flatnonzero(theta.gates[k, columns] > least)
         mean, second = coefficients(core, theta, k)
-        f, d, g = (
-            _own(core, features, k).astype(float).T[rows[live]],
-            columns[live],
-            theta.gates[k, columns[live]],
-        )
+        f, d = _own(core, features, k).astype(float).T[rows[live]], columns[live]
         expected = np.einsum("nf,nf->n", f[:, : len(mean)], mean.T[d])
         square = np.einsum("nf,nf->n", f, second.T[d])
         spread = np.sqrt(np.maximum(square - (expected - mean[0, d]) ** 2, 1e-12))
-        reached[live] += g * special.ndtr((values[live] - expected) / spread)
-        total[live] += g
-    return reached / total
+        yield live, theta.gates[k, d], expected, spread
 
 
 def level_shares(mean: Array, variance: Array, gates: Array, ends: Array) -> Array:
@@ -123,16 +141,24 @@ def level_shares(mean: Array, variance: Array, gates: Array, ends: Array) -> Arr
     ``ends`` are the levels' lower ends and the last's upper one, (D, L + 1).
     """
     below = np.zeros((*mean.shape[1:], ends.shape[1] - 2))
-    root = 1.0 / np.sqrt(variance)
-    for g, m, r in zip(gates, mean, root, strict=True):
+    for g, m, v in zip(gates, mean, variance, strict=True):
         if g.any():
-            z = (ends[:, 1:-1] - m[:, :, None]) * r[:, :, None]
+            z = (ends[:, 1:-1] - m[:, :, None]) / np.sqrt(v)[:, :, None]
             below += g[:, None] * special.ndtr(z)
-    below /= gates.sum(axis=0)[:, None]
-    out = np.empty((*below.shape[:2], below.shape[2] + 1))
-    out[..., 0], out[..., -1] = below[..., 0], 1.0 - below[..., -1]
-    out[..., 1:-1] = np.diff(below, axis=-1)
-    return out
+    return np.diff(below / gates.sum(axis=0)[:, None], prepend=0.0, append=1.0)
+
+
+def cell_level_shares(
+    core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, ends: Array
+) -> Array:
+    """Probability of every ordered level of chosen cells, (cells, L)."""
+    below, total = np.zeros((len(rows), ends.shape[1] - 2)), np.zeros((len(rows), 1))
+    moments = _cell_moments(core, theta, features, rows, columns, LEAST_WEIGHT)
+    for live, g, mean, spread in moments:
+        z = (ends[columns[live], 1:-1] - mean[:, None]) / spread[:, None]
+        below[live] += g[:, None] * special.ndtr(z)
+        total[live, 0] += g
+    return np.diff(below / total, prepend=0.0, append=1.0)
 
 
 def point(core: MCFA, theta: Theta, parts: Array, gates: Array) -> Theta:

@@ -1,0 +1,284 @@
+"""A table by its cells, so that cells, not rows, are held out: scikit-learn's searches index it.
+
+A cell is an observed entry. Held out of a fit it is missing there; it is then judged by how likely
+the model finds it given the row's other cells. Rows cannot be held out so: a new row says nothing
+of how well a row's holes are filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from partwise.contracts import Array
+from partwise.data.columns import ColumnGroup
+from partwise.engine.randomness import as_generator
+
+
+class Cells:
+    """Observed cells of a table, in place of its rows.
+
+    As X of `fit` it is the table with these cells alone, the others missing. As X of `score` it
+    asks for the mean log predictive density of these cells, each given its row's others. Indexing
+    chooses among the cells; what is not chosen are then the others.
+
+    Parameters
+    ----------
+    X : array-like, DataFrame or sparse of shape (C, D)
+        NaN is missing.
+    absent : {"unobserved", "zero"}, default="unobserved"
+        What an entry that sparse X does not store means. "zero" (counts) makes a dense table: a
+        zero that is held out must have a place.
+
+    Attributes
+    ----------
+    shape : tuple
+        (number of cells,)
+    rows, columns, values : ndarray of shape (number of cells,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import Cells
+    >>> table = Cells([[1.0, np.nan], [2.0, 3.0]])
+    >>> len(table)
+    3
+    >>> table[[0, 2]].table()
+    array([[ 1., nan],
+           [nan,  3.]])
+    """
+
+    def __init__(self, X: Any, absent: str = "unobserved") -> None:
+        if absent not in ("unobserved", "zero"):
+            raise ValueError(f'absent={absent!r} must be "unobserved" or "zero".')
+        self._labels = None
+        if sparse.issparse(X) and absent == "unobserved":
+            X = X.tocsr()
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+        else:
+            X = X.toarray() if sparse.issparse(X) else X
+            if hasattr(X, "iloc"):
+                self._labels = type(X), {"columns": X.columns, "index": X.index}
+            X = np.asarray(X)
+            X = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
+        if X.ndim != 2:
+            raise ValueError(f"X must be a table of rows and columns, but has shape {X.shape}.")
+        self._X = X
+        values = X.data if sparse.issparse(X) else X.reshape(-1)
+        # Of all cells, and of those that this stands for, their places in `values`.
+        self._known = self._chosen = np.flatnonzero(~np.isnan(values))
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Number of cells, as of samples."""
+        return (len(self._chosen),)
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __getitem__(self, key: Any) -> Cells:
+        if isinstance(key, tuple):  # scikit-learn asks for cells[key, ...]
+            key = key[0]
+        return self._with(self._chosen, np.atleast_1d(self._chosen[key]))
+
+    def __repr__(self) -> str:
+        C, D = self._X.shape
+        return f"<{len(self)} cells of a table of {C} x {D}>"
+
+    @property
+    def rows(self) -> Array:
+        """Row of each cell."""
+        if sparse.issparse(self._X):
+            return np.searchsorted(self._X.indptr, self._chosen, side="right") - 1
+        return self._chosen // self._X.shape[1]
+
+    @property
+    def columns(self) -> Array:
+        """Column of each cell."""
+        if sparse.issparse(self._X):
+            return self._X.indices[self._chosen].astype(np.int64)
+        return self._chosen % self._X.shape[1]
+
+    @property
+    def values(self) -> Array:
+        """Value of each cell."""
+        values = self._X.data if sparse.issparse(self._X) else self._X.reshape(-1)
+        return values[self._chosen]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the table is, and what it does not store is missing."""
+        return bool(sparse.issparse(self._X))
+
+    def others(self) -> Cells:
+        """The cells that were there to be chosen, and were not."""
+        return self._with(self._known, np.setdiff1d(self._known, self._chosen))
+
+    def table(self) -> Any:
+        """These cells alone in their places, of X's kind: the others are NaN, or not stored."""
+        X = self._X
+        if sparse.issparse(X):
+            kept = np.zeros(len(X.data), bool)
+            kept[self._chosen] = True
+            indptr = np.concatenate([[0], np.cumsum(kept)])[X.indptr]
+            return type(X)((X.data[kept], X.indices[kept], indptr), shape=X.shape)
+        out = np.full(X.shape, np.nan, X.dtype)
+        out.reshape(-1)[self._chosen] = self.values
+        if self._labels is None:
+            return out
+        frame, labels = self._labels
+        return frame(out, **labels)
+
+    def _with(self, known: Array, chosen: Array) -> Cells:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _known=known, _chosen=chosen)
+        return other
+
+
+class CellKFold(BaseCrossValidator):
+    """Folds over the observed cells of a table; each row's cells are spread over all folds.
+
+    The numbers of a row's cells in the folds differ by one at most, and so do the folds' sizes, but
+    for this: a column whose cells would all be held out at once keeps one of them in training.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+    random_state : int, Generator, RandomState or None, default=None
+
+    Examples
+    --------
+    Sizes judged by held-out cells:
+
+    >>> from partwise import MCVQ, CellKFold, Cells, make_shapes
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> X = make_shapes().data[::4]
+    >>> search = GridSearchCV(
+    ...     MCVQ(n_states=9, random_state=0), {"n_parts": [1, 3]}, cv=CellKFold(3, random_state=0)
+    ... )
+    >>> search.fit(Cells(X)).best_params_
+    {'n_parts': 3}
+
+    Or by hand:
+
+    >>> table = Cells(X)
+    >>> train, test = next(iter(CellKFold(3, random_state=0).split(table)))
+    >>> model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(table[train])
+    >>> model.score(table[test]) > 0
+    True
+    """
+
+    n_splits: int
+    random_state: Any
+
+    def __init__(self, n_splits: int = 5, *, random_state: Any = None) -> None:
+        if not isinstance(n_splits, Integral) or n_splits < 2:
+            raise ValueError(f"n_splits={n_splits!r} must be a whole number of at least 2.")
+        self.n_splits = n_splits
+        self.random_state = random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds.
+
+        Parameters
+        ----------
+        X, y, groups : ignored
+
+        Returns
+        -------
+        n_splits : int
+        """
+        return int(self.n_splits)
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Array, Array]]:
+        """Numbers of the cells to learn from and to judge by.
+
+        Parameters
+        ----------
+        X : Cells, array-like or sparse of shape (C, D)
+            The cells of a plain table are numbered row by row, as `Cells` does.
+        y, groups : ignored
+
+        Yields
+        ------
+        train, test : ndarray of int
+            ``Cells(X)[train]`` and ``Cells(X)[test]``.
+        """
+        fold = self._folds(X if isinstance(X, Cells) else Cells(X))
+        for i in range(self.n_splits):
+            yield np.flatnonzero(fold != i), np.flatnonzero(fold == i)
+
+    def _folds(self, cells: Cells) -> Array:
+        """Fold in which each cell is held out, -1 for none."""
+        if len(cells) < self.n_splits:
+            raise ValueError(
+                f"n_splits={self.n_splits} is more than there are cells, {len(cells)}; lower it."
+            )
+        rng = as_generator(self.random_state)
+        row, column = cells.rows, cells.columns
+        # Rows in random order, each with its cells in random order, are dealt out one by one.
+        order = np.lexsort((rng.random(len(row)), rng.permutation(row.max() + 1)[row]))
+        fold = np.empty(len(row), np.int64)
+        fold[order] = np.arange(len(row)) % self.n_splits
+        lowest = np.full(column.max() + 1, self.n_splits)
+        highest = np.full(column.max() + 1, -1)
+        np.minimum.at(lowest, column, fold)
+        np.maximum.at(highest, column, fold)
+        found, first = np.unique(column[order], return_index=True)
+        alone = lowest[found] == highest[found]
+        fold[order[first[alone]]] = -1
+        return fold
+
+
+def check_cells(
+    shape: tuple[int, int], rows: Any, columns: Any, values: Any
+) -> tuple[Array, Array, Array]:
+    """Places and values of single cells of a table of that shape."""
+    row, column = (column_or_1d(np.asarray(places)) for places in (rows, columns))
+    value = column_or_1d(np.asarray(values, dtype=float))
+    check_consistent_length(row, column, value)
+    for name, places, most in (("rows", row, shape[0]), ("columns", column, shape[1])):
+        whole = np.issubdtype(places.dtype, np.integer) or len(places) == 0
+        if not whole or np.any((places < 0) | (places >= most)):
+            raise ValueError(f"{name} must hold whole numbers from 0 to {most - 1}, X's {name}.")
+    if not np.isfinite(value).all():
+        raise ValueError("values must be finite; leave out cells that are missing.")
+    return row.astype(np.int64), column.astype(np.int64), value
+
+
+class CellsOfGroup(NamedTuple):
+    """Some cells of one block and column group, coded in model units."""
+
+    group: int
+    which: Array  # numbers among all cells asked for
+    rows: Array  # in the block
+    columns: Array  # in the group
+    values: Array
+
+
+def cells_of_block(
+    groups: tuple[ColumnGroup, ...],
+    bounds: tuple[int, int],
+    row: Array,
+    column: Array,
+    value: Array,
+) -> Iterator[CellsOfGroup]:
+    """The cells that lie in a block of rows, group by group; ``row`` must be in order."""
+    lo, hi = np.searchsorted(row, bounds)
+    for g, group in enumerate(groups):
+        place = np.full(max(int(group.index.max()), int(column.max(initial=0))) + 1, -1)
+        place[group.index] = np.arange(len(group.index))
+        d = place[column[lo:hi]]
+        which = lo + np.flatnonzero(d >= 0)
+        if len(which):
+            d = d[d >= 0]
+            coded = group.encode(value[which], d)
+            yield CellsOfGroup(g, which, row[which] - bounds[0], d, coded)

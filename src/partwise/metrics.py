@@ -1,0 +1,210 @@
+"""Measures of predicted ratings, on plain arrays.
+
+Absolute and squared errors are scikit-learn's own (`mean_absolute_error`, `root_mean_squared_error`
+in `sklearn.metrics`). Its `ndcg_score` wants a score for every user and item, most of which were
+never rated; here a user has as many as there are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import mean_absolute_error
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from partwise.contracts import Array
+
+__all__ = ["chance_error", "log_loss_of_levels", "ndcg_at", "nmae", "recall_at"]
+
+
+def chance_error(levels: Any) -> float:
+    """Mean absolute difference of two ratings drawn at random, every level equally likely.
+
+    Parameters
+    ----------
+    levels : array-like of shape (L,)
+        The values that a rating can take, in any order; their distances may differ.
+
+    Returns
+    -------
+    error : float
+        For L levels at distance 1 it is (L^2 - 1) / (3 L).
+
+    Examples
+    --------
+    >>> from partwise.metrics import chance_error
+    >>> chance_error([1, 2, 3, 4, 5])
+    1.6
+    """
+    levels = np.asarray(column_or_1d(levels), dtype=float)
+    scale = np.unique(levels)
+    if len(scale) < 2 or len(scale) < len(levels) or not np.isfinite(scale).all():
+        raise ValueError(
+            f"levels={levels.tolist()} must be at least two different finite values, as "
+            "[1, 2, 3, 4, 5]."
+        )
+    L = len(scale)
+    # Sorted, level i is the larger of i pairs and the smaller of L - 1 - i.
+    return float(2.0 / L**2 * ((2.0 * np.arange(L) - (L - 1)) @ scale))
+
+
+def nmae(true: Any, predicted: Any, levels: Any, *, sample_weight: Any = None) -> float:
+    """Normalised mean absolute error: 1 is what random ratings against random ratings would get.
+
+    Parameters
+    ----------
+    true, predicted : array-like of shape (n,)
+        Of all points of a predicted distribution its median makes this least.
+    levels : array-like of shape (L,)
+        The values that a rating can take; see `chance_error`.
+    sample_weight : array-like of shape (n,), optional
+
+    Returns
+    -------
+    error : float
+
+    References
+    ----------
+    B. Marlin, Collaborative Filtering: A Machine Learning Perspective, 2004.
+
+    Examples
+    --------
+    >>> from partwise.metrics import nmae
+    >>> round(nmae([1, 5, 3], [2, 4, 3], levels=range(1, 6)), 3)
+    0.417
+    """
+    error = mean_absolute_error(true, predicted, sample_weight=sample_weight)
+    return float(error) / chance_error(list(levels))
+
+
+def log_loss_of_levels(distribution: Any, level: Any, *, sample_weight: Any = None) -> float:
+    """Mean of minus the log probability that was given to the true level, in nats.
+
+    Unlike scikit-learn's `log_loss` it takes probabilities as they are: one of 0 at a true level
+    costs infinity.
+
+    Parameters
+    ----------
+    distribution : array-like of shape (n, L)
+        Probability of every level.
+    level : array-like of shape (n,), int
+        Number of the true level, from 0.
+    sample_weight : array-like of shape (n,), optional
+
+    Returns
+    -------
+    loss : float
+
+    Examples
+    --------
+    >>> from partwise.metrics import log_loss_of_levels
+    >>> round(log_loss_of_levels([[0.5, 0.5], [0.2, 0.8]], [0, 1]), 3)
+    0.458
+    """
+    p = np.asarray(distribution, dtype=float)
+    level = column_or_1d(level)
+    check_consistent_length(p, level, sample_weight)
+    if p.ndim != 2 or np.any(p < 0) or not np.allclose(p.sum(axis=1), 1.0, rtol=0.0, atol=1e-4):
+        raise ValueError(
+            f"distribution, of shape {p.shape}, must have a row of probabilities a rating, which "
+            "sum to 1."
+        )
+    if not np.issubdtype(level.dtype, np.integer) or np.any((level < 0) | (level >= p.shape[1])):
+        raise ValueError(
+            f"level must hold whole numbers from 0 to {p.shape[1] - 1}, columns of distribution."
+        )
+    with np.errstate(divide="ignore"):
+        surprise = -np.log(p[np.arange(len(p)), level])
+    return float(np.average(surprise, weights=sample_weight))
+
+
+def ndcg_at(n: int, user: Any, score: Any, gain: Any) -> Array:
+    """Normalised discounted cumulative gain of each user's n items with the highest scores.
+
+    Items of equal score count as if in random order.
+
+    Parameters
+    ----------
+    n : int
+    user : array-like of shape (E,)
+        Whose item it is: any labels, in any order.
+    score : array-like of shape (E,)
+        What items are ranked by.
+    gain : array-like of shape (E,)
+        What finding an item is worth, at least 0: the rating itself, or 2^rating - 1.
+
+    Returns
+    -------
+    ndcg : ndarray of shape (U,)
+        One number a user, in the order of ``numpy.unique(user)``; users without any gain have
+        nothing to find, and are left out.
+
+    Examples
+    --------
+    >>> from partwise.metrics import ndcg_at
+    >>> users, scores = [7, 7, 7, 8, 8], [0.9, 0.5, 0.1, 0.2, 0.3]
+    >>> ndcg_at(2, users, scores, gain=[3, 1, 2, 1, 0]).round(2)
+    array([0.85, 0.63])
+    """
+    n, user, score, gain = _checked(n, user, score, gain)
+    discount = 1.0 / np.log2(np.arange(n) + 2.0)
+    best = _top(user, gain, gain, discount)
+    return _top(user, score, gain, discount)[best > 0] / best[best > 0]
+
+
+def recall_at(n: int, user: Any, score: Any, gain: Any) -> Array:
+    """Share of each user's gain that the n items with the highest scores hold.
+
+    Items of equal score count as if in random order.
+
+    Parameters
+    ----------
+    n : int
+    user, score : array-like of shape (E,)
+        As in `ndcg_at`.
+    gain : array-like of shape (E,)
+        1 for items that ought to be found, 0 for others; or weights.
+
+    Returns
+    -------
+    recall : ndarray of shape (U,)
+        As in `ndcg_at`.
+
+    Examples
+    --------
+    >>> from partwise.metrics import recall_at
+    >>> recall_at(2, user=[7, 7, 7, 8, 8], score=[0.9, 0.5, 0.1, 0.2, 0.3], gain=[1, 0, 1, 1, 0])
+    array([0.5, 1. ])
+    """
+    n, user, score, gain = _checked(n, user, score, gain)
+    total = np.bincount(user, gain)
+    return _top(user, score, gain, np.ones(n))[total > 0] / total[total > 0]
+
+
+def _checked(n: int, user: Any, score: Any, gain: Any) -> tuple[int, Array, Array, Array]:
+    """Users as numbers from 0; scores and gains as floats."""
+    user, score, gain = column_or_1d(user), column_or_1d(score), column_or_1d(gain)
+    check_consistent_length(user, score, gain)
+    score, gain = score.astype(float), gain.astype(float)
+    if n < 1:
+        raise ValueError(f"n={n!r} must be at least 1.")
+    if np.isnan(score).any() or not np.all(gain >= 0):
+        raise ValueError("score must have no NaN, and gain no NaN and nothing below 0.")
+    return n, np.unique(user, return_inverse=True)[1], score, gain
+
+
+def _top(user: Array, score: Array, gain: Array, discount: Array) -> Array:
+    """Sum of gain times the discount of its place among a user's items by score; (U,).
+
+    Items of equal score share the discounts of the places they take up.
+    """
+    order = np.lexsort((-score, user))
+    user, score, gain = user[order], score[order], gain[order]
+    count = np.bincount(user)
+    place = np.arange(len(user)) - (np.cumsum(count) - count)[user]
+    worth = np.where(place < len(discount), discount[np.minimum(place, len(discount) - 1)], 0.0)
+    begins = np.r_[True, (np.diff(user) != 0) | (np.diff(score) != 0)]
+    tie = np.cumsum(begins) - 1
+    shared = np.bincount(tie, gain) * np.bincount(tie, worth) / np.bincount(tie)
+    return np.bincount(user[begins], shared)
