@@ -15,7 +15,7 @@ from partwise.data import ColumnGroup, MemorySource, RowBlock
 from partwise.estimators import _gated
 from partwise.estimators._base import CLASS_DRAWS, PartsEstimator
 from partwise.likelihoods import Prior
-from partwise.models import calibration, loadings, mcfa, ordinal
+from partwise.models import calibration, levels, loadings, mcfa, ordinal
 from partwise.models import predict_factors as predict
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
@@ -419,15 +419,14 @@ class MCFA(PartsEstimator):
 
     def _reconstruct(self, X: Any) -> Array:
         if self.likelihood == "ordinal":
-            levels = self._columns[0].levels
-            return self._of_levels(X, lambda shares: shares @ levels)
+            return self._of_levels(X, lambda shares: levels.mean(shares, self.levels_))
         m = self._features(X)[self._mcfa.linear]
         return self._columns[0].decode(predict.expectation(self._mcfa, self._theta, m))
 
     def _impute(self, X: Any) -> Array:
         """Numbers get their expectation, ordered levels their median."""
         if self.likelihood == "ordinal":
-            return self._of_levels(X, lambda shares: self._level_at(shares, 0.5))
+            return self._of_levels(X, lambda shares: levels.quantile(shares, self.levels_, 0.5))
         return self._reconstruct(X)
 
     def _of_levels(self, X: Any, summary: Callable[[Array], Array]) -> Array:
@@ -442,22 +441,16 @@ class MCFA(PartsEstimator):
         most_rows = max(MOST_DRAWS // ends.size, 16)
         return np.concatenate(self._map_rows(X, on_block, most_rows))
 
-    def _level_at(self, shares: Array, p: float) -> Array:
-        """Smallest level that is reached with probability p."""
-        levels = self._columns[0].levels
-        assert levels is not None
-        short = np.cumsum(shares[..., :-1], axis=-1) < p
-        return levels[short.sum(axis=-1)]
-
     def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
         if self.likelihood == "ordinal":
-            both = self._of_levels(
-                X,
-                lambda shares: np.stack(
-                    [self._level_at(shares, tail), self._level_at(shares, 1.0 - tail)], axis=2
-                ),
-            )
-            return both[:, :, 0], both[:, :, 1]
+
+            def both(shares: Array) -> Array:
+                tails = (tail, 1.0 - tail)
+                ends = [levels.quantile(shares, self.levels_, p) for p in tails]
+                return np.stack(ends, axis=2)
+
+            found = self._of_levels(X, both)
+            return found[:, :, 0], found[:, :, 1]
         group = self._columns[0]
         asked = [calibration.correct(self._calibration, p) for p in (tail, 1.0 - tail)]
 

@@ -60,11 +60,15 @@ class Ordinal:
 
     def evidence(self, theta: Theta, block: Any) -> Array:
         """What settled numbers say about the factors, (F, n)."""
-        return self.core.evidence(theta, block.with_values(self._settle(theta, block)[0]))
+        return self.core.evidence(theta, block.with_values(self.settle(theta, block)))
 
     def propose(self, theta: Theta, block: Any) -> Array:
         """Factors to draw when a row's likelihood is estimated, as features in each class."""
         return self.core.class_features(theta, self.evidence(theta, block))
+
+    def settle(self, theta: Theta, block: Any) -> Array:
+        """Numbers of rows that remember nothing, (nnz,)."""
+        return self._settle(theta, block)[0]
 
     def _settle(self, theta: Theta, block: Any) -> tuple[Array, Array, Array]:
         """Numbers, features and normalisers of rows after rounds to settle."""
