@@ -83,7 +83,8 @@ def errors_given(
     """NMAE of every person's held-out ratings, given their ratings of some items."""
     person = np.repeat(np.arange(len(known)), [len(own) for own in known])
     item = np.array([d for own in known for d in own], dtype=int)
-    shown = sparse.csr_matrix((np.asarray(X[person, item]).ravel(), (person, item)), X.shape)
+    wanted = sparse.csr_matrix((np.ones(len(item)), (person, item)), X.shape)
+    shown = X.multiply(wanted).tocsr()
     median, _ = _ratings.points(_ratings.shares(model, shown, held), levels)
     total = np.bincount(held.row, np.abs(median - held.value))
     return total / np.bincount(held.row) / chance_error(levels)
