@@ -67,6 +67,25 @@ class ColumnGroup:
         chosen = {name: getattr(self, name)[which] for name in per_column}
         return replace(self, **chosen, moments=self.moments[:, which])
 
+    def with_columns(self, X: Any, prior: Prior | None) -> ColumnGroup:
+        """These columns and those of X after them, coded in the same way."""
+        entries, name = _Entries(X, np.ones(X.shape[0])), self.likelihood.name
+        if self.levels is None:
+            new = _learn_numbers(entries, name, self.absent_zero, prior)
+        else:
+            new = _learn_levels(entries, self.absent_zero, name, self.levels)
+            new = _order_levels(new, self) if name == "ordinal" else new
+        moments = np.hstack([self.moments, new.moments])
+        return replace(
+            self,
+            index=np.arange(moments.shape[1]),
+            shift=np.concatenate([self.shift, new.shift]),
+            scale=np.concatenate([self.scale, new.scale]),
+            weight=np.concatenate([self.weight, new.weight]),
+            varies=np.concatenate([self.varies, new.varies]),
+            moments=moments,
+        )
+
     def entry_prior(self, prior: Prior | None) -> EntryPrior:
         """The prior of this group's parameters."""
         if prior is None:
@@ -165,16 +184,19 @@ def learn_columns(
     if likelihood in ("categorical", "ordinal"):
         group = _learn_levels(entries, absent_zero, likelihood)
         if likelihood == "ordinal":
-            group = _order_levels(entries, group)
+            group = _order_levels(group)
     else:
         group = _learn_numbers(entries, likelihood, absent_zero, prior)
     return (group,)
 
 
-def _learn_levels(entries: _Entries, absent_zero: bool, likelihood: str) -> ColumnGroup:
-    """Categories, and how often each stands in every column."""
-    found = [np.unique(values[~np.isnan(values)]) for values, _, _ in entries.chunks()]
-    levels = np.unique(np.concatenate([*found, [0.0]] if absent_zero else found))
+def _learn_levels(
+    entries: _Entries, absent_zero: bool, likelihood: str, levels: Array | None = None
+) -> ColumnGroup:
+    """Categories, found if not given, and how often each stands in every column."""
+    if levels is None:
+        found = [np.unique(values[~np.isnan(values)]) for values, _, _ in entries.chunks()]
+        levels = np.unique(np.concatenate([*found, [0.0]] if absent_zero else found))
     if len(levels) > MOST_LEVELS:
         raise ValueError(
             f'X has {len(levels)} different values, too many for likelihood="{likelihood}" '
@@ -205,17 +227,25 @@ def _learn_levels(entries: _Entries, absent_zero: bool, likelihood: str) -> Colu
 COMMON_ROWS = 3.0
 
 
-def _order_levels(entries: _Entries, group: ColumnGroup) -> ColumnGroup:
-    """The same levels as intervals of a latent number, in units of its spread within columns."""
+def _order_levels(group: ColumnGroup, like: ColumnGroup | None = None) -> ColumnGroup:
+    """The same levels as intervals of a latent number, in units of its spread within columns.
+
+    Intervals and units are those of the columns ``like``, if given.
+    """
     assert group.levels is not None
-    levels = group.levels
-    counts = group.moments * (group.weight + 1.0) - 1.0 / len(levels)  # as they were learned
-    law = Ordinal(cuts_of(counts.sum(axis=1)))
+    counts = group.moments * (group.weight + 1.0) - 1.0 / len(group.levels)  # as they were learned
+    law = Ordinal(cuts_of(counts.sum(axis=1))) if like is None else like.likelihood
     first, second = law.scores @ counts, law.scores**2 @ counts
-    everywhere = first.sum() / max(group.weight.sum(), 1.0)
+    if like is None:
+        everywhere = first.sum() / max(group.weight.sum(), 1.0)
+    else:
+        everywhere = like.shift @ like.weight / max(like.weight.sum(), 1.0)
     shift = (first + COMMON_ROWS * everywhere) / (group.weight + COMMON_ROWS)
-    spread = (second - 2.0 * shift * first + shift**2 * group.weight).sum()
-    scale = np.sqrt(max(spread / max(group.weight.sum(), 1.0), 1e-6))
+    if like is None:
+        spread = (second - 2.0 * shift * first + shift**2 * group.weight).sum()
+        scale = np.sqrt(max(spread / max(group.weight.sum(), 1.0), 1e-6))
+    else:
+        scale = like.scale[0]
     return replace(
         group,
         likelihood=law,

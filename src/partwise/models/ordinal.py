@@ -145,6 +145,11 @@ class Ordinal:
         core, stats = self._settled(stats)
         return core.maximise(theta, stats)
 
+    def learn_columns(self, theta: Theta, stats: Stats) -> Theta:
+        """Loadings, then gates."""
+        core, stats = self._settled(stats)
+        return core.learn_columns(theta, stats)
+
     def bound(self, theta: Theta, stats: Stats) -> float:
         """Lower bound of the evidence of the levels."""
         core, stats = self._settled(stats)
