@@ -222,35 +222,27 @@ def _learn_levels(
     )
 
 
-# Rows of the average column that lean a column's position to the average of all: a column with few
-# entries has seen too few of its levels to tell.
-COMMON_ROWS = 3.0
-
-
 def _order_levels(group: ColumnGroup, like: ColumnGroup | None = None) -> ColumnGroup:
     """The same levels as intervals of a latent number, in units of its spread within columns.
 
     Intervals and units are those of the columns ``like``, if given.
     """
     assert group.levels is not None
-    counts = group.moments * (group.weight + 1.0) - 1.0 / len(group.levels)  # as they were learned
-    law = Ordinal(cuts_of(counts.sum(axis=1))) if like is None else like.likelihood
-    first, second = law.scores @ counts, law.scores**2 @ counts
-    if like is None:
-        everywhere = first.sum() / max(group.weight.sum(), 1.0)
+    if like is not None:
+        law, shift, scale = like.likelihood, like.shift[0], like.scale[0]
     else:
-        everywhere = like.shift @ like.weight / max(like.weight.sum(), 1.0)
-    shift = (first + COMMON_ROWS * everywhere) / (group.weight + COMMON_ROWS)
-    if like is None:
-        spread = (second - 2.0 * shift * first + shift**2 * group.weight).sum()
-        scale = np.sqrt(max(spread / max(group.weight.sum(), 1.0), 1e-6))
-    else:
-        scale = like.scale[0]
+        counts = group.moments * (group.weight + 1.0) - 1.0 / len(group.levels)  # as learned
+        law = Ordinal(cuts_of(counts.sum(axis=1)))
+        first, second = law.scores @ counts, law.scores**2 @ counts
+        total = max(group.weight.sum(), 1.0)
+        shift = first.sum() / total
+        within = second.sum() - (first**2 / np.maximum(group.weight, 1.0)).sum()
+        scale = np.sqrt(max(within / total, 1e-6))
     return replace(
         group,
         likelihood=law,
-        shift=shift,
-        scale=np.full(len(shift), scale),
+        shift=np.full(len(group.weight), shift),
+        scale=np.full(len(group.weight), scale),
         varies=group.weight > 0,
     )
 

@@ -25,6 +25,7 @@ from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
 from partwise.engine.randomness import as_generator
 from partwise.estimators._labels import class_numbers
+from partwise.likelihoods import Prior
 from partwise.runners import runner_for
 from partwise.sampling.importance import RowLikelihood, mix_classes
 
@@ -76,6 +77,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     ``_cell_densities``.
     """
 
+    _usual_prior = Prior()  # what prior="conjugate" is
     _columns: tuple[ColumnGroup, ...]
     _theta: Any
     _model: Any

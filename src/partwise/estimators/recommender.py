@@ -378,7 +378,8 @@ class Recommender(BaseEstimator):
             often they are rated. "information": mutual information of the answer and the person's
             states or factors. "value": expected rise of the rating of what would be recommended.
         among : iterable of items, optional
-            Items that may be asked about; all that are not rated yet, if not given.
+            Items that the person can rate. If not given, the gain of each is weighed with the share
+            of people who rated it: who does not know an item has no answer.
 
         Returns
         -------
@@ -633,21 +634,23 @@ class Interview:
         Parameters
         ----------
         among : iterable of items, optional
-            Items that may be asked about.
+            Items that the person can rate; see `Recommender.next_question`.
 
         Returns
         -------
         item
         """
-        allowed = np.ones(len(self._model.items_), bool)
-        if among is not None:
+        allowed, gains = np.ones(len(self._model.items_), bool), self._total()
+        if among is None:
+            gains = gains * self._model._counts
+        else:
             allowed[:] = False
             columns = self._model._asked(list(among))
             allowed[columns[columns >= 0]] = True
         allowed[self._columns] = False
         if not allowed.any():
             raise ValueError("There is no item left to ask about; all of them are rated.")
-        return self._model.items_[int(np.where(allowed, self._total(), -np.inf).argmax())]
+        return self._model.items_[int(np.where(allowed, gains, -np.inf).argmax())]
 
     def answer(self, item: Any, rating: float) -> None:
         """Hear a rating.
