@@ -269,8 +269,9 @@ def _expect(indptr, columns, codes, weight, pi, table, nodes, moments, counts, l
                 q[z] = pi[r, z] * p[z]
                 total += q[z]
             log_p[r] += np.log(total)
+            scale = 1.0 / total
             for z in range(Z):
-                share = q[z] / total
+                share = q[z] * scale
                 counts[r, z] += share
                 share *= weight[r]
                 moments[d, 0, z] += share
@@ -296,8 +297,9 @@ def _fold_in(indptr, columns, codes, table, beta, mixing, pi):  # type: ignore[n
                 total = 0.0
                 for z in range(Z):
                     total += powered[z] * p[z]
+                scale = 1.0 / total
                 for z in range(Z):
-                    counts[z] += powered[z] * p[z] / total
+                    counts[z] += powered[z] * p[z] * scale
             change = 0.0
             for z in range(Z):
                 share = counts[z] / (n + mixing * Z)
