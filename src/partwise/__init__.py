@@ -17,6 +17,7 @@ _PUBLIC = {
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
     "Prior": "partwise.likelihoods.prior",
+    "Recommender": "partwise.estimators.recommender",
     "load": "partwise.io",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
@@ -30,6 +31,7 @@ __all__ = [
     "CellKFold",
     "Cells",
     "Prior",
+    "Recommender",
     "__version__",
     "load",
     "make_faces",
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from partwise.estimators.cvq import CVQ
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ
+    from partwise.estimators.recommender import Recommender
     from partwise.io import load
     from partwise.likelihoods.prior import Prior
 

@@ -17,8 +17,9 @@ import numpy as np
 from scipy import sparse, special
 
 from partwise.contracts import Array
-from partwise.likelihoods import LIKELIHOODS, Conjugate, Flat, Gaussian, Prior
+from partwise.likelihoods import LIKELIHOODS, Conjugate, Flat, Gaussian, Ordinal, Prior
 from partwise.likelihoods.base import Likelihood
+from partwise.likelihoods.ordinal import cuts_of
 from partwise.likelihoods.prior import EntryPrior
 
 
@@ -30,11 +31,11 @@ class ColumnGroup:
     ----------
     index : ndarray of shape (D,)
         Their numbers in X.
-    likelihood : Likelihood
+    likelihood : Likelihood or Ordinal
     shift, scale : ndarray of shape (D,)
         Model units are (x - shift) / scale.
     levels : ndarray of shape (V,) or None
-        Categorical values in code order.
+        Categories, or ordered levels, in code order.
     weight : ndarray of shape (D,)
         C_d, the summed row weights of the observed entries.
     moments : ndarray of shape (P, D)
@@ -46,7 +47,7 @@ class ColumnGroup:
     """
 
     index: Array
-    likelihood: Likelihood
+    likelihood: Any  # a Likelihood, or Ordinal, of which only the levels are seen
     shift: Array
     scale: Array
     levels: Array | None
@@ -65,6 +66,25 @@ class ColumnGroup:
         per_column = ("index", "shift", "scale", "weight", "varies")
         chosen = {name: getattr(self, name)[which] for name in per_column}
         return replace(self, **chosen, moments=self.moments[:, which])
+
+    def with_columns(self, X: Any, prior: Prior | None) -> ColumnGroup:
+        """These columns and those of X after them, coded in the same way."""
+        entries, name = _Entries(X, np.ones(X.shape[0])), self.likelihood.name
+        if self.levels is None:
+            new = _learn_numbers(entries, name, self.absent_zero, prior)
+        else:
+            new = _learn_levels(entries, self.absent_zero, name, self.levels)
+            new = _order_levels(new, self) if name == "ordinal" else new
+        moments = np.hstack([self.moments, new.moments])
+        return replace(
+            self,
+            index=np.arange(moments.shape[1]),
+            shift=np.concatenate([self.shift, new.shift]),
+            scale=np.concatenate([self.scale, new.scale]),
+            weight=np.concatenate([self.weight, new.weight]),
+            varies=np.concatenate([self.varies, new.varies]),
+            moments=moments,
+        )
 
     def entry_prior(self, prior: Prior | None) -> EntryPrior:
         """The prior of this group's parameters."""
@@ -99,6 +119,11 @@ class ColumnGroup:
         most = 1e15 if values.dtype == np.float32 else 1e100
         return np.clip((values - self.shift[columns]) / self.scale[columns], -most, most)
 
+    @property
+    def ends(self) -> Array:
+        """Lower ends of ordered levels in model units, then the last's upper end; (D, L + 1)."""
+        return (self.likelihood.ends - self.shift[:, None]) / self.scale[:, None]
+
     def decode(self, values: Array) -> Array:
         """User's units of model-unit ``values`` whose last axis runs over the columns."""
         if self.levels is not None:
@@ -113,6 +138,8 @@ class ColumnGroup:
 
     def base(self, values: Array, columns: Array) -> Array:
         """Log base measure of each encoded value, 0 where it is NaN."""
+        if self.levels is not None:  # levels have no units
+            return np.zeros(values.shape)
         if self.likelihood.name == "poisson":
             out = -special.gammaln(values + 1.0)
         else:
@@ -154,20 +181,25 @@ def learn_columns(
     """Learn the column groups of dense (NaN missing) or CSR data; here always a single group."""
     entries = _Entries(X, row_weight)
     absent_zero = absent_zero and entries.sparse
-    if likelihood == "categorical":
-        group = _learn_levels(entries, absent_zero)
+    if likelihood in ("categorical", "ordinal"):
+        group = _learn_levels(entries, absent_zero, likelihood)
+        if likelihood == "ordinal":
+            group = _order_levels(group)
     else:
         group = _learn_numbers(entries, likelihood, absent_zero, prior)
     return (group,)
 
 
-def _learn_levels(entries: _Entries, absent_zero: bool) -> ColumnGroup:
-    """Categories, and how often each stands in every column."""
-    found = [np.unique(values[~np.isnan(values)]) for values, _, _ in entries.chunks()]
-    levels = np.unique(np.concatenate([*found, [0.0]] if absent_zero else found))
+def _learn_levels(
+    entries: _Entries, absent_zero: bool, likelihood: str, levels: Array | None = None
+) -> ColumnGroup:
+    """Categories, found if not given, and how often each stands in every column."""
+    if levels is None:
+        found = [np.unique(values[~np.isnan(values)]) for values, _, _ in entries.chunks()]
+        levels = np.unique(np.concatenate([*found, [0.0]] if absent_zero else found))
     if len(levels) > MOST_LEVELS:
         raise ValueError(
-            f'X has {len(levels)} different values, too many for likelihood="categorical" '
+            f'X has {len(levels)} different values, too many for likelihood="{likelihood}" '
             f'(at most {MOST_LEVELS}); choose likelihood="gaussian" or bin the values.'
         )
     levels = levels if len(levels) else np.array([0.0])
@@ -187,6 +219,39 @@ def _learn_levels(entries: _Entries, absent_zero: bool) -> ColumnGroup:
         (counts + 1.0 / len(levels)) / (weight + 1.0),
         (counts > 0).sum(axis=0) > 1,
         absent_zero,
+    )
+
+
+# Rows of the average column that lean a column's position to the average of all: a column with few
+# entries has seen too few of its levels to tell.
+COMMON_ROWS = 3.0
+
+
+def _order_levels(group: ColumnGroup, like: ColumnGroup | None = None) -> ColumnGroup:
+    """The same levels as intervals of a latent number, in units of its spread within columns.
+
+    Intervals and units are those of the columns ``like``, if given.
+    """
+    assert group.levels is not None
+    counts = group.moments * (group.weight + 1.0) - 1.0 / len(group.levels)  # as they were learned
+    law = Ordinal(cuts_of(counts.sum(axis=1))) if like is None else like.likelihood
+    first, second = law.scores @ counts, law.scores**2 @ counts
+    if like is None:
+        everywhere = first.sum() / max(group.weight.sum(), 1.0)
+    else:
+        everywhere = like.shift @ like.weight / max(like.weight.sum(), 1.0)
+    shift = (first + COMMON_ROWS * everywhere) / (group.weight + COMMON_ROWS)
+    if like is None:
+        spread = (second - 2.0 * shift * first + shift**2 * group.weight).sum()
+        scale = np.sqrt(max(spread / max(group.weight.sum(), 1.0), 1e-6))
+    else:
+        scale = like.scale[0]
+    return replace(
+        group,
+        likelihood=law,
+        shift=shift,
+        scale=np.full(len(shift), scale),
+        varies=group.weight > 0,
     )
 
 

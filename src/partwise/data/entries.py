@@ -8,6 +8,7 @@ the column group says.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -23,10 +24,10 @@ MOST_VALUES = 32
 
 
 class Tables(NamedTuple):
-    """Of each part's own columns and of the undecided ones: a table, and what absent ones score."""
+    """Of each part and the undecided: columns, their table, and what absent entries score."""
 
-    parts: list[tuple[Array, Array]]
-    shared: tuple[Array, Array]
+    parts: list[tuple[Array, Array, Array]]
+    shared: tuple[Array, Array, Array]
 
 
 @dataclass(eq=False)
@@ -35,7 +36,9 @@ class EntryFormat:
 
     ``statistics`` is T_p of value v in column d, (P, D, V) or (P, 1, V), or None when entries are
     kept as numbers; ``raw`` (V,) are the user's values behind the codes where T is made of powers;
-    ``zero`` is the code of the value zero where absent entries are zero, else None.
+    ``zero`` is the code of the value zero where absent entries are zero, else None; ``present``
+    (D,) tells which columns have entries at all where rows are few, so that one row costs its own
+    columns alone, else None.
     """
 
     n_columns: int
@@ -44,6 +47,7 @@ class EntryFormat:
     raw: Array | None
     zero: int | None
     absent_zero: bool
+    present: Array | None = None
 
     def __post_init__(self) -> None:
         self._memo: tuple[Packed, Tables] | None = None
@@ -63,8 +67,16 @@ class EntryFormat:
         self._memo = (weights, tables)
         return tables
 
-    def _table(self, weights: Array, columns: Array) -> tuple[Array, Array]:
-        """Table of some columns, less what an absent entry scores, and the sum of that; (S',)."""
+    def narrowed(self, weights: Array, columns: Array) -> tuple[Array, Array]:
+        """Weights (..., D') of some columns, and these; without columns that have no entry."""
+        if self.present is None:
+            return weights, columns
+        at = np.flatnonzero(self.present[columns])
+        return weights[..., at], columns[at]
+
+    def _table(self, weights: Array, columns: Array) -> tuple[Array, Array, Array]:
+        """Columns, their table less what an absent entry scores, and the sum of that; (S',)."""
+        weights, columns = self.narrowed(weights, columns)
         if self.statistics is None:
             table = np.ascontiguousarray(weights.transpose(0, 2, 1))  # (P, D', S')
             absent = table[0].sum(axis=0, dtype=float)
@@ -74,7 +86,7 @@ class EntryFormat:
                 zero = table[:, self.zero].copy()
                 table -= zero[:, None]
                 absent = zero.sum(axis=0, dtype=float)
-        return table, absent if self.absent_zero else np.zeros(weights.shape[1])
+        return columns, table, absent if self.absent_zero else np.zeros(weights.shape[1])
 
     def _to_values(self, weights: Array, columns: Array) -> Array:
         """sum_p T_p(value) weights[p]: (P, S, D') to (D', V, S)."""
@@ -120,31 +132,32 @@ class EntryGroup:
         # The same entries by column, and by value where there is a table of values.
         V = 1 if form.statistics is None else form.statistics.shape[2]
         key = indices.astype(np.int64) * V + (values if V > 1 else 0)
-        order = np.argsort(key, kind="stable")
+        order = np.argsort(key, kind="stable").astype(np.int32)
         counts = np.bincount(key, minlength=form.n_columns * V)
         self._pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._rows = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(indptr))[order]
-        self._by_column = values[order] if form.statistics is None else None
+        self._by_column = self._order = None
+        if form.statistics is None:
+            self._by_column, self._order = values[order], order
 
-    def _places(self, layout: Layout) -> tuple[Array, Array]:
-        place = np.empty(len(layout.parts), np.int64)
-        place[layout.decided] = np.arange(len(layout.decided))
-        place[layout.undecided] = np.arange(len(layout.undecided))
-        return layout.parts, place
+    def with_values(self, values: Array) -> EntryGroup:
+        """The same entries with other values, (nnz,), kept as numbers."""
+        other = copy.copy(self)
+        other.values, other._by_column = values, values[self._order]
+        return other
 
     def arrange(self, layout: Layout) -> None:
         """Entries stay as they are."""
 
     def shared_score(self, weights: Packed, layout: Layout) -> Array:
         """Sum over entries of undecided columns of T(x) . weights; (S, n)."""
-        table = self.form.tables(weights, layout).shared
-        return self._score(layout.undecided, *table)
+        return self._score(*self.form.tables(weights, layout).shared)
 
     def add_part_score(self, out: Array, weights: Packed, layout: Layout, k: int) -> None:
         """Add the score of part k's own columns to ``out``, (J_k, n)."""
-        own = layout.decided[layout.bounds[k] : layout.bounds[k + 1]]
-        if len(own):
-            out += self._score(own, *self.form.tables(weights, layout).parts[k])
+        table = self.form.tables(weights, layout).parts[k]
+        if len(table[0]):
+            out += self._score(*table)
 
     def _score(self, columns: Array, table: Array, absent: Array) -> Array:
         out = np.empty((self.n_rows, len(absent)), self.dtype)
@@ -202,6 +215,7 @@ class EntryGroup:
     def _pair_score(self, weights: Array, columns: Array) -> Array:
         if self.form.absent_zero:
             return weights.sum(axis=1, dtype=float).astype(self.dtype)[:, None]
+        weights, columns = self.form.narrowed(weights, columns)
         out = np.zeros((self.n_rows, len(weights)), self.dtype)
         table = np.ascontiguousarray(weights.T.astype(self.dtype))
         kernels.score_presence(columns, self._column_pointers, self._rows, table, out)

@@ -37,6 +37,12 @@ class RowBlock:
         self.n_rows = len(weight)
         self.dtype = self.groups[0].dtype
 
+    def with_values(self, values: Array) -> RowBlock:
+        """The same entries of one group with other values, (nnz,)."""
+        (group,) = self.groups
+        assert isinstance(group, EntryGroup)
+        return RowBlock([group.with_values(values)], self.weight, self.base, self.labels)
+
     def score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
         """Sum over observed columns of T(x) . weights; (S, n)."""
         out = self._shared_score(weights, layouts)
@@ -225,10 +231,18 @@ def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFor
             "X stores NaN, but entries that it does not store are zeros, so a missing entry has no "
             'place; pass X.toarray(), or absent="unobserved".'
         )
+    present = None
+    if sparse.issparse(X) and not absent_zero and X.nnz < D:
+        present = np.zeros(D, bool)
+        present[X.indices] = True
+    if likelihood.name == "ordinal":  # codes stand for latent numbers, each entry's own
+        return EntryFormat(D, n_statistics, None, None, None, absent_zero, present)
     if column.levels is not None:
         zero = int(np.searchsorted(column.levels, 0.0)) if absent_zero else None
         one_hot = np.eye(len(column.levels))[:, None, :]
-        return EntryFormat(D, likelihood.n_statistics, one_hot, None, zero, absent_zero)
+        return EntryFormat(D, likelihood.n_statistics, one_hot, None, zero, absent_zero, present)
+    if present is not None:  # a table of values would be made for the sake of few entries
+        return EntryFormat(D, n_statistics, None, None, None, absent_zero, present)
     raw = np.unique(X.data[~np.isnan(X.data)])
     raw = np.union1d(raw, [0.0]) if absent_zero else raw
     if not 0 < len(raw) <= MOST_VALUES:

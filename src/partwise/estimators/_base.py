@@ -141,6 +141,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return str(d) if names is None else str(names[d])
 
+    def _modelled(self, core: Any, columns: tuple[ColumnGroup, ...]) -> Any:
+        """What is climbed with: the core, or more on top of it."""
+        return core
+
     # --- rows in blocks ---
 
     def _source(self, X: Any, most_rows: int | None = None) -> MemorySource:

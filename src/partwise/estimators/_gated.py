@@ -22,7 +22,7 @@ from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg
 from partwise.estimators._calibrate import calibrate
 from partwise.estimators._labels import read_labels
-from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
+from partwise.likelihoods import LIKELIHOODS, Dirichlet, Ordinal, Prior
 from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gating, Standard, Tied
@@ -70,9 +70,9 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     def begin(child: np.random.Generator) -> tuple[list[Leg], Any]:
         if again:
             theta = full.undecide(full.rebuild(estimator._theta))
-            return _legs(estimator, full, theta, child, again), theta
+            return _legs(estimator, full, columns, theta, child, again), theta
         theta = estimator._start(core, source, background, child)
-        legs = _legs(estimator, core, theta, child, again)
+        legs = _legs(estimator, core, columns, theta, child, again)
         if classes.n_classes > 1:
             last = legs[-1]
             enter = partial(_enter_classes, full, last.model, source, child)
@@ -126,6 +126,8 @@ def restore(estimator: Any, state: dict[str, Any]) -> None:
     prior, fields, name = prior_of(estimator), state["columns"], estimator._likelihood
     if name == "categorical":
         likelihood: Any = LIKELIHOODS[name](len(fields["levels"]))
+    elif name == "ordinal":
+        likelihood = Ordinal(tuple(float(cut) for cut in state["cuts"]))
     elif name == "gaussian" and prior is not None:
         likelihood = LIKELIHOODS[name](prior.shape, prior.spread)
     else:
@@ -188,7 +190,13 @@ def selects_by_row(estimator: Any) -> bool:
 
 
 def check_pairing(estimator: Any, absent_zero: bool) -> None:
-    """Refuse selections of entries that are not stored."""
+    """Refuse selections of entries that are not stored, and levels that are not seen."""
+    if estimator._likelihood == "ordinal" and (absent_zero or selects_by_row(estimator)):
+        what = 'absent="zero"' if absent_zero else 'gating="factorised"'
+        raise ValueError(
+            f'likelihood="ordinal" does not go with {what}; choose absent="unobserved" and '
+            'gating="annealed", "tied" or "standard".'
+        )
     if selects_by_row(estimator) and absent_zero:
         gibbs = estimator._inference == "gibbs"
         which = 'inference="gibbs"' if gibbs else 'gating="factorised"'
@@ -205,12 +213,12 @@ def rowwise(estimator: Any, core: Any, select: Selection, n_rounds: int = 2) -> 
 
 
 def core_of(model: Any) -> Any:
-    """The model's core, whether or not rows select for themselves."""
-    return model.core if isinstance(model, Rowwise) else model
+    """The model's core, whether or not rows remember something of their own on top of it."""
+    return getattr(model, "core", model)
 
 
 def _with_core(model: Any, core: Any) -> Any:
-    return replace(model, core=core) if isinstance(model, Rowwise) else core
+    return replace(model, core=core) if hasattr(model, "core") else core
 
 
 def _resumed(
@@ -238,7 +246,12 @@ def _resumed(
 
 
 def _legs(
-    estimator: Any, core: Any, theta: Any, rng: np.random.Generator, again: bool
+    estimator: Any,
+    core: Any,
+    columns: tuple[ColumnGroup, ...],
+    theta: Any,
+    rng: np.random.Generator,
+    again: bool,
 ) -> list[Leg]:
     """Models to climb with one after the other."""
     if estimator._inference == "gibbs":
@@ -259,9 +272,12 @@ def _legs(
             # until the states have formed, one state for all rows looks better than it is.
             is_background = np.arange(len(theta.gates))[:, None] == estimator.n_parts
             barred = is_background != (theta.gates.argmax(axis=0) == estimator.n_parts)
-        stages = [_chosen_by(core, gating=Tied(1.0 / t), barred=barred) for t in temperatures]
-        return [Leg(core, stages, probe=estimator._probe)]
-    return [Leg(core)]
+        stages = [
+            estimator._modelled(_chosen_by(core, gating=Tied(1.0 / t), barred=barred), columns)
+            for t in temperatures
+        ]
+        return [Leg(estimator._modelled(core, columns), stages, probe=estimator._probe)]
+    return [Leg(estimator._modelled(core, columns))]
 
 
 def _chosen_by(core: Any, **changes: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -13,9 +13,9 @@ from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock
 from partwise.estimators import _gated
-from partwise.estimators._base import PartsEstimator
+from partwise.estimators._base import CLASS_DRAWS, PartsEstimator
 from partwise.likelihoods import Prior
-from partwise.models import calibration, loadings, mcfa
+from partwise.models import calibration, levels, loadings, mcfa, ordinal
 from partwise.models import predict_factors as predict
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
@@ -46,6 +46,9 @@ class MCFA(PartsEstimator):
     n_factors : int or sequence of int, default=4
         J, the number of factors of every part, or one number a part. With a prior it is the most:
         directions that the data do not need shrink to nothing (see ``n_factors_``).
+    likelihood : {"gaussian", "ordinal"}, default="gaussian"
+        "ordinal": entries are ordered levels (ratings, grades), each an interval of a latent number
+        to which all else applies; intervals follow from how often the levels occur.
     gating : {"annealed", "tied", "standard", "factorised"}, default="annealed"
         How columns choose parts. "tied": one choice for all rows. "annealed": the same, reached by
         lowering a temperature. "standard": a choice for every row with one posterior for all.
@@ -101,6 +104,9 @@ class MCFA(PartsEstimator):
         Directions of each part whose expected squared loadings are above 1 % of its largest.
     factor_means_, factor_covariances_ : ndarray of shape (N, K, J) and (N, K, J, J)
         The factors' prior in each class (with classes only).
+    levels_ : ndarray of shape (L,)
+        The levels seen (``likelihood="ordinal"`` only); loadings, offsets and noise are then those
+        of the latent numbers, whose standard Gaussian the levels divide as they occur.
     class_priors_ : ndarray of shape (N,)
         Share of every class (with classes only).
     classes_ : ndarray of shape (N,)
@@ -141,6 +147,7 @@ class MCFA(PartsEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_parts": [Interval(Integral, 1, None, closed="left")],
         "n_factors": [Interval(Integral, 1, None, closed="left"), list, tuple, np.ndarray],
+        "likelihood": [StrOptions({"gaussian", "ordinal"})],
         "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), None],
         "prior": [StrOptions({"conjugate"}), Prior, None],
@@ -162,6 +169,7 @@ class MCFA(PartsEstimator):
         n_parts: int = 4,
         n_factors: int | Sequence[int] = 4,
         *,
+        likelihood: str = "gaussian",
         gating: str = "annealed",
         n_classes: int | None = None,
         prior: Any = "conjugate",
@@ -179,6 +187,7 @@ class MCFA(PartsEstimator):
     ) -> None:
         self.n_parts = n_parts
         self.n_factors = n_factors
+        self.likelihood = likelihood
         self.gating = gating
         self.n_classes = n_classes
         self.prior = prior
@@ -220,8 +229,16 @@ class MCFA(PartsEstimator):
     _background = 0  # a part without factors: its columns do not change with anything
     _probe = 12  # plain steps that tell whether annealing lost what the start knew
     _size_name = "n_factors"
-    _likelihood = "gaussian"
     _inference = "variational"
+
+    @property
+    def _likelihood(self) -> str:
+        return self.likelihood
+
+    def _modelled(self, core: mcfa.MCFA, columns: tuple[ColumnGroup, ...]) -> Any:
+        if self.likelihood == "gaussian":
+            return core
+        return ordinal.Ordinal(core, columns[0].ends)
 
     @property
     def _n_powers(self) -> int:
@@ -274,6 +291,10 @@ class MCFA(PartsEstimator):
         self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
     ) -> Array:
         features = self._model.infer(self._theta, block)[0]
+        if self.likelihood == "ordinal":
+            ends, at = self._columns[0].ends, (rows, columns)
+            shares = predict.cell_level_shares(self._mcfa, self._theta, features, *at, ends)
+            return np.log(shares[np.arange(len(rows)), values.astype(int)] + 1e-300)
         return predict.log_density(self._mcfa, self._theta, features, rows, columns, values)
 
     def _label_rows(self, source: MemorySource, kept: Array) -> None:
@@ -311,6 +332,8 @@ class MCFA(PartsEstimator):
         with np.errstate(over="ignore"):
             self.noise_ = (np.stack([w.noise for w in own]) * scale**2).astype(self._dtype)
         self.n_factors_ = self._count_factors()
+        if group.levels is not None:
+            self.levels_ = group.levels
         if hasattr(self, "classes_"):
             self.class_priors_ = self._class_shares().astype(self._dtype)
             means = self._padded(theta.eta, (1,))
@@ -395,13 +418,39 @@ class MCFA(PartsEstimator):
         return rows.astype(self._dtype, copy=False)
 
     def _reconstruct(self, X: Any) -> Array:
+        if self.likelihood == "ordinal":
+            return self._of_levels(X, lambda shares: levels.mean(shares, self.levels_))
         m = self._features(X)[self._mcfa.linear]
         return self._columns[0].decode(predict.expectation(self._mcfa, self._theta, m))
 
     def _impute(self, X: Any) -> Array:
+        """Numbers get their expectation, ordered levels their median."""
+        if self.likelihood == "ordinal":
+            return self._of_levels(X, lambda shares: levels.quantile(shares, self.levels_, 0.5))
         return self._reconstruct(X)
 
+    def _of_levels(self, X: Any, summary: Callable[[Array], Array]) -> Array:
+        """A summary (n, D) of the levels' probabilities (n, D, L)."""
+        core, theta, ends = self._mcfa, self._theta, self._columns[0].ends
+
+        def on_block(block: RowBlock, _: int) -> Array:
+            features = self._model.infer(theta, block)[0]
+            mean, variance = predict.part_moments(core, theta, features)
+            return summary(predict.level_shares(mean, variance, theta.gates, ends))
+
+        most_rows = max(MOST_DRAWS // ends.size, 16)
+        return np.concatenate(self._map_rows(X, on_block, most_rows))
+
     def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
+        if self.likelihood == "ordinal":
+
+            def both(shares: Array) -> Array:
+                tails = (tail, 1.0 - tail)
+                ends = [levels.quantile(shares, self.levels_, p) for p in tails]
+                return np.stack(ends, axis=2)
+
+            found = self._of_levels(X, both)
+            return found[:, :, 0], found[:, :, 1]
         group = self._columns[0]
         asked = [calibration.correct(self._calibration, p) for p in (tail, 1.0 - tail)]
 
@@ -420,8 +469,10 @@ class MCFA(PartsEstimator):
         """Likelihood of checked rows under every class, fields (N, n).
 
         Where a column has one part for all rows, it is given to its likeliest: the factors are then
-        summed out exactly.
+        summed out exactly. Not so with ordered levels, where factors are drawn.
         """
+        if self.likelihood == "ordinal":
+            return self._level_likelihoods(X, n_draws)
         tied = self.gating in ("annealed", "tied")
         theta = predict.hardened(self._theta) if tied else self._theta
         exact = np.all(theta.gates.max(axis=0) >= 1.0)
@@ -434,6 +485,17 @@ class MCFA(PartsEstimator):
         fields = zip(*self._map_rows(X, on_block, most_rows), strict=True)
         return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
 
+    def _level_likelihoods(self, X: Any, n_draws: int, part: int | None = None) -> RowLikelihood:
+        core, theta, ends = self._mcfa, self._theta, self._columns[0].ends
+
+        def on_block(block: RowBlock, _: int) -> RowLikelihood:
+            proposal = self._model.propose(theta, block)
+            return predict.level_likelihood(core, theta, block, ends, proposal, n_draws, part)
+
+        most_rows = max(MOST_DRAWS // (n_draws * self._n_features_out), 16)
+        fields = zip(*self._map_rows(X, on_block, most_rows), strict=True)
+        return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
+
     def _n_parameters(self) -> float:
         """Loadings, offset and noise of each column in its own part, class priors and gates."""
         J, N = np.asarray(self._mcfa.n_factors), self._mcfa.classes.n_classes
@@ -443,6 +505,13 @@ class MCFA(PartsEstimator):
 
     def _anomaly_scores(self, X: Any) -> Array:
         log_shares = np.log(self._class_shares())
+        if self.likelihood == "ordinal":
+            found = [
+                self._level_likelihoods(X, CLASS_DRAWS, k).log_likelihood
+                for k in range(self.n_parts)
+            ]
+            density = np.logaddexp.reduce(np.stack(found) + log_shares[:, None], axis=1)
+            return -density.T
         parts, log_scale = self._theta.gates.argmax(axis=0), self._columns[0].log_scale
 
         def on_block(block: RowBlock, _: int) -> Array:
@@ -490,9 +559,14 @@ class MCFA(PartsEstimator):
             Lambda, rho, noise = w.mean[d, :-1], w.mean[d, -1], w.noise[d]
             expected = Lambda @ s + rho
             broad = noise + (Lambda**2).sum(axis=1)
-            evidence = 0.5 * (np.log(broad / noise) - (entries.values - expected) ** 2 / noise)
-            evidence += 0.5 * (entries.values - rho) ** 2 / broad
-            shown = expected * group.scale[d] + group.shift[d]
+            if self.likelihood == "ordinal":
+                shown, evidence = self._told_by_levels(
+                    d, entries.values, expected, noise, rho, broad
+                )
+            else:
+                evidence = 0.5 * (np.log(broad / noise) - (entries.values - expected) ** 2 / noise)
+                evidence += 0.5 * (entries.values - rho) ** 2 / broad
+                shown = expected * group.scale[d] + group.shift[d]
             out.append(
                 {
                     "part": k,
@@ -502,6 +576,18 @@ class MCFA(PartsEstimator):
                 }
             )
         return out
+
+    def _told_by_levels(
+        self, d: Array, codes: Array, expected: Array, noise: Array, rho: Array, broad: Array
+    ) -> tuple[Array, Array]:
+        """Expected levels of some columns, and evidence of their levels for the factors."""
+        group, one = self._columns[0], np.ones((1, len(d)))
+        near, far = (
+            predict.level_shares(mean[None, None], variance[None, None], one, group.ends[d])[0]
+            for mean, variance in ((expected, noise), (rho, broad))
+        )
+        at = np.arange(len(d)), codes.astype(int)
+        return near @ group.levels, np.log(near[at] + 1e-300) - np.log(far[at] + 1e-300)
 
     def sample(
         self,
@@ -558,7 +644,10 @@ class MCFA(PartsEstimator):
             mean = states[:, start : start + J] @ w.mean[:, :-1].T + w.mean[:, -1]
             rows = np.where(part == k, mean + rows * np.sqrt(w.noise), rows)
             start += J
-        rows = self._columns[0].decode(rows).astype(self._dtype, copy=False)
+        group = self._columns[0]
+        if self.likelihood == "ordinal":
+            rows = (rows[:, :, None] >= group.ends[:, 1:-1]).sum(axis=2)
+        rows = group.decode(rows).astype(self._dtype, copy=False)
         return rows, (self.classes_[labels] if by_class else states.astype(self._dtype))
 
     # --- saving ---
@@ -579,6 +668,7 @@ class MCFA(PartsEstimator):
             "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
             "learned": self._learned("classes_"),
+            "cuts": list(getattr(group.likelihood, "cuts", ())),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -592,7 +682,7 @@ class MCFA(PartsEstimator):
             weights=(), age=0, **kept,
         )  # fmt: skip
         self._theta = core.rebuild(theta)
-        self._model = core
+        self._model = self._modelled(core, self._columns)
         if _gated.selects_by_row(self):
             self._model = _gated.rowwise(self, core, Expected())
         self._describe()

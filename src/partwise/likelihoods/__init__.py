@@ -8,6 +8,7 @@ conjugate posterior is told by *pseudo-sums* chi = prior pseudo-sums + data sums
 from partwise.likelihoods.bernoulli import Bernoulli
 from partwise.likelihoods.categorical import Categorical
 from partwise.likelihoods.gaussian import Gaussian
+from partwise.likelihoods.ordinal import Ordinal
 from partwise.likelihoods.poisson import Poisson
 from partwise.likelihoods.prior import Conjugate, Dirichlet, Flat, Prior
 
@@ -26,6 +27,7 @@ __all__ = [
     "Dirichlet",
     "Flat",
     "Gaussian",
+    "Ordinal",
     "Poisson",
     "Prior",
 ]

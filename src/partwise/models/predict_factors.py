@@ -6,7 +6,7 @@ Densities take the parameters at their expectation, their uncertainty being adde
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numba
@@ -16,6 +16,7 @@ from scipy import special
 from partwise.contracts import Array, Layout, Packed
 from partwise.likelihoods import mixtures
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
+from partwise.likelihoods.ordinal import interval_moments
 from partwise.models import factors
 from partwise.models.loadings import Loadings
 from partwise.models.mcfa import MCFA, Theta, gaussians
@@ -28,22 +29,36 @@ WIDER = 1.3
 
 def part_moments(core: MCFA, theta: Theta, features: Array) -> tuple[Array, Array]:
     """Mean and variance of a new entry in every part, each (K, n, D)."""
-    shape = (len(core.n_factors), features.shape[1], core.n_columns)
+    return moments(
+        core, [coefficients(core, theta, k) for k in range(len(core.n_factors))], features
+    )
+
+
+def moments(
+    core: MCFA, known: Sequence[tuple[Array, Array]], features: Array
+) -> tuple[Array, Array]:
+    """The same from every part's `coefficients`."""
+    shape = (len(known), features.shape[1], known[0][0].shape[1])
     mean, variance = np.empty(shape), np.empty(shape)
-    for k in range(len(core.n_factors)):
-        f, linear, second = _coefficients(core, theta, features, k)
+    for k, (linear, second) in enumerate(known):
+        f = _own(core, features, k).astype(linear.dtype, copy=False)
         mean[k] = f[: len(linear)].T @ linear
         variance[k] = f.T @ second - (mean[k] - linear[0]) ** 2
     return mean, np.maximum(variance, 1e-12)
 
 
-def _coefficients(core: MCFA, theta: Theta, features: Array, k: int) -> tuple[Array, Array, Array]:
-    """Features of part k (1 + J + Q, n); coefficients of an entry's mean and spread in them.
+def _own(core: MCFA, features: Array, k: int) -> Array:
+    """Features of part k, (1 + J + Q, n)."""
+    one, _, quadratic = core.spans()[k]
+    return features[one : quadratic.stop]
+
+
+def coefficients(core: MCFA, theta: Theta, k: int) -> tuple[Array, Array]:
+    """Coefficients of an entry's mean and spread in the features of part k.
 
     The mean is ``linear`` (1 + J, D) times 1 and <s>; ``second`` (1 + J + Q, D) gives the noise and
     E[(w's~)^2], the offset apart, so that the variance is that less the squared mean.
     """
-    one, _, quadratic = core.spans()[k]
     w = theta.loadings[k]
     J = w.mean.shape[1] - 1
     i, j = factors.pair_index(J)
@@ -55,8 +70,7 @@ def _coefficients(core: MCFA, theta: Theta, features: Array, k: int) -> tuple[Ar
             times * (noise * cov[:, i, j].T + (w.mean[:, i] * w.mean[:, j]).T),
         ]
     )
-    linear = np.vstack([w.mean[:, J], w.mean[:, :J].T])
-    return features[one : quadratic.stop].astype(float), linear, second
+    return np.vstack([w.mean[:, J], w.mean[:, :J].T]), second
 
 
 def expectation(core: MCFA, theta: Theta, factors_of: Array) -> Array:
@@ -113,12 +127,41 @@ def _cell_moments(
     """Of every part the cells with gates above ``least``, these gates, means and spreads."""
     for k in range(len(core.n_factors)):
         live = np.flatnonzero(theta.gates[k, columns] > least)
-        f, mean, second = _coefficients(core, theta, features, k)
-        f, d = f.T[rows[live]], columns[live]
+        mean, second = coefficients(core, theta, k)
+        f, d = _own(core, features, k).astype(float).T[rows[live]], columns[live]
         expected = np.einsum("nf,nf->n", f[:, : len(mean)], mean.T[d])
         square = np.einsum("nf,nf->n", f, second.T[d])
         spread = np.sqrt(np.maximum(square - (expected - mean[0, d]) ** 2, 1e-12))
         yield live, theta.gates[k, d], expected, spread
+
+
+def level_shares(mean: Array, variance: Array, gates: Array, ends: Array) -> Array:
+    """Probability of every ordered level, (n, D, L), from moments (K, n, D) in every part.
+
+    ``ends`` are the levels' lower ends and the last's upper one, (D, L + 1).
+    """
+    below = np.zeros((*mean.shape[1:], ends.shape[1] - 2))
+    total = np.zeros(len(ends))
+    for g, m, v in zip(gates, mean, variance, strict=True):
+        live = np.flatnonzero(g > LEAST_WEIGHT)
+        z = ends[live, 1:-1] - m[:, live, None]
+        z /= np.sqrt(v[:, live, None])
+        below[:, live] += g[live, None] * special.ndtr(z)
+        total[live] += g[live]
+    return np.diff(below / total[:, None], prepend=0.0, append=1.0)
+
+
+def cell_level_shares(
+    core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, ends: Array
+) -> Array:
+    """Probability of every ordered level of chosen cells, (cells, L)."""
+    below, total = np.zeros((len(rows), ends.shape[1] - 2)), np.zeros((len(rows), 1))
+    moments = _cell_moments(core, theta, features, rows, columns, LEAST_WEIGHT)
+    for live, g, mean, spread in moments:
+        z = (ends[columns[live], 1:-1] - mean[:, None]) / spread[:, None]
+        below[live] += g[:, None] * special.ndtr(z)
+        total[live, 0] += g
+    return np.diff(below / total, prepend=0.0, append=1.0)
 
 
 def point(core: MCFA, theta: Theta, parts: Array, gates: Array) -> Theta:
@@ -217,16 +260,66 @@ def row_likelihood(
     return stacked._replace(log_likelihood=stacked.log_likelihood + block.base)
 
 
+def level_likelihood(
+    core: MCFA,
+    theta: Theta,
+    block: Any,
+    ends: Array,
+    proposal: Array,
+    n_draws: int,
+    part: int | None = None,
+    seed: int = 0,
+) -> RowLikelihood:
+    """Log-likelihood of rows of ordered levels under every class; fields of shape (N, n).
+
+    By importance sampling of the factors from ``proposal``, features (N, F, n). Given ``part``, of
+    the entries of that part's columns alone, each given to its likeliest.
+    """
+    parts = range(len(core.n_factors)) if part is None else [part]
+    gates = (theta if part is None else hardened(theta)).gates
+    sure = point(core, theta, core.all_undecided, gates).loadings
+    (group,) = block.groups
+    start = np.concatenate([[0], np.cumsum(core.n_factors)]).astype(np.int64)
+    slope = np.zeros((len(gates), core.n_columns, start[-1]))
+    for k, w in enumerate(sure):
+        slope[k, :, start[k] : start[k + 1]] = w.mean[:, :-1]
+    rho = np.stack([w.mean[:, -1] for w in sure])
+    root = np.sqrt(np.stack([w.precision for w in sure]))
+    chosen = np.zeros_like(gates)
+    chosen[list(parts)] = gates[list(parts)]
+    found = []
+    for n, features in enumerate(proposal):
+        rng = np.random.default_rng(seed)  # the same draws for every block and class
+        draws, log_q = _draw_factors(core, features, n_draws, rng, parts)
+        density = np.empty(log_q.shape)
+        _level_densities(
+            group.indptr, group.indices, group.values, ends, chosen, slope, rho, root, draws,
+            density,
+        )  # fmt: skip
+        nothing = np.zeros((core.first[-1], block.n_rows))
+        density += _given_factors(core, theta, nothing, draws, n, parts)
+        found.append(summarise_weights(density - log_q))
+    return RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
+
+
 def _draw_factors(
-    core: MCFA, features: Array, n_draws: int, rng: np.random.Generator
+    core: MCFA,
+    features: Array,
+    n_draws: int,
+    rng: np.random.Generator,
+    parts: Sequence[int] | None = None,
 ) -> tuple[Array, Array]:
-    """Factors drawn from widened Gaussians, and the log density of the draws."""
+    """Factors drawn from widened Gaussians, and the log density of the draws.
+
+    Of some ``parts`` alone, if given; the others' are 0.
+    """
     n = features.shape[1]
     z = rng.standard_normal((n_draws, sum(core.n_factors)))
-    draws = np.empty((n, *z.shape))
+    draws = np.zeros((n, *z.shape))
     log_q = np.zeros((n, n_draws))
-    start = 0
-    for J, (_, linear, quadratic) in zip(core.n_factors, core.spans(), strict=True):
+    first = np.concatenate([[0], np.cumsum(core.n_factors)])
+    for k in range(len(core.n_factors)) if parts is None else parts:
+        start, J, (_, linear, quadratic) = first[k], core.n_factors[k], core.spans()[k]
         m = features[linear].T.astype(float)  # (n, J)
         cov = factors.unpack(features[quadratic].T.astype(float), J) - m[:, :, None] * m[:, None, :]
         root = np.linalg.cholesky(WIDER * cov + 1e-9 * np.eye(J))
@@ -234,16 +327,22 @@ def _draw_factors(
         draws[:, :, start : start + J] = m[:, None] + np.einsum("nij,tj->nti", root, own)
         log_det = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
         log_q += -0.5 * (own**2).sum(axis=1) - log_det[:, None] - 0.5 * J * np.log(2 * np.pi)
-        start += J
     return draws, log_q
 
 
-def _given_factors(core: MCFA, theta: Theta, score: Array, draws: Array, n: int) -> Array:
+def _given_factors(
+    core: MCFA,
+    theta: Theta,
+    score: Array,
+    draws: Array,
+    n: int,
+    parts: Sequence[int] | None = None,
+) -> Array:
     """Log prior of drawn factors in class n, and density of decided columns given them; (n, T)."""
     total = np.zeros(draws.shape[:2])
-    start = 0
-    for k, (one, linear, quadratic) in enumerate(core.spans()):
-        J = core.n_factors[k]
+    first = np.concatenate([[0], np.cumsum(core.n_factors)])
+    for k in range(len(core.n_factors)) if parts is None else parts:
+        start, J, (one, linear, quadratic) = first[k], core.n_factors[k], core.spans()[k]
         s, eta, sigma = draws[:, :, start : start + J], theta.eta[k][n], theta.sigma[k][n]
         i, j = factors.pair_index(J)
         total += score[one][:, None] + np.einsum("jn,ntj->nt", score[linear], s)
@@ -251,8 +350,31 @@ def _given_factors(core: MCFA, theta: Theta, score: Array, draws: Array, n: int)
         away = s - eta
         distance = np.einsum("nti,ij,ntj->nt", away, np.linalg.inv(sigma), away)
         total -= 0.5 * (distance + np.linalg.slogdet(sigma)[1] + J * np.log(2 * np.pi))
-        start += J
     return total
+
+
+@numba.njit(nogil=True, cache=True)
+def _level_densities(indptr, columns, codes, ends, gates, slope, rho, root, draws, out):  # type: ignore[no-untyped-def]  # compiled
+    """out[r, t] = sum over entries of log sum_k a P(level | factors of draw t)."""
+    K = len(gates)
+    for r in range(len(indptr) - 1):
+        for t in range(draws.shape[1]):
+            s, total = draws[r, t], 0.0
+            for e in range(indptr[r], indptr[r + 1]):
+                d, level = columns[e], int(codes[e])
+                share, reach = 0.0, 0.0
+                for k in range(K):
+                    if gates[k, d] > 0.0:
+                        mean = rho[k, d]
+                        for j in range(len(s)):
+                            mean += slope[k, d, j] * s[j]
+                        low = (ends[d, level] - mean) * root[k, d]
+                        high = (ends[d, level + 1] - mean) * root[k, d]
+                        share += gates[k, d] * np.exp(interval_moments(low, high)[0])
+                        reach += gates[k, d]
+                if reach > 0.0:
+                    total += np.log(max(share, 1e-300))
+            out[r, t] = total
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})

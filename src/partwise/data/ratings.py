@@ -1,0 +1,160 @@
+"""Ratings as people give them: who, what, how many stars; and the sparse matrix they make."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from partwise.contracts import Array
+
+
+class Ratings(NamedTuple):
+    """Ratings with users and items numbered; row i of ``matrix`` is user ``users[i]``."""
+
+    users: list[Hashable]
+    items: list[Hashable]
+    matrix: Any  # CSR (users, items), an entry that is not stored is not rated
+
+
+def read_ratings(ratings: Any, items: Sequence[Hashable] | None = None) -> Ratings:
+    """Read ratings in any of the accepted forms.
+
+    A rating given twice counts once, the last one, with a warning.
+
+    Parameters
+    ----------
+    ratings : DataFrame, tuple of three arrays, or sparse matrix
+        Columns user, item and rating; the same three as arrays of equal length; or users in rows
+        and items in columns, numbered from 0.
+    items : sequence, optional
+        Items in the order of the columns; others in ``ratings`` are refused. As they come, if not
+        given.
+
+    Returns
+    -------
+    ratings : Ratings
+    """
+    if sparse.issparse(ratings):
+        matrix = sparse.csr_matrix(ratings)
+        _check_numbers(matrix.data)
+        if items is not None and matrix.shape[1] != len(items):
+            raise ValueError(
+                f"The ratings have {matrix.shape[1]} columns, but {len(items)} items are known."
+            )
+        given: list[Hashable] = list(range(matrix.shape[1])) if items is None else list(items)
+        return Ratings(list(range(matrix.shape[0])), given, matrix)
+    user, item, rating = _three(ratings)
+    users, row = _numbered(user)
+    if items is None:
+        known, column = _numbered(item)
+    else:
+        known, place = list(items), {name: i for i, name in enumerate(items)}
+        column = np.array([place.get(name, -1) for name in plain(item)], np.int64)
+        if np.any(column < 0):
+            raise ValueError(f"{plain(item)[int(np.argmin(column))]!r} is not a known item.")
+    shape = (len(users), len(known))
+    key = row * shape[1] + column
+    last = len(key) - 1 - np.unique(key[::-1], return_index=True)[1]
+    if len(last) < len(key):
+        warnings.warn(
+            f"{len(key) - len(last)} ratings are given again for the same user and item; the last "
+            "one counts.",
+            UserWarning,
+            stacklevel=3,
+        )
+    matrix = sparse.csr_matrix((rating[last], (row[last], column[last])), shape=shape)
+    return Ratings(users, known, matrix)
+
+
+def _three(ratings: Any) -> tuple[Any, Any, Array]:
+    """Users, items and checked ratings."""
+    if hasattr(ratings, "columns") and hasattr(ratings, "loc"):
+        missing = [name for name in ("user", "item", "rating") if name not in ratings.columns]
+        if missing:
+            raise ValueError(
+                f"The table of ratings has no column {missing[0]!r}; name its columns 'user', "
+                "'item' and 'rating'."
+            )
+        ratings = tuple(ratings[name].to_numpy() for name in ("user", "item", "rating"))
+    if not isinstance(ratings, tuple | list) or len(ratings) != 3:
+        raise ValueError(
+            "ratings must be a DataFrame with columns user, item and rating, a tuple of three "
+            "arrays (users, items, ratings), or a sparse matrix."
+        )
+    user, item = ratings[0], ratings[1]
+    rating = np.asarray(ratings[2])
+    if rating.dtype.kind not in "iufb":
+        raise ValueError(f"Ratings must be numbers, but are of dtype {rating.dtype}.")
+    if not len(user) == len(item) == len(rating):
+        raise ValueError(
+            f"Users, items and ratings must be equally many, but are {len(user)}, {len(item)} and "
+            f"{len(rating)}."
+        )
+    if len(rating) == 0:
+        raise ValueError("There are no ratings; give at least one.")
+    rating = rating.astype(float)
+    _check_numbers(rating)
+    return user, item, rating
+
+
+def _check_numbers(rating: Array) -> None:
+    odd = ~np.isfinite(rating)
+    if odd.any():
+        raise ValueError(
+            f"Rating number {int(odd.argmax())} is {rating[odd.argmax()]}; leave out ratings that "
+            "are not known."
+        )
+
+
+def plain(names: Any) -> list[Hashable]:
+    """Names as Python's own values, so that 3 from an array finds 3 from a dictionary."""
+    return np.asarray(names).tolist() if isinstance(names, np.ndarray) else list(names)
+
+
+def _numbered(names: Any) -> tuple[list[Hashable], Array]:
+    """Distinct names, sorted if they are of one kind that an array holds, and numbers of all."""
+    array = names if isinstance(names, np.ndarray) else np.asarray(names, dtype=object)
+    if array.ndim != 1:
+        raise ValueError("Users and items must be one-dimensional, one for every rating.")
+    if array.dtype.kind in "iuUSb":
+        found, number = np.unique(array, return_inverse=True)
+        return found.tolist(), number
+    place: dict[Hashable, int] = {}
+    try:
+        number = np.array([place.setdefault(name, len(place)) for name in array.tolist()])
+    except TypeError as error:
+        raise ValueError(
+            f"Users and items must be hashable, as numbers or text: {error}."
+        ) from None
+    return list(place), number
+
+
+def read_person(person: Any, place: Mapping[Hashable, int], unknown: str) -> tuple[Array, Array]:
+    """Columns and ratings of one person, a mapping of items to ratings.
+
+    Items that are not known are left out with a warning or, with ``unknown="raise"``, refused.
+    """
+    if not isinstance(person, Mapping) and not hasattr(person, "items"):
+        raise ValueError(
+            f"A person is a mapping of items to ratings, as {{'Alien': 5}}, not {type(person)}."
+        )
+    pairs = list(person.items())
+    strange = [item for item, _ in pairs if item not in place]
+    if strange:
+        text = f"{len(strange)} rated items are not known (first: {strange[0]!r})"
+        if unknown == "raise":
+            raise ValueError(f'{text}; leave them out, or set unknown="warn".')
+        warnings.warn(f"{text}; their ratings are ignored.", UserWarning, stacklevel=3)
+        pairs = [pair for pair in pairs if pair[0] in place]
+    columns = np.array([place[item] for item, _ in pairs], np.int64)
+    try:
+        values = np.array([float(rating) for _, rating in pairs])
+    except (TypeError, ValueError):
+        raise ValueError("Ratings must be numbers.") from None
+    _check_numbers(values)
+    order = np.argsort(columns)
+    return columns[order], values[order]

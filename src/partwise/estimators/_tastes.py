@@ -1,0 +1,243 @@
+"""What a recommender asks of a fitted model: a person's tastes, and what they say about items.
+
+A person's *features* (F, n) are what the model infers of rows: posteriors of states, or moments of
+factors. Everything about items is put in tables when the tastes are made, so that one person costs
+a few products.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from partwise.contracts import Array
+from partwise.likelihoods.ordinal import FARTHEST
+from partwise.likelihoods.predictive import Levels
+from partwise.models import factors, predict_factors, questions
+from partwise.models import levels as scale
+from partwise.models.ordinal import Ordinal
+
+# Numbers worked on at a time for many cells.
+CHUNK = 1 << 22
+
+
+def tastes_of(estimator: Any, levels: Array, popularity: Array) -> Tastes:
+    """Tastes by the kind of model; ``popularity`` (D,) is each item's share of the ratings."""
+    kind = StateTastes if hasattr(estimator, "_mcvq") else FactorTastes
+    return kind(estimator, levels, popularity)
+
+
+class Tastes(ABC):
+    """What the kinds share: people in, left-out ratings, parts."""
+
+    def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
+        self.estimator, self.levels, self.popularity = estimator, levels, popularity
+        self.core, self.theta = estimator._model, estimator._theta
+        self.core = getattr(self.core, "core", self.core)
+        self.parts = self.theta.gates.argmax(axis=0)
+        self.columns = [np.flatnonzero(self.parts == k) for k in range(len(self.theta.gates))]
+
+    def fold_in(self, X: Any) -> Array:
+        """Features of people, (F, n), from their ratings (CSR)."""
+        infer, theta = self.estimator._model.infer, self.theta
+        pieces = self.estimator._map_rows(X, lambda block, _: infer(theta, block)[0])
+        return np.concatenate(pieces, axis=1)
+
+    def evidence(self, columns: Array, values: Array) -> Array:
+        """What each of a person's ratings says by itself, (F, ratings)."""
+        one = sparse.csr_matrix(
+            (values.astype(self.estimator._dtype), (np.zeros(len(columns), int), columns)),
+            shape=(1, len(self.parts)),
+        )
+        apart = sparse.csr_matrix(
+            (one.data, one.indices, np.arange(len(columns) + 1)),
+            shape=(len(columns), len(self.parts)),
+        )
+        block = self.estimator._source(apart, most_rows=max(len(columns), 1)).block(0)
+        if isinstance(self.estimator._model, Ordinal):
+            whole = self.estimator._source(one).block(0)
+            block = block.with_values(self.estimator._model.settle(self.theta, whole))
+        return self.core.evidence(self.theta, block)
+
+    def features_of(self, evidence: Array) -> Array:
+        """Features (F, n) from what ratings say in sum."""
+        features = np.array(evidence)
+        found = self.core.weigh(self.theta, features, None)
+        self.core.mix(features, found, np.ones(features.shape[1]))
+        return features
+
+    def leave_out(self, columns: Array, values: Array) -> Array:
+        """Features of the person without each of the ratings in turn, (F, ratings)."""
+        own = self.evidence(columns, values).astype(float)
+        return self.features_of(own.sum(axis=1, keepdims=True) - own)
+
+    @abstractmethod
+    def shares(self, features: Array) -> Array:
+        """Probability of every level of every item, (n, D, L)."""
+
+    @abstractmethod
+    def cell_shares(self, features: Array, rows: Array, columns: Array) -> Array:
+        """Probability of every level of chosen cells, (cells, L)."""
+
+    @abstractmethod
+    def best(self, features: Array) -> Array:
+        """Best expectation among the items of each part, (K,), of one person."""
+
+    @abstractmethod
+    def gains(self, features: Array, rule: str, k: int, best: Array) -> Array:
+        """Expected gain of asking one person about each item of part k."""
+
+    @abstractmethod
+    def likeness(self, item: int) -> Array:
+        """How like one item all items of its part are, (D,); those of other parts not at all."""
+
+    def all_gains(self, features: Array, rule: str) -> Array:
+        """Expected gain of asking about every item, (D,)."""
+        out = np.zeros(len(self.parts))
+        best = self.best(features) if rule == "value" else np.zeros(len(self.columns))
+        for k, columns in enumerate(self.columns):
+            if len(columns):
+                out[columns] = self.gains(features, rule, k, best)
+        return out
+
+
+class StateTastes(Tastes):
+    """Tastes are states: every part of a person is in one of a few."""
+
+    def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
+        super().__init__(estimator, levels, popularity)
+        law, group = estimator._laws()[0], estimator._columns[0]
+        S, D, L = len(self.core.part_of), len(self.parts), len(levels)
+        if isinstance(law, Levels):
+            P = np.zeros((S, D, L))
+            P[:, :, np.searchsorted(levels, group.levels)] = np.moveaxis(law.probability, 0, -1)
+        else:
+            cuts = (levels[1:] + levels[:-1]) / 2.0
+            below = [law.cdf((cut - group.shift) / group.scale) for cut in cuts]
+            P = np.diff(np.stack(below, axis=-1), prepend=0.0, append=1.0)
+        self.P = P.astype(np.float32)
+        gates = self.theta.gates[self.core.part_of].astype(np.float32)
+        self.table = (gates[:, :, None] * self.P).reshape(S, D * L)
+        self.M = P @ levels  # (S, D)
+
+    @cached_property
+    def _own(self) -> list[tuple[Array, Array, Array, Array]]:
+        """Of every part: P of its items, their entropies, M, and sum of weight M M'."""
+        out = []
+        for (lo, hi), columns in zip(pairwise(self.core.first), self.columns, strict=True):
+            P, M = self.P[lo:hi][:, columns], self.M[lo:hi][:, columns]
+            second = (M * self.popularity[columns]) @ M.T
+            out.append((P, scale.entropy(P), M, second))
+        return out
+
+    def shares(self, features: Array) -> Array:
+        """Probability of every level of every item, (n, D, L)."""
+        out = features.T.astype(np.float32) @ self.table
+        return out.reshape(features.shape[1], len(self.parts), len(self.levels))
+
+    def cell_shares(self, features: Array, rows: Array, columns: Array) -> Array:
+        """Probability of every level of chosen cells, (cells, L)."""
+        L = len(self.levels)
+        table, out = self.table.reshape(len(self.P), -1, L), np.empty((len(rows), L))
+        step = max(CHUNK // (len(table) * L), 1)
+        for i in range(0, len(rows), step):
+            some = slice(i, i + step)
+            out[some] = np.einsum("sc,scl->cl", features[:, rows[some]], table[:, columns[some]])
+        return out
+
+    def best(self, features: Array) -> Array:
+        """Best expected rating in each part, (K,)."""
+        means = self.shares(features)[0] @ self.levels
+        return np.array([means[c].max(initial=-np.inf) for c in self.columns])
+
+    def gains(self, features: Array, rule: str, k: int, best: Array) -> Array:
+        """Expected gain of asking about each item of part k."""
+        m = features[self.core.first[k] : self.core.first[k + 1], 0].astype(float)
+        P, entropies, M, second = self._own[k]
+        if rule == "information":
+            return questions.state_information(m, P, entropies)
+        if rule == "error":
+            return questions.state_error(m, P, second)
+        return questions.state_value(m, P, M, float(np.delete(best, k).max(initial=-np.inf)))
+
+    def likeness(self, item: int) -> Array:
+        """Minus the mean squared difference of expected ratings in the states of its part, (D,)."""
+        k = self.parts[item]
+        lo, hi = self.core.first[k], self.core.first[k + 1]
+        share = self.estimator._class_shares() @ self.estimator._state_shares()[:, lo:hi]
+        away = self.M[lo:hi] - self.M[lo:hi, [item]]
+        return np.where(self.parts == k, -(share @ away**2), -np.inf)
+
+
+class FactorTastes(Tastes):
+    """Tastes are factors: every part of a person has a few numbers."""
+
+    def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
+        super().__init__(estimator, levels, popularity)
+        group, K = estimator._columns[0], len(self.columns)
+        if isinstance(estimator._model, Ordinal):
+            # Levels of the scale that were never seen have no interval.
+            seen = np.searchsorted(levels, group.levels)
+            at = np.concatenate([np.searchsorted(seen, np.arange(len(levels))), [len(seen)]])
+            self.ends = group.ends[:, at]
+        else:
+            cuts = (levels[1:] + levels[:-1]) / 2.0
+            ends = np.concatenate([[-np.inf], cuts, [np.inf]])
+            self.ends = (ends - group.shift[:, None]) / group.scale[:, None]
+        self.ends = np.clip(self.ends, -1e3 * FARTHEST, 1e3 * FARTHEST)
+        known = [predict_factors.coefficients(self.core, self.theta, k) for k in range(K)]
+        # In single precision: tables of all pairs of factors are read for every person.
+        self.known = [(a.astype(np.float32), b.astype(np.float32)) for a, b in known]
+        self.units = group.scale, group.shift
+
+    def shares(self, features: Array) -> Array:
+        """Probability of every level of every item, (n, D, L)."""
+        mean, variance = predict_factors.moments(self.core, self.known, features)
+        return predict_factors.level_shares(mean, variance, self.theta.gates, self.ends)
+
+    def cell_shares(self, features: Array, rows: Array, columns: Array) -> Array:
+        """Probability of every level of chosen cells, (cells, L)."""
+        where = rows, columns
+        return predict_factors.cell_level_shares(self.core, self.theta, features, *where, self.ends)
+
+    def _part(self, features: Array, k: int) -> tuple[Array, Array, Array, Array]:
+        """Covariance of part k's factors; loadings, noise and expectation of its items.
+
+        In the units of the scale (of the latent number, for ordered levels).
+        """
+        _, linear, quadratic = self.core.spans()[k]
+        m = features[linear, 0].astype(float)
+        cov = factors.unpack(features[quadratic, 0].astype(float)[None], len(m))[0]
+        w, columns = self.theta.loadings[k].at(self.columns[k]), self.columns[k]
+        unit, shift = self.units[0][columns], self.units[1][columns]
+        expected = (w.mean[:, :-1] @ m + w.mean[:, -1]) * unit + shift
+        loadings = w.mean[:, :-1] * unit[:, None]
+        return cov - np.outer(m, m), loadings, w.noise * unit**2, expected
+
+    def best(self, features: Array) -> Array:
+        """Best expectation in each part, (K,)."""
+        parts = range(len(self.columns))
+        return np.array([self._part(features, k)[3].max(initial=-np.inf) for k in parts])
+
+    def gains(self, features: Array, rule: str, k: int, best: Array) -> Array:
+        """Expected gain of asking about each item of part k."""
+        cov, w, noise, expected = self._part(features, k)
+        if rule == "information":
+            return questions.factor_information(cov, w, noise)
+        if rule == "error":
+            second = (w * self.popularity[self.columns[k]][:, None]).T @ w
+            return questions.factor_error(cov, w, noise, second)
+        rival = float(np.delete(best, k).max(initial=-np.inf))
+        return questions.factor_value(cov, w, noise, expected, rival)
+
+    def likeness(self, item: int) -> Array:
+        """Cosine of the loadings, (D,), of items of the same part."""
+        k = self.parts[item]
+        w = self.theta.loadings[k].mean[:, :-1]
+        size = np.maximum(np.linalg.norm(w, axis=1), 1e-12)
+        return np.where(self.parts == k, (w @ w[item]) / (size * size[item]), -np.inf)

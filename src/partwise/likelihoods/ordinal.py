@@ -1,0 +1,72 @@
+"""Ordered levels as what is seen of a Gaussian number: the interval between cuts that it is in.
+
+Levels have no order in the categorical likelihood and equal distances in the Gaussian one; here the
+distances come from how often each level occurs: cuts are quantiles of a standard Gaussian, pooled
+over columns, whose own positions and spreads the model learns. The number itself is latent
+(`partwise.models.ordinal`), so this is no exponential family and serves models of Gaussian numbers.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numba
+import numpy as np
+from scipy import special
+
+from partwise.contracts import Array
+
+# Ends of the first and the last interval, in deviates beyond which nothing lies.
+FARTHEST = 30.0
+
+# Least probability of an interval whose moments a float can tell.
+LEAST_SHARE = 1e-290
+
+ROOT_HALF = math.sqrt(0.5)
+DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class Ordinal:
+    """Levels between ``cuts``, (L - 1,), of a latent number."""
+
+    cuts: tuple[float, ...]
+    name: ClassVar[str] = "ordinal"
+    powers: ClassVar[bool] = False
+    n_statistics: ClassVar[int] = 3
+
+    @property
+    def ends(self) -> Array:
+        """Lower ends of all levels, then the upper end of the last; (L + 1,)."""
+        return np.concatenate([[-FARTHEST], self.cuts, [FARTHEST]])
+
+    @property
+    def scores(self) -> Array:
+        """Mean of a standard Gaussian in each level, (L,)."""
+        density = np.exp(-0.5 * self.ends**2) * DENSITY
+        share = np.maximum(np.diff(special.ndtr(self.ends)), LEAST_SHARE)
+        return np.clip(-np.diff(density) / share, self.ends[:-1], self.ends[1:])
+
+
+def cuts_of(counts: Array) -> tuple[float, ...]:
+    """Cuts that give a standard Gaussian the levels' shares, from their counts (L,)."""
+    below = np.cumsum(counts)[:-1] / max(counts.sum(), 1.0)
+    # A level that hardly occurs keeps an interval of its own.
+    apart = 1e-6 * np.arange(1, len(below) + 1)
+    return tuple(special.ndtri(np.clip(below, 1e-6, 1.0 - 1e-4) + apart))
+
+
+@numba.njit(nogil=True, cache=True)
+def interval_moments(a, b):  # type: ignore[no-untyped-def]  # compiled
+    """Log share of a standard Gaussian between a and b, its mean and its mean square there."""
+    flip = a > 0.0
+    if flip:  # by the smaller tail, which keeps its digits
+        a, b = -b, -a
+    share = 0.5 * (math.erfc(-b * ROOT_HALF) - math.erfc(-a * ROOT_HALF))
+    if share < LEAST_SHARE:  # so far out that all of it is at the nearer end
+        mean, log_share, square = b, -0.5 * b * b, b * b
+    else:
+        low, high = math.exp(-0.5 * a * a) * DENSITY, math.exp(-0.5 * b * b) * DENSITY
+        mean, log_share = (low - high) / share, math.log(share)
+        square = 1.0 + (a * low - b * high) / share
+    return log_share, -mean if flip else mean, square

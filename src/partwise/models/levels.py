@@ -1,0 +1,31 @@
+"""What distributions over a scale's levels say: medians, means, intervals. Shapes end in L."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.contracts import Array
+
+# A level is reached if this little is missing, so that rounding moves no median.
+SLACK = 1e-9
+
+
+def quantile(shares: Array, levels: Array, p: float) -> Array:
+    """Smallest level that is reached with probability p, (...)."""
+    below = np.cumsum(shares[..., :-1], axis=-1)
+    return levels[(below < p - SLACK).sum(axis=-1)]
+
+
+def mean(shares: Array, levels: Array) -> Array:
+    """Expected level, (...)."""
+    return shares @ levels
+
+
+def variance(shares: Array, levels: Array) -> Array:
+    """Variance of the level, (...)."""
+    return shares @ levels**2 - mean(shares, levels) ** 2
+
+
+def entropy(shares: Array) -> Array:
+    """In nats, (...)."""
+    return -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=-1)

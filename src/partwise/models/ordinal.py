@@ -1,0 +1,242 @@
+"""Ordered levels on top of MCFA: each entry's latent number has a posterior of its own.
+
+=======  ==========  ========  ====================================================================
+symbol   code        shape     meaning
+=======  ==========  ========  ====================================================================
+x        latent      (nnz,)    E[x], latent number of an entry, between the ends of its level
+mu       -           (nnz,)    its mean given the row's factors, rho + Lambda <s>
+T        precision   (D,)      its precision, sum_k g / Psi
+=======  ==========  ========  ====================================================================
+
+q(x) is a Gaussian of mean mu and precision T, cut off at the ends of its level (Albert & Chib 1993,
+here by variational Bayes); the factors see E[x] in place of data, loadings and noise also E[x^2].
+A sweep updates the factors given the numbers that rows remember, then the numbers, and sums over
+both; each step raises the bound, to which q(x) adds its entropy
+log Z + log(2 pi / T) / 2 + T E[(x - mu)^2] / 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numba
+import numpy as np
+
+from partwise.contracts import Array, Packed, Stats
+from partwise.likelihoods.ordinal import interval_moments
+from partwise.models.mcfa import MCFA, Theta
+
+# Times at most that rows without memory update factors and numbers in turn, and the change of a
+# number, in deviations of its noise, that counts as none.
+SETTLING_ROUNDS = 20
+SETTLED = 1e-3
+
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+class Columns(NamedTuple):
+    """What the latent numbers of each column depend on, over all parts."""
+
+    offset: Array  # (D,)
+    slope: Array  # (D, J of all parts)
+    precision: Array  # (D,)
+
+
+@dataclass(frozen=True, eq=False)
+class Ordinal:
+    """The core's model of latent numbers, of which levels between ``ends`` (D, L + 1) are seen."""
+
+    core: MCFA
+    ends: Array
+    remembers: ClassVar[bool] = True
+
+    def fresh_memory(self, index: int) -> Any:
+        """No numbers yet."""
+        return None
+
+    def infer(self, theta: Theta, block: Any) -> tuple[Array, Array]:
+        """Features of the factors of rows that remember nothing, (F, n), and their normaliser."""
+        return self._settle(theta, block)[1:]
+
+    def evidence(self, theta: Theta, block: Any) -> Array:
+        """What settled numbers say about the factors, (F, n)."""
+        return self.core.evidence(theta, block.with_values(self.settle(theta, block)))
+
+    def propose(self, theta: Theta, block: Any) -> Array:
+        """Factors to draw when a row's likelihood is estimated, as features in each class."""
+        return self.core.class_features(theta, self.evidence(theta, block))
+
+    def settle(self, theta: Theta, block: Any) -> Array:
+        """Numbers of rows that remember nothing, (nnz,)."""
+        return self._settle(theta, block)[0]
+
+    def _settle(self, theta: Theta, block: Any) -> tuple[Array, Array, Array]:
+        """Numbers, features and normalisers of rows after rounds to settle."""
+        core, columns = self.core, combined(self.core, theta)
+        latent = self._begin(columns, block)
+        score = core.evidence(theta, block.with_values(latent))
+        if core.classes.n_classes == 1:
+            # The factors' covariance does not hang on the numbers, so each row settles in a walk.
+            covs = [cov for (cov,) in core.weigh(theta, score, block.labels).covs]
+            latent, score[core.linear] = self._walk(columns, block, score, covs, latent)
+        else:
+            for _ in range(SETTLING_ROUNDS):
+                found = core.weigh(theta, score, block.labels)
+                core.mix(score, found, block.weight)
+                latent = self._numbers(columns, block, score, latent)[0]
+                score = core.evidence(theta, block.with_values(latent))
+        found = core.weigh(theta, score, block.labels)
+        core.mix(score, found, block.weight)
+        return latent, score, found.log_z
+
+    def _walk(
+        self, columns: Columns, block: Any, score: Array, covs: list[Array], latent: Array
+    ) -> tuple[Array, Array]:
+        """Settled numbers (nnz,), and what they say about the factors (J, n)."""
+        (group,) = block.groups
+        b = np.ascontiguousarray(score[self.core.linear].T, dtype=float)
+        rows = [np.broadcast_to(cov, (len(cov), block.n_rows)) for cov in covs]
+        latent = latent.astype(float)
+        _settle_rows(
+            group.indptr, group.indices, group.values, self.ends, *columns,
+            np.ascontiguousarray(np.concatenate(rows).T), np.array(self.core.n_factors), b, latent,
+        )  # fmt: skip
+        return latent.astype(block.dtype), b.T
+
+    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Stats]:
+        """Factors given the numbers, then the numbers given the factors; sums of both."""
+        core, columns = self.core, combined(self.core, theta)
+        before = self._begin(columns, block) if memory is None else memory
+        features = core.evidence(theta, block.with_values(before))
+        found = core.weigh(theta, features, block.labels)
+        counts = core.mix(features, found, block.weight)
+        latent, gain, totals = self._numbers(columns, block, features, before)
+        bound = float(block.weight @ (found.log_z + gain))
+        sums = core.collect(theta, block.with_values(latent), features)
+        return latent, Stats(bound, counts, (*sums, Packed(np.zeros((3, 1, 0)), totals[:, None])))
+
+    def _begin(self, columns: Columns, block: Any) -> Array:
+        """Numbers of rows whose factors are unknown, (nnz,)."""
+        nothing = np.zeros((self.core.first[-1], block.n_rows), block.dtype)
+        start = np.zeros(len(block.groups[0].indices), block.dtype)
+        return self._numbers(columns, block, nothing, start)[0]
+
+    def _numbers(
+        self, columns: Columns, block: Any, features: Array, before: Array
+    ) -> tuple[Array, Array, Array]:
+        """New E[x] given the factors; gain of each row over ``before``; sums of 1, x, x^2 (3, D).
+
+        The normaliser of the factors was taken with the numbers before: where these change, so does
+        what an entry says about the factors, T x Lambda <s>.
+        """
+        (group,) = block.groups
+        m = np.ascontiguousarray(features[self.core.linear].T, dtype=block.dtype)
+        latent, gain = np.empty_like(before), np.zeros(block.n_rows)
+        totals = np.zeros((3, len(columns.offset)))
+        _censor(
+            group.indptr, group.indices, group.values, self.ends, m, *columns, before,
+            block.weight, latent, gain, totals,
+        )  # fmt: skip
+        return latent, gain, totals
+
+    def maximise(self, theta: Theta, stats: Stats) -> Theta:
+        """The core's step on the numbers."""
+        core, stats = self._settled(stats)
+        return core.maximise(theta, stats)
+
+    def learn_columns(self, theta: Theta, stats: Stats) -> Theta:
+        """Loadings, then gates."""
+        core, stats = self._settled(stats)
+        return core.learn_columns(theta, stats)
+
+    def bound(self, theta: Theta, stats: Stats) -> float:
+        """Lower bound of the evidence of the levels."""
+        core, stats = self._settled(stats)
+        return core.bound(theta, stats)
+
+    def _settled(self, stats: Stats) -> tuple[MCFA, Stats]:
+        """The core with the numbers' column sums, and the other sums."""
+        *sums, totals = stats.sums
+        core = replace(self.core, totals=totals.shared[:, 0])
+        return core, replace(stats, sums=tuple(sums))
+
+    def refresh(self, theta: Theta) -> Theta | None:
+        """As the core's."""
+        return self.core.refresh(theta)
+
+
+def combined(core: MCFA, theta: Theta) -> Columns:
+    """Mean and precision of latent numbers where several parts share a column.
+
+    The product of the parts' Gaussians, each to the power of its gate, is Gaussian again.
+    """
+    weight = np.stack([g * w.precision for g, w in zip(theta.gates, theta.loadings, strict=True)])
+    total = weight.sum(axis=0)
+    pairs = list(zip(weight / total, theta.loadings, strict=True))
+    offset = np.sum([share * w.mean[:, -1] for share, w in pairs], axis=0)
+    slope = np.hstack([share[:, None] * w.mean[:, :-1] for share, w in pairs])
+    dtype = core.dtype
+    return Columns(offset, np.ascontiguousarray(slope, dtype=dtype), total)
+
+
+@numba.njit(nogil=True, cache=True)
+def _settle_rows(  # type: ignore[no-untyped-def]  # compiled
+    indptr, indices, codes, ends, offset, slope, precision, cov, sizes, b, latent
+):
+    """Factors Omega b and numbers in turn, row by row, until numbers stay; both in place."""
+    m = np.empty(b.shape[1])
+    for r in range(len(indptr) - 1):
+        for _ in range(SETTLING_ROUNDS):
+            first, q = 0, 0
+            for J in sizes:
+                m[first : first + J] = 0.0
+                for i in range(first, first + J):
+                    for j in range(first, i + 1):
+                        m[i] += cov[r, q] * b[r, j]
+                        if j < i:
+                            m[j] += cov[r, q] * b[r, i]
+                        q += 1
+                first += J
+            moved = 0.0
+            for e in range(indptr[r], indptr[r + 1]):
+                d = indices[e]
+                mean, T = offset[d], precision[d]
+                for j in range(len(m)):
+                    mean += slope[d, j] * m[j]
+                root, level = np.sqrt(T), int(codes[e])
+                low, high = (ends[d, level] - mean) * root, (ends[d, level + 1] - mean) * root
+                change = mean + interval_moments(low, high)[1] / root - latent[e]
+                latent[e] += change
+                moved = max(moved, abs(change) * root)
+                for j in range(len(m)):
+                    b[r, j] += T * change * slope[d, j]
+            if moved < SETTLED:
+                break
+
+
+@numba.njit(nogil=True, cache=True)
+def _censor(  # type: ignore[no-untyped-def]  # compiled
+    indptr, indices, codes, ends, m, offset, slope, precision, before, weight, latent, gain, totals
+):
+    """Moments of every entry's number between the ends of its level; see `Ordinal._numbers`."""
+    for r in range(len(indptr) - 1):
+        s = m[r]
+        for e in range(indptr[r], indptr[r + 1]):
+            d = indices[e]
+            away = 0.0
+            for j in range(len(s)):
+                away += slope[d, j] * s[j]
+            mean, T = offset[d] + away, precision[d]
+            root = np.sqrt(T)
+            level = int(codes[e])
+            log_share, first, second = interval_moments(
+                (ends[d, level] - mean) * root, (ends[d, level + 1] - mean) * root
+            )
+            x = mean + first / root
+            latent[e] = x
+            gain[r] += T * (x - before[e]) * away
+            gain[r] += log_share + 0.5 * (_LOG_2PI - np.log(T) + second)
+            totals[0, d] += weight[r]
+            totals[1, d] += weight[r] * x
+            totals[2, d] += weight[r] * (mean * (2.0 * x - mean) + second / T)

@@ -1,0 +1,107 @@
+"""Which question to ask a person next: expected gains of hearing one more answer.
+
+========  ========  =========  =====================================================================
+symbol    code      shape      meaning
+========  ========  =========  =====================================================================
+m         m         (J,)       posterior of a part's state
+p         P         (J, D, L)  probability of every answer about its items, given the state
+M         M         (J, D)     expected rating, given the state
+Omega     cov       (J, J)     posterior covariance of a part's factors
+Lambda    w         (D, J)     loadings of its items
+Psi       noise     (D,)       variance of an answer given the factors
+========  ========  =========  =====================================================================
+
+An answer about an item speaks of the item's part alone, so all is done part by part, and exactly:
+states by going through the answers, factors in closed form (an ordinal answer counts as if its
+latent number were heard). Three rules:
+
+- *information*: mutual information of the answer and the person's states or factors;
+- *error*: expected fall of the squared error of predicted ratings, items counted by ``weight``;
+- *value*: expected rise of the predicted rating of what would be recommended (Boutilier, Zemel &
+  Marlin 2003), given ``rival``, the best prediction among the items of all other parts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.contracts import Array
+from partwise.models.levels import entropy
+
+RULES = ("error", "information", "value")
+
+# Deviates and weights of a standard Gaussian answer, for the expected best of several predictions.
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+# An item's prediction moves by no more than so many deviations after one answer.
+_REACH = 3.0
+
+# Products of questions, answers and items worked on at a time.
+_CHUNK = 1 << 20
+
+
+def state_information(m: Array, P: Array, entropies: Array) -> Array:
+    """Mutual information of answer and state, (D,); ``entropies`` (J, D) are those of P."""
+    return entropy(np.tensordot(m, P, 1)) - m @ entropies
+
+
+def state_error(m: Array, P: Array, second: Array) -> Array:
+    """Expected fall of squared error, (D,); ``second`` (J, J) is sum_d weight_d M_d M_d'."""
+    joint, marginal = _answers(m, P)
+    after = np.einsum("dlj,dlj->dl", joint @ second, joint) / marginal
+    return after.sum(axis=1) - m @ second @ m
+
+
+def state_value(m: Array, P: Array, M: Array, rival: float) -> Array:
+    """Expected rise of the best predicted rating, (D,)."""
+    now = max(float((m @ M).max(initial=-np.inf)), rival)
+    # Whatever the answer, the best stays at or above this; items never above it do not count.
+    floor = max(float(M.min(axis=0).max(initial=-np.inf)), rival)
+    hopeful = M[:, M.max(axis=0) > floor]
+    joint, marginal = _answers(m, P)
+    best = np.empty(marginal.shape)  # times the answer's probability
+    step = max(_CHUNK // max(hopeful.shape[1] * P.shape[2], 1), 1)
+    for i in range(0, len(best), step):
+        some = slice(i, i + step)
+        best[some] = (joint[some] @ hopeful).max(axis=2, initial=-np.inf)
+    return np.maximum(best, marginal * floor).sum(axis=1) - now
+
+
+def _answers(m: Array, P: Array) -> tuple[Array, Array]:
+    """Joint probability of answer and state, (D, L, J), and that of the answers, (D, L)."""
+    joint = np.moveaxis(P, 0, 2) * m
+    return joint, np.maximum(joint.sum(axis=2), 1e-300)
+
+
+def factor_information(cov: Array, w: Array, noise: Array) -> Array:
+    """Mutual information of answer and factors, (D,)."""
+    return 0.5 * np.log1p(_heard(cov, w) / noise)
+
+
+def factor_error(cov: Array, w: Array, noise: Array, second: Array) -> Array:
+    """Expected fall of squared error, (D,); ``second`` (J, J) is sum_d weight_d w_d w_d'."""
+    reach = w @ cov  # (D, J)
+    return np.einsum("di,ij,dj->d", reach, second, reach) / (_heard(cov, w) + noise)
+
+
+def factor_value(cov: Array, w: Array, noise: Array, expected: Array, rival: float) -> Array:
+    """Expected rise of the best prediction, (D,), from ``expected`` (D,) of the same items."""
+    heard = _heard(cov, w)
+    now = max(float(expected.max(initial=-np.inf)), rival)
+    spread = _REACH * np.sqrt(heard)
+    floor = max(float((expected - spread).max(initial=-np.inf)), rival)
+    hopeful = np.flatnonzero(expected + spread >= floor)
+    out = np.empty(len(w))
+    step = max(_CHUNK // max(len(hopeful) * len(_NODES), 1), 1)
+    for i in range(0, len(w), step):
+        some = slice(i, i + step)
+        pull = (w[some] @ cov) @ w[hopeful].T / np.sqrt(heard[some] + noise[some])[:, None]
+        moved = expected[hopeful] + _NODES[:, None, None] * pull  # (nodes, questions, hopeful)
+        out[some] = _WEIGHTS @ moved.max(axis=2, initial=floor)
+    return out - now
+
+
+def _heard(cov: Array, w: Array) -> Array:
+    """Variance of what the factors say about each item, (D,)."""
+    return np.einsum("di,ij,dj->d", w, cov, w)
