@@ -31,6 +31,10 @@ class ScaleGroup(ColumnGroup):
         between = 0.5 * (levels[1:] + levels[:-1])
         return np.where(np.isnan(values), np.nan, np.searchsorted(between, values))
 
+    def base(self, values: Array, columns: Array) -> Array:
+        """Log density of a step's values given the step, 0 where they are NaN."""
+        return np.where(np.isnan(values), 0.0, -self.log_scale[columns])
+
 
 def learn_scale(X: Any, row_weight: Array) -> ScaleGroup:
     """Learn the levels of dense (NaN missing) or CSR data, and how often each stands where.
