@@ -168,6 +168,11 @@ class Recommender(BaseEstimator):
                     f"estimator={type(member).__name__} cannot serve ratings; choose one of "
                     f"{', '.join(SERVING)}, or a list of them."
                 )
+            if member._absent_zero():
+                raise ValueError(
+                    f"estimator={member} takes what is not rated for zeros; set "
+                    'absent="unobserved".'
+                )
         return members
 
     def _adopt(
@@ -323,7 +328,7 @@ class Recommender(BaseEstimator):
         X = sparse.vstack([read.matrix, empty], format="csr").astype(np.float32)
         X.data = self._as_seen(X.data)
         asked, rows = np.unique(rows, return_inverse=True)
-        X = X[asked]
+        X = X[asked] if len(asked) else empty
         shares = np.zeros((len(rows), len(self.levels_)))
         for taste in self._tastes:
             features = taste.fold_in(X)
@@ -678,7 +683,10 @@ class Interview:
         row = self._model._row(self._columns, self._values)
         for i, taste in enumerate(self._model._tastes):
             features = taste.fold_in(row)
-            closed = heard is not None and taste.theta.gates[:, heard].max() >= 1.0
+            # Classes, and items of several parts, let one part's answers speak of the others.
+            alone = taste.core.classes.n_classes == 1
+            closed = taste.theta.gates[:, self._columns].max(axis=0, initial=0.0) >= 1.0
+            closed = heard is not None and alone and closed.all()
             if not closed or self._rule == "value":
                 self._gains[i] = taste.all_gains(features, self._rule)
             else:
