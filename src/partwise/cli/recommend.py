@@ -1,4 +1,4 @@
-"""``partwise recommend``: recommendations, the next question and reasons, from ratings in a file."""
+"""``partwise recommend``: recommendations, the next question and reasons, from a table."""
 
 from __future__ import annotations
 

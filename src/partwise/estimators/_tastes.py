@@ -49,26 +49,25 @@ class Tastes(ABC):
         # A level that nobody gave in fit is heard as the nearest that somebody did.
         self.nearest = known[np.abs(levels[:, None] - known).argmin(axis=1)]
 
-    def _heard(self, values: Array) -> Array:
-        """Ratings as the estimator knows them."""
+    def heard(self, X: Any) -> Any:
+        """Ratings (CSR) as the estimator knows them."""
         if len(self.seen) == len(self.levels):
-            return values
-        return self.nearest[np.searchsorted(self.levels.astype(values.dtype), values)]
+            return X
+        values = self.nearest[np.searchsorted(self.levels.astype(X.dtype), X.data)]
+        return sparse.csr_matrix((values, X.indices, X.indptr), shape=X.shape)
 
     def fold_in(self, X: Any) -> Array:
         """Features of people, (F, n), from their ratings (CSR)."""
-        X = sparse.csr_matrix((self._heard(X.data), X.indices, X.indptr), shape=X.shape)
+        X = self.heard(X)
         infer, theta = self.estimator._model.infer, self.theta
         pieces = self.estimator._map_rows(X, lambda block, _: infer(theta, block)[0])
         return np.concatenate(pieces, axis=1)
 
     def evidence(self, columns: Array, values: Array) -> Array:
         """What each of a person's ratings says by itself, (F, ratings)."""
-        values = self._heard(values).astype(self.estimator._dtype)
-        one = sparse.csr_matrix(
-            (values, (np.zeros(len(columns), int), columns)),
-            shape=(1, len(self.parts)),
-        )
+        values = values.astype(self.estimator._dtype)
+        where = np.zeros(len(columns), int), columns
+        one = self.heard(sparse.csr_matrix((values, where), shape=(1, len(self.parts))))
         apart = sparse.csr_matrix(
             (one.data, one.indices, np.arange(len(columns) + 1)),
             shape=(len(columns), len(self.parts)),

@@ -117,7 +117,7 @@ class Recommender(BaseEstimator):
         X = read.matrix.astype(np.float32)
         fitted = [clone(member).fit(X) for member in members]
         counts = np.bincount(X.indices, minlength=X.shape[1])
-        self._adopt(fitted, read.items, levels, np.unique(X.data), counts, X.shape[0])
+        self._adopt(fitted, read.items, levels, counts, X.shape[0])
         return self
 
     def add_items(self, ratings: Any) -> Recommender:
@@ -145,13 +145,13 @@ class Recommender(BaseEstimator):
         place = {item: i for i, item in enumerate(items)}
         X = read.matrix.tocoo()
         columns = np.array([place[item] for item in read.items])[X.col]
-        X = sparse.csr_matrix((self._as_seen(X.data), (X.row, columns)), (X.shape[0], len(items)))
+        X = sparse.csr_matrix((X.data, (X.row, columns)), (X.shape[0], len(items)))
         X = X[np.diff(X[:, len(self.items_) :].indptr) > 0]
-        fitted = [with_new_columns(member, X) for member in self.estimators_]
+        fitted = [with_new_columns(taste.estimator, taste.heard(X)) for taste in self._tastes]
         counts = np.append(
             self._counts, np.bincount(X.indices, minlength=len(items))[len(self._counts) :]
         )
-        self._adopt(fitted, items, self.levels_, self._seen, counts, self.n_users_)
+        self._adopt(fitted, items, self.levels_, counts, self.n_users_)
         return self
 
     def _members(self) -> list[Any]:
@@ -180,13 +180,12 @@ class Recommender(BaseEstimator):
         fitted: list[Any],
         items: list[Hashable],
         levels: Array,
-        seen: Array,
         counts: Array,
         n_users: int,
     ) -> None:
-        """Set the learned attributes; ``seen`` are the levels that were given, ``counts`` (D,)."""
+        """Set the learned attributes; ``counts`` (D,) says how often each item was rated."""
         self.estimators_, self.items_, self.levels_ = fitted, items, levels
-        self.n_users_, self._seen, self._counts = n_users, seen, counts
+        self.n_users_, self._counts = n_users, counts
         popularity = counts / counts.sum()
         self._place = {item: i for i, item in enumerate(items)}
         self._tastes: list[Tastes] = [tastes_of(e, levels, popularity) for e in fitted]
@@ -200,18 +199,11 @@ class Recommender(BaseEstimator):
         _check_scale(values, self.levels_)
         return columns, values
 
-    def _as_seen(self, values: Array) -> Array:
-        """A level that nobody gave is taken as the nearest that somebody did."""
-        if len(self._seen) == len(self.levels_):
-            return values
-        return self._seen[np.abs(values[:, None] - self._seen).argmin(axis=1)]
-
     def _row(self, columns: Array, values: Array) -> Any:
         """Ratings of one person as a row."""
         indptr = np.array([0, len(columns)])
         shape = (1, len(self.items_))
-        values = self._as_seen(values).astype(np.float32)
-        return sparse.csr_matrix((values, columns, indptr), shape=shape)
+        return sparse.csr_matrix((values.astype(np.float32), columns, indptr), shape=shape)
 
     def _shares(self, columns: Array, values: Array) -> Array:
         """Probability of every level of every item for one person, (D, L)."""
@@ -326,7 +318,6 @@ class Recommender(BaseEstimator):
         columns = self._asked(items)
         empty = sparse.csr_matrix((1, len(self.items_)))
         X = sparse.vstack([read.matrix, empty], format="csr").astype(np.float32)
-        X.data = self._as_seen(X.data)
         asked, rows = np.unique(rows, return_inverse=True)
         X = X[asked] if len(asked) else empty
         shares = np.zeros((len(rows), len(self.levels_)))
@@ -443,7 +434,7 @@ class Recommender(BaseEstimator):
         rating = float(scale.mean(shares, self.levels_))
         because = []
         if len(columns):
-            without = taste.leave_out(columns, self._as_seen(values))
+            without = taste.leave_out(columns, values)
             every = np.arange(len(columns))
             left = taste.cell_shares(without, every, np.full(len(columns), d))
             effect = rating - scale.mean(left, self.levels_)
@@ -591,7 +582,6 @@ class Recommender(BaseEstimator):
             "members": [member._state() for member in self.estimators_],
             "items": items,
             "levels": self.levels_,
-            "seen": self._seen,
             "counts": self._counts,
             "n_users": self.n_users_,
         }
@@ -600,7 +590,7 @@ class Recommender(BaseEstimator):
         members = [clone(member) for member in self._members()]
         for member, own in zip(members, state["members"], strict=True):
             member._restore(own)
-        kept = (state[name] for name in ("levels", "seen", "counts", "n_users"))
+        kept = (state[name] for name in ("levels", "counts", "n_users"))
         self._adopt(members, list(state["items"]), *kept)
 
     def __sklearn_is_fitted__(self) -> bool:
