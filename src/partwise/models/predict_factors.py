@@ -299,7 +299,11 @@ def level_likelihood(
         nothing = np.zeros((core.first[-1], block.n_rows))
         density += _given_factors(core, theta, nothing, draws, n, parts)
         found.append(summarise_weights(density - log_q))
-    return RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
+    value, error, n_effective = (np.stack(field) for field in zip(*found, strict=True))
+    # Nothing was seen of some rows, and that is certain.
+    empty = group.row_sums(chosen.sum(axis=0)[group.indices]) == 0.0
+    value[:, empty], error[:, empty], n_effective[:, empty] = 0.0, 0.0, np.inf
+    return RowLikelihood(value, error, n_effective)
 
 
 def _draw_factors(
