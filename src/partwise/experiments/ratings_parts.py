@@ -26,6 +26,8 @@ KNOWN_BY = 0.02
 N_TITLES = 6
 N_SHUFFLES = 2000
 
+COUNTED = ("films", "in one part", "by chance")
+
 # What titles of a series begin with.
 SERIES = (
     "Star Wars: Episode",
@@ -63,6 +65,7 @@ def typical(model: Any, levels: Array, counts: Array, n_people: int) -> Array:
 
 def bits(gates: Array) -> Array:
     """Entropy of the choice of part of each film."""
+    gates = gates.astype(float)
     g = np.column_stack([gates, np.maximum(1.0 - gates.sum(axis=1), 0.0)])  # with the background
     return -np.sum(g * np.log2(np.maximum(g, 1e-300)), axis=1)
 
@@ -76,21 +79,23 @@ def series(titles: Sequence[str], parts: Array) -> list[Row]:
         own = np.flatnonzero([title.startswith(begins) for title in titles])
         if len(own) < 3:
             continue
-
-        def together(found: Array) -> int:
-            return int(np.bincount(found + 1).max())
-
-        chance = [together(rng.choice(parts, len(own), replace=False)) for _ in range(N_SHUFFLES)]
+        draws = [rng.choice(parts, len(own), replace=False) for _ in range(N_SHUFFLES)]
         rows.append(
             {
-                "series": name.split("|")[0].rstrip(" ("),
-                "part": int(np.bincount(parts[own] + 1).argmax()) - 1,
+                "what": f"series: {name.split('|')[0].rstrip(' (')}",
                 "films": len(own),
-                "in that part": together(parts[own]),
-                "by chance": float(np.mean(chance)),
+                "in one part": _together(parts[own]),
+                "by chance": float(np.mean([_together(draw) for draw in draws])),
+                "which": f"part {np.bincount(parts[own] + 1).argmax() - 1}",
             }
         )
-    return rows
+    sums: Row = {key: sum(float(row[key]) for row in rows) for key in COUNTED}
+    return [*rows, {"what": "all series", **sums}]
+
+
+def _together(parts: Array) -> int:
+    """Most films that share a part; those in no part count as if in one."""
+    return int(np.bincount(parts + 1).max())
 
 
 def describe(X: Any, titles: Sequence[str], levels: Array, estimator: Any) -> list[Row]:
@@ -104,21 +109,25 @@ def describe(X: Any, titles: Sequence[str], levels: Array, estimator: Any) -> li
     number[order] = np.arange(len(order))
     parts = number[model.parts_]
     mean_bits = float(bits(model.gates_).mean())
-    rows: list[Row] = [{"bits of a gate": mean_bits, "paper": f"{PAPER_BITS} bits"}]
+    rows: list[Row] = [
+        {"what": "gates, bits", "ours": mean_bits, "paper": f"{PAPER_BITS}"},
+        {"what": "in no part, % of films", "ours": float(100 * np.mean(parts < 0))},
+        *series(titles, parts),
+    ]
     for k, paper in enumerate(PAPER_SHARES[: len(order)]):
         own = np.flatnonzero(parts == k)
         best = own[np.argsort(-score[own], kind="stable")][:N_TITLES]
         named = "; ".join(titles[d] for d in best if np.isfinite(score[d]))
         rows.append(
             {
-                "part": k,
-                "% of films": float(share[order[k]]),
-                "paper": f"{paper} %",
+                "what": f"part {k}, % of films",
+                "ours": float(share[order[k]]),
+                "paper": f"{paper}",
                 "% of ratings": float(100 * counts[own].sum() / counts.sum()),
                 "typical": named,
             }
         )
-    return rows + series(titles, parts)
+    return rows
 
 
 @register("ratings_parts")
