@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -305,7 +306,13 @@ class _Entries:
     def chunks(self) -> Iterator[tuple[Array, Array, Array]]:
         """Values, columns and weights, which broadcast together."""
         if self.sparse:
-            yield self.X.data, self.X.indices, np.repeat(self.row_weight, np.diff(self.X.indptr))
+            data, indices, indptr = self.X.data, self.X.indices, self.X.indptr
+            # Whole rows, of which the longest may be longer than a piece.
+            cuts = np.searchsorted(indptr, np.arange(CHUNK_CELLS, len(data), CHUNK_CELLS))
+            for lo, hi in pairwise(np.unique([0, *cuts, len(indptr) - 1])):
+                at = slice(indptr[lo], indptr[hi])
+                weight = np.repeat(self.row_weight[lo:hi], np.diff(indptr[lo : hi + 1]))
+                yield data[at], indices[at], weight
             return
         step = max(CHUNK_CELLS // max(self.n_columns, 1), 1)
         for i in range(0, len(self.X), step):
