@@ -260,7 +260,7 @@ def test_the_file_is_plain_safetensors_with_a_json_header(path):
         ([1, {2}], "set"),
         (1j, "complex"),
         ({1: "a"}, "dict"),
-        (Toy(), "Toy"),
+        (io, "module"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -268,6 +268,12 @@ def test_an_argument_that_cannot_be_kept_is_named(value, kind, path):
     with pytest.raises(TypeError, match=rf"argument 'n_parts' of Toy.* is a {kind}\b"):
         save(toy(n_parts=value), path)
     assert os.listdir(path.parent) == []
+
+
+def test_an_estimator_given_to_another_comes_back(path):
+    inner = there_and_back(toy(n_parts=[Toy(n_parts=3), Toy()]), path).n_parts
+    assert [type(one) for one in inner] == [Toy, Toy]
+    assert inner[0].n_parts == 3
 
 
 @pytest.mark.parametrize(

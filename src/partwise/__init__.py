@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 # public name -> module that defines it
 _PUBLIC = {
+    "AspectModel": "partwise.estimators.aspect",
     "CVQ": "partwise.estimators.cvq",
     "CellKFold": "partwise.data",
     "Cells": "partwise.data",
@@ -26,6 +27,7 @@ __all__ = [
     "CVQ",
     "MCFA",
     "MCVQ",
+    "AspectModel",
     "CellKFold",
     "Cells",
     "Prior",
@@ -39,6 +41,7 @@ __all__ = [
 if TYPE_CHECKING:
     from partwise.data import CellKFold, Cells
     from partwise.datasets import make_faces, make_shapes
+    from partwise.estimators.aspect import AspectModel
     from partwise.estimators.cvq import CVQ
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ

@@ -19,8 +19,9 @@ header key         meaning
 None, booleans, whole numbers, finite floats, strings and lists stand for themselves. Every
 JSON object has one key, which says what it is: ``{"tuple": [...]}``, ``{"dict": {...}}``,
 ``{"float": "nan"}``, ``{"array": tensor}``, ``{"unicode": tensor}`` (code points, last axis
-the characters), ``{"objects": {"shape": ..., "values": ...}}`` (an object array of scalars)
-and ``{"options": {"class": ..., "fields": ...}}`` (a dataclass in ``_OPTIONS``).
+the characters), ``{"objects": {"shape": ..., "values": ...}}`` (an object array of scalars),
+``{"options": {"class": ..., "fields": ...}}`` (a dataclass in ``_OPTIONS``) and ``{"estimator":
+{"class": ..., "arguments": ...}}`` (an estimator in ``_LOADABLE`` given to another).
 
 The checksum finds accidents; it is not a signature. What keeps a foreign file harmless is
 that it can only name classes in the two allow-lists, and only hand them plain values.
@@ -49,9 +50,11 @@ _FORMAT_VERSION = 1
 
 # class name -> module that defines it; nothing else is ever imported or made by load()
 _LOADABLE = {
+    "AspectModel": "partwise.estimators.aspect",
     "CVQ": "partwise.estimators.cvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
+    "Recommender": "partwise.estimators.recommender",
 }
 _OPTIONS = {"Prior": "partwise.likelihoods.prior"}
 
@@ -92,7 +95,8 @@ def save(estimator: Saveable, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : estimator of this library
         Fitted. Its constructor arguments must be None, booleans, numbers, strings, lists,
-        tuples or dicts of these, or one of the library's option objects such as ``Prior``.
+        tuples or dicts of these, one of the library's option objects such as ``Prior``, or one of
+        its estimators.
         A generator given as ``random_state`` is stored as None, since its position in the
         stream means nothing in another process: what was learned is kept, a later `fit` of
         the loaded estimator draws afresh. A whole number is kept.
@@ -208,10 +212,7 @@ def _serialise(estimator: Saveable) -> bytes:
             f"estimators ({', '.join(_LOADABLE)}), so that loading one runs no other code."
         )
     arrays: dict[str, np.ndarray] = {}
-    arguments = {
-        key: _encode(_without_stream(key, value), f"argument {key!r} of {name}", "", None)
-        for key, value in estimator.get_params(deep=False).items()
-    }
+    arguments = _encode_arguments(estimator)
     header = {
         "checksum": _NO_DIGEST.decode(),  # first, at the place _OPENING promises
         "format": "partwise",
@@ -313,6 +314,15 @@ def _find_class(allowed: dict[str, str], name: str) -> Any:
 # ---------------------------------------------------------------- values to JSON and back
 
 
+def _encode_arguments(estimator: Any) -> dict[str, Any]:
+    """Constructor arguments as JSON."""
+    name = type(estimator).__name__
+    return {
+        key: _encode(_without_stream(key, value), f"argument {key!r} of {name}", "", None)
+        for key, value in estimator.get_params(deep=False).items()
+    }
+
+
 def _without_stream(name: str, value: Any) -> Any:
     """Replace a generator given as ``random_state`` by None (the rule is in `save`)."""
     streams = (np.random.Generator, np.random.RandomState)
@@ -346,6 +356,8 @@ def _encode(value: Any, owner: str, name: str, arrays: dict[str, np.ndarray] | N
     if cls.__name__ in _OPTIONS and cls is _find_class(_OPTIONS, cls.__name__):
         fields = {f.name: inside(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"options": {"class": cls.__name__, "fields": fields}}
+    if cls.__name__ in _LOADABLE and cls is _find_class(_LOADABLE, cls.__name__):
+        return {"estimator": {"class": cls.__name__, "arguments": _encode_arguments(value)}}
     return _refuse_value(value, owner, name)
 
 
@@ -418,4 +430,7 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
         case "options":
             fields = {key: _decode(item, arrays) for key, item in body["fields"].items()}
             return _find_class(_OPTIONS, body["class"])(**fields)
+        case "estimator":
+            arguments = {key: _decode(item, {}) for key, item in body["arguments"].items()}
+            return _find_class(_LOADABLE, body["class"])(**arguments)
     raise ValueError(f"unknown value kind {tag!r}")

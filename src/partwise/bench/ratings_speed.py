@@ -131,7 +131,7 @@ def sweep_file(folder: str) -> None:
             model.fit(X)
         took.append(time.perf_counter() - begun)
     sweep = (took[1] - took[0]) / (N_SWEEPS[1] - N_SWEEPS[0])
-    print(json.dumps({"sweep": sweep, "before": before, "peak": _peak_bytes()}))
+    sys.stdout.write(json.dumps({"sweep": sweep, "before": before, "peak": _peak_bytes()}))
 
 
 def _peak_bytes() -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,25 @@ class ColumnGroup:
         per_column = ("index", "shift", "scale", "weight", "varies")
         chosen = {name: getattr(self, name)[which] for name in per_column}
         return replace(self, **chosen, moments=self.moments[:, which])
+
+    def with_columns(self, X: Any, prior: Prior | None) -> ColumnGroup:
+        """These columns and those of X after them, coded in the same way."""
+        entries, name = _Entries(X, np.ones(X.shape[0])), self.likelihood.name
+        if self.levels is None:
+            new = _learn_numbers(entries, name, self.absent_zero, prior)
+        else:
+            new = _learn_levels(entries, self.absent_zero, name, self.levels)
+            new = _order_levels(new, self) if name == "ordinal" else new
+        moments = np.hstack([self.moments, new.moments])
+        return replace(
+            self,
+            index=np.arange(moments.shape[1]),
+            shift=np.concatenate([self.shift, new.shift]),
+            scale=np.concatenate([self.scale, new.scale]),
+            weight=np.concatenate([self.weight, new.weight]),
+            varies=np.concatenate([self.varies, new.varies]),
+            moments=moments,
+        )
 
     def entry_prior(self, prior: Prior | None) -> EntryPrior:
         """The prior of this group's parameters."""
@@ -165,16 +185,19 @@ def learn_columns(
     if likelihood in ("categorical", "ordinal"):
         group = _learn_levels(entries, absent_zero, likelihood)
         if likelihood == "ordinal":
-            group = _order_levels(entries, group)
+            group = _order_levels(group)
     else:
         group = _learn_numbers(entries, likelihood, absent_zero, prior)
     return (group,)
 
 
-def _learn_levels(entries: _Entries, absent_zero: bool, likelihood: str) -> ColumnGroup:
-    """Categories, and how often each stands in every column."""
-    found = [np.unique(values[~np.isnan(values)]) for values, _, _ in entries.chunks()]
-    levels = np.unique(np.concatenate([*found, [0.0]] if absent_zero else found))
+def _learn_levels(
+    entries: _Entries, absent_zero: bool, likelihood: str, levels: Array | None = None
+) -> ColumnGroup:
+    """Categories, found if not given, and how often each stands in every column."""
+    if levels is None:
+        found = [np.unique(values[~np.isnan(values)]) for values, _, _ in entries.chunks()]
+        levels = np.unique(np.concatenate([*found, [0.0]] if absent_zero else found))
     if len(levels) > MOST_LEVELS:
         raise ValueError(
             f'X has {len(levels)} different values, too many for likelihood="{likelihood}" '
@@ -200,27 +223,27 @@ def _learn_levels(entries: _Entries, absent_zero: bool, likelihood: str) -> Colu
     )
 
 
-# Rows of the average column that lean a column's position to the average of all: a column with few
-# entries has seen too few of its levels to tell.
-COMMON_ROWS = 3.0
+def _order_levels(group: ColumnGroup, like: ColumnGroup | None = None) -> ColumnGroup:
+    """The same levels as intervals of a latent number, in units of its spread within columns.
 
-
-def _order_levels(entries: _Entries, group: ColumnGroup) -> ColumnGroup:
-    """The same levels as intervals of a latent number, in units of its spread within columns."""
+    Intervals and units are those of the columns ``like``, if given.
+    """
     assert group.levels is not None
-    levels = group.levels
-    counts = group.moments * (group.weight + 1.0) - 1.0 / len(levels)  # as they were learned
-    law = Ordinal(cuts_of(counts.sum(axis=1)))
-    first, second = law.scores @ counts, law.scores**2 @ counts
-    everywhere = first.sum() / max(group.weight.sum(), 1.0)
-    shift = (first + COMMON_ROWS * everywhere) / (group.weight + COMMON_ROWS)
-    spread = (second - 2.0 * shift * first + shift**2 * group.weight).sum()
-    scale = np.sqrt(max(spread / max(group.weight.sum(), 1.0), 1e-6))
+    if like is not None:
+        law, shift, scale = like.likelihood, like.shift[0], like.scale[0]
+    else:
+        counts = group.moments * (group.weight + 1.0) - 1.0 / len(group.levels)  # as learned
+        law = Ordinal(cuts_of(counts.sum(axis=1)))
+        first, second = law.scores @ counts, law.scores**2 @ counts
+        total = max(group.weight.sum(), 1.0)
+        shift = first.sum() / total
+        within = second.sum() - (first**2 / np.maximum(group.weight, 1.0)).sum()
+        scale = np.sqrt(max(within / total, 1e-6))
     return replace(
         group,
         likelihood=law,
-        shift=shift,
-        scale=np.full(len(shift), scale),
+        shift=np.full(len(group.weight), shift),
+        scale=np.full(len(group.weight), scale),
         varies=group.weight > 0,
     )
 
@@ -283,7 +306,13 @@ class _Entries:
     def chunks(self) -> Iterator[tuple[Array, Array, Array]]:
         """Values, columns and weights, which broadcast together."""
         if self.sparse:
-            yield self.X.data, self.X.indices, np.repeat(self.row_weight, np.diff(self.X.indptr))
+            data, indices, indptr = self.X.data, self.X.indices, self.X.indptr
+            # Whole rows, of which the longest may be longer than a piece.
+            cuts = np.searchsorted(indptr, np.arange(CHUNK_CELLS, len(data), CHUNK_CELLS))
+            for lo, hi in pairwise(np.unique([0, *cuts, len(indptr) - 1])):
+                at = slice(indptr[lo], indptr[hi])
+                weight = np.repeat(self.row_weight[lo:hi], np.diff(indptr[lo : hi + 1]))
+                yield data[at], indices[at], weight
             return
         step = max(CHUNK_CELLS // max(self.n_columns, 1), 1)
         for i in range(0, len(self.X), step):

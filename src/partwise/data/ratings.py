@@ -39,7 +39,7 @@ def read_ratings(ratings: Any, items: Sequence[Hashable] | None = None) -> Ratin
     ratings : Ratings
     """
     if sparse.issparse(ratings):
-        matrix = sparse.csr_matrix(ratings)
+        matrix = _rows(ratings)
         _check_numbers(matrix.data)
         if items is not None and matrix.shape[1] != len(items):
             raise ValueError(
@@ -56,7 +56,19 @@ def read_ratings(ratings: Any, items: Sequence[Hashable] | None = None) -> Ratin
         column = np.array([place.get(name, -1) for name in plain(item)], np.int64)
         if np.any(column < 0):
             raise ValueError(f"{plain(item)[int(np.argmin(column))]!r} is not a known item.")
-    shape = (len(users), len(known))
+    return Ratings(users, known, _once(row, column, rating, (len(users), len(known))))
+
+
+def _rows(ratings: Any) -> Any:
+    """A sparse matrix as CSR; scipy would add up what is stored twice."""
+    if ratings.format in ("coo", "csr", "csc") and not ratings.has_canonical_format:
+        entries = ratings.tocoo()
+        return _once(entries.row.astype(np.int64), entries.col, entries.data, ratings.shape)
+    return sparse.csr_matrix(ratings)
+
+
+def _once(row: Array, column: Array, rating: Array, shape: tuple[int, int]) -> Any:
+    """CSR of ratings, of those for the same user and item the last."""
     key = row * shape[1] + column
     last = len(key) - 1 - np.unique(key[::-1], return_index=True)[1]
     if len(last) < len(key):
@@ -64,10 +76,9 @@ def read_ratings(ratings: Any, items: Sequence[Hashable] | None = None) -> Ratin
             f"{len(key) - len(last)} ratings are given again for the same user and item; the last "
             "one counts.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    matrix = sparse.csr_matrix((rating[last], (row[last], column[last])), shape=shape)
-    return Ratings(users, known, matrix)
+    return sparse.csr_matrix((rating[last], (row[last], column[last])), shape=shape)
 
 
 def _three(ratings: Any) -> tuple[Any, Any, Array]:
@@ -117,7 +128,10 @@ def plain(names: Any) -> list[Hashable]:
 
 def _numbered(names: Any) -> tuple[list[Hashable], Array]:
     """Distinct names, sorted if they are of one kind that an array holds, and numbers of all."""
-    array = names if isinstance(names, np.ndarray) else np.asarray(names, dtype=object)
+    array = names
+    if not isinstance(names, np.ndarray):
+        array = np.empty(len(names), dtype=object)
+        array[:] = list(names)  # tuples stay what they are
     if array.ndim != 1:
         raise ValueError("Users and items must be one-dimensional, one for every rating.")
     if array.dtype.kind in "iuUSb":
@@ -130,6 +144,8 @@ def _numbered(names: Any) -> tuple[list[Hashable], Array]:
         raise ValueError(
             f"Users and items must be hashable, as numbers or text: {error}."
         ) from None
+    if any(name != name for name in place):
+        raise ValueError("A user or an item is NaN; leave out ratings whose user or item is lost.")
     return list(place), number
 
 

@@ -271,7 +271,8 @@ def _entry_rows(rows: Any, column: ColumnGroup, form: EntryFormat) -> tuple[Entr
         seen = ~np.isnan(rows)
         indptr = np.concatenate([[0], np.cumsum(seen.sum(axis=1))]).astype(np.int64)
         indices, raw = np.nonzero(seen)[1], rows[seen]
-    indices = indices.astype(np.int64 if form.n_columns > np.iinfo(np.int32).max else np.int32)
+    wide = form.n_columns > np.iinfo(np.int32).max
+    indices = indices.astype(np.int64 if wide else np.int32, copy=False)
     values = column.encode(raw, indices)
     known = ~np.isnan(values)
     if not known.all():  # a stored NaN is a missing entry

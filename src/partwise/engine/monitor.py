@@ -27,6 +27,8 @@ class Monitor:
         Bounds averaged before they are compared; above 1 for noisy traces.
     on_step : callable, optional
         Called as ``on_step(n_iter, bound)`` after every sweep; true ends the climb.
+    enough : int, optional
+        M-steps after which the climb counts as converged, whatever the bound does.
     """
 
     max_iter: int
@@ -35,6 +37,7 @@ class Monitor:
     deadline: float = float("inf")
     window: int = 1
     on_step: Callable[[int, float], bool | None] | None = None
+    enough: int | None = None
     trace: list[float] = field(default_factory=list)
     converged: bool = False
     out_of_time: bool = False
@@ -75,4 +78,6 @@ class Monitor:
             recent = np.mean(self.trace[-w:])
             before = np.mean(self.trace[-2 * w : -w])
             self.converged = bool(recent - before < self.tol * self.weight * w)
+        if self.enough is not None and self.n_iter >= self.enough:
+            self.converged = True
         return self.converged or self.spent

@@ -25,6 +25,7 @@ from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
 from partwise.engine.randomness import as_generator
 from partwise.estimators._labels import class_numbers
+from partwise.likelihoods import Prior
 from partwise.runners import runner_for
 from partwise.sampling.importance import RowLikelihood, mix_classes
 
@@ -36,7 +37,8 @@ CLASS_DRAWS = 200
 class Leg:
     """A stretch of a climb: its model, warm-up stages, the monitor's window, and how it begins.
 
-    The end of a staged climb is held against ``probe`` plain steps.
+    The end of a staged climb is held against ``probe`` plain steps. It is over after ``enough``
+    sweeps, where something else than the bound has told how many that is.
 
     ``enter`` turns the parameters of the leg before into those that this one begins with.
     """
@@ -46,6 +48,7 @@ class Leg:
     window: int = 1
     probe: int = 3
     enter: Callable[[Any], Any] | None = None
+    enough: int | None = None
 
 
 def _has_classes(estimator: Any) -> bool:
@@ -76,6 +79,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     ``_cell_densities``.
     """
 
+    _usual_prior = Prior()  # what prior="conjugate" is
     _columns: tuple[ColumnGroup, ...]
     _theta: Any
     _model: Any
@@ -169,13 +173,14 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         rng: np.random.Generator,
         X: Any,
         n_init: int,
+        deadline: float | None = None,
     ) -> tuple[Any, Any, Monitor]:
         """Climb from ``n_init`` starts and keep the best.
 
         ``begin(rng)`` gives the legs of a climb and the first parameters; a later leg goes on from
-        the one before.
+        the one before. Time is counted from now on, unless there is a ``deadline``.
         """
-        deadline = float("inf") if self.max_time is None else time.monotonic() + self.max_time
+        deadline = self._deadline() if deadline is None else deadline
         root = self._init_callback_context(max_subtasks=None)
         root.call_on_fit_task_begin(estimator=self, X=X)
         best: tuple[Any, Any, Monitor] | None = None
@@ -202,6 +207,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                         deadline,
                         leg.window,
                         on_step,
+                        enough=leg.enough,
                     )
                     theta = climb(leg.model, theta, source, runner, monitor, leg.stages, leg.probe)
                 if best is None or monitor.trace[-1] > best[2].trace[-1]:
@@ -212,6 +218,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self._warn_of_end(best[2])
         root.call_on_fit_task_end(estimator=self, X=X)
         return best
+
+    def _deadline(self) -> float:
+        """When ``max_time`` from now will have run out."""
+        return float("inf") if self.max_time is None else time.monotonic() + self.max_time
 
     def _warn_of_end(self, monitor: Monitor) -> None:
         if monitor.out_of_time:

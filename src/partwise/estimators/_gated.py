@@ -154,7 +154,7 @@ def sizes_of(size: Any, n_parts: int, name: str) -> tuple[int, ...]:
 
 def prior_of(estimator: Any) -> Prior | None:
     """Strengths of the priors, None for maximum likelihood."""
-    return Prior() if isinstance(estimator.prior, str) else estimator.prior
+    return estimator._usual_prior if isinstance(estimator.prior, str) else estimator.prior
 
 
 def class_variable(estimator: Any, n_classes: int) -> ClassVariable:

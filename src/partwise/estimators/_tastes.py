@@ -41,19 +41,33 @@ class Tastes(ABC):
         self.core = getattr(self.core, "core", self.core)
         self.parts = self.theta.gates.argmax(axis=0)
         self.columns = [np.flatnonzero(self.parts == k) for k in range(len(self.theta.gates))]
+        known = estimator._columns[0].levels
+        binary = estimator._columns[0].likelihood.name == "bernoulli"
+        known = np.array([0.0, 1.0]) if binary else levels if known is None else known
+        # The estimator's levels on the scale, in the precision that it keeps them in.
+        self.seen = np.searchsorted(levels.astype(known.dtype), known)
+        # A level that nobody gave in fit is heard as the nearest that somebody did.
+        self.nearest = known[np.abs(levels[:, None] - known).argmin(axis=1)]
+
+    def heard(self, X: Any) -> Any:
+        """Ratings (CSR) as the estimator knows them."""
+        if len(self.seen) == len(self.levels):
+            return X
+        values = self.nearest[np.searchsorted(self.levels.astype(X.dtype), X.data)]
+        return sparse.csr_matrix((values, X.indices, X.indptr), shape=X.shape)
 
     def fold_in(self, X: Any) -> Array:
         """Features of people, (F, n), from their ratings (CSR)."""
+        X = self.heard(X)
         infer, theta = self.estimator._model.infer, self.theta
         pieces = self.estimator._map_rows(X, lambda block, _: infer(theta, block)[0])
         return np.concatenate(pieces, axis=1)
 
     def evidence(self, columns: Array, values: Array) -> Array:
         """What each of a person's ratings says by itself, (F, ratings)."""
-        one = sparse.csr_matrix(
-            (values.astype(self.estimator._dtype), (np.zeros(len(columns), int), columns)),
-            shape=(1, len(self.parts)),
-        )
+        values = values.astype(self.estimator._dtype)
+        where = np.zeros(len(columns), int), columns
+        one = self.heard(sparse.csr_matrix((values, where), shape=(1, len(self.parts))))
         apart = sparse.csr_matrix(
             (one.data, one.indices, np.arange(len(columns) + 1)),
             shape=(len(columns), len(self.parts)),
@@ -115,7 +129,7 @@ class StateTastes(Tastes):
         S, D, L = len(self.core.part_of), len(self.parts), len(levels)
         if isinstance(law, Levels):
             P = np.zeros((S, D, L))
-            P[:, :, np.searchsorted(levels, group.levels)] = np.moveaxis(law.probability, 0, -1)
+            P[:, :, self.seen] = np.moveaxis(law.probability, 0, -1)
         else:
             cuts = (levels[1:] + levels[:-1]) / 2.0
             below = [law.cdf((cut - group.shift) / group.scale) for cut in cuts]
@@ -182,7 +196,7 @@ class FactorTastes(Tastes):
         group, K = estimator._columns[0], len(self.columns)
         if isinstance(estimator._model, Ordinal):
             # Levels of the scale that were never seen have no interval.
-            seen = np.searchsorted(levels, group.levels)
+            seen = self.seen
             at = np.concatenate([np.searchsorted(seen, np.arange(len(levels))), [len(seen)]])
             self.ends = group.ends[:, at]
         else:

@@ -28,6 +28,10 @@ STARTS = {"dependence": dependence_loadings, "random": random_loadings}
 # A direction counts as a factor of its part if its loadings carry this share of the largest's.
 FACTOR_SHARE = 0.01
 
+# Latent numbers of ordered levels share one unit over all columns, so a column's offset leans to
+# the common mean and its noise to half of the variance: one of few entries is like the others.
+LEVELS_PRIOR = Prior(entries=2.0, spread=0.5, shape=10.0)
+
 # Densities of open entries, draws and parts worked on at a time.
 MOST_DRAWS = 2_000_000
 
@@ -62,8 +66,9 @@ class MCFA(PartsEstimator):
         With a prior, loadings have a posterior and each direction a relevance, which columns with
         few observations need; of `partwise.Prior`, ``entries`` is how many rows the column's mean
         weighs as its offset, ``spread`` and ``shape`` the guess of the noise's variance and how
-        many rows it weighs, ``states`` how many rows the standard Gaussian weighs in a class. None
-        is maximum likelihood.
+        many rows it weighs, ``states`` how many rows the standard Gaussian weighs in a class. For
+        ordered levels the offset leans to the mean of all columns, by default with 2 rows, and the
+        noise to half of the variance with 10. None is maximum likelihood.
     entropic : float, default=0.0
         Strength of an entropic prior that favours gates of low entropy.
     absent : {"auto", "unobserved", "zero"}, default="auto"
@@ -234,6 +239,10 @@ class MCFA(PartsEstimator):
     @property
     def _likelihood(self) -> str:
         return self.likelihood
+
+    @property
+    def _usual_prior(self) -> Prior:  # type: ignore[override]  # by likelihood
+        return LEVELS_PRIOR if self.likelihood == "ordinal" else Prior()
 
     def _modelled(self, core: mcfa.MCFA, columns: tuple[ColumnGroup, ...]) -> Any:
         if self.likelihood == "gaussian":

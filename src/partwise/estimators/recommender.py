@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.contracts import Array
 from partwise.data.ratings import plain, read_person, read_ratings
+from partwise.estimators._arrivals import with_new_columns
 from partwise.estimators._tastes import StateTastes, Tastes, tastes_of
 from partwise.estimators.mcfa import MCFA
 from partwise.models import levels as scale
@@ -116,7 +117,41 @@ class Recommender(BaseEstimator):
         X = read.matrix.astype(np.float32)
         fitted = [clone(member).fit(X) for member in members]
         counts = np.bincount(X.indices, minlength=X.shape[1])
-        self._adopt(fitted, read.items, levels, counts / counts.sum(), X.shape[0])
+        self._adopt(fitted, read.items, levels, counts, X.shape[0])
+        return self
+
+    def add_items(self, ratings: Any) -> Recommender:
+        """Learn items that arrived later, from their first ratings; nothing else changes.
+
+        Parameters
+        ----------
+        ratings : DataFrame or tuple of three arrays
+            As in `fit`. Ratings of unknown items teach these; ratings of known items by the same
+            users say who likes them, so give both. A user who rated no new item is left out.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if sparse.issparse(ratings):
+            raise ValueError("New items need names; give users, items and ratings, not a matrix.")
+        read = read_ratings(ratings)
+        _check_scale(read.matrix.data, self.levels_)
+        new = [item for item in read.items if item not in self._place]
+        if not new:
+            raise ValueError("There is no new item among the ratings; all of them are known.")
+        items = [*self.items_, *new]
+        place = {item: i for i, item in enumerate(items)}
+        X = read.matrix.tocoo()
+        columns = np.array([place[item] for item in read.items])[X.col]
+        X = sparse.csr_matrix((X.data, (X.row, columns)), (X.shape[0], len(items)))
+        X = X[np.diff(X[:, len(self.items_) :].indptr) > 0]
+        fitted = [with_new_columns(taste.estimator, taste.heard(X)) for taste in self._tastes]
+        counts = np.append(
+            self._counts, np.bincount(X.indices, minlength=len(items))[len(self._counts) :]
+        )
+        self._adopt(fitted, items, self.levels_, counts, self.n_users_)
         return self
 
     def _members(self) -> list[Any]:
@@ -133,6 +168,11 @@ class Recommender(BaseEstimator):
                     f"estimator={type(member).__name__} cannot serve ratings; choose one of "
                     f"{', '.join(SERVING)}, or a list of them."
                 )
+            if member._absent_zero():
+                raise ValueError(
+                    f"estimator={member} takes what is not rated for zeros; set "
+                    'absent="unobserved".'
+                )
         return members
 
     def _adopt(
@@ -140,12 +180,13 @@ class Recommender(BaseEstimator):
         fitted: list[Any],
         items: list[Hashable],
         levels: Array,
-        popularity: Array,
+        counts: Array,
         n_users: int,
     ) -> None:
-        """Set the learned attributes."""
+        """Set the learned attributes; ``counts`` (D,) says how often each item was rated."""
         self.estimators_, self.items_, self.levels_ = fitted, items, levels
-        self.n_users_, self._popularity = n_users, popularity
+        self.n_users_, self._counts = n_users, counts
+        popularity = counts / counts.sum()
         self._place = {item: i for i, item in enumerate(items)}
         self._tastes: list[Tastes] = [tastes_of(e, levels, popularity) for e in fitted]
 
@@ -278,7 +319,7 @@ class Recommender(BaseEstimator):
         empty = sparse.csr_matrix((1, len(self.items_)))
         X = sparse.vstack([read.matrix, empty], format="csr").astype(np.float32)
         asked, rows = np.unique(rows, return_inverse=True)
-        X = X[asked]
+        X = X[asked] if len(asked) else empty
         shares = np.zeros((len(rows), len(self.levels_)))
         for taste in self._tastes:
             features = taste.fold_in(X)
@@ -333,7 +374,8 @@ class Recommender(BaseEstimator):
             often they are rated. "information": mutual information of the answer and the person's
             states or factors. "value": expected rise of the rating of what would be recommended.
         among : iterable of items, optional
-            Items that may be asked about; all that are not rated yet, if not given.
+            Items that the person can rate. If not given, the gain of each is weighed with the share
+            of people who rated it: who does not know an item has no answer.
 
         Returns
         -------
@@ -440,6 +482,85 @@ class Recommender(BaseEstimator):
         best = _top(likeness, min(n, int(np.isfinite(likeness).sum())))
         return [self.items_[i] for i in best]
 
+    def conspicuous(self, n: int = 5) -> list[dict[str, Any]]:
+        """What people in each state of each part like and dislike more than others do.
+
+        Of several estimators the first with states answers.
+
+        Parameters
+        ----------
+        n : int, default=5
+            Items to name on either side.
+
+        Returns
+        -------
+        states : list of dict
+            ``part``, ``state``, ``share`` of people in it, and ``high`` and ``low``: items whose
+            expected rating in this state is farthest above and below that of all people, each with
+            ``item``, ``rating`` and ``difference``.
+        """
+        check_is_fitted(self)
+        if n < 1:
+            raise ValueError(f"n={n!r} must be at least 1.")
+        taste = self._states()
+        share = taste.estimator._class_shares() @ taste.estimator._state_shares()
+        out = []
+        for k in range(taste.estimator.n_parts):
+            columns = taste.columns[k]
+            lo, hi = taste.core.first[k], taste.core.first[k + 1]
+            own = taste.M[lo:hi][:, columns]
+            everybody = share[lo:hi] @ own
+            for j in range(hi - lo):
+                away = own[j] - everybody
+                sides = {}
+                for side, sign in (("high", 1.0), ("low", -1.0)):
+                    best = _top(sign * away, min(n, len(away)))
+                    sides[side] = [
+                        {
+                            "item": self.items_[columns[i]],
+                            "rating": float(own[j, i]),
+                            "difference": float(away[i]),
+                        }
+                        for i in best
+                        if sign * away[i] > 0
+                    ]
+                out.append({"part": k, "state": j, "share": float(share[lo + j]), **sides})
+        return out
+
+    def profile(self, user_ratings: Mapping[Any, float], n: int = 5) -> list[dict[str, Any]]:
+        """One person, part by part: the state that each part is in, and what goes with it.
+
+        Parameters
+        ----------
+        user_ratings : mapping of items to ratings
+        n : int, default=5
+            Items to name on either side.
+
+        Returns
+        -------
+        parts : list of dict
+            As in `conspicuous`, of each part's most probable state, and its ``probability``.
+        """
+        columns, values = self._person(user_ratings)
+        taste = self._states()
+        m = taste.fold_in(self._row(columns, values))[:, 0]
+        kinds = {(kind["part"], kind["state"]): kind for kind in self.conspicuous(n)}
+        out = []
+        for k in range(taste.estimator.n_parts):
+            own = m[taste.core.first[k] : taste.core.first[k + 1]]
+            out.append(kinds[k, int(own.argmax())] | {"probability": float(own.max())})
+        return out
+
+    def _states(self) -> StateTastes:
+        """The first estimator whose parts have states."""
+        for taste in self._tastes:
+            if isinstance(taste, StateTastes):
+                return taste
+        raise ValueError(
+            "No estimator here has parts with states; fit with "
+            'Recommender(MCVQ(5, 12, likelihood="categorical")).'
+        )
+
     def save(self, path: Any) -> None:
         """Write the fitted recommender to one safetensors file; `partwise.load` reads it.
 
@@ -455,11 +576,13 @@ class Recommender(BaseEstimator):
         save(self, path)
 
     def _state(self) -> dict[str, Any]:
+        items = np.empty(len(self.items_), dtype=object)
+        items[:] = self.items_
         return {
             "members": [member._state() for member in self.estimators_],
-            "items": np.array(self.items_, dtype=object),
+            "items": items,
             "levels": self.levels_,
-            "popularity": self._popularity,
+            "counts": self._counts,
             "n_users": self.n_users_,
         }
 
@@ -467,8 +590,8 @@ class Recommender(BaseEstimator):
         members = [clone(member) for member in self._members()]
         for member, own in zip(members, state["members"], strict=True):
             member._restore(own)
-        items = list(state["items"])
-        self._adopt(members, items, state["levels"], state["popularity"], state["n_users"])
+        kept = (state[name] for name in ("levels", "counts", "n_users"))
+        self._adopt(members, list(state["items"]), *kept)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_tastes")
@@ -506,21 +629,23 @@ class Interview:
         Parameters
         ----------
         among : iterable of items, optional
-            Items that may be asked about.
+            Items that the person can rate; see `Recommender.next_question`.
 
         Returns
         -------
         item
         """
-        allowed = np.ones(len(self._model.items_), bool)
-        if among is not None:
+        allowed, gains = np.ones(len(self._model.items_), bool), self._total()
+        if among is None:
+            gains = gains * self._model._counts
+        else:
             allowed[:] = False
             columns = self._model._asked(list(among))
             allowed[columns[columns >= 0]] = True
         allowed[self._columns] = False
         if not allowed.any():
             raise ValueError("There is no item left to ask about; all of them are rated.")
-        return self._model.items_[int(np.where(allowed, self._total(), -np.inf).argmax())]
+        return self._model.items_[int(np.where(allowed, gains, -np.inf).argmax())]
 
     def answer(self, item: Any, rating: float) -> None:
         """Hear a rating.
@@ -548,7 +673,10 @@ class Interview:
         row = self._model._row(self._columns, self._values)
         for i, taste in enumerate(self._model._tastes):
             features = taste.fold_in(row)
-            closed = heard is not None and taste.theta.gates[:, heard].max() >= 1.0
+            # Classes, and items of several parts, let one part's answers speak of the others.
+            alone = taste.core.classes.n_classes == 1
+            closed = taste.theta.gates[:, self._columns].max(axis=0, initial=0.0) >= 1.0
+            closed = heard is not None and alone and closed.all()
             if not closed or self._rule == "value":
                 self._gains[i] = taste.all_gains(features, self._rule)
             else:

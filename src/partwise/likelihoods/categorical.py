@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import special
 
 from partwise.contracts import Array
+from partwise.likelihoods.gamma import expected_logs, log_beta
 from partwise.likelihoods.predictive import Levels
 
 # Keeps log p finite at maximum likelihood for levels a state has not seen.
@@ -36,11 +36,11 @@ class Categorical:
 
     def natural(self, chi: Array) -> Array:
         """E[log p] of each level."""
-        return special.digamma(chi) - special.digamma(chi.sum(axis=0))
+        return expected_logs(chi)
 
     def log_partition(self, chi: Array) -> Array:
         """Log of the multivariate Beta function."""
-        return special.gammaln(chi).sum(axis=0) - special.gammaln(chi.sum(axis=0))
+        return log_beta(chi)
 
     def predictive(self, chi: Array) -> Levels:
         """Posterior mean of the probabilities."""

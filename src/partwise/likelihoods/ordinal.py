@@ -51,8 +51,8 @@ class Ordinal:
 def cuts_of(counts: Array) -> tuple[float, ...]:
     """Cuts that give a standard Gaussian the levels' shares, from their counts (L,)."""
     below = np.cumsum(counts)[:-1] / max(counts.sum(), 1.0)
-    # A level that hardly occurs keeps an interval of its own.
-    apart = 1e-6 * np.arange(1, len(below) + 1)
+    # A level that hardly occurs keeps an interval of its own, and the last a share above 0.
+    apart = min(1e-6, 5e-5 / max(len(below), 1)) * np.arange(1, len(below) + 1)
     return tuple(special.ndtri(np.clip(below, 1e-6, 1.0 - 1e-4) + apart))
 
 
@@ -63,8 +63,18 @@ def interval_moments(a, b):  # type: ignore[no-untyped-def]  # compiled
     if flip:  # by the smaller tail, which keeps its digits
         a, b = -b, -a
     share = 0.5 * (math.erfc(-b * ROOT_HALF) - math.erfc(-a * ROOT_HALF))
-    if share < LEAST_SHARE:  # so far out that all of it is at the nearer end
-        mean, log_share, square = b, -0.5 * b * b, b * b
+    if share < LEAST_SHARE:
+        # So far out that the density falls from the nearer end as an exponential does: to 1 / b^2.
+        t, width = max(-b, 1.0), b - a
+        rest = math.exp(-t * width)
+        if t * width > 1e-6:
+            held = -math.expm1(-t * width) / t
+            away = 1.0 / t - width * rest / (t * held)
+            away2 = 2.0 * away / t - width * width * rest / (t * held)
+        else:
+            held, away, away2 = max(width, LEAST_SHARE), 0.5 * width, width * width / 3.0
+        log_share = math.log(DENSITY * held) - 0.5 * b * b
+        mean, square = b - away, b * (b - 2.0 * away) + away2
     else:
         low, high = math.exp(-0.5 * a * a) * DENSITY, math.exp(-0.5 * b * b) * DENSITY
         mean, log_share = (low - high) / share, math.log(share)

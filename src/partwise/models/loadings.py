@@ -51,6 +51,10 @@ class Loadings(NamedTuple):
             field[columns] = value
         return Loadings(*fields)
 
+    def beside(self, other: Loadings) -> Loadings:
+        """These columns, then those of another."""
+        return Loadings(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
     @property
     def precision(self) -> Array:
         """E[tau], (D,)."""

@@ -331,6 +331,13 @@ class MCFA:
 
     def maximise(self, theta: Theta, stats: Stats) -> Theta:
         """Loadings, then gates, relevances and classes, then the scale of the factors."""
+        theta = self.learn_columns(theta, stats)
+        stake = self.chooser.gating.stake(theta.gates)
+        theta = self._rescale(self._learn_rest(theta, stats, stake), stats.states, stake)
+        return self.dress(theta, self.chooser.decided(theta.gate, theta.age))
+
+    def learn_columns(self, theta: Theta, stats: Stats) -> Theta:
+        """Loadings, then gates."""
         share = self.chooser.gating.share(theta.gates)
         layout = theta.layouts[0]
         gain = np.zeros_like(theta.gates)
@@ -345,10 +352,7 @@ class MCFA:
         looked_at = layout.parts < 0
         gate = self.chooser.choose(theta.gate, gain, divergence, looked_at)
         age = 0 if looked_at.all() else theta.age + 1
-        theta = theta._replace(loadings=tuple(loadings), gate=gate, age=age)
-        stake = self.chooser.gating.stake(gate.g)
-        theta = self._rescale(self._learn_rest(theta, stats, stake), stats.states, stake)
-        return self.dress(theta, self.chooser.decided(gate, age))
+        return theta._replace(loadings=tuple(loadings), gate=gate, age=age)
 
     def maximise_selected(self, theta: Theta, stats: Stats) -> Theta:
         """The same where every row selected parts for itself, the selections being in the sums.
@@ -508,6 +512,25 @@ class MCFA:
         if self.classes.n_classes == 1:
             return theta
         return self._rescale(theta, np.empty(0), np.ones_like(theta.gates))
+
+    def widened(self, theta: Theta) -> Theta:
+        """Parameters of a model that lacked the last columns, those at their prior."""
+        n, K = self.n_columns - theta.gates.shape[1], len(self.n_factors)
+        loadings = []
+        for w, alpha in zip(theta.loadings, theta.relevance, strict=True):
+            p = w.mean.shape[1]
+            nothing = Sums(np.zeros((n, p, p)), np.zeros((n, p)), np.zeros(n), np.zeros(n))
+            loadings.append(w.beside(self.prior.posterior(nothing, alpha)))
+        gate = self.chooser.learn(np.hstack([theta.gates, np.full((K, n), 1.0 / K)]))
+        return self.rebuild(theta._replace(loadings=tuple(loadings), gate=gate))
+
+    def joined(self, theta: Theta, other: Theta, n: int) -> Theta:
+        """The first n columns of one, the rest of another."""
+        first, rest = np.arange(n), np.arange(n, self.n_columns)
+        pairs = zip(theta.loadings, other.loadings, strict=True)
+        loadings = tuple(a.at(first).beside(b.at(rest)) for a, b in pairs)
+        gate = self.chooser.learn(np.hstack([theta.gates[:, :n], other.gates[:, n:]]))
+        return self.rebuild(theta._replace(loadings=loadings, gate=gate))
 
     def rebuild(self, theta: Theta) -> Theta:
         """The same parameters with all that follows from them derived anew, as after loading."""

@@ -248,12 +248,15 @@ class MCVQ:
 
     def maximise(self, theta: Theta, stats: Stats) -> Theta:
         """Parameters, then gates, then priors: each step raises the bound."""
+        theta = self.learn_states(self.learn_columns(theta, stats), stats.states)
+        return self.dress(theta, self.chooser.decided(theta.gate, theta.age))
+
+    def learn_columns(self, theta: Theta, stats: Stats) -> Theta:
+        """Parameters of the entries, then gates."""
         share = self.chooser.gating.share(theta.gates)
         theta, gain, looked_at = self.learn_entries(theta, stats, share)
         gate = self.chooser.choose(theta.gate, gain, theta.divergence, looked_at)
-        age = 0 if looked_at.all() else theta.age + 1
-        theta = self.learn_states(theta._replace(gate=gate, age=age), stats.states)
-        return self.dress(theta, self.chooser.decided(gate, age))
+        return theta._replace(gate=gate, age=0 if looked_at.all() else theta.age + 1)
 
     def maximise_selected(self, theta: Theta, stats: Stats) -> Theta:
         """The same where every row selected parts for itself, the selections being in the sums."""
@@ -347,6 +350,23 @@ class MCVQ:
             chi=chi, natural=natural, divergence=self.divergence(chi, natural), age=0
         )
         return self.dress(theta, self.chooser.decided(theta.gate, 0))
+
+    def widened(self, theta: Theta) -> Theta:
+        """Parameters of a model that lacked the last columns, those at their prior."""
+        D = theta.gates.shape[1]
+        new = np.arange(D, self.n_columns)
+        nothing = np.zeros((len(theta.chi[0]), self.first[-1], len(new)))
+        chi = self.priors[0].take(new).posterior(nothing)
+        g = np.full((len(self.n_states), len(new)), 1.0 / len(self.n_states))
+        gate = self.chooser.learn(np.hstack([theta.gates, g]))
+        chi = np.concatenate([theta.chi[0], chi], axis=2)
+        return self.rebuild(theta._replace(chi=(chi,), gate=gate))
+
+    def joined(self, theta: Theta, other: Theta, n: int) -> Theta:
+        """The first n columns of one, the rest of another."""
+        chi = np.concatenate([theta.chi[0][:, :, :n], other.chi[0][:, :, n:]], axis=2)
+        gate = self.chooser.learn(np.hstack([theta.gates[:, :n], other.gates[:, n:]]))
+        return self.rebuild(theta._replace(chi=(chi,), gate=gate))
 
     def divergence(self, chi: Sequence[Array], natural: Sequence[Array]) -> Array:
         """Divergence of all entries' parameters, summed over each part's states; (K, D)."""

@@ -27,9 +27,10 @@ from partwise.contracts import Array, Packed, Stats
 from partwise.likelihoods.ordinal import interval_moments
 from partwise.models.mcfa import MCFA, Theta
 
-# Times that rows without memory update factors and numbers in turn. What is left to gain falls by
-# the share of an entry's variance that is noise with every round.
-SETTLING_ROUNDS = 12
+# Times at most that rows without memory update factors and numbers in turn, and the change of a
+# number, in deviations of its noise, that counts as none.
+SETTLING_ROUNDS = 20
+SETTLED = 1e-3
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -72,18 +73,41 @@ class Ordinal:
 
     def _settle(self, theta: Theta, block: Any) -> tuple[Array, Array, Array]:
         """Numbers, features and normalisers of rows after rounds to settle."""
-        columns, latent = combined(self.core, theta), self._begin(theta, block)
-        for _ in range(SETTLING_ROUNDS):
-            features = self.core.evidence(theta, block.with_values(latent))
-            found = self.core.weigh(theta, features, block.labels)
-            self.core.mix(features, found, block.weight)
-            latent = self._numbers(columns, block, features, latent)[0]
-        return latent, features, found.log_z
+        core, columns = self.core, combined(self.core, theta)
+        latent = self._begin(columns, block)
+        score = core.evidence(theta, block.with_values(latent))
+        if core.classes.n_classes == 1:
+            # The factors' covariance does not hang on the numbers, so each row settles in a walk.
+            covs = [cov for (cov,) in core.weigh(theta, score, block.labels).covs]
+            latent, score[core.linear] = self._walk(columns, block, score, covs, latent)
+        else:
+            for _ in range(SETTLING_ROUNDS):
+                found = core.weigh(theta, score, block.labels)
+                core.mix(score, found, block.weight)
+                latent = self._numbers(columns, block, score, latent)[0]
+                score = core.evidence(theta, block.with_values(latent))
+        found = core.weigh(theta, score, block.labels)
+        core.mix(score, found, block.weight)
+        return latent, score, found.log_z
+
+    def _walk(
+        self, columns: Columns, block: Any, score: Array, covs: list[Array], latent: Array
+    ) -> tuple[Array, Array]:
+        """Settled numbers (nnz,), and what they say about the factors (J, n)."""
+        (group,) = block.groups
+        b = np.ascontiguousarray(score[self.core.linear].T, dtype=float)
+        rows = [np.broadcast_to(cov, (len(cov), block.n_rows)) for cov in covs]
+        latent = latent.astype(float)
+        _settle_rows(
+            group.indptr, group.indices, group.values, self.ends, *columns,
+            np.ascontiguousarray(np.concatenate(rows).T), np.array(self.core.n_factors), b, latent,
+        )  # fmt: skip
+        return latent.astype(block.dtype), b.T
 
     def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Stats]:
         """Factors given the numbers, then the numbers given the factors; sums of both."""
         core, columns = self.core, combined(self.core, theta)
-        before = self._begin(theta, block) if memory is None else memory
+        before = self._begin(columns, block) if memory is None else memory
         features = core.evidence(theta, block.with_values(before))
         found = core.weigh(theta, features, block.labels)
         counts = core.mix(features, found, block.weight)
@@ -92,11 +116,11 @@ class Ordinal:
         sums = core.collect(theta, block.with_values(latent), features)
         return latent, Stats(bound, counts, (*sums, Packed(np.zeros((3, 1, 0)), totals[:, None])))
 
-    def _begin(self, theta: Theta, block: Any) -> Array:
+    def _begin(self, columns: Columns, block: Any) -> Array:
         """Numbers of rows whose factors are unknown, (nnz,)."""
         nothing = np.zeros((self.core.first[-1], block.n_rows), block.dtype)
         start = np.zeros(len(block.groups[0].indices), block.dtype)
-        return self._numbers(combined(self.core, theta), block, nothing, start)[0]
+        return self._numbers(columns, block, nothing, start)[0]
 
     def _numbers(
         self, columns: Columns, block: Any, features: Array, before: Array
@@ -120,6 +144,11 @@ class Ordinal:
         """The core's step on the numbers."""
         core, stats = self._settled(stats)
         return core.maximise(theta, stats)
+
+    def learn_columns(self, theta: Theta, stats: Stats) -> Theta:
+        """Loadings, then gates."""
+        core, stats = self._settled(stats)
+        return core.learn_columns(theta, stats)
 
     def bound(self, theta: Theta, stats: Stats) -> float:
         """Lower bound of the evidence of the levels."""
@@ -149,6 +178,41 @@ def combined(core: MCFA, theta: Theta) -> Columns:
     slope = np.hstack([share[:, None] * w.mean[:, :-1] for share, w in pairs])
     dtype = core.dtype
     return Columns(offset, np.ascontiguousarray(slope, dtype=dtype), total)
+
+
+@numba.njit(nogil=True, cache=True)
+def _settle_rows(  # type: ignore[no-untyped-def]  # compiled
+    indptr, indices, codes, ends, offset, slope, precision, cov, sizes, b, latent
+):
+    """Factors Omega b and numbers in turn, row by row, until numbers stay; both in place."""
+    m = np.empty(b.shape[1])
+    for r in range(len(indptr) - 1):
+        for _ in range(SETTLING_ROUNDS):
+            first, q = 0, 0
+            for J in sizes:
+                m[first : first + J] = 0.0
+                for i in range(first, first + J):
+                    for j in range(first, i + 1):
+                        m[i] += cov[r, q] * b[r, j]
+                        if j < i:
+                            m[j] += cov[r, q] * b[r, i]
+                        q += 1
+                first += J
+            moved = 0.0
+            for e in range(indptr[r], indptr[r + 1]):
+                d = indices[e]
+                mean, T = offset[d], precision[d]
+                for j in range(len(m)):
+                    mean += slope[d, j] * m[j]
+                root, level = np.sqrt(T), int(codes[e])
+                low, high = (ends[d, level] - mean) * root, (ends[d, level + 1] - mean) * root
+                change = mean + interval_moments(low, high)[1] / root - latent[e]
+                latent[e] += change
+                moved = max(moved, abs(change) * root)
+                for j in range(len(m)):
+                    b[r, j] += T * change * slope[d, j]
+            if moved < SETTLED:
+                break
 
 
 @numba.njit(nogil=True, cache=True)

@@ -141,11 +141,14 @@ def level_shares(mean: Array, variance: Array, gates: Array, ends: Array) -> Arr
     ``ends`` are the levels' lower ends and the last's upper one, (D, L + 1).
     """
     below = np.zeros((*mean.shape[1:], ends.shape[1] - 2))
+    total = np.zeros(len(ends))
     for g, m, v in zip(gates, mean, variance, strict=True):
-        if g.any():
-            z = (ends[:, 1:-1] - m[:, :, None]) / np.sqrt(v)[:, :, None]
-            below += g[:, None] * special.ndtr(z)
-    return np.diff(below / gates.sum(axis=0)[:, None], prepend=0.0, append=1.0)
+        live = np.flatnonzero(g > LEAST_WEIGHT)
+        z = ends[live, 1:-1] - m[:, live, None]
+        z /= np.sqrt(v[:, live, None])
+        below[:, live] += g[live, None] * special.ndtr(z)
+        total[live] += g[live]
+    return np.diff(below / total[:, None], prepend=0.0, append=1.0)
 
 
 def cell_level_shares(
@@ -296,7 +299,11 @@ def level_likelihood(
         nothing = np.zeros((core.first[-1], block.n_rows))
         density += _given_factors(core, theta, nothing, draws, n, parts)
         found.append(summarise_weights(density - log_q))
-    return RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
+    value, error, n_effective = (np.stack(field) for field in zip(*found, strict=True))
+    # Nothing was seen of some rows, and that is certain.
+    empty = group.row_sums(chosen.sum(axis=0)[group.indices]) == 0.0
+    value[:, empty], error[:, empty], n_effective[:, empty] = 0.0, 0.0, np.inf
+    return RowLikelihood(value, error, n_effective)
 
 
 def _draw_factors(

@@ -34,8 +34,8 @@ RULES = ("error", "information", "value")
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
-# An item's prediction moves by no more than so many deviations after one answer.
-_REACH = 3.0
+# An item's prediction moves by no more than so many deviations at any of these answers.
+_REACH = float(_NODES.max())
 
 # Products of questions, answers and items worked on at a time.
 _CHUNK = 1 << 20

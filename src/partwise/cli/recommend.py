@@ -1,0 +1,134 @@
+"""``partwise recommend``: recommendations, the next question and reasons, from a table."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from partwise.cli.console import fail, print_table, say
+
+if TYPE_CHECKING:
+    from partwise import Recommender
+
+
+def read_table(path: Path) -> tuple[list[str], list[str], list[float]]:
+    """Users, items and ratings from a text file whose first line names its columns."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        head = file.readline()
+        file.seek(0)
+        delimiter = max(",;\t", key=head.count)
+        rows = csv.DictReader(file, delimiter=delimiter)
+        missing = {"user", "item", "rating"} - set(rows.fieldnames or ())
+        if missing:
+            raise ValueError(
+                f"{path} has no column {min(missing)!r} in its first line; name the columns user, "
+                "item and rating (others are left alone)."
+            )
+        user, item, rating = [], [], []
+        for row in rows:
+            try:
+                rating.append(float(row["rating"]))
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"{path}, line {rows.line_num}: {row['rating']!r} is not a rating."
+                ) from None
+            user.append(row["user"])
+            item.append(row["item"])
+    return user, item, rating
+
+
+def _recommender(source: Path) -> Recommender:
+    """A saved recommender, or one learned from a file of ratings."""
+    from partwise import MCFA, Recommender, load
+    from partwise.io import ModelFileError
+
+    if source.suffix.lower() in (".csv", ".tsv", ".txt"):
+        learner = MCFA(1, 16, likelihood="ordinal", random_state=0, verbose=1)
+        return Recommender(learner).fit(read_table(source))
+    try:
+        model = load(source)
+    except ModelFileError as error:
+        raise ValueError(f"{error} Ratings are read from .csv, .tsv and .txt files.") from None
+    if not isinstance(model, Recommender):
+        raise ValueError(f"{source} holds a {type(model).__name__}, not a Recommender.")
+    return model
+
+
+def _known(model: Recommender, text: str) -> Hashable:
+    """The item that a text names: as it is, or as a number."""
+    if text in model._place or not text.lstrip("-").isdigit():
+        return text
+    return int(text)
+
+
+def _person(model: Recommender, rated: list[str]) -> dict[Any, float]:
+    """What was rated, from ITEM=RATING."""
+    person = {}
+    for text in rated:
+        item, sign, rating = text.rpartition("=")
+        try:
+            person[_known(model, item)] = float(rating)
+        except ValueError:
+            sign = ""
+        if not sign:
+            fail(f"Error: {text!r} is not ITEM=RATING, such as 'Alien (1979)=5'.", 2)
+    return person
+
+
+def recommend(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Ratings, a .csv, .tsv or .txt file with columns user, item and rating; or a "
+            "saved recommender.",
+            show_default=False,
+        ),
+    ],
+    rated: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rated", "-r", metavar="ITEM=RATING", help="What the person rated; may be repeated."
+        ),
+    ] = None,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many items.")] = 10,
+    ask: Annotated[bool, typer.Option("--ask", help="Also name the question to ask next.")] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option(metavar="ITEM", help="Say why this item is predicted as it is."),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", help="Keep what was learned in this file.", show_default=False),
+    ] = None,
+) -> None:
+    """Recommend items to a person, known or new, from what they rated."""
+    from rich.table import Table
+
+    model = _recommender(source)
+    if save is not None:
+        model.save(save)
+        say(f"Wrote {save}.")
+    person = _person(model, rated or [])
+    table = Table("item", "expected rating", "most likely between")
+    for found in model.recommend(person, number):
+        table.add_row(
+            str(found.item), f"{found.rating:.2f}", f"{found.lower:g} and {found.upper:g}"
+        )
+    print_table(table)
+    if ask:
+        say(f"Ask next: {model.next_question(person)}")
+    if explain is not None:
+        _say_why(model, person, _known(model, explain))
+
+
+def _say_why(model: Recommender, person: dict[Any, float], item: Hashable) -> None:
+    """Print what moved a prediction."""
+    reasons = model.explain(person, item)
+    say(f"{item}: {reasons['rating']:.2f} expected.")
+    for why in reasons["because"]:
+        say(f"  {why['effect']:+.2f} for {why['item']}, rated {why['rating']:g}")
+    say(f"  Rated alike: {', '.join(str(name) for name in reasons['neighbours'])}.")

@@ -1,0 +1,406 @@
+"""The aspect model of ratings as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from partwise._compat import Interval, StrOptions, fit_context
+from partwise.contracts import Array
+from partwise.data import CellKFold, Cells, MemorySource, RowBlock
+from partwise.data.scale import ScaleGroup, learn_scale
+from partwise.engine import Monitor, climb
+from partwise.engine.randomness import as_generator
+from partwise.estimators._base import Leg, PartsEstimator
+from partwise.estimators._gated import prior_of
+from partwise.likelihoods import LIKELIHOODS, Prior
+from partwise.models import aspect
+from partwise.runners import runner_for
+from partwise.sampling.importance import RowLikelihood
+from partwise.starts import random_start
+
+# Inverse temperatures that are tried in turn while held-out ratings gain by it, and one rating in
+# how many is held out.
+BETAS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+HELD_ONE_IN = 10
+
+# Sweeps over which the log density of held-out ratings is averaged before it is compared with what
+# it was: it falls at first, while aspects leave their start, and may then rise for long.
+PATIENCE = 10
+
+# Ratings of every aspect that Prior(states=1) gives a row beforehand. A row has few ratings to tell
+# its shares from, and takes of a few aspects only.
+MIXING = 0.02
+
+# Shares of aspects drawn at a time, over rows, draws and ratings.
+MOST_DENSITIES = 4_000_000
+
+
+class AspectModel(PartsEstimator):
+    """The aspect model: every rating has a cause of its own, from its row's mixture of aspects.
+
+    p(r | row, column) = sum_z p(z | row) p(r | column, z), where p(r | column, z) is a Gaussian
+    truncated to the levels of the rating scale. Learned by tempered EM, with temperature and number
+    of sweeps told by ratings held out. A new row is folded in: its mixture is found with the
+    columns held. Missing ratings (NaN, or not stored in sparse X) take part in nothing.
+
+    Parameters
+    ----------
+    n_aspects : int, default=20
+        Z, the number of aspects.
+    beta : "auto" or float, default="auto"
+        Inverse temperature, above 0 and at most 1 (plain EM). "auto": 1, 0.9, 0.8, ... are tried
+        from the same start while a tenth of the ratings, held out, becomes more likely; the best is
+        then run on all ratings, for the number of sweeps after which these were likeliest.
+    prior : "conjugate", Prior or None, default="conjugate"
+        Pseudo-ratings (see `partwise.Prior`): ``counts`` ratings like the column's own in every
+        aspect, and 0.02 ``states`` ratings of every aspect in a row. None is maximum likelihood.
+    max_iter : int, default=200
+        Most sweeps at a temperature.
+    tol : float, default=1e-2
+        A fit has converged when the bound rises by less than this a row, and held-out ratings, a
+        tenth of all, have gained what they can when they rise by less than a tenth of it.
+    max_time : float or None, default=None
+        Seconds after which the best parameters so far are kept, with a warning.
+    n_jobs : int or None, default=None
+        Threads; None takes as many as BLAS would use.
+    random_state : int, Generator, RandomState or None, default=None
+    verbose : int, default=0
+        Above 0 a progress bar is shown.
+
+    Attributes
+    ----------
+    levels_ : ndarray of shape (V,)
+        The rating scale: the values found in X or, if they are more than 32, 64 equal steps. A
+        value between levels counts as the nearest.
+    means_, variances_ : ndarray of shape (Z, D)
+        Mean and variance of a column's ratings in each aspect, after truncation.
+    beta_ : float
+        Inverse temperature.
+    lower_bound_ : float
+        Log-likelihood at that temperature, sum of log (sum_z (p(z|row) p(r|column,z))^beta) / beta,
+        plus the log density of the prior's pseudo-ratings, a row.
+    lower_bounds_ : ndarray of shape (n_iter_ + 1,)
+        Its trace.
+    n_iter_ : int
+        Sweeps taken.
+    converged_ : bool
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (D,)
+        Where X had column names.
+
+    References
+    ----------
+    T. Hofmann, Learning What People (Don't) Want, ECML 2001.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from partwise import AspectModel
+    >>> rng = np.random.default_rng(0)
+    >>> taste, kind = rng.integers(2, size=200), np.arange(30) % 2
+    >>> liked = taste[:, None] == kind
+    >>> stars = np.where(liked, rng.integers(4, 6, liked.shape), rng.integers(1, 3, liked.shape))
+    >>> ratings = sparse.csr_array(stars * (rng.random(liked.shape) < 0.3))
+    >>> model = AspectModel(n_aspects=2, random_state=0).fit(ratings)
+    >>> bool(abs(model.reconstruct(ratings) - stars).mean() < 0.6)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_aspects": [Interval(Integral, 1, None, closed="left")],
+        "beta": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right")],
+        "prior": [StrOptions({"conjugate"}), Prior, None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_aspects: int = 20,
+        *,
+        beta: float | str = "auto",
+        prior: Any = "conjugate",
+        max_iter: int = 200,
+        tol: float = 1e-2,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_aspects = n_aspects
+        self.beta = beta
+        self.prior = prior
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- fitting ---
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> AspectModel:
+        """Learn what each aspect makes of the columns.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (C, D)
+            Ratings on one scale; NaN, or what sparse X does not store, is missing.
+        y : ignored
+        sample_weight : array-like of shape (C,), optional
+            A weight of 2 is the row given twice.
+
+        Returns
+        -------
+        self
+        """
+        deadline = self._deadline()
+        X, weight, _ = self._check_fit_rows(X, sample_weight)
+        group = learn_scale(X, weight)
+        self._warn_of_holes((group,))
+        self._dtype = X.dtype
+        rng = as_generator(self.random_state)
+        source = MemorySource(X, (group,), weight)
+        core = self._core(group, 1.0)
+        seed = rng.spawn(1)[0]
+        theta = self._start(core, source, seed)
+        if isinstance(self.beta, str):
+            beta, enough = self._judge(core, theta, source, rng, deadline)
+        else:
+            beta, enough = float(self.beta), None
+        model = replace(core, beta=beta)
+
+        def begin(_: np.random.Generator) -> tuple[list[Leg], Any]:
+            return [Leg(model, enough=enough)], theta
+
+        model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline)
+        self._model, self._theta, self._columns = model, theta, (group,)
+        self.lower_bounds_ = np.asarray(monitor.trace) / float(weight.sum())
+        self.lower_bound_ = float(self.lower_bounds_[-1])
+        self.n_iter_, self.converged_, self.beta_ = monitor.n_iter, monitor.converged, beta
+        self._describe()
+        return self
+
+    def _core(self, group: ScaleGroup, beta: float) -> aspect.Aspect:
+        prior, levels = prior_of(self), np.asarray(group.levels)
+        reach = 0.5 * (levels[-1] - levels[0]) or 1.0
+        nodes = (levels - 0.5 * (levels[0] + levels[-1])) / reach
+        return aspect.Aspect(
+            int(self.n_aspects),
+            nodes,
+            np.stack([nodes, nodes**2]) @ group.moments,
+            aspect.LEAST_STRENGTH if prior is None else prior.counts,
+            0.0 if prior is None else MIXING * prior.states,
+            beta,
+        )
+
+    def _start(
+        self, core: aspect.Aspect, source: MemorySource, rng: np.random.Generator
+    ) -> aspect.Theta:
+        """Aspects that begin at rows picked at random."""
+        first, _ = random_start(source, (core.n_aspects,), False, rng)
+        return core.start(first.sums[0].shared)
+
+    def _judge(
+        self,
+        core: aspect.Aspect,
+        theta: aspect.Theta,
+        source: MemorySource,
+        rng: np.random.Generator,
+        deadline: float,
+    ) -> tuple[float, int | None]:
+        """Temperature and number of sweeps at which held-out ratings are likeliest."""
+        cells = Cells(source.X)
+        if len(cells) < HELD_ONE_IN:
+            return 1.0, None
+        train, test = next(CellKFold(HELD_ONE_IN, random_state=rng).split(cells))
+        tables = [cells[train].table(), cells[test].table()]
+        is_sparse = sparse.issparse(source.X)
+        X = sparse.hstack(tables, format="csr") if is_sparse else np.hstack(tables)
+        (group,) = source.columns
+        held = replace(group, index=group.index + len(group.index))
+        judged = MemorySource(X, (group, held), source.weight)
+        best, beta, sweeps = -np.inf, 1.0, PATIENCE
+        with runner_for(self.n_jobs, judged.n_blocks) as runner:
+            for trial in BETAS:
+                monitor = Monitor(
+                    self.max_iter,
+                    self.tol / HELD_ONE_IN,
+                    float(source.weight.sum()),
+                    deadline,
+                    PATIENCE,
+                )
+                climb(replace(core, beta=trial, judged=True), theta, judged, runner, monitor)
+                # Before that the start, which leans on the columns' averages, is not forgotten.
+                late = monitor.trace[PATIENCE:]
+                if not late or max(late) <= best:
+                    break
+                best, beta, sweeps = max(late), trial, PATIENCE + int(np.argmax(late))
+        return beta, sweeps
+
+    def _describe(self) -> None:
+        """Set the learned attributes from the parameters, in the user's units."""
+        self.levels_ = np.asarray(self._columns[0].levels)
+        means = self._model.expectation(self._theta, self.levels_)
+        squares = self._model.expectation(self._theta, self.levels_**2)
+        self.means_ = means.astype(self._dtype)
+        self.variances_ = np.maximum(squares - means**2, 0.0).astype(self._dtype)
+
+    def _absent_zero(self) -> bool:
+        return False
+
+    # --- rows ---
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._model.n_aspects
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns of `transform`: aspect0, aspect1, ...
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        names : ndarray of shape (Z,)
+        """
+        check_is_fitted(self)
+        return np.asarray([f"aspect{z}" for z in range(self._n_features_out)], dtype=object)
+
+    def transform(self, X: Any) -> Array:
+        """How much each row takes of every aspect, p(z | row).
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        shares : ndarray of shape (n, Z)
+            Rows sum to 1.
+        """
+        check_is_fitted(self)
+        return self._shares(self._check_rows(X, reset=False)).astype(self._dtype, copy=False)
+
+    def _shares(self, X: Any) -> Array:
+        return np.concatenate(
+            self._map_rows(X, lambda block, _: self._model.infer(self._theta, block))
+        )
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Expected ratings given shares of the aspects.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, Z)
+
+        Returns
+        -------
+        rows : ndarray of shape (n, D)
+        """
+        check_is_fitted(self)
+        shares = np.asarray(X, dtype=float)
+        if shares.ndim != 2 or shares.shape[1] != self._n_features_out:
+            raise ValueError(
+                f"X has shape {shares.shape}, but inverse_transform needs "
+                f"(n, {self._n_features_out}), a column for every aspect, as transform gives."
+            )
+        return (shares @ self.means_).astype(self._dtype, copy=False)
+
+    def _reconstruct(self, X: Any) -> Array:
+        return self.inverse_transform(self._shares(X))
+
+    def _impute(self, X: Any) -> Array:
+        return self._reconstruct(X)
+
+    def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
+        pi = self._shares(X)
+        lower, upper = (
+            self.levels_[self._model.quantile(self._theta, pi, p)] for p in (tail, 1.0 - tail)
+        )
+        return lower, upper
+
+    # --- densities ---
+
+    def _cell_densities(
+        self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
+    ) -> Array:
+        pi = self._model.infer(self._theta, block)
+        return self._model.log_density(self._theta, pi, rows, columns, values.astype(np.int64))
+
+    def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
+        """Likelihood of checked rows, fields (1, n): there is one class."""
+
+        def on_block(block: RowBlock, _: int) -> RowLikelihood:
+            return self._model.row_likelihood(self._theta, block, n_draws)
+
+        most_rows = max(MOST_DENSITIES // (n_draws * self._n_features_out), 16)
+        fields = zip(*self._map_rows(X, on_block, most_rows), strict=True)
+        return RowLikelihood(*(np.concatenate(field)[None] for field in fields))
+
+    def _class_shares(self) -> Array:
+        return np.ones(1)
+
+    def _n_parameters(self) -> float:
+        """A Gaussian's two of every column and aspect; rows' shares are summed out."""
+        return 2.0 * self.n_features_in_ * self._n_features_out
+
+    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Array]:
+        """Draw new rows, their shares from the prior: all mixtures of aspects are equally likely.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, Generator, RandomState or None, default=None
+            The estimator's own if None.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, D)
+        shares : ndarray of shape (n_samples, Z)
+        """
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
+        rng = as_generator(self.random_state if random_state is None else random_state)
+        prior = np.full(self._n_features_out, 1.0 + self._model.mixing)
+        shares = rng.dirichlet(prior, n_samples)
+        p = rng.random((n_samples, self.n_features_in_))
+        rows = self.levels_[self._model.quantile(self._theta, shares, p)]
+        return rows.astype(self._dtype, copy=False), shares.astype(self._dtype, copy=False)
+
+    # --- saving ---
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "eta": self._theta.eta,
+            "columns": self._columns[0].fields(),
+            "dtype": np.dtype(self._dtype).name,
+            "learned": self._learned("beta_"),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        fields = state["columns"]
+        likelihood = LIKELIHOODS["categorical"](len(fields["levels"]))
+        group = ScaleGroup(likelihood=likelihood, **fields)
+        self._columns = (group,)
+        self._dtype = np.dtype(state["dtype"])
+        for name, value in state["learned"].items():
+            setattr(self, name, value)
+        self._model = self._core(group, self.beta_)
+        self._theta = self._model.at(state["eta"])
+        self._describe()

@@ -1,0 +1,74 @@
+"""The aspect model on held-out ratings: what the temperature and the prior are good for."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import root_mean_squared_error
+
+from partwise.contracts import Array
+from partwise.data import CellKFold, Cells
+from partwise.datasets import load_movielens
+from partwise.estimators.aspect import AspectModel
+from partwise.experiments import register
+from partwise.experiments.registry import Row
+from partwise.metrics import log_loss_of_levels, nmae
+
+MODELS: dict[str, list[dict[str, Any]]] = {
+    "100k": [
+        {"n_aspects": 20, "beta": 1.0, "prior": None},
+        {"n_aspects": 20, "prior": None},
+        {"n_aspects": 20, "beta": 1.0},
+        {"n_aspects": 20},
+        {"n_aspects": 10},
+        {"n_aspects": 50},
+    ],
+    "1m": [{"n_aspects": 20, "beta": 1.0}, {"n_aspects": 20}],
+}
+
+
+def level_distribution(model: AspectModel, known: Any, cells: Cells) -> Array:
+    """Probability of every level of the scale at some cells, (n, L)."""
+    levels = model.levels_
+    places = (np.tile(field, len(levels)) for field in (cells.rows, cells.columns))
+    found = model.score_cells(known, *places, np.repeat(levels, len(cells)))
+    return np.exp(found).reshape(len(levels), -1).T
+
+
+@register("tempering")
+def tempering(progress: Callable[[str], None]) -> list[Row]:
+    """Aspect models of MovieLens with and without temperature and prior: a tenth held out."""
+    rows: list[Row] = []
+    for size, models in MODELS.items():
+        cells = Cells(load_movielens(size).data)
+        train, test = next(CellKFold(10, random_state=0).split(cells))
+        for arguments in models:
+            progress(f"MovieLens-{size}: {arguments}")
+            begun = time.perf_counter()
+            with warnings.catch_warnings():
+                # Plain maximum likelihood creeps on; what it learns by then is worse, not better.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model = AspectModel(random_state=0, **arguments).fit(cells[train])
+            took = time.perf_counter() - begun
+            p = level_distribution(model, cells[train], cells[test])
+            true, levels = cells[test].values, model.levels_
+            median = levels[(np.cumsum(p, axis=1) < 0.5).sum(axis=1)]
+            rows.append(
+                {
+                    "data": f"MovieLens-{size}",
+                    "aspects": model.n_aspects,
+                    "prior": "none" if model.prior is None else "conjugate",
+                    "beta": model.beta_,
+                    "sweeps": model.n_iter_,
+                    "NMAE": nmae(true, median, levels),
+                    "RMSE": float(root_mean_squared_error(true, p @ levels)),
+                    "log loss": log_loss_of_levels(p, np.searchsorted(levels, true)),
+                    "seconds": took,
+                }
+            )
+    return rows
