@@ -22,8 +22,8 @@ def quiet(text):
     assert text
 
 
-@pytest.fixture(scope="module")
-def X():
+@pytest.fixture(scope="module", name="X")
+def drawn_ratings():
     """Two kinds of people, two kinds of items, half of the cells rated."""
     rng = np.random.default_rng(0)
     like = rng.integers(2, size=80)[:, None] == np.arange(24) % 2
