@@ -132,8 +132,9 @@ def test_more_known_ratings_make_smaller_errors(X, states, factors):
 def test_ways_of_asking_begin_at_the_same_place(X, factors, monkeypatch):
     monkeypatch.setattr(ratings_active, "LEAST_RATINGS", 10)
     monkeypatch.setattr(ratings_active, "N_QUESTIONS", (1, 2))
-    rows = ratings_active.ask_people(X, LEVELS, {"factors": factors}, 60, 10, quiet)
-    assert len(rows) == 2 * 5
+    entries = {"factors": ratings_active.Entry(factors, ("error", "value"))}
+    rows = ratings_active.ask_people(X, LEVELS, entries, 60, 10, quiet)
+    assert len(rows) == 2 * 4
     for start in ratings_active.STARTS:
         own = [row for row in rows if row["known"] == start]
         assert len({row["before"] for row in own}) == 1
