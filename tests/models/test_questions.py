@@ -211,6 +211,11 @@ def test_summaries_of_levels():
     assert_allclose(levels.entropy(shares), [np.log(2), 1.0246, 0, np.log(3)], atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_entropy_of_the_impossible(dtype):
+    assert_allclose(levels.entropy(np.array([[1, 0, 0], [0.5, 0, 0.5]], dtype)), [0, np.log(2)])
+
+
 def test_the_median_makes_absolute_errors_least():
     rng = np.random.default_rng(0)
     shares = rng.dirichlet(np.ones(5), 50)
