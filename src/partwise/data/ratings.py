@@ -123,7 +123,9 @@ def _check_numbers(rating: Array) -> None:
 
 def plain(names: Any) -> list[Hashable]:
     """Names as Python's own values, so that 3 from an array finds 3 from a dictionary."""
-    return np.asarray(names).tolist() if isinstance(names, np.ndarray) else list(names)
+    if isinstance(names, str):
+        return [names]
+    return names.tolist() if isinstance(names, np.ndarray) else list(names)
 
 
 def _numbered(names: Any) -> tuple[list[Hashable], Array]:

@@ -86,9 +86,10 @@ class Tastes(ABC):
         return features
 
     def leave_out(self, columns: Array, values: Array) -> Array:
-        """Features of the person without each of the ratings in turn, (F, ratings)."""
+        """Features of the person, then without each of the ratings in turn, (F, 1 + ratings)."""
         own = self.evidence(columns, values).astype(float)
-        return self.features_of(own.sum(axis=1, keepdims=True) - own)
+        total = own.sum(axis=1, keepdims=True)
+        return self.features_of(np.hstack([total, total - own]))
 
     @abstractmethod
     def shares(self, features: Array) -> Array:

@@ -32,6 +32,9 @@ FACTOR_SHARE = 0.01
 # the common mean and its noise to half of the variance: one of few entries is like the others.
 LEVELS_PRIOR = Prior(entries=2.0, spread=0.5, shape=10.0)
 
+# Rows that a given noise weighs: hardly any data move it.
+GIVEN_ROWS = 1e6
+
 # Densities of open entries, draws and parts worked on at a time.
 MOST_DRAWS = 2_000_000
 
@@ -276,7 +279,10 @@ class MCFA(PartsEstimator):
         prior = _gated.prior_of(self)
         how: Any = loadings.Flat()
         if prior is not None:
-            how = loadings.Relevant(prior.entries, prior.spread, prior.shape)
+            # Of two levels the unit of the latent number cannot be told, so its noise is given.
+            levels_of = columns[0].levels
+            shape = prior.shape if levels_of is None or len(levels_of) > 2 else GIVEN_ROWS
+            how = loadings.Relevant(prior.entries, prior.spread, shape)
         strength = prior.states if prior else 0.0
         chooser = _gated.chooser(self, columns)
         return mcfa.MCFA(n_factors, how, chooser, classes, strength, totals, self._dtype)

@@ -423,7 +423,8 @@ class Recommender(BaseEstimator):
             the item (-1: background), ``state`` of that part and its ``probability`` (where parts
             have states), ``because``: the person's ratings that moved the prediction most, each
             with ``item``, ``rating`` and ``effect``, the expected rating less what it would be
-            without it; and ``neighbours``, the items most alike for people of all kinds.
+            without it (what the other ratings say being as it is); and ``neighbours``, the items
+            most alike for people of all kinds.
         """
         columns, values = self._person(user_ratings)
         if item not in self._place:
@@ -434,10 +435,12 @@ class Recommender(BaseEstimator):
         rating = float(scale.mean(shares, self.levels_))
         because = []
         if len(columns):
-            without = taste.leave_out(columns, values)
-            every = np.arange(len(columns))
-            left = taste.cell_shares(without, every, np.full(len(columns), d))
-            effect = rating - scale.mean(left, self.levels_)
+            found = taste.leave_out(columns, values)  # with all, then without each
+            every = np.arange(len(columns) + 1)
+            means = scale.mean(
+                taste.cell_shares(found, every, np.full_like(every, d)), self.levels_
+            )
+            effect = means[0] - means[1:]
             for i in _top(np.abs(effect), min(n, len(columns))):
                 because.append(
                     {

@@ -11,9 +11,9 @@ Lambda    w         (D, J)     loadings of its items
 Psi       noise     (D,)       variance of an answer given the factors
 ========  ========  =========  =====================================================================
 
-An answer about an item speaks of the item's part alone, so all is done part by part, and exactly:
-states by going through the answers, factors in closed form (an ordinal answer counts as if its
-latent number were heard). Three rules:
+An answer about an item speaks of the item's part alone, so all is done part by part: states
+exactly, by going through the answers; factors in closed form or, for the value rule, at seven
+answers (an ordinal answer counts as if its latent number were heard). Three rules:
 
 - *information*: mutual information of the answer and the person's states or factors;
 - *error*: expected fall of the squared error of predicted ratings, items counted by ``weight``;
