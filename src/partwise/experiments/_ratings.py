@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import root_mean_squared_error
 
-import partwise
 from partwise.contracts import Array
+from partwise.estimators.aspect import AspectModel
 from partwise.estimators.recommender import Recommender
 from partwise.experiments.registry import Row
 from partwise.metrics import nmae
@@ -83,23 +84,29 @@ def _split(rest: Any, held: Held, train: Array, test: Array) -> Split:
     return Split(rest[train], held.of(train), rest[test], held.of(test))
 
 
-def fitted(estimator: Any, train: Any, levels: Array) -> Recommender:
-    """A recommender learned from ratings; the number of sweeps is part of the settings."""
+def fitted(estimator: Any, train: Any, levels: Array) -> Any:
+    """A model learned from ratings; the number of sweeps is part of its settings."""
+    served = Recommender(estimator, levels=levels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ columns have no observed entry")
-        return Recommender(estimator, levels=levels).fit(train)
-
-
-def aspect_model(n_aspects: int) -> Any:
-    """Hofmann's aspect model, None as long as this library has none."""
-    kind = getattr(partwise, "AspectModel", None)
-    return None if kind is None else kind(n_aspects, random_state=0)
+        # The aspect model predicts ratings by itself.
+        return (clone(estimator) if isinstance(estimator, AspectModel) else served).fit(train)
 
 
 def shares(model: Any, known: Any, held: Held) -> Array:
     """Probability of every level of held-out ratings, given people's other ratings."""
+    if isinstance(model, AspectModel):
+        return level_shares(model, known, held.row, held.column)
     return np.asarray(model.predict_pairs(known, held.row, held.column, point="distribution"))
+
+
+def level_shares(model: AspectModel, known: Any, row: Array, column: Array) -> Array:
+    """Probability of every level of some cells, (n, L), under a model of levels."""
+    levels = model.levels_
+    places = (np.tile(place, len(levels)) for place in (row, column))
+    found = model.score_cells(known, *places, np.repeat(levels, len(row)))
+    return np.exp(found).reshape(len(levels), -1).T
 
 
 def points(p: Array, levels: Array) -> tuple[Array, Array]:

@@ -11,11 +11,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import root_mean_squared_error
 
-from partwise.contracts import Array
 from partwise.data import CellKFold, Cells
 from partwise.datasets import load_movielens
 from partwise.estimators.aspect import AspectModel
-from partwise.experiments import register
+from partwise.experiments import _ratings, register
 from partwise.experiments.registry import Row
 from partwise.metrics import log_loss_of_levels, nmae
 
@@ -30,14 +29,6 @@ MODELS: dict[str, list[dict[str, Any]]] = {
     ],
     "1m": [{"n_aspects": 20, "beta": 1.0}, {"n_aspects": 20}],
 }
-
-
-def level_distribution(model: AspectModel, known: Any, cells: Cells) -> Array:
-    """Probability of every level of the scale at some cells, (n, L)."""
-    levels = model.levels_
-    places = (np.tile(field, len(levels)) for field in (cells.rows, cells.columns))
-    found = model.score_cells(known, *places, np.repeat(levels, len(cells)))
-    return np.exp(found).reshape(len(levels), -1).T
 
 
 @register("tempering")
@@ -55,7 +46,7 @@ def tempering(progress: Callable[[str], None]) -> list[Row]:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model = AspectModel(random_state=0, **arguments).fit(cells[train])
             took = time.perf_counter() - begun
-            p = level_distribution(model, cells[train], cells[test])
+            p = _ratings.level_shares(model, cells[train], cells[test].rows, cells[test].columns)
             true, levels = cells[test].values, model.levels_
             median = levels[(np.cumsum(p, axis=1) < 0.5).sum(axis=1)]
             rows.append(
