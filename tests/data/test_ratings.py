@@ -52,7 +52,7 @@ def test_arrays_frames_and_matrices_are_alike():
     frame = pd.DataFrame(dict(zip(("user", "item", "rating"), arrays, strict=True)))
     frame = frame.sample(frac=1, random_state=0)  # index and order mean nothing
     matrix = sparse.csr_matrix((arrays[2], arrays[:2]))
-    forms = [arrays, list(arrays), frame, matrix, matrix.tocoo(), matrix.tocsc(), matrix.tolil(),
+    forms = [arrays, frame, matrix, matrix.tocoo(), matrix.tocsc(), matrix.tolil(),
              sparse.csr_array(matrix), frame.astype({"rating": "int64"}),
              frame.astype({"rating": "float32", "user": "int8"})]  # fmt: skip
     for form in forms:
@@ -61,6 +61,11 @@ def test_arrays_frames_and_matrices_are_alike():
         assert read.items == [0, 1, 2]
         assert all(type(name) is int for name in read.users + read.items)
         assert_array_equal(read.matrix.toarray(), matrix.toarray())
+
+
+def test_triples_are_not_taken_for_three_arrays():
+    with pytest.raises(ValueError, match=r"tuple\(zip\(\*triples\)\)"):
+        read_ratings([(1, 2, 5), (2, 3, 4), (3, 2, 1)])
 
 
 def test_numbers_of_arrays_are_found_as_numbers_of_python():
@@ -141,10 +146,10 @@ def test_a_person():
     assert [len(part) for part in read_person({}, place, "raise")] == [0, 0]
     columns, values = read_person(pd.Series({"b": 2.5}), place, "raise")
     assert (columns.tolist(), values.tolist()) == ([1], [2.5])
-    with pytest.warns(UserWarning, match=r"1 rated items are not known \(first: 'z'\)"):
+    with pytest.warns(UserWarning, match="Rated but not known: 'z'; ignored"):
         columns, _ = read_person({"z": 3, "b": 2}, place, "warn")
     assert columns.tolist() == [1]
-    with pytest.raises(ValueError, match=r"first: 'z'.*unknown=\"warn\""):
+    with pytest.raises(ValueError, match=r"'z'.*unknown=\"warn\""):
         read_person({"z": 3}, place, "raise")
     for odd, message in (
         ({"a": np.nan}, "is nan"), ({"a": "good"}, "must be numbers"), ({"a": None}, "numbers"),

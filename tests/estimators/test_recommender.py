@@ -10,7 +10,7 @@ from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from partwise import CVQ, MCFA, MCVQ, Cells, Recommender
+from partwise import CVQ, MCFA, MCVQ, Cells, Recommender, load
 from partwise.models import levels as scale_of
 from partwise.models.questions import RULES
 
@@ -138,11 +138,10 @@ def test_the_average_of_two():
     assert_allclose(both.predict_distribution(PERSON), np.mean(single, axis=0), atol=1e-6)
     assert_allclose(both.predict(PERSON, point="mean"), np.mean(single, axis=0) @ LEVELS, atol=1e-5)
     for rule in RULES:
-        gains = [served(kind).interview(PERSON, rule=rule).gains() for kind in pair]
-        found = both.interview(PERSON, rule=rule).gains()
-        assert_allclose(
-            list(found.values()), np.mean([list(g.values()) for g in gains], axis=0), atol=1e-6
-        )
+        talks = [served(kind).interview(PERSON, rule=rule) for kind in pair]
+        # Each in units of its largest: one counts stars, the other latent numbers.
+        own = [talk._total() / talk._total().max() for talk in talks]
+        assert_allclose(both.interview(PERSON, rule=rule)._total(), np.mean(own, axis=0), atol=1e-6)
 
 
 @pytest.mark.parametrize("kinds", [*[(kind,) for kind in KINDS], ("states", "ordinal")])
@@ -303,7 +302,10 @@ def test_an_interview_stands_where_it_would_stand_from_scratch(kind, rule):
         gains = talk.gains()
         assert gains.keys() == fresh.gains().keys() == set(NAMES) - known.keys()
         assert_allclose(list(gains.values()), list(fresh.gains().values()), atol=1e-6)
-        assert talk.next_question() == max(gains, key=gains.get)
+        assert talk.next_question(NAMES) == max(gains, key=gains.get)
+        # Who can answer counts, too.
+        weighed = {item: gain * model._counts[NAMES.index(item)] for item, gain in gains.items()}
+        assert talk.next_question() == max(weighed, key=weighed.get)
         assert model.next_question(known, rule=rule) == fresh.next_question()
     assert min(gains.values()) >= -1e-5
     some = NAMES[4:6]
@@ -439,7 +441,7 @@ def test_reasons_name_parts_states_and_neighbours(kind):
 
 
 def test_neighbours_are_rated_alike():
-    """Nearest first: of loadings the cosine, of states the expected ratings."""
+    """Nearest first: of loadings the cosine, of states the correlation of expected ratings."""
     for kind in ("ordinal", "categorical"):
         model = served(kind)
         taste = model._tastes[0]
@@ -450,8 +452,10 @@ def test_neighbours_are_rated_alike():
             k = taste.parts[0]
             span = slice(taste.core.first[k], taste.core.first[k + 1])
             share = taste.estimator._state_shares()[0, span]
-            away = [share @ (taste.M[span, i] - taste.M[span, 0]) ** 2 for i in same]
-            assert [NAMES.index(i) for i in found] == [same[i] for i in np.argsort(away)]
+            centred = taste.M[span] - share @ taste.M[span]
+            size = np.sqrt(share @ centred**2)
+            alike = [share @ (centred[:, i] * centred[:, 0]) / size[i] for i in same]
+            assert [NAMES.index(i) for i in found] == [same[i] for i in np.argsort(alike)[::-1]]
 
 
 # --- bad input ---
@@ -459,7 +463,7 @@ def test_neighbours_are_rated_alike():
 
 def test_unknown_items_are_left_out_or_refused():
     model = served("ordinal")
-    with pytest.warns(UserWarning, match="1 rated items are not known"):
+    with pytest.warns(UserWarning, match="Rated but not known: 'nothing'; ignored"):
         found = model.predict(PERSON | {"nothing": 3})
     assert_array_equal(found, model.predict(PERSON))
     with pytest.warns(UserWarning, match=r"2 items are not known \(first: 'x'\).*NaN"):
@@ -481,7 +485,7 @@ def test_unknown_items_are_left_out_or_refused():
         lambda: strict.interview({}).answer("nothing", 3),
         lambda: strict.predict_pairs(known, [1], ["x"]),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match="not known"):
+        with pytest.raises(ValueError, match=r"not known"):
             call()
 
 
@@ -540,8 +544,7 @@ def test_bad_questions_are_refused():
 def test_the_empty_person_and_the_empty_item():
     users, items, values = drawn_ratings()
     matrix = sparse.csr_matrix((values, (users, items)), shape=(120, D + 1))  # nobody rated one
-    with pytest.warns(UserWarning, match="1 of 13 columns have no observed entry"):
-        model = quietly(Recommender(clone(KINDS["ordinal"])), matrix)
+    model = quietly(Recommender(clone(KINDS["ordinal"])), matrix)
     assert np.isfinite(model.predict({})).all()
     assert np.isfinite(model.predict_distribution({D: 5})).all()
     assert model.next_question({}) in range(D + 1)
@@ -590,3 +593,83 @@ def test_numbers_between_cuts():
     )
     expected = np.diff(law.cdf([-np.inf, 1.5, 2.5, 3.5, 4.5, np.inf]))
     assert_allclose(model.predict_distribution({}, [NAMES[d]])[0], expected, atol=1e-5)
+
+
+# --- items that arrive later, groups of items, files ---
+
+
+@pytest.mark.parametrize("kind", ["ordinal", "gaussian", "categorical", "states"])
+def test_items_that_arrive_later_change_nothing_but_themselves(kind):
+    """Two twins of items: one there from the beginning, one arriving; they end alike."""
+    users, items, values = drawn_ratings(n_users=400)
+    twin = items == 2
+    model = quietly(Recommender(clone(KINDS[kind])), (users, items, values))
+    before = model.predict_distribution({0: 5, 7: 1})
+    more = tuple(np.concatenate(pair) for pair in (
+        (users, users[twin]), (items, np.full(twin.sum(), 99)), (values, values[twin]),
+    ))  # fmt: skip
+    model.add_items(more)
+    assert model.items_[-1] == 99
+    after = model.predict_distribution({0: 5, 7: 1})
+    assert_allclose(after[:-1], before, atol=1e-6)
+    for person in ({0: 5, 1: 5}, {0: 1, 1: 1}, {6: 5, 7: 1}):
+        pair = model.predict(person, [2, 99], point="mean")
+        assert abs(pair[0] - pair[1]) < 0.25
+    with pytest.raises(ValueError, match="no new item"):
+        model.add_items(more)
+    with pytest.raises(ValueError, match="not on the scale"):
+        model.add_items(([0], [100], [17]))
+
+
+def test_what_is_conspicuous_is_what_states_say():
+    model = served("categorical")
+    taste = model._tastes[0]
+    share = taste.estimator._state_shares()[0]
+    kinds = model.conspicuous(2, least=1)
+    assert len(kinds) == sum(taste.estimator._own_states())
+    for kind in kinds:
+        k, j = kind["part"], kind["state"]
+        lo, hi = taste.core.first[k], taste.core.first[k + 1]
+        away = taste.M[lo + j] - share[lo:hi] @ taste.M[lo:hi]
+        own = {NAMES[d]: away[d] for d in taste.columns[k]}
+        for side, sign in (("high", 1), ("low", -1)):
+            best = sorted(own, key=lambda item: -sign * own[item])[:2]
+            expected = [item for item in best if sign * own[item] > 0]
+            assert [found["item"] for found in kind[side]] == expected
+    parts = model.profile(PERSON, least=1)
+    found = [(part["part"], part["state"]) for part in parts]
+    row = model._row(*model._person(PERSON))
+    assert found == list(enumerate(taste.estimator.states(row)[0]))
+    assert model.conspicuous(least=10**6)[0]["high"] == []
+    with pytest.raises(ValueError, match="has parts with states"):
+        served("ordinal").conspicuous()
+
+
+def test_recommend_among_and_with_enough_ratings():
+    model = served("ordinal")
+    stock = NAMES[3:6]
+    assert {found.item for found in model.recommend({}, 10, among=[*stock, "x"])} == set(stock)
+    floor = int(np.sort(model._counts)[-2])
+    often = {NAMES[d] for d in np.flatnonzero(model._counts >= floor)}
+    assert {found.item for found in model.recommend({}, 10, least=floor)} == often
+    assert model.recommend({}, 5, among=[]) == []
+
+
+@pytest.mark.parametrize("kinds", [("ordinal",), ("categorical", "ordinal")])
+def test_there_and_back(kinds, tmp_path):
+    model = served(*kinds)
+    model.save(tmp_path / "model")
+    back = load(tmp_path / "model")
+    assert back.items_ == model.items_
+    assert_array_equal(back.predict_distribution(PERSON), model.predict_distribution(PERSON))
+    assert back.next_question(PERSON) == model.next_question(PERSON)
+    assert back.recommend(PERSON) == model.recommend(PERSON)
+
+
+def test_ids_that_files_cannot_hold_are_named(tmp_path):
+    users, items, values = drawn_ratings(n_users=60)
+    pairs = [("film", int(item)) for item in items]
+    model = quietly(Recommender(clone(KINDS["states"])), (users, pairs, values))
+    with pytest.raises(TypeError, match=r"learned state of Recommender, at 'items', is a tuple"):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
