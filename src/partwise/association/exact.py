@@ -1,0 +1,102 @@
+"""The best code of every row, with a proof.
+
+Few codes are gone through by one matrix product. Many are searched as a sphere decoder does:
+(s - 1/2)^2 is 1/4 for a bit whatever it is, so t (s - 1/2)^2 may be added to the error without
+effect on which code is best. With it the error is |y - R s|^2 up to a constant, R triangular and
+of full rank whatever the features; its squares are summed from the last feature to the first, and
+a branch that has reached the best square known is left with all codes behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy import linalg
+
+from partwise.association import kernels
+from partwise.association.base import Codes, Problem
+from partwise.contracts import Array
+
+# Nodes a row before the search gives up its proof: about a millisecond.
+MOST_NODES = 100_000
+
+# Where one product with all codes is as quick as the search: about 2^8 codes (d = n / 3 to 3 n).
+MOST_CODES = 256
+
+# t in units of the features' mean square. From 0.01 to 0.1 nodes are within a factor of two of the
+# fewest for n from 12 to 100 and d from n / 4 to 4 n; they multiply on either side of that.
+RIDGE = 0.03
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Exact association.
+
+    Parameters
+    ----------
+    max_nodes : int
+        Nodes a row after which the best code so far is returned, with a lower bound.
+    """
+
+    max_nodes: int = MOST_NODES
+    most_values: ClassVar[int | None] = None
+    most_features: ClassVar[int | None] = None
+
+    def associate(self, problem: Problem) -> Codes:
+        """Codes of all rows; ``converged`` where they are proven."""
+        K, n = problem.n_groups, problem.n_rows
+        if K == 0 or n == 0:
+            nothing = np.zeros(n)
+            return Codes(np.zeros((n, K), np.int64), nothing, nothing, np.ones(n, bool))
+        if len(problem.grams) == 1 and problem.n_values**K <= MOST_CODES:
+            values = _enumerate(problem)
+            energy = problem.energy(values)
+            return Codes(values, energy, energy, np.ones(n, bool))
+        return self._search(problem)
+
+    def _search(self, problem: Problem) -> Codes:
+        K, n, Q = problem.n_groups, problem.n_rows, problem.n_values - 1
+        values = np.zeros((n, K), np.int64)
+        if problem.incumbent is not None:
+            values[:] = problem.incumbent
+        energy, lower = problem.energy(values), np.empty(n)
+        by_pattern = np.argsort(problem.of, kind="stable")
+        ends = np.searchsorted(problem.of[by_pattern], np.arange(len(problem.grams) + 1))
+        for u, G in enumerate(problem.grams):
+            rows = by_pattern[ends[u] : ends[u + 1]]
+            # Features of nothing but zeros need some t, too, to be divided by.
+            t = RIDGE * np.trace(G) / len(G) or 1.0
+            R, order = kernels.factorise(G, t, Q)
+            atoms = (order[:, None] * Q + np.arange(Q)).ravel()
+            right = 0.5 * (t - problem.linear[np.ix_(rows, atoms)])
+            Y = np.ascontiguousarray(linalg.solve_triangular(R, right.T, trans="T").T)
+            square = np.einsum("na,na->n", Y, Y)
+            begin = np.ascontiguousarray(values[np.ix_(rows, order)])
+            best = energy[rows] + square
+            bound, _ = kernels.search(R, Y, begin, best, Q + 1, self.max_nodes)
+            values[np.ix_(rows, order)] = begin
+            lower[rows] = np.where(bound < best, bound - square, np.inf)
+        energy = problem.energy(values)
+        proven = np.isinf(lower)
+        lower = np.minimum(np.where(proven, energy, lower - problem.rounding), energy)
+        return Codes(values, energy, lower, proven)
+
+
+def all_codes(n_groups: int, n_values: int) -> Array:
+    """Every code, the last feature changing fastest; (n_values^n_groups, n_groups)."""
+    return np.indices((n_values,) * n_groups).reshape(n_groups, -1).T
+
+
+def one_hot(values: Array, n_values: int) -> Array:
+    """Which atoms codes (T, K) take, as numbers; (T, K (J - 1))."""
+    taken = values[:, :, None] == np.arange(1, n_values)
+    return taken.reshape(len(values), -1).astype(float)
+
+
+def _enumerate(problem: Problem) -> Array:
+    codes = all_codes(problem.n_groups, problem.n_values)
+    atoms = one_hot(codes, problem.n_values)
+    alone = np.einsum("ta,ta->t", atoms @ problem.grams[0], atoms)
+    return codes[(problem.linear @ atoms.T + alone).argmin(axis=1)]
