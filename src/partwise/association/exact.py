@@ -57,31 +57,56 @@ class Exact:
         return self._search(problem)
 
     def _search(self, problem: Problem) -> Codes:
-        K, n, Q = problem.n_groups, problem.n_rows, problem.n_values - 1
-        values = np.zeros((n, K), np.int64)
+        values = np.zeros((problem.n_rows, problem.n_groups), np.int64)
         if problem.incumbent is not None:
             values[:] = problem.incumbent
-        energy, lower = problem.energy(values), np.empty(n)
+        energy, lower = problem.energy(values), np.full(problem.n_rows, np.inf)
         by_pattern = np.argsort(problem.of, kind="stable")
         ends = np.searchsorted(problem.of[by_pattern], np.arange(len(problem.grams) + 1))
-        for u, G in enumerate(problem.grams):
+        for u in range(len(problem.grams)):
             rows = by_pattern[ends[u] : ends[u + 1]]
-            # Features of nothing but zeros need some t, too, to be divided by.
-            t = RIDGE * np.trace(G) / len(G) or 1.0
-            R, order = kernels.factorise(G, t, Q)
-            atoms = (order[:, None] * Q + np.arange(Q)).ravel()
-            right = 0.5 * (t - problem.linear[np.ix_(rows, atoms)])
-            Y = np.ascontiguousarray(linalg.solve_triangular(R, right.T, trans="T").T)
-            square = np.einsum("na,na->n", Y, Y)
-            begin = np.ascontiguousarray(values[np.ix_(rows, order)])
-            best = energy[rows] + square
-            bound, _ = kernels.search(R, Y, begin, best, Q + 1, self.max_nodes)
-            values[np.ix_(rows, order)] = begin
-            lower[rows] = np.where(bound < best, bound - square, np.inf)
+            if len(rows):
+                values[rows], lower[rows] = self._search_pattern(
+                    problem, u, rows, values[rows], energy[rows]
+                )
         energy = problem.energy(values)
         proven = np.isinf(lower)
         lower = np.minimum(np.where(proven, energy, lower - problem.rounding), energy)
         return Codes(values, energy, lower, proven)
+
+    def _search_pattern(
+        self, problem: Problem, u: int, rows: Array, values: Array, energy: Array
+    ) -> tuple[Array, Array]:
+        """Codes of rows with one pattern, and a lower bound of their energy, inf where proven."""
+        G, h, Q = problem.grams[u], problem.linear[rows], problem.n_values - 1
+        # A feature that overlaps with no other, as one of nothing but zeros, is its own matter.
+        others = 1.0 - np.kron(np.eye(problem.n_groups), np.ones((Q, Q)))
+        alone = ~np.any(G * others, axis=1).reshape(-1, Q).any(axis=1)  # (K,)
+        cost = (h + np.diag(G)).reshape(len(rows), -1, Q)[:, alone]
+        before = np.take_along_axis(_with_off(cost), values[:, alone][:, :, None], 2)
+        values[:, alone] = _with_off(cost).argmin(axis=2)
+        energy = energy - before.sum(axis=(1, 2))  # of the features that meet others
+        met = np.flatnonzero(~alone)
+        if len(met) == 0:
+            return values, np.full(len(rows), np.inf)
+        atoms = (met[:, None] * Q + np.arange(Q)).ravel()
+        t = RIDGE * np.diag(G)[atoms].mean()
+        R, order = kernels.factorise(G[np.ix_(atoms, atoms)], t, Q)
+        met = met[order]
+        atoms = (met[:, None] * Q + np.arange(Q)).ravel()
+        right = 0.5 * (t - h[:, atoms])
+        Y = np.ascontiguousarray(linalg.solve_triangular(R, right.T, trans="T").T)
+        square = np.einsum("na,na->n", Y, Y)
+        code, best = np.ascontiguousarray(values[:, met]), energy + square
+        bound, _ = kernels.search(R, Y, code, best, Q + 1, self.max_nodes)
+        values[:, met] = code
+        rest = _with_off(cost).min(axis=2).sum(axis=1)
+        return values, np.where(bound < best, bound - square + rest, np.inf)
+
+
+def _with_off(cost: Array) -> Array:
+    """Costs of all values of features, (n, K, Q) to (n, K, Q + 1): the first adds nothing."""
+    return np.concatenate([np.zeros((*cost.shape[:2], 1)), cost], axis=2)
 
 
 def all_codes(n_groups: int, n_values: int) -> Array:
