@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 # public name -> module that defines it
 _PUBLIC = {
     "CVQ": "partwise.estimators.cvq",
+    "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
     "Prior": "partwise.likelihoods.prior",
@@ -19,11 +20,22 @@ _PUBLIC = {
     "make_shapes": "partwise.datasets",
 }
 
-__all__ = ["CVQ", "MCFA", "MCVQ", "Prior", "__version__", "load", "make_faces", "make_shapes"]
+__all__ = [
+    "CVQ",
+    "GVQ",
+    "MCFA",
+    "MCVQ",
+    "Prior",
+    "__version__",
+    "load",
+    "make_faces",
+    "make_shapes",
+]
 
 if TYPE_CHECKING:
     from partwise.datasets import make_faces, make_shapes
     from partwise.estimators.cvq import CVQ
+    from partwise.estimators.gvq import GVQ
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ
     from partwise.io import load

@@ -50,6 +50,7 @@ _FORMAT_VERSION = 1
 # class name -> module that defines it; nothing else is ever imported or made by load()
 _LOADABLE = {
     "CVQ": "partwise.estimators.cvq",
+    "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
 }

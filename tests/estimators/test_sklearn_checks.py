@@ -1,7 +1,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from partwise import CVQ, MCFA, MCVQ
+from partwise import CVQ, GVQ, MCFA, MCVQ
 from partwise.estimators import _calibrate, _gated
 from partwise.starts import classes
 
@@ -32,6 +32,9 @@ ESTIMATORS = [
     FindingMCFA(2, 1, n_classes=4, gating="tied", tol=0.1, random_state=0),
     CVQ(2, 2, random_state=0),
     CVQ(2, 3, prior=None, random_state=0),
+    GVQ(3, random_state=0),
+    GVQ(2, n_sets=2, n_values=3, penalty=0.1, random_state=0),
+    GVQ(3, association="belief_revision", random_state=0),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from partwise.association.base import Association, Codes, Problem
+from partwise.association.base import Association, Certificate, Codes, Problem
 from partwise.association.belief_propagation import BeliefPropagation
 from partwise.association.belief_revision import BeliefRevision
 from partwise.association.directed import DirectedBeliefPropagation, DirectedBeliefRevision
@@ -59,6 +59,7 @@ __all__ = [
     "Association",
     "BeliefPropagation",
     "BeliefRevision",
+    "Certificate",
     "Codes",
     "DirectedBeliefPropagation",
     "DirectedBeliefRevision",

@@ -129,6 +129,15 @@ class Codes(NamedTuple):
         return cls(values, problem.energy(values), np.full(n, -np.inf), converged)
 
 
+class Certificate(NamedTuple):
+    """What is known of the codes of rows, in the data's units."""
+
+    proven: Array  # whether no code is better, up to rounding, (n,)
+    gap: Array  # at most so far above the best, 0 where proven, (n,)
+    error: Array  # squared error and penalty of the code, (n,)
+    lower_bound: Array  # no code has less, (n,)
+
+
 class Association(Protocol):
     """A way to find codes; ``most_values`` and ``most_features`` say what it can be asked."""
 

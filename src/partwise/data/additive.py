@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from partwise.contracts import Array
+from partwise.data.patterns import Patterns
 
 # Numbers held at a time while products of pairs of states are summed.
 MOST_PAIRS = 1 << 20
@@ -38,10 +39,20 @@ class Additive:
         step = n if self.shown is None else max(MOST_PAIRS // n_states**2, 1)
         for lo in range(0, n, max(step, 1)):
             rows = slice(lo, lo + step)
-            yield (
-                rows,
-                Additive(self.x[:, rows], None if self.shown is None else self.shown[:, rows]),
-            )
+            yield rows, self.rows(rows)
+
+    def rows(self, rows: slice) -> Additive:
+        """The view of some of the rows."""
+        return Additive(self.x[:, rows], None if self.shown is None else self.shown[:, rows])
+
+    def patterns(self) -> Patterns:
+        """Which of the rows miss the same entries."""
+        return Patterns.of(self.shown, self.x.shape[1])
+
+    def residual(self, mean: Array) -> Array:
+        """Rows less ``mean`` (D,), 0 where missing; (D, n), in double precision."""
+        away = self.x - np.asarray(mean, float)[:, None]
+        return away if self.shown is None else away * self.shown
 
     def project(self, linear: Array, constant: Array) -> Array:
         """Sum over observed columns of x linear + constant, both (S, D); (S, n)."""
