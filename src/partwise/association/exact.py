@@ -63,11 +63,12 @@ class Exact:
         energy, lower = problem.energy(values), np.full(problem.n_rows, np.inf)
         by_pattern = np.argsort(problem.of, kind="stable")
         ends = np.searchsorted(problem.of[by_pattern], np.arange(len(problem.grams) + 1))
+        alone = _meets_none(problem)
         for u in range(len(problem.grams)):
             rows = by_pattern[ends[u] : ends[u + 1]]
             if len(rows):
                 values[rows], lower[rows] = self._search_pattern(
-                    problem, u, rows, values[rows], energy[rows]
+                    problem, u, rows, values[rows], energy[rows], alone[u]
                 )
         energy = problem.energy(values)
         proven = np.isinf(lower)
@@ -75,18 +76,17 @@ class Exact:
         return Codes(values, energy, lower, proven)
 
     def _search_pattern(
-        self, problem: Problem, u: int, rows: Array, values: Array, energy: Array
+        self, problem: Problem, u: int, rows: Array, values: Array, energy: Array, alone: Array
     ) -> tuple[Array, Array]:
         """Codes of rows with one pattern, and a lower bound of their energy, inf where proven."""
         G, h, Q = problem.grams[u], problem.linear[rows], problem.n_values - 1
-        # A feature that overlaps with no other, as one of nothing but zeros, is its own matter.
-        others = 1.0 - np.kron(np.eye(problem.n_groups), np.ones((Q, Q)))
-        alone = ~np.any(G * others, axis=1).reshape(-1, Q).any(axis=1)  # (K,)
-        cost = (h + np.diag(G)).reshape(len(rows), -1, Q)[:, alone]
-        before = np.take_along_axis(_with_off(cost), values[:, alone][:, :, None], 2)
-        values[:, alone] = _with_off(cost).argmin(axis=2)
-        energy = energy - before.sum(axis=(1, 2))  # of the features that meet others
-        met = np.flatnonzero(~alone)
+        met, rest = np.flatnonzero(~alone), 0.0
+        if len(met) < len(alone):
+            cost = _with_off((h + np.diag(G)).reshape(len(rows), -1, Q)[:, alone])
+            before = np.take_along_axis(cost, values[:, alone][:, :, None], 2)
+            energy = energy - before.sum(axis=(1, 2))  # of the features that meet others
+            values[:, alone] = cost.argmin(axis=2)
+            rest = cost.min(axis=2).sum(axis=1)
         if len(met) == 0:
             return values, np.full(len(rows), np.inf)
         atoms = (met[:, None] * Q + np.arange(Q)).ravel()
@@ -98,10 +98,18 @@ class Exact:
         Y = np.ascontiguousarray(linalg.solve_triangular(R, right.T, trans="T").T)
         square = np.einsum("na,na->n", Y, Y)
         code, best = np.ascontiguousarray(values[:, met]), energy + square
-        bound, _ = kernels.search(R, Y, code, best, Q + 1, self.max_nodes)
+        # With fewer nodes than features not one code would be looked at.
+        bound, _ = kernels.search(R, Y, code, best, Q + 1, max(self.max_nodes, len(met)))
         values[:, met] = code
-        rest = _with_off(cost).min(axis=2).sum(axis=1)
         return values, np.where(bound < best, bound - square + rest, np.inf)
+
+
+def _meets_none(problem: Problem) -> Array:
+    """Features that overlap with no other, as one of nothing but zeros; by pattern, (U, K)."""
+    K, Q = problem.n_groups, problem.n_values - 1
+    blocks = (problem.grams != 0).reshape(-1, K, Q, K, Q).any(axis=(2, 4))
+    blocks[:, np.arange(K), np.arange(K)] = False
+    return ~blocks.any(axis=2)
 
 
 def _with_off(cost: Array) -> Array:

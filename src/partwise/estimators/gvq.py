@@ -264,7 +264,7 @@ class GVQ(PartsEstimator):
     def _start(self, source: MemorySource, rng: np.random.Generator, independent: bool) -> Any:
         M, K, J = int(self.n_sets), int(self.n_features), int(self.n_values)
         if self.binary:
-            return binary_start(source, M, K, rng)
+            return binary_start(source, M, K, rng, independent=independent)
         return feature_start(source, M, K, J, rng, independent=independent)
 
     def _kept_features(self) -> tuple[Array, Array] | None:

@@ -34,6 +34,9 @@ TWO_VALUED = 1.8
 # Principal directions with less than this share of the largest variance hold rounding alone.
 LEAST_VARIANCE = 1e-10
 
+# Where features between 0 and 1 begin at the least and the most: at 0 and 1 none could move.
+SQUASHED = (0.05, 0.95)
+
 # Runs of k-means.
 N_RUNS = 4
 
@@ -51,7 +54,9 @@ def feature_start(
     """
     Z, weight = _rows(source, rng)
     labels = masked_kmeans(Z, M, weight, rng, n_init=N_RUNS) if M > 1 else np.zeros(len(Z), int)
-    filled = np.nan_to_num(Z)  # a missing entry is at its column's mean
+    seen = ~np.isnan(Z)
+    mean = weight @ np.nan_to_num(Z) / np.maximum(weight @ seen, np.finfo(float).tiny)
+    filled = np.where(seen, Z, mean)
     features, origins = np.zeros((M, K * (J - 1), Z.shape[1])), np.zeros((M, Z.shape[1]))
     for m in range(M):
         own = labels == m
@@ -60,28 +65,20 @@ def feature_start(
     return features, origins
 
 
-def binary_start(source: MemorySource, M: int, K: int, rng: np.random.Generator) -> Start:
-    """Before squashing: origins are what most rows of a set have, features kinds of the others."""
-    Z, weight = _rows(source, rng)
-    labels = masked_kmeans(Z, M, weight, rng, n_init=N_RUNS) if M > 1 else np.zeros(len(Z), int)
-    filled = np.nan_to_num(Z)
-    D = Z.shape[1]
-    features, origins = np.full((M, K, D), 0.05), np.full((M, D), 0.05)
-    for m in range(M):
-        own = labels == m
-        if not own.any():
-            continue
-        x, w = filled[own], weight[own]
-        mean = w @ x / w.sum()
-        origins[m] = np.where(mean > 0.6, mean, 0.3 * mean)
-        if K:
-            left = np.maximum(x - origins[m], 0.0)
-            kind = masked_kmeans(left, K, w, rng, n_init=N_RUNS)
-            for k in range(K):
-                if np.any(kind == k):
-                    features[m, k] = w[kind == k] @ left[kind == k] / w[kind == k].sum()
-    features *= rng.uniform(0.9, 1.1, features.shape)  # equal features would stay equal
-    return tuple(np.log(p / (1 - p)) for p in (features.clip(0.05, 0.95), origins.clip(0.05, 0.95)))
+def binary_start(
+    source: MemorySource, M: int, K: int, rng: np.random.Generator, *, independent: bool
+) -> Start:
+    """The same before squashing, features turned round so that they add more than they take."""
+    features, origins = feature_start(source, M, K, 2, rng, independent=independent)
+    taking = features.sum(axis=2) < 0
+    origins = origins + np.einsum("mk,mkd->md", taking, features)
+    features = np.where(taking[:, :, None], -features, features)
+    return _logit(features), _logit(origins)
+
+
+def _logit(p: Array) -> Array:
+    p = p.clip(*SQUASHED)
+    return np.log(p / (1.0 - p))
 
 
 def _rows(source: MemorySource, rng: np.random.Generator) -> tuple[Array, Array]:
