@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -65,6 +65,31 @@ class Problem:
     ) -> Problem:
         """The problem of rows (n, D) without holes, every feature costing the same."""
         return cls(features, rows.T, np.full(len(features), penalty), n_values)
+
+    @classmethod
+    def posed(
+        cls,
+        view: Any,
+        features: Array,
+        origin: Array,
+        cost: Array,
+        n_values: int,
+        scale: Array | None = None,
+        incumbent: Array | None = None,
+    ) -> Problem:
+        """The problem of a view's rows, with holes or without, columns in units of ``scale``."""
+        scale = np.ones(len(origin)) if scale is None else scale
+        patterns = view.patterns()
+        masks = view.shown if patterns.pattern_of is None else patterns.masks
+        residual = view.residual(origin, scale)
+        return cls(
+            features / scale, residual, cost, n_values, masks, patterns.pattern_of, incumbent
+        )
+
+    @property
+    def squares(self) -> Array:
+        """Squared error of rows with no feature on; (n,)."""
+        return np.einsum("dn,dn->n", self.residual, self.residual)
 
     @property
     def n_rows(self) -> int:
@@ -127,6 +152,12 @@ class Codes(NamedTuple):
         n = problem.n_rows
         converged = np.ones(n, bool) if converged is None else converged
         return cls(values, problem.energy(values), np.full(n, -np.inf), converged)
+
+    @classmethod
+    def single(cls, problem: Problem, n_groups: int) -> Codes:
+        """The only codes there are where no feature has a choice."""
+        n = problem.n_rows
+        return cls(np.zeros((n, n_groups), np.int64), np.zeros(n), np.zeros(n), np.ones(n, bool))
 
 
 class Certificate(NamedTuple):

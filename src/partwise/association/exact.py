@@ -48,8 +48,7 @@ class Exact:
         """Codes of all rows; ``converged`` where they are proven."""
         K, n = problem.n_groups, problem.n_rows
         if K == 0 or n == 0:
-            nothing = np.zeros(n)
-            return Codes(np.zeros((n, K), np.int64), nothing, nothing, np.ones(n, bool))
+            return Codes.single(problem, K)
         if len(problem.grams) == 1 and problem.n_values**K <= MOST_CODES:
             values = _enumerate(problem)
             energy = problem.energy(values)

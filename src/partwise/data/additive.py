@@ -49,9 +49,9 @@ class Additive:
         """Which of the rows miss the same entries."""
         return Patterns.of(self.shown, self.x.shape[1])
 
-    def residual(self, mean: Array) -> Array:
-        """Rows less ``mean`` (D,), 0 where missing; (D, n), in double precision."""
-        away = self.x - np.asarray(mean, float)[:, None]
+    def residual(self, mean: Array, scale: Array) -> Array:
+        """Rows less ``mean``, over ``scale``, both (D,), 0 where missing; (D, n), in double."""
+        away = (self.x - np.asarray(mean, float)[:, None]) / scale[:, None]
         return away if self.shown is None else away * self.shown
 
     def project(self, linear: Array, constant: Array) -> Array:

@@ -152,21 +152,15 @@ class GVQ:
 
     def _codes_in(self, theta: Theta, m: int, view: Any, kept: RowCodes | None) -> RowCodes:
         """Codes of rows in set m."""
-        residual = view.residual(theta.origins[m])
-        patterns = view.patterns()
-        masks = view.shown if patterns.pattern_of is None else patterns.masks
-        incumbent = None if kept is None else kept.values * (kept.sets == m)[:, None]
-        problem = Problem(
+        problem = Problem.posed(
+            view,
             theta.features[m],
-            residual,
+            theta.origins[m],
             np.full(self.n_atoms, self.penalty),
             self.n_values,
-            masks,
-            patterns.pattern_of,
-            incumbent,
+            incumbent=None if kept is None else kept.values * (kept.sets == m)[:, None],
         )
-        found = self._method(theta).associate(problem)
-        square = np.einsum("dn,dn->n", residual, residual)
+        found, square = self._method(theta).associate(problem), problem.squares
         n = len(square)
         # Rounding can leave a perfect fit a little below nothing.
         error = np.maximum(square + found.energy, 0.0)
