@@ -2,7 +2,8 @@
 
 Directed belief propagation: (35) must read e^(-y^2/2) and e^(-i y f/sigma), with the product over
 k != j. Gauss-Hermite nodes cannot follow a wave that turns more than half way between two of them,
-so the noise stops falling at what they resolve. Directed belief revision goes through the states
+so the noise stops falling at what they resolve; where features look alike, the marginals at that
+noise say the same of all of them, and the codes are poor. Directed belief revision goes through the states
 of the features that a column is connected with, and so is for sparse connections.
 """
 
@@ -20,9 +21,8 @@ from partwise.contracts import Array
 # Gauss-Hermite nodes; twice as many halve the least noise by a factor of 1.4 only.
 N_NODES = 64
 
-# Halvings of the noise before the least, and sweeps at it for messages to settle.
-N_LEVELS = 3
-SETTLING_SWEEPS = 5
+# Sweeps of directed belief propagation, the noise falling as far as the nodes let it.
+N_SWEEPS = 12
 
 # Connections of a column whose states (2^14) can be gone through for every row and sweep.
 MOST_CONNECTIONS = 14
@@ -47,7 +47,7 @@ class DirectedBeliefPropagation:
         F = np.ascontiguousarray(problem.features.T, float)  # (D, K)
         x = np.ascontiguousarray(problem.residual.T, float)
         values = kernels.propagate(
-            F, x, _shown(problem), problem.cost, nodes, weights, N_LEVELS, SETTLING_SWEEPS
+            F, x, _shown(problem), problem.cost, nodes, weights, N_SWEEPS
         )
         return Codes.unproven(problem, values)
 

@@ -10,6 +10,9 @@ import numpy as np
 # Quadrature leaves errors of this size where a density is next to nothing; less is taken as this.
 LEAST_DENSITY = 1e-9
 
+# Standard deviations of F s beyond which its states are too rare to be a matter.
+FAR = 3.0
+
 # Log odds beyond which a feature is on or off for certain.
 CERTAIN = 500.0
 
@@ -44,11 +47,26 @@ def _keep_better(F, x, shown, cost, total, prior, state, best, least):
 
 
 @numba.njit(nogil=True, cache=True)
-def propagate(F, X, shown, cost, nodes, weights, n_levels, n_settling):
+def _reach(F, x, shown, odds):
+    """How far |x - F s| reaches in any column under beliefs with these log odds."""
+    reach = 0.0
+    for i in range(len(F)):
+        if shown[i]:
+            mean, variance = 0.0, 0.0
+            for k in range(len(odds)):
+                on = 1.0 / (1.0 + np.exp(-min(max(odds[k], -CERTAIN), CERTAIN)))
+                mean += on * F[i, k]
+                variance += on * (1.0 - on) * F[i, k] ** 2
+            reach = max(reach, abs(x[i] - mean) + FAR * np.sqrt(variance))
+    return reach
+
+
+@numba.njit(nogil=True, cache=True)
+def propagate(F, X, shown, cost, nodes, weights, n_sweeps):
     """Directed belief propagation, (31) by (35); the best of the states met on the way.
 
-    The noise of a row ends at the least that the nodes resolve, |x - F s| / sqrt(N) for the
-    farthest s, after ``n_levels`` levels each half of the one before.
+    The noise is halved after every sweep, but not below the least that the nodes resolve: waves
+    turn by |x - F s| / sigma, and sqrt(N) is as much as N nodes can follow.
     """
     n, D = X.shape
     K = F.shape[1]
@@ -63,21 +81,15 @@ def propagate(F, X, shown, cost, nodes, weights, n_levels, n_settling):
     turn = np.empty((K, N), np.complex128)
     for r in range(n):
         x = X[r]
-        reach = 0.0
-        for i in range(D):
-            if shown[r, i]:
-                low, high = 0.0, 0.0
-                for k in range(K):
-                    low += min(F[i, k], 0.0)
-                    high += max(F[i, k], 0.0)
-                reach = max(reach, abs(x[i] - low), abs(x[i] - high))
-        if reach == 0.0:
-            continue
         least = _energy(F, x, shown[r], cost, best[r])
         L[:] = 0.0
         total[:] = 0.0
-        for t in range(n_levels + n_settling):
-            sigma = reach / np.sqrt(N) * 2.0 ** max(n_levels - 1 - t, 0)
+        prior[:] = 0.0
+        sigma = 4.0 * _reach(F, x, shown[r], prior) / np.sqrt(N)
+        for _ in range(n_sweeps):
+            sigma = max(0.5 * sigma, _reach(F, x, shown[r], prior + total) / np.sqrt(N))
+            if sigma == 0.0:
+                break
             for k in range(K):
                 prior[k] = -0.5 * cost[k] / sigma**2
             for i in range(D):

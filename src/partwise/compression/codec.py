@@ -96,14 +96,16 @@ def compress(
     return _code(image.shape, side, vectors, codes, n_values)
 
 
-def rival(image: Array, bits: int, side: int = 16, random_state: Any = 0) -> Coded:
+def rival(
+    image: Array, bits: int, side: int = 16, random_state: Any = 0, n_vectors: int = 2
+) -> Coded:
     """Compress by plain vector quantisation: as few vectors as take no fewer bits, if there are.
 
-    Files are of the same kind, vectors being origins of sets without features.
+    The search begins with ``n_vectors``. Files are of the same kind as those of `compress`, vectors
+    being origins of sets without features.
     """
     blocks = blocks_of(image, side).astype(float)
     most = len(np.unique(blocks, axis=0))
-    n_vectors = 2
     while True:
         n_vectors = min(n_vectors, most)
         means = KMeans(n_vectors, n_init=RIVAL_STARTS, random_state=random_state).fit(blocks)
