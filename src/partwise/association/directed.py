@@ -3,8 +3,8 @@
 Directed belief propagation: (35) must read e^(-y^2/2) and e^(-i y f/sigma), with the product over
 k != j. Gauss-Hermite nodes cannot follow a wave that turns more than half way between two of them,
 so the noise stops falling at what they resolve; where features look alike, the marginals at that
-noise say the same of all of them, and the codes are poor. Directed belief revision goes through the states
-of the features that a column is connected with, and so is for sparse connections.
+noise say the same of all of them, and the codes are poor. Directed belief revision goes through the
+states of the features that a column is connected with, and so is for sparse connections.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ class DirectedBeliefPropagation:
         nodes, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
         F = np.ascontiguousarray(problem.features.T, float)  # (D, K)
         x = np.ascontiguousarray(problem.residual.T, float)
-        values = kernels.propagate(
-            F, x, _shown(problem), problem.cost, nodes, weights, N_SWEEPS
-        )
+        values = kernels.propagate(F, x, _shown(problem), problem.cost, nodes, weights, N_SWEEPS)
         return Codes.unproven(problem, values)
 
 

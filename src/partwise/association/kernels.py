@@ -106,7 +106,7 @@ def search(R, Y, begin, best, J, most_nodes):
         open_at = np.inf
         while True:
             if arrived:
-                _choices(R, left[level], level * Q, so_far, reached[level], choice[level])
+                _choices(columns, left[level], level * Q, so_far, reached[level], choice[level])
                 tried[level] = 0
                 arrived = False
             at = tried[level]
@@ -142,16 +142,22 @@ def search(R, Y, begin, best, J, most_nodes):
 
 
 @numba.njit(nogil=True, cache=True)
-def _choices(R, left, first, so_far, reached, choice):
+def _choices(columns, left, first, so_far, reached, choice):
     """Squares after each value of the feature whose rows begin at ``first``, in rising order."""
     J = len(reached)
+    rest = 0.0  # squares of the rows that a value does not reach: R is triangular
+    for i in range(first, first + J - 1):
+        rest += left[i] * left[i]
     for v in range(J):
-        square = so_far
-        for i in range(first, first + J - 1):
-            away = left[i]
-            if v > 0:
-                away -= R[i, first + v - 1]
-            square += away * away
+        square = so_far + rest
+        if v > 0:
+            last = first + v - 1
+            rest -= left[last] * left[last]
+            square = so_far + max(rest, 0.0)
+            column = columns[last]
+            for i in range(first, last + 1):
+                away = left[i] - column[i]
+                square += away * away
         j = v
         while j > 0 and reached[j - 1] > square:
             reached[j] = reached[j - 1]

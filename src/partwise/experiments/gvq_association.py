@@ -111,12 +111,12 @@ def gvq_connections(progress: Callable[[str], None]) -> list[Row]:
         progress(f"{k} connections")
         trials = run_trials(list(METHODS), 12, 4, k, 2.0, k)
         noiseless = run_trials(["exact", "DBR", "MF"], 12, 4, k, 2.0, 100 + k, noise=0.0)
-        wrong = {name: float(np.sum(noiseless.squared[name] > 1e-9)) for name in ("DBR", "MF")}
-        rows.append(
-            {"k/n": k / 12}
-            | describe(trials)
-            | {f"without noise {name} wrong": count for name, count in wrong.items()}
-        )
+        row: Row = {"k/n": k / 12}
+        row |= describe(trials)
+        for name in ("DBR", "MF"):
+            wrong = float(np.sum(noiseless.squared[name] > 1e-9))
+            row[f"without noise {name} wrong"] = wrong
+        rows.append(row)
     return rows
 
 
@@ -130,7 +130,8 @@ def gvq_dimensions(progress: Callable[[str], None]) -> list[Row]:
     rows: list[Row] = []
     for d in (2, 4, 6, 8, 10, 12, 15, 20, 30):
         progress(f"{d} columns")
-        rows.append({"d/n": d / 15} | describe(run_trials(names, 15, d, 15, 0.0, d)))
+        row: Row = {"d/n": d / 15}
+        rows.append(row | describe(run_trials(names, 15, d, 15, 0.0, d)))
     return rows
 
 
@@ -144,5 +145,6 @@ def gvq_similarity(progress: Callable[[str], None]) -> list[Row]:
     rows: list[Row] = []
     for gamma in (0, 1, 2, 3, 4, 5, 6, 8, 10):
         progress(f"gamma {gamma}")
-        rows.append({"gamma": gamma} | describe(run_trials(list(METHODS), 10, 4, 10, gamma, gamma)))
+        row: Row = {"gamma": gamma}
+        rows.append(row | describe(run_trials(list(METHODS), 10, 4, 10, gamma, gamma)))
     return rows

@@ -18,8 +18,9 @@ from partwise.models.gvq import SetSums, least_squares
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.rows import distinct_rows, some_rows
 
-# Rows that a start looks at.
+# Rows that a start looks at: independent components need many, k-means few.
 MOST_ROWS = 20_000
+MOST_CLUSTERED = 4_000
 
 # Steps of the fixed point in a round, and rounds in which components are found and kept.
 MOST_STEPS = 100
@@ -38,7 +39,7 @@ LEAST_VARIANCE = 1e-10
 SQUASHED = (0.05, 0.95)
 
 # Runs of k-means.
-N_RUNS = 4
+N_RUNS = 2
 
 Start = tuple[Array, Array]  # features (M, A, D) and origins (M, D), in model units
 
@@ -52,7 +53,8 @@ def feature_start(
     if ``independent`` and features are on or off; else, and where components are fewer than
     features, each as the k-means of what those before leave.
     """
-    Z, weight = _rows(source, rng)
+    most = MOST_ROWS if independent and J == 2 else max(MOST_CLUSTERED, M)
+    Z, weight = _rows(source, most, rng)
     labels = masked_kmeans(Z, M, weight, rng, n_init=N_RUNS) if M > 1 else np.zeros(len(Z), int)
     seen = ~np.isnan(Z)
     mean = weight @ np.nan_to_num(Z) / np.maximum(weight @ seen, np.finfo(float).tiny)
@@ -81,10 +83,10 @@ def _logit(p: Array) -> Array:
     return np.log(p / (1.0 - p))
 
 
-def _rows(source: MemorySource, rng: np.random.Generator) -> tuple[Array, Array]:
+def _rows(source: MemorySource, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Some different rows in model units, and their weights."""
     kinds, weight = distinct_rows(source)
-    some = some_rows(weight, MOST_ROWS, rng)
+    some = some_rows(weight, most, rng)
     X = source.X[kinds[some]].astype(float)
     return source.columns[0].encode(X, np.arange(X.shape[1])), weight[some]
 
