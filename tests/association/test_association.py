@@ -119,7 +119,7 @@ def test_energies_belong_to_codes_and_codes_to_rows(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_easy_rows_are_solved_by_all(name):
     rng = np.random.default_rng(2)
-    features, X = drawn(rng, 8, 60, n_rows=100, noise=0.1)
+    features, X = drawn(rng, 8, 60, n_rows=40, noise=0.1)
     found = make_association(name).associate(posed(features, X))
     right = np.isclose(found.energy, enumerated(features, X))
     assert right.mean() > (0.5 if name == "directed_belief_propagation" else 0.97)

@@ -60,16 +60,6 @@ def test_error_of_planted_features_is_the_noise(n, seed):
     assert np.all(found.max(axis=0) > 0.99)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "d", "n_rows"), [(60, 150, 3000), (100, 400, 5000)])
-@pytest.mark.parametrize("seed", range(10))
-def test_error_of_many_planted_features_is_the_noise(n, d, n_rows, seed):
-    X, _ = planted(seed, n, d, n_rows)
-    model = GVQ(n, random_state=seed).fit(X)
-    assert 0.94 < model.noise_ / 0.09 < 1.02
-    assert model.certificate_.proven.all()
-
-
 def test_planted_features_with_holes():
     X, _ = planted(0, 8, 20, 1500)
     holed = punch_holes(X, 0.2, np.random.default_rng(1))
@@ -202,7 +192,7 @@ def test_restarts_and_warm_starts_lower_the_error():
 
 @pytest.mark.parametrize("association", METHODS)
 def test_every_association_learns(association):
-    X, _ = planted(2, 5, 15, 400)
+    X, _ = planted(2, 5, 15, 200)
     model = fitted(X, 5, association=association, max_iter=10)
     assert model.noise_ < 0.15
     certificate = model.certificate_

@@ -66,7 +66,7 @@ def propagate(F, X, shown, cost, nodes, weights, n_sweeps):
     """Directed belief propagation, (31) by (35); the best of the states met on the way.
 
     The noise is halved after every sweep, but not below the least that the nodes resolve: waves
-    turn by |x - F s| / sigma, and sqrt(N) is as much as N nodes can follow.
+    turn by |x - F s| / sigma, and sqrt(2 N) is as much as N nodes a side can follow.
     """
     n, D = X.shape
     K = F.shape[1]
@@ -85,9 +85,9 @@ def propagate(F, X, shown, cost, nodes, weights, n_sweeps):
         L[:] = 0.0
         total[:] = 0.0
         prior[:] = 0.0
-        sigma = 4.0 * _reach(F, x, shown[r], prior) / np.sqrt(N)
+        sigma = 4.0 * _reach(F, x, shown[r], prior) / np.sqrt(2.0 * N)
         for _ in range(n_sweeps):
-            sigma = max(0.5 * sigma, _reach(F, x, shown[r], prior + total) / np.sqrt(N))
+            sigma = max(0.5 * sigma, _reach(F, x, shown[r], prior + total) / np.sqrt(2.0 * N))
             if sigma == 0.0:
                 break
             for k in range(K):

@@ -22,11 +22,12 @@ from partwise.contracts import Array
 # Nodes a row before the search gives up its proof: about a millisecond.
 MOST_NODES = 100_000
 
-# Where one product with all codes is as quick as the search: about 2^8 codes (d = n / 3 to 3 n).
+# Up to so many codes one product with all of them takes about as long as the search or less; with
+# four times as many it takes longer for any number of columns, and soon far longer.
 MOST_CODES = 256
 
-# t in units of the features' mean square. From 0.01 to 0.1 nodes are within a factor of two of the
-# fewest for n from 12 to 100 and d from n / 4 to 4 n; they multiply on either side of that.
+# t in units of the features' mean square. With it nodes are within a factor of three of the fewest
+# for n from 12 to 100 and d from n / 4 to 4 n; far smaller or larger, they are up to a hundredfold.
 RIDGE = 0.03
 
 

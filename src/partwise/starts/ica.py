@@ -4,8 +4,8 @@ Features that are on or off independently of each other are what independent com
 recovers. A symmetric fixed point on the fourth moment (FastICA's cube) is used, with two things
 that scikit-learn's does not have: row weights, and *keeping what is found*. With n features and no
 more than about n (n + 1) / 2 rows (so many products of two components are to be told apart) the
-fixed point never comes to rest, but a few components do; what is left without them is a smaller
-problem, and is soon within reach. 100 features so need 5000 rows or fewer, not 6000.
+fixed point does not come to rest, but a few components do; what is left without them is a smaller
+problem, and is soon within reach.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def independent_components(
         W = turned @ rest
         two_valued = share @ (Z @ W.T) ** 4 < TWO_VALUED
         found, rest = np.vstack([found, W[two_valued]]), W[~two_valued]
-        if at_rest:
+        if len(rest) == 0 or (at_rest and not two_valued.any()):
             break
     return Z @ np.vstack([found, rest]).T
 
