@@ -232,6 +232,34 @@ class GVQ:
         return np.concatenate([theta.features, theta.origins[:, None]], axis=1)
 
 
+@dataclass(frozen=True, eq=False)
+class Shaken:
+    """A model whose features are shaken after each step: for the stages before a climb.
+
+    Parameters
+    ----------
+    model : GVQ
+    spread : ndarray of shape (D,)
+        Standard deviation of the noise.
+    seed : int
+    """
+
+    model: GVQ
+    spread: Array
+    seed: int
+    remembers: ClassVar[bool] = True
+
+    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[RowCodes, Sums]:
+        """As the model."""
+        return self.model.expect(theta, block, memory)
+
+    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+        """As the model, and noise."""
+        theta = self.model.maximise(theta, stats)
+        noise = np.random.default_rng(self.seed).normal(size=theta.features.shape)
+        return theta._replace(features=theta.features + self.spread * noise)
+
+
 def least_squares(sums: SetSums) -> tuple[Array, int]:
     """Features and origin (B, D) that are best for given codes, and how many directions are free.
 
