@@ -79,7 +79,7 @@ class Problem:
     ) -> Problem:
         """The problem of a view's rows, with holes or without, columns in units of ``scale``."""
         scale = np.ones(len(origin)) if scale is None else scale
-        patterns = view.patterns()
+        patterns = view.patterns
         masks = view.shown if patterns.pattern_of is None else patterns.masks
         residual = view.residual(origin, scale)
         return cls(

@@ -9,6 +9,7 @@ double precision, whatever the data's: squares are subtracted from each other.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -45,6 +46,7 @@ class Additive:
         """The view of some of the rows."""
         return Additive(self.x[:, rows], None if self.shown is None else self.shown[:, rows])
 
+    @cached_property
     def patterns(self) -> Patterns:
         """Which of the rows miss the same entries."""
         return Patterns.of(self.shown, self.x.shape[1])

@@ -229,11 +229,14 @@ class GVQ(PartsEstimator):
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_ = monitor.n_iter
         self.converged_ = monitor.converged
+        found = self._codes(X)
+        self._theta = self._theta._replace(taken=model.count(found, weight))
         cells = max(float(weight @ (~np.isnan(X)).sum(axis=1)), np.finfo(float).tiny)
-        cost = self.penalty * float(theta.taken[:, :-1].sum())
-        self.noise_ = max(-self.lower_bound_ * float(weight.sum()) - cost, 0.0) / cells
+        cost = model.penalty * (found.values > 0).sum(axis=1)
+        squares = float(weight @ np.maximum(found.error - cost, 0.0))
+        self.noise_ = squares * self._unit**2 / cells
+        self.certificate_ = self._certify(X, found)
         self._describe()
-        self.certificate_ = self._certify(X)
         return self
 
     def _check_form(self) -> None:
@@ -473,10 +476,11 @@ class GVQ(PartsEstimator):
             are squared and with the penalty, in the units of X. Proofs hold up to rounding.
         """
         check_is_fitted(self)
-        return self._certify(self._check_rows(X, reset=False))
+        X = self._check_rows(X, reset=False)
+        return self._certify(X, self._codes(X))
 
-    def _certify(self, X: Any) -> Certificate:
-        found = self._codes(X)
+    def _certify(self, X: Any, found: gvq.RowCodes) -> Certificate:
+        """The certificate of codes of checked rows."""
         error, lower, proven = found.error, found.lower, found.proven
         if self.association != "exact":
             exact = replace(self._model, association=Exact(int(self.max_nodes)))
@@ -593,7 +597,8 @@ class GVQ(PartsEstimator):
             far the error is above the least possible.
         """
         row = self._one_row(x)
-        found, certificate = self._codes(row), self._certify(row)
+        found = self._codes(row)
+        certificate = self._certify(row, found)
         on = np.flatnonzero(found.values[0])
         without = np.repeat(found.values, len(on), axis=0)
         without[np.arange(len(on)), on] = 0

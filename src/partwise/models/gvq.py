@@ -181,12 +181,15 @@ class GVQ:
     def collect(self, block: Any, found: RowCodes) -> Sums:
         """Sums of rows with these codes."""
         S, view = self.design(found.values), block.groups[0].additive()
-        taken, sets = np.empty((self.n_sets, len(S))), []
-        for m in range(self.n_sets):
-            weight = block.weight * (found.sets == m)
-            sets.append(SetSums(*view.collect(S, weight)))
-            taken[m] = S @ weight
-        return Sums(float(block.weight @ found.error), taken, tuple(sets))
+        sets = tuple(
+            SetSums(*view.collect(S, block.weight * (found.sets == m))) for m in range(self.n_sets)
+        )
+        return Sums(float(block.weight @ found.error), self.count(found, block.weight), sets)
+
+    def count(self, found: RowCodes, weight: Array) -> Array:
+        """Summed weight of the rows that take each atom of a set, the set last; (M, B)."""
+        S = self.design(found.values)
+        return np.stack([S @ (weight * (found.sets == m)) for m in range(self.n_sets)])
 
     # --- M-step ---
 

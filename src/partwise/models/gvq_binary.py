@@ -121,8 +121,7 @@ class BinaryGVQ(gvq.GVQ):
 
     def collect(self, block: Any, found: RowCodes) -> Sums:
         """Sums of rows with these codes."""
-        S, view = self.design(found.values), block.groups[0].additive()
-        taken, sets = np.empty((self.n_sets, len(S))), []
+        view, sets = block.groups[0].additive(), []
         for m in range(self.n_sets):
             rows = np.flatnonzero(found.sets == m)
             codes, of = np.unique(found.values[rows], axis=0, return_inverse=True)
@@ -134,7 +133,7 @@ class BinaryGVQ(gvq.GVQ):
                 else weight @ view.shown.T
             )
             sets.append(CodeSums(codes, count, weight @ view.x.T))
-            taken[m] = S[:, rows] @ block.weight[rows]
+        taken = self.count(found, block.weight)
         return Sums(float(block.weight @ found.error), taken, tuple(sets))
 
     # --- M-step ---
