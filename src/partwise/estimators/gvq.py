@@ -28,8 +28,10 @@ BLOCK_ROWS = 1024
 
 
 # Steps after which features are shaken, ever less, where they do not begin as independent
-# components; without them multi-valued features end a few per cent above the error they can reach.
+# components, and the share of the error that the first of them adds. Without them features of
+# several values end a few per cent above the error that they can reach.
 SHAKEN_STEPS = 20
+SHAKEN_SHARE = 0.5
 
 
 class GVQ(PartsEstimator):
@@ -280,16 +282,14 @@ class GVQ(PartsEstimator):
     def _stages(
         self, model: gvq.GVQ, rng: np.random.Generator, independent: bool
     ) -> list[gvq.Shaken]:
-        """Steps with noise on the features, from their share of a row's deviation to nothing."""
+        """Steps with ever less noise on the features."""
         if independent or self.binary or model.n_features == 0:
             return []
-        varies = self._columns[0].varies
-        spread = varies / np.sqrt(max(varies.sum(), 1)) / model.n_features
-        cooling = np.sqrt(1.0 - np.arange(SHAKEN_STEPS) / SHAKEN_STEPS)
+        shares = SHAKEN_SHARE * (1.0 - np.arange(SHAKEN_STEPS) / SHAKEN_STEPS)
         seeds = rng.integers(2**31, size=SHAKEN_STEPS)
         return [
-            gvq.Shaken(model, spread * warm, int(seed))
-            for warm, seed in zip(cooling, seeds, strict=True)
+            gvq.Shaken(model, float(share), int(seed))
+            for share, seed in zip(shares, seeds, strict=True)
         ]
 
     def _kept_features(self) -> tuple[Array, Array] | None:

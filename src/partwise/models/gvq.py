@@ -242,13 +242,13 @@ class Shaken:
     Parameters
     ----------
     model : GVQ
-    spread : ndarray of shape (D,)
-        Standard deviation of the noise.
+    share : float
+        Squared error that the noise adds to a row with all features on, in units of its error.
     seed : int
     """
 
     model: GVQ
-    spread: Array
+    share: float
     seed: int
     remembers: ClassVar[bool] = True
 
@@ -260,7 +260,9 @@ class Shaken:
         """As the model, and noise."""
         theta = self.model.maximise(theta, stats)
         noise = np.random.default_rng(self.seed).normal(size=theta.features.shape)
-        return theta._replace(features=theta.features + self.spread * noise)
+        rows, columns = stats.taken[:, -1].sum(), theta.features.shape[2]
+        variance = self.share * stats.error / (rows * columns * self.model.n_features)
+        return theta._replace(features=theta.features + np.sqrt(variance) * noise)
 
 
 def least_squares(sums: SetSums) -> tuple[Array, int]:
