@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from partwise import CVQ, MCFA, MCVQ, AspectModel
+from partwise import CVQ, GVQ, MCFA, MCVQ, AspectModel
 from partwise.estimators import _calibrate, _gated
 from partwise.starts import classes
 
@@ -56,6 +56,9 @@ ESTIMATORS = [
     CVQ(2, 3, prior=None, random_state=0),
     AspectModel(2, beta=0.9, random_state=0),
     AspectModel(2, prior=None, tol=0.1, random_state=0),
+    GVQ(3, random_state=0),
+    GVQ(2, n_sets=2, n_values=3, penalty=0.1, random_state=0),
+    GVQ(3, association="belief_revision", random_state=0),
 ]
 
 
