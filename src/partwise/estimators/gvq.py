@@ -568,19 +568,20 @@ class GVQ(PartsEstimator):
         X = self._check_rows(X, reset=False)
         return -np.nansum((X - self._reconstruct(X)).astype(float) ** 2, axis=1)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the mean squared error of the rows.
 
         Parameters
         ----------
         X : array-like of shape (n, D)
         y : ignored
+        sample_weight : array-like of shape (n,), optional
 
         Returns
         -------
         score : float
         """
-        return float(np.mean(self.score_samples(X)))
+        return super().score(X, y, sample_weight)
 
     def explain(self, x: Any) -> dict[str, Any]:
         """What one row is made of.
