@@ -82,3 +82,33 @@ def test_mcfa_fills_removed_cells_better_than_neighbours():
     assert len(errors) == 3
     for error in errors.values():
         assert error["MCFA"] < error["KNNImputer"]
+
+
+@pytest.mark.parametrize("name", ["gvq_connections", "gvq_dimensions", "gvq_similarity"])
+def test_exact_association_is_never_beaten_and_belief_revision_at_rest_is_right(name):
+    for row in run(name):
+        assert row["trials where exact is beaten"] == 0, row
+        assert row["of these right"] == row["BR at rest"], row
+        assert row.get("without noise DBR wrong", 0) == 0, row
+
+
+def test_planted_features():
+    for row in run("gvq_planted"):
+        assert 0.94 <= row["least error / noise"] <= row["largest error / noise"] <= 1.02, row
+        assert row["rows without proof"] == row["steps in which the error rose"] == 0, row
+
+
+@needs_data
+def test_an_image_by_features_and_by_vectors():
+    ours, plain, same = run("gvq_image")
+    key = "by its count (kbit)"
+    assert ours[key] < plain[key]
+    assert plain["GVQ above (dB)"] >= 1.0
+    assert same["file (kbit)"] >= ours["file (kbit)"]
+    assert same["GVQ above (dB)"] >= 1.0
+
+
+@needs_data
+def test_sets_of_digits_are_pure():
+    for row in run("gvq_digits"):
+        assert row["purity"] >= 0.85, row

@@ -14,6 +14,7 @@ _PUBLIC = {
     "CVQ": "partwise.estimators.cvq",
     "CellKFold": "partwise.data",
     "Cells": "partwise.data",
+    "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
     "Prior": "partwise.likelihoods.prior",
@@ -25,6 +26,7 @@ _PUBLIC = {
 
 __all__ = [
     "CVQ",
+    "GVQ",
     "MCFA",
     "MCVQ",
     "AspectModel",
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from partwise.datasets import make_faces, make_shapes
     from partwise.estimators.aspect import AspectModel
     from partwise.estimators.cvq import CVQ
+    from partwise.estimators.gvq import GVQ
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ
     from partwise.estimators.recommender import Recommender

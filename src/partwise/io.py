@@ -52,6 +52,7 @@ _FORMAT_VERSION = 1
 _LOADABLE = {
     "AspectModel": "partwise.estimators.aspect",
     "CVQ": "partwise.estimators.cvq",
+    "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
     "Recommender": "partwise.estimators.recommender",

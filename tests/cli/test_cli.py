@@ -130,7 +130,7 @@ def test_interrupt(registry):
 def test_interrupt_of_the_real_thing(tmp_path):
     code = (
         "import os, signal, threading; from partwise.cli import app;"
-        "threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start(); app()"
+        "threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start(); app()"
     )
     out = str(tmp_path / "report.html")
     done = subprocess.run(

@@ -17,6 +17,8 @@ def test_maps_are_sums_over_observed_entries(holes):
     view = Additive(x, shown if holes else None)
     assert_allclose(view.project(mu, other), mu @ x + other @ shown)
     assert_allclose(view.squares(mu[0], psi), mu[0] @ shown + psi @ x**2)
+    away = (x - mu[0][:, None]) / psi[:, None]
+    assert_allclose(view.residual(mu[0], psi), away * shown)
     gram = np.einsum("dn,sd,d,td->nst", shown, mu, psi, mu)
     assert_allclose(np.broadcast_to(view.grams(mu, psi), gram.shape), gram)
     linear, pairs = view.collect(m, w)

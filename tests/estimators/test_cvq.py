@@ -239,3 +239,27 @@ def test_it_says_when_steps_or_time_ran_out():
         CVQ(K, J, max_iter=1, tol=0.0, random_state=0).fit(X)
     with pytest.warns(ConvergenceWarning, match="max_time"):
         CVQ(K, J, max_time=1e-9, random_state=0).fit(X)
+
+
+# --- the exact search ---
+
+
+@pytest.mark.parametrize("J", [1, 4])
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+def test_codes_are_the_most_probable_combinations(J, holes):
+    X, _ = drawn(n=60, noise=2.0)
+    X = punch_holes(X, holes, np.random.default_rng(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = CVQ(K, J, random_state=0, max_iter=5).fit(X)
+    every = np.indices((J,) * K).reshape(K, -1).T
+    rows = model.decode(every)  # (J^K, D)
+    log_b = np.log(model.state_priors_)[np.arange(K), every].sum(axis=1)
+    log_p = -0.5 * ((X[:, None] - rows) ** 2 / model.noise_ + np.log(2 * np.pi * model.noise_))
+    joint = np.nansum(log_p, axis=2) + log_b  # (n, J^K)
+    certificate = model.certify(X)
+    assert certificate.proven.all()
+    assert_allclose(certificate.error, -joint.max(axis=1))
+    assert_array_equal(every[joint.argmax(axis=1)], model.encode(X))
+    with pytest.raises(ValueError, match="as encode gives"):
+        model.decode(np.full((1, K), J))

@@ -371,3 +371,21 @@ def test_very_many_levels():
     assert len(model.levels_) > 50
     assert_never_falls(model.lower_bounds_)
     assert np.isfinite(model.reconstruct(X)).all()
+
+
+def test_rows_of_factors_are_expected_levels():
+    """Of factors as if known: by drawing entries around what the loadings give."""
+    X = np.random.default_rng(3).integers(1, 6, (200, 6)).astype(float)
+    X[:, 1:3] = X[:, :1]
+    model = MCFA(1, 1, likelihood="ordinal", random_state=0).fit(X)
+    rows = model.inverse_transform([[-1.5], [0.0], [1.5]])
+    drawn, _ = model.sample(
+        40_000,
+        states=np.repeat([[-1.5], [0.0], [1.5]], 40_000 // 3 + 1, 0)[:40_000],
+        random_state=0,
+    )
+    means = [
+        drawn[i * (40_000 // 3 + 1) : (i + 1) * (40_000 // 3 + 1)].mean(axis=0) for i in range(3)
+    ]
+    assert np.abs(rows - means).max() < 0.1
+    assert np.ptp(rows[:, 0]) > 1

@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from partwise import CVQ, MCFA, MCVQ, AspectModel
+from partwise import CVQ, GVQ, MCFA, MCVQ, AspectModel
 from partwise.estimators import _calibrate, _gated
 from partwise.starts import classes
 
@@ -20,6 +22,25 @@ class FindingMCFA(MCFA):
         return super().fit(X, None, sample_weight)
 
 
+class LevelledMCFA(MCFA):
+    """Ordered levels: the checks' numbers are rounded, and levels not seen in fit are the nearest.
+
+    The checks draw numbers, of which a fit has hundreds.
+    """
+
+    def _check_rows(self, X, *, reset):
+        X = super()._check_rows(X, reset=reset)
+        values = X.data if sparse.issparse(X) else X
+        values = np.clip(np.rint(values), -3, 3)
+        if not reset:
+            known = self._columns[0].levels
+            nearest = known[np.abs(values[..., None] - known).argmin(axis=-1)]
+            values = np.where(np.isnan(values), np.nan, nearest).astype(values.dtype)
+        if not sparse.issparse(X):
+            return values
+        return type(X)((values, X.indices, X.indptr), shape=X.shape)
+
+
 # Without n_classes the checks' labels are the classes.
 ESTIMATORS = [
     MCVQ(2, 2, random_state=0),
@@ -30,10 +51,14 @@ ESTIMATORS = [
     MCFA(2, 1, tol=0.1, random_state=0),
     MCFA(2, 2, gating="standard", prior=None, init="random", tol=0.1, random_state=0),
     FindingMCFA(2, 1, n_classes=4, gating="tied", tol=0.1, random_state=0),
+    LevelledMCFA(2, 1, likelihood="ordinal", tol=0.1, random_state=0),
     CVQ(2, 2, random_state=0),
     CVQ(2, 3, prior=None, random_state=0),
     AspectModel(2, beta=0.9, random_state=0),
     AspectModel(2, prior=None, tol=0.1, random_state=0),
+    GVQ(3, random_state=0),
+    GVQ(2, n_sets=2, n_values=3, penalty=0.1, random_state=0),
+    GVQ(3, association="belief_revision", random_state=0),
 ]
 
 

@@ -189,7 +189,7 @@ def test_settled_rows_stand_where_nothing_moves(prior):
             second = factors.unpack(features[quadratic, c], len(m))
             assert_allclose(second, V + np.outer(m, m), atol=0.1 * SETTLED)
     numbers = pair.model.settle(pair.theta, pair.source.block(0))
-    assert_allclose(numbers, pair.problem.X[~np.isnan(pair.X)], atol=1e-7)
+    assert_allclose(numbers, pair.problem.X[~np.isnan(pair.X)], atol=SETTLED)
 
 
 def begin(X, n_factors, gating, prior, seed=0, weight=None, **options):

@@ -138,7 +138,7 @@ def test_rise_of_the_best_expectation_with_factors(seed, rival):
     Seven nodes leave an error of some percent of how far an answer can move the best.
     """
     cov, w, noise, expected, _ = factors(seed)
-    found = questions.factor_value(cov, w, noise, expected, rival)
+    found = questions.factor_value(cov, w, noise, w, expected, rival)
     grid = np.linspace(-8, 8, 40_001)
     weights = np.exp(-0.5 * grid**2)
     weights /= weights.sum()
@@ -161,7 +161,7 @@ def test_leaving_hopeless_items_out_changes_nothing():
         cov, w, noise, expected, _ = factors(int(rng.integers(1 << 30)), D=8)
         expected = 4.0 * expected  # far apart, so that many are left out
         rival = rng.choice([-np.inf, expected.max() - 1.0, expected.max() + 1.0])
-        found = questions.factor_value(cov, w, noise, expected, rival)
+        found = questions.factor_value(cov, w, noise, w, expected, rival)
         now = max(expected.max(), rival)
         for d in range(len(w)):
             nodes = moved_expectations(cov, w, noise, expected, d, questions._NODES).max(axis=1)
@@ -171,9 +171,9 @@ def test_leaving_hopeless_items_out_changes_nothing():
 
 def test_factors_in_pieces(monkeypatch):
     cov, w, noise, expected, _ = factors(7)
-    whole = questions.factor_value(cov, w, noise, expected, 0.3)
+    whole = questions.factor_value(cov, w, noise, w, expected, 0.3)
     monkeypatch.setattr(questions, "_CHUNK", 1)
-    assert_allclose(questions.factor_value(cov, w, noise, expected, 0.3), whole, rtol=1e-13)
+    assert_allclose(questions.factor_value(cov, w, noise, w, expected, 0.3), whole, rtol=1e-13)
 
 
 def test_factors_by_drawing():
@@ -190,7 +190,7 @@ def test_factors_by_drawing():
     found = questions.factor_error(cov, w, noise, (w * weight[:, None]).T @ w)[d]
     assert_allclose(found, before - after, rtol=0.02)
     best = (expected + guess @ w.T).max(axis=1)
-    value = questions.factor_value(cov, w, noise, expected, -np.inf)[d]
+    value = questions.factor_value(cov, w, noise, w, expected, -np.inf)[d]
     assert_allclose(value, best.mean() - expected.max(), rtol=0.15)  # seven nodes
     correlation = np.corrcoef(answer, s @ w[d])[0, 1]
     information = questions.factor_information(cov, w, noise)[d]
@@ -209,6 +209,11 @@ def test_summaries_of_levels():
     for row, variance in zip(shares, levels.variance(shares, scale), strict=True):
         assert_allclose(variance, sum(row * (scale - row @ scale) ** 2), atol=1e-12)
     assert_allclose(levels.entropy(shares), [np.log(2), 1.0246, 0, np.log(3)], atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_entropy_of_the_impossible(dtype):
+    assert_allclose(levels.entropy(np.array([[1, 0, 0], [0.5, 0, 0.5]], dtype)), [0, np.log(2)])
 
 
 def test_the_median_makes_absolute_errors_least():

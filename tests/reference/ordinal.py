@@ -17,7 +17,7 @@ from tests.reference import mcfa
 
 def expected_numbers(p, f, levels, ends):
     """E[x], E[x^2] and entropy of every number, each (C, D): q(x) given factors and loadings."""
-    first, second, entropy = (np.full(levels.shape, np.nan) for _ in range(3))
+    mean, spread, low, high = (np.full(levels.shape, np.nan) for _ in range(4))
     for c in p.rows:
         for d in p.columns:
             if math.isnan(levels[c, d]):
@@ -27,14 +27,16 @@ def expected_numbers(p, f, levels, ends):
                 w, g = f.w[d][k], mcfa.gate(p, f, c, d, k)
                 precision += g * w.tau
                 pull += g * w.tau * (w.mean @ np.append(f.m[c][k], 1.0))
-            mean, spread = pull / precision, 1 / math.sqrt(precision)
+            mean[c, d], spread[c, d] = pull / precision, 1 / math.sqrt(precision)
             level = int(levels[c, d])
-            law = stats.truncnorm(
-                (ends[d, level] - mean) / spread, (ends[d, level + 1] - mean) / spread, mean, spread
-            )
-            first[c, d] = law.mean()
-            second[c, d] = law.var() + law.mean() ** 2
-            entropy[c, d] = law.entropy()
+            low[c, d], high[c, d] = ends[d, level], ends[d, level + 1]
+    seen = ~np.isnan(levels)
+    first, second, entropy = (np.full(levels.shape, np.nan) for _ in range(3))
+    mean, spread, low, high = (field[seen] for field in (mean, spread, low, high))
+    law = stats.truncnorm((low - mean) / spread, (high - mean) / spread, mean, spread)
+    first[seen], variance = law.stats("mv")
+    second[seen] = variance + first[seen] ** 2
+    entropy[seen] = law.entropy()
     return first, second, entropy
 
 

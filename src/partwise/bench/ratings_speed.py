@@ -108,7 +108,7 @@ def drawn(n_people: int, n_items: int, n_ratings: int) -> Any:
 
 
 def sweep_file(folder: str) -> None:
-    """Fit ratings kept in a folder and print seconds a sweep and memory: run in its own process."""
+    """Fit ratings kept in a folder; leave seconds a sweep and memory there. In its own process."""
     before = _peak_bytes()
     arrays = [np.load(Path(folder, f"{name}.npy")) for name in ("data", "indices", "indptr")]
     with Path(folder, "shape.json").open() as file:
@@ -131,7 +131,8 @@ def sweep_file(folder: str) -> None:
             model.fit(X)
         took.append(time.perf_counter() - begun)
     sweep = (took[1] - took[0]) / (N_SWEEPS[1] - N_SWEEPS[0])
-    sys.stdout.write(json.dumps({"sweep": sweep, "before": before, "peak": _peak_bytes()}))
+    found = {"sweep": sweep, "before": before, "peak": _peak_bytes()}
+    Path(folder, "found.json").write_text(json.dumps(found))
 
 
 def _peak_bytes() -> int:
@@ -141,16 +142,16 @@ def _peak_bytes() -> int:
 
 
 def _in_own_process(X: Any) -> dict[str, float]:
-    """What `sweep_file` prints."""
+    """What `sweep_file` leaves."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("data", "indices", "indptr"):
             np.save(Path(folder, f"{name}.npy"), getattr(X, name))
         Path(folder, "shape.json").write_text(json.dumps(X.shape))
         code = f"from partwise.bench.ratings_speed import sweep_file; sweep_file({folder!r})"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip().splitlines()[-1])
+        return dict(json.loads(Path(folder, "found.json").read_text()))
 
 
 @register("ratings_scale")

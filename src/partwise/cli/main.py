@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from partwise import __version__
-from partwise.cli import demo, recommend, report, runs
+from partwise.cli import compress, demo, recommend, report, runs
 from partwise.cli.console import complain, fail, say
 
 # Of the command line's own errors typer writes the message; which class they have depends on its
@@ -88,5 +88,7 @@ def main(
 app.command("demo")(demo.demo)
 app.command("report")(report.report)
 app.command("recommend")(recommend.recommend)
+app.command("compress")(compress.compress)
+app.command("decompress")(compress.decompress)
 app.command("reproduce")(runs.reproduce)
 app.command("bench")(runs.bench)

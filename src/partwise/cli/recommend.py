@@ -43,12 +43,11 @@ def read_table(path: Path) -> tuple[list[str], list[str], list[float]]:
 
 def _recommender(source: Path) -> Recommender:
     """A saved recommender, or one learned from a file of ratings."""
-    from partwise import MCFA, Recommender, load
+    from partwise import Recommender, load
     from partwise.io import ModelFileError
 
     if source.suffix.lower() in (".csv", ".tsv", ".txt"):
-        learner = MCFA(1, 16, likelihood="ordinal", random_state=0, verbose=1)
-        return Recommender(learner).fit(read_table(source))
+        return Recommender(verbose=1).fit(read_table(source))
     try:
         model = load(source)
     except ModelFileError as error:
@@ -113,6 +112,8 @@ def recommend(
         model.save(save)
         say(f"Wrote {save}.")
     person = _person(model, rated or [])
+    if explain is not None and _known(model, explain) not in model._place:
+        fail(f"Error: {explain!r} is not among the {len(model.items_)} known items.", 2)
     table = Table("item", "expected rating", "most likely between")
     for found in model.recommend(person, number):
         table.add_row(

@@ -9,10 +9,12 @@ double precision, whatever the data's: squares are subtracted from each other.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
 from partwise.contracts import Array
+from partwise.data.patterns import Patterns
 
 # Numbers held at a time while products of pairs of states are summed.
 MOST_PAIRS = 1 << 20
@@ -38,10 +40,21 @@ class Additive:
         step = n if self.shown is None else max(MOST_PAIRS // n_states**2, 1)
         for lo in range(0, n, max(step, 1)):
             rows = slice(lo, lo + step)
-            yield (
-                rows,
-                Additive(self.x[:, rows], None if self.shown is None else self.shown[:, rows]),
-            )
+            yield rows, self.rows(rows)
+
+    def rows(self, rows: slice) -> Additive:
+        """The view of some of the rows."""
+        return Additive(self.x[:, rows], None if self.shown is None else self.shown[:, rows])
+
+    @cached_property
+    def patterns(self) -> Patterns:
+        """Which of the rows miss the same entries."""
+        return Patterns.of(self.shown, self.x.shape[1])
+
+    def residual(self, mean: Array, scale: Array) -> Array:
+        """Rows less ``mean``, over ``scale``, both (D,), 0 where missing; (D, n), in double."""
+        away = (self.x - np.asarray(mean, float)[:, None]) / scale[:, None]
+        return away if self.shown is None else away * self.shown
 
     def project(self, linear: Array, constant: Array) -> Array:
         """Sum over observed columns of x linear + constant, both (S, D); (S, n)."""

@@ -91,10 +91,11 @@ def _three(ratings: Any) -> tuple[Any, Any, Array]:
                 "'item' and 'rating'."
             )
         ratings = tuple(ratings[name].to_numpy() for name in ("user", "item", "rating"))
-    if not isinstance(ratings, tuple | list) or len(ratings) != 3:
+    if not isinstance(ratings, tuple) or len(ratings) != 3:
         raise ValueError(
             "ratings must be a DataFrame with columns user, item and rating, a tuple of three "
-            "arrays (users, items, ratings), or a sparse matrix."
+            "arrays (users, items, ratings), or a sparse matrix; of a list of triples, give "
+            "tuple(zip(*triples))."
         )
     user, item = ratings[0], ratings[1]
     rating = np.asarray(ratings[2])
@@ -123,7 +124,9 @@ def _check_numbers(rating: Array) -> None:
 
 def plain(names: Any) -> list[Hashable]:
     """Names as Python's own values, so that 3 from an array finds 3 from a dictionary."""
-    return np.asarray(names).tolist() if isinstance(names, np.ndarray) else list(names)
+    if isinstance(names, str):
+        return [names]
+    return names.tolist() if isinstance(names, np.ndarray) else list(names)
 
 
 def _numbered(names: Any) -> tuple[list[Hashable], Array]:
@@ -161,10 +164,12 @@ def read_person(person: Any, place: Mapping[Hashable, int], unknown: str) -> tup
     pairs = list(person.items())
     strange = [item for item, _ in pairs if item not in place]
     if strange:
-        text = f"{len(strange)} rated items are not known (first: {strange[0]!r})"
+        text = f"Rated but not known: {strange[0]!r}"
+        if len(strange) > 1:
+            text += f" and {len(strange) - 1} more"
         if unknown == "raise":
             raise ValueError(f'{text}; leave them out, or set unknown="warn".')
-        warnings.warn(f"{text}; their ratings are ignored.", UserWarning, stacklevel=3)
+        warnings.warn(f"{text}; ignored.", UserWarning, stacklevel=4)
         pairs = [pair for pair in pairs if pair[0] in place]
     columns = np.array([place[item] for item, _ in pairs], np.int64)
     try:

@@ -347,6 +347,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- densities ---
 
+    @available_if(_can("_likelihoods"))
     def bic(self, X: Any) -> float:
         """Bayesian information criterion; lower is better.
 
@@ -364,6 +365,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         penalty = self._n_parameters() * np.log(len(log_likelihood))
         return float(penalty - 2.0 * log_likelihood.sum())
 
+    @available_if(_can("_likelihoods"))
     def row_likelihood(self, X: Any, n_draws: int = 200) -> RowLikelihood:
         """Log-likelihood of each row with its error.
 

@@ -86,9 +86,10 @@ class Tastes(ABC):
         return features
 
     def leave_out(self, columns: Array, values: Array) -> Array:
-        """Features of the person without each of the ratings in turn, (F, ratings)."""
+        """Features of the person, then without each of the ratings in turn, (F, 1 + ratings)."""
         own = self.evidence(columns, values).astype(float)
-        return self.features_of(own.sum(axis=1, keepdims=True) - own)
+        total = own.sum(axis=1, keepdims=True)
+        return self.features_of(np.hstack([total, total - own]))
 
     @abstractmethod
     def shares(self, features: Array) -> Array:
@@ -99,24 +100,33 @@ class Tastes(ABC):
         """Probability of every level of chosen cells, (cells, L)."""
 
     @abstractmethod
-    def best(self, features: Array) -> Array:
-        """Best expectation among the items of each part, (K,), of one person."""
+    def best(self, features: Array, open_: Array) -> Array:
+        """Best expectation among the ``open_`` (D,) items of each part, (K,), of one person."""
 
     @abstractmethod
-    def gains(self, features: Array, rule: str, k: int, best: Array) -> Array:
-        """Expected gain of asking one person about each item of part k."""
+    def gains(self, features: Array, rule: str, k: int, best: Array, open_: Array) -> Array:
+        """Expected gain of asking one person about each item of part k.
+
+        What counts are predictions of ``open_`` (D,) items, those that are not rated.
+        """
 
     @abstractmethod
     def likeness(self, item: int) -> Array:
         """How like one item all items of its part are, (D,); those of other parts not at all."""
 
-    def all_gains(self, features: Array, rule: str) -> Array:
+    def _cosines(self, vectors: Array, item: int) -> Array:
+        """Cosines of vectors (D, J) of items of the same part with that of one."""
+        size = np.maximum(np.linalg.norm(vectors, axis=1), 1e-12)
+        found = (vectors @ vectors[item]) / (size * size[item])
+        return np.where(self.parts == self.parts[item], found, -np.inf)
+
+    def all_gains(self, features: Array, rule: str, open_: Array) -> Array:
         """Expected gain of asking about every item, (D,)."""
         out = np.zeros(len(self.parts))
-        best = self.best(features) if rule == "value" else np.zeros(len(self.columns))
+        best = self.best(features, open_) if rule == "value" else np.zeros(len(self.columns))
         for k, columns in enumerate(self.columns):
             if len(columns):
-                out[columns] = self.gains(features, rule, k, best)
+                out[columns] = self.gains(features, rule, k, best, open_)
         return out
 
 
@@ -140,13 +150,12 @@ class StateTastes(Tastes):
         self.M = P @ levels  # (S, D)
 
     @cached_property
-    def _own(self) -> list[tuple[Array, Array, Array, Array]]:
-        """Of every part: P of its items, their entropies, M, and sum of weight M M'."""
+    def _own(self) -> list[tuple[Array, Array, Array]]:
+        """Of every part: P of its items, their entropies, and M."""
         out = []
         for (lo, hi), columns in zip(pairwise(self.core.first), self.columns, strict=True):
-            P, M = self.P[lo:hi][:, columns], self.M[lo:hi][:, columns]
-            second = (M * self.popularity[columns]) @ M.T
-            out.append((P, scale.entropy(P), M, second))
+            P = self.P[lo:hi][:, columns]
+            out.append((P, scale.entropy(P), self.M[lo:hi][:, columns]))
         return out
 
     def shares(self, features: Array) -> Array:
@@ -164,28 +173,32 @@ class StateTastes(Tastes):
             out[some] = np.einsum("sc,scl->cl", features[:, rows[some]], table[:, columns[some]])
         return out
 
-    def best(self, features: Array) -> Array:
+    def best(self, features: Array, open_: Array) -> Array:
         """Best expected rating in each part, (K,)."""
-        means = self.shares(features)[0] @ self.levels
+        means = np.where(open_, self.shares(features)[0] @ self.levels, -np.inf)
         return np.array([means[c].max(initial=-np.inf) for c in self.columns])
 
-    def gains(self, features: Array, rule: str, k: int, best: Array) -> Array:
+    def gains(self, features: Array, rule: str, k: int, best: Array, open_: Array) -> Array:
         """Expected gain of asking about each item of part k."""
+        columns = self.columns[k]
         m = features[self.core.first[k] : self.core.first[k + 1], 0].astype(float)
-        P, entropies, M, second = self._own[k]
+        P, entropies, M = self._own[k]
         if rule == "information":
             return questions.state_information(m, P, entropies)
         if rule == "error":
+            second = (M * (self.popularity * open_)[columns]) @ M.T
             return questions.state_error(m, P, second)
-        return questions.state_value(m, P, M, float(np.delete(best, k).max(initial=-np.inf)))
+        rival = float(np.delete(best, k).max(initial=-np.inf))
+        return questions.state_value(m, P, M[:, open_[columns]], rival)
 
     def likeness(self, item: int) -> Array:
-        """Minus the mean squared difference of expected ratings in the states of its part, (D,)."""
+        """Correlation of expected ratings over the states of its part, (D,)."""
         k = self.parts[item]
         lo, hi = self.core.first[k], self.core.first[k + 1]
         share = self.estimator._class_shares() @ self.estimator._state_shares()[:, lo:hi]
-        away = self.M[lo:hi] - self.M[lo:hi, [item]]
-        return np.where(self.parts == k, -(share @ away**2), -np.inf)
+        M = self.M[lo:hi]
+        away = np.sqrt(share)[:, None] * (M - share @ M)
+        return self._cosines(away.T, item)
 
 
 class FactorTastes(Tastes):
@@ -233,25 +246,27 @@ class FactorTastes(Tastes):
         loadings = w.mean[:, :-1] * unit[:, None]
         return cov - np.outer(m, m), loadings, w.noise * unit**2, expected
 
-    def best(self, features: Array) -> Array:
+    def best(self, features: Array, open_: Array) -> Array:
         """Best expectation in each part, (K,)."""
-        parts = range(len(self.columns))
-        return np.array([self._part(features, k)[3].max(initial=-np.inf) for k in parts])
+        found = []
+        for k, columns in enumerate(self.columns):
+            expected = self._part(features, k)[3][open_[columns]]
+            found.append(expected.max(initial=-np.inf))
+        return np.array(found)
 
-    def gains(self, features: Array, rule: str, k: int, best: Array) -> Array:
+    def gains(self, features: Array, rule: str, k: int, best: Array, open_: Array) -> Array:
         """Expected gain of asking about each item of part k."""
+        columns = self.columns[k]
         cov, w, noise, expected = self._part(features, k)
         if rule == "information":
             return questions.factor_information(cov, w, noise)
         if rule == "error":
-            second = (w * self.popularity[self.columns[k]][:, None]).T @ w
+            second = (w * (self.popularity * open_)[columns, None]).T @ w
             return questions.factor_error(cov, w, noise, second)
         rival = float(np.delete(best, k).max(initial=-np.inf))
-        return questions.factor_value(cov, w, noise, expected, rival)
+        wanted = open_[columns]
+        return questions.factor_value(cov, w, noise, w[wanted], expected[wanted], rival)
 
     def likeness(self, item: int) -> Array:
         """Cosine of the loadings, (D,), of items of the same part."""
-        k = self.parts[item]
-        w = self.theta.loadings[k].mean[:, :-1]
-        size = np.maximum(np.linalg.norm(w, axis=1), 1e-12)
-        return np.where(self.parts == k, (w @ w[item]) / (size * size[item]), -np.inf)
+        return self._cosines(self.theta.loadings[self.parts[item]].mean[:, :-1], item)

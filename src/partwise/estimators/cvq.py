@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
+from partwise.association import Certificate, Codes, Exact
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
 from partwise.engine.randomness import as_generator
@@ -266,6 +267,69 @@ class CVQ(PartsEstimator):
         """
         m = np.asarray(self.transform(X))
         return m.reshape(len(m), self._model.n_parts, -1).argmax(axis=2)
+
+    def encode(self, X: Any) -> Array:
+        """Most probable combination of states of each row, by exact search.
+
+        Unlike `states`, which are the most probable ones of each part under the mean-field
+        posterior, these are the most probable together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        codes : ndarray of shape (n, K), int
+        """
+        check_is_fitted(self)
+        return self._best_states(self._check_rows(X, reset=False)).values
+
+    def decode(self, S: Any) -> Array:
+        """Rows that combinations of states stand for.
+
+        Parameters
+        ----------
+        S : array-like of shape (n, K)
+            As `encode` gives them.
+
+        Returns
+        -------
+        rows : ndarray of shape (n, D)
+        """
+        check_is_fitted(self)
+        S, (K, J) = np.asarray(S), (self._model.n_parts, self._model.n_states)
+        if S.ndim != 2 or S.shape[1] != K or not np.isin(S, np.arange(J)).all():
+            raise ValueError(
+                f"S has shape {S.shape}, but decode needs (n, {K}), whole numbers from 0 and below "
+                f"{J}, as encode gives."
+            )
+        rows = self._theta.mu[S.astype(np.int64) + J * np.arange(K)].sum(axis=1)
+        return self._columns[0].decode(rows).astype(self._dtype, copy=False)
+
+    def certify(self, X: Any) -> Certificate:
+        """How good the code of each row is: proven the most probable, or how far from it at most.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        certificate : Certificate
+            Fields ``proven``, ``gap``, ``error`` and ``lower_bound``, each of shape (n,); the error
+            of a code is minus the log density of the row together with it.
+        """
+        check_is_fitted(self)
+        found = self._best_states(self._check_rows(X, reset=False))
+        return Certificate(found.converged, found.energy - found.lower, found.energy, found.lower)
+
+    def _best_states(self, X: Any) -> Codes:
+        def on_block(block: RowBlock, _: int) -> Codes:
+            return self._model.best_states(self._theta, block, Exact())
+
+        fields = zip(*self._map_rows(X, on_block), strict=True)
+        return Codes(*(np.concatenate(field) for field in fields))
 
     def inverse_transform(self, X: Any) -> Array:
         """Expected row given posteriors over states.

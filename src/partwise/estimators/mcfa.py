@@ -15,7 +15,7 @@ from partwise.data import ColumnGroup, MemorySource, RowBlock
 from partwise.estimators import _gated
 from partwise.estimators._base import CLASS_DRAWS, PartsEstimator
 from partwise.likelihoods import Prior
-from partwise.models import calibration, levels, loadings, mcfa, ordinal
+from partwise.models import calibration, factors, levels, loadings, mcfa, ordinal
 from partwise.models import predict_factors as predict
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
@@ -31,6 +31,9 @@ FACTOR_SHARE = 0.01
 # Latent numbers of ordered levels share one unit over all columns, so a column's offset leans to
 # the common mean and its noise to half of the variance: one of few entries is like the others.
 LEVELS_PRIOR = Prior(entries=2.0, spread=0.5, shape=10.0)
+
+# Rows that a given noise weighs: hardly any data move it.
+GIVEN_ROWS = 1e6
 
 # Densities of open entries, draws and parts worked on at a time.
 MOST_DRAWS = 2_000_000
@@ -276,7 +279,10 @@ class MCFA(PartsEstimator):
         prior = _gated.prior_of(self)
         how: Any = loadings.Flat()
         if prior is not None:
-            how = loadings.Relevant(prior.entries, prior.spread, prior.shape)
+            # Of two levels the unit of the latent number cannot be told, so its noise is given.
+            levels_of = columns[0].levels
+            shape = prior.shape if levels_of is None or len(levels_of) > 2 else GIVEN_ROWS
+            how = loadings.Relevant(prior.entries, prior.spread, shape)
         strength = prior.states if prior else 0.0
         chooser = _gated.chooser(self, columns)
         return mcfa.MCFA(n_factors, how, chooser, classes, strength, totals, self._dtype)
@@ -423,8 +429,26 @@ class MCFA(PartsEstimator):
                 f"X has shape {s.shape}, but inverse_transform needs (n, {self._n_features_out}), "
                 "a column for every factor, as transform gives."
             )
-        rows = self._columns[0].decode(predict.expectation(self._mcfa, self._theta, s.T))
+        if self.likelihood == "ordinal":
+            rows = self._levels_at(s.T.astype(float))
+        else:
+            rows = self._columns[0].decode(predict.expectation(self._mcfa, self._theta, s.T))
         return rows.astype(self._dtype, copy=False)
+
+    def _levels_at(self, m: Array) -> Array:
+        """Expected levels (n, D) given factors (J of all parts, n), as if they were known."""
+        core, first = self._mcfa, 0
+        features = np.ones((core.first[-1], m.shape[1]))
+        for J, (_, linear, quadratic) in zip(core.n_factors, core.spans(), strict=True):
+            own = m[first : first + J]
+            features[linear], features[quadratic] = own, factors.products(own)
+            first += J
+        shares = predict.level_shares(
+            *predict.part_moments(core, self._theta, features),
+            self._theta.gates,
+            self._columns[0].ends,
+        )
+        return levels.mean(shares, self.levels_)
 
     def _reconstruct(self, X: Any) -> Array:
         if self.likelihood == "ordinal":

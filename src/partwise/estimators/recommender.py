@@ -22,6 +22,10 @@ from partwise.models.questions import RULES
 # Estimators that can serve ratings.
 SERVING = ("MCFA", "MCVQ")
 
+# Factors of the usual estimator, and the rise of its bound a person at which it stops: a tenth of
+# a nat among some hundred ratings changes no prediction.
+FACTORS, TOL = 16, 0.1
+
 # What a recommendation's interval holds.
 COVERAGE = 0.8
 
@@ -45,11 +49,13 @@ class Recommender(BaseEstimator):
     ----------
     estimator : estimator, sequence of estimators or None, default=None
         `MCFA` or `MCVQ`; of several the predicted distributions are averaged. None is
-        ``MCFA(1, 16, likelihood="ordinal")``.
+        ``MCFA(1, 16, likelihood="ordinal", tol=0.1)``, with fewer factors if items are fewer.
     levels : sequence of numbers or None, default=None
         The scale, as ``[1, 2, 3, 4, 5]``; None takes the ratings that occur.
     unknown : {"warn", "raise"}, default="warn"
         What to do with unknown items in a query: leave them out with a warning, or refuse it.
+    verbose : int, default=0
+        Above 0 a progress bar is shown, if ``estimator`` is None.
 
     Attributes
     ----------
@@ -81,10 +87,18 @@ class Recommender(BaseEstimator):
     'Persuasion'
     """
 
-    def __init__(self, estimator: Any = None, *, levels: Any = None, unknown: str = "warn") -> None:
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        levels: Any = None,
+        unknown: str = "warn",
+        verbose: int = 0,
+    ) -> None:
         self.estimator = estimator
         self.levels = levels
         self.unknown = unknown
+        self.verbose = verbose
 
     # --- fitting ---
 
@@ -105,7 +119,7 @@ class Recommender(BaseEstimator):
         """
         if self.unknown not in ("warn", "raise"):
             raise ValueError(f"unknown={self.unknown!r} must be 'warn' or 'raise'.")
-        members = self._members()
+        self._members(0)  # refuse what cannot serve before work starts
         read = read_ratings(ratings)
         levels = _levels(self.levels, read.matrix.data)
         _check_scale(read.matrix.data, levels)
@@ -115,7 +129,10 @@ class Recommender(BaseEstimator):
                 "items; at least two of each are needed to learn from one about another."
             )
         X = read.matrix.astype(np.float32)
-        fitted = [clone(member).fit(X) for member in members]
+        with warnings.catch_warnings():
+            # An item without ratings is predicted as any other; nothing is filled.
+            warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ columns have no observed entry")
+            fitted = [clone(member).fit(X) for member in self._members(X.shape[1])]
         counts = np.bincount(X.indices, minlength=X.shape[1])
         self._adopt(fitted, read.items, levels, counts, X.shape[0])
         return self
@@ -154,10 +171,15 @@ class Recommender(BaseEstimator):
         self._adopt(fitted, items, self.levels_, counts, self.n_users_)
         return self
 
-    def _members(self) -> list[Any]:
-        """Unfitted estimators, checked."""
+    def _members(self, n_items: int) -> list[Any]:
+        """Unfitted estimators for so many items, checked."""
         if self.estimator is None:
-            return [MCFA(1, 16, likelihood="ordinal", random_state=0)]
+            factors = max(min(FACTORS, n_items), 1)
+            return [
+                MCFA(
+                    1, factors, likelihood="ordinal", tol=TOL, random_state=0, verbose=self.verbose
+                )
+            ]
         several = isinstance(self.estimator, Sequence)
         members = list(self.estimator) if several else [self.estimator]
         if not members:
@@ -222,6 +244,15 @@ class Recommender(BaseEstimator):
                 raise ValueError(f'{text}; leave them out, or set unknown="warn".')
             warnings.warn(f"{text}; their prediction is NaN.", UserWarning, stacklevel=3)
         return columns
+
+    def _allowed(self, among: Iterable[Any] | None) -> Array:
+        """Which items are among some, (D,); all if None."""
+        if among is None:
+            return np.ones(len(self.items_), bool)
+        known = [self._place[item] for item in among if item in self._place]
+        allowed = np.zeros(len(self.items_), bool)
+        allowed[known] = True
+        return allowed
 
     # --- predictions ---
 
@@ -328,13 +359,24 @@ class Recommender(BaseEstimator):
         shares[columns < 0] = np.nan
         return shares if point == "distribution" else _summary(shares, self.levels_, point)
 
-    def recommend(self, user_ratings: Mapping[Any, float], n: int = 10) -> list[Recommendation]:
+    def recommend(
+        self,
+        user_ratings: Mapping[Any, float],
+        n: int = 10,
+        *,
+        among: Iterable[Any] | None = None,
+        least: int = 1,
+    ) -> list[Recommendation]:
         """Items with the highest expected rating that the person has not rated.
 
         Parameters
         ----------
         user_ratings : mapping of items to ratings
         n : int, default=10
+        among : iterable of items, optional
+            Items that may be recommended, such as those in stock; all, if not given.
+        least : int, default=1
+            Ratings that an item must have had: what few have rated may be there by chance.
 
         Returns
         -------
@@ -345,9 +387,10 @@ class Recommender(BaseEstimator):
             raise ValueError(f"n={n!r} must be at least 1.")
         columns, values = self._person(user_ratings)
         shares = self._shares(columns, values)
-        rating = scale.mean(shares, self.levels_)
-        rating[columns] = -np.inf
-        best = _top(rating, min(n, len(rating) - len(columns)))
+        allowed = self._allowed(among) & (self._counts >= least)
+        allowed[columns] = False
+        rating = np.where(allowed, scale.mean(shares, self.levels_), -np.inf)
+        best = _top(rating, min(n, int(allowed.sum())))
         lower, upper = _interval(shares[best], self.levels_, COVERAGE)
         numbers = zip(best, rating[best], lower, upper, strict=True)
         return [
@@ -423,7 +466,8 @@ class Recommender(BaseEstimator):
             the item (-1: background), ``state`` of that part and its ``probability`` (where parts
             have states), ``because``: the person's ratings that moved the prediction most, each
             with ``item``, ``rating`` and ``effect``, the expected rating less what it would be
-            without it; and ``neighbours``, the items most alike for people of all kinds.
+            without it (what the other ratings say being as it is); and ``neighbours``, the items
+            most alike for people of all kinds.
         """
         columns, values = self._person(user_ratings)
         if item not in self._place:
@@ -434,10 +478,12 @@ class Recommender(BaseEstimator):
         rating = float(scale.mean(shares, self.levels_))
         because = []
         if len(columns):
-            without = taste.leave_out(columns, values)
-            every = np.arange(len(columns))
-            left = taste.cell_shares(without, every, np.full(len(columns), d))
-            effect = rating - scale.mean(left, self.levels_)
+            found = taste.leave_out(columns, values)  # with all, then without each
+            every = np.arange(len(columns) + 1)
+            means = scale.mean(
+                taste.cell_shares(found, every, np.full_like(every, d)), self.levels_
+            )
+            effect = means[0] - means[1:]
             for i in _top(np.abs(effect), min(n, len(columns))):
                 because.append(
                     {
@@ -482,7 +528,7 @@ class Recommender(BaseEstimator):
         best = _top(likeness, min(n, int(np.isfinite(likeness).sum())))
         return [self.items_[i] for i in best]
 
-    def conspicuous(self, n: int = 5) -> list[dict[str, Any]]:
+    def conspicuous(self, n: int = 5, *, least: int = 20) -> list[dict[str, Any]]:
         """What people in each state of each part like and dislike more than others do.
 
         Of several estimators the first with states answers.
@@ -491,6 +537,8 @@ class Recommender(BaseEstimator):
         ----------
         n : int, default=5
             Items to name on either side.
+        least : int, default=20
+            Ratings that an item must have had to be named.
 
         Returns
         -------
@@ -507,6 +555,7 @@ class Recommender(BaseEstimator):
         out = []
         for k in range(taste.estimator.n_parts):
             columns = taste.columns[k]
+            columns = columns[self._counts[columns] >= least]
             lo, hi = taste.core.first[k], taste.core.first[k + 1]
             own = taste.M[lo:hi][:, columns]
             everybody = share[lo:hi] @ own
@@ -527,7 +576,9 @@ class Recommender(BaseEstimator):
                 out.append({"part": k, "state": j, "share": float(share[lo + j]), **sides})
         return out
 
-    def profile(self, user_ratings: Mapping[Any, float], n: int = 5) -> list[dict[str, Any]]:
+    def profile(
+        self, user_ratings: Mapping[Any, float], n: int = 5, *, least: int = 20
+    ) -> list[dict[str, Any]]:
         """One person, part by part: the state that each part is in, and what goes with it.
 
         Parameters
@@ -535,6 +586,8 @@ class Recommender(BaseEstimator):
         user_ratings : mapping of items to ratings
         n : int, default=5
             Items to name on either side.
+        least : int, default=20
+            Ratings that an item must have had to be named.
 
         Returns
         -------
@@ -544,7 +597,7 @@ class Recommender(BaseEstimator):
         columns, values = self._person(user_ratings)
         taste = self._states()
         m = taste.fold_in(self._row(columns, values))[:, 0]
-        kinds = {(kind["part"], kind["state"]): kind for kind in self.conspicuous(n)}
+        kinds = {(kind["part"], kind["state"]): kind for kind in self.conspicuous(n, least=least)}
         out = []
         for k in range(taste.estimator.n_parts):
             own = m[taste.core.first[k] : taste.core.first[k + 1]]
@@ -587,7 +640,7 @@ class Recommender(BaseEstimator):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        members = [clone(member) for member in self._members()]
+        members = [clone(member) for member in self._members(len(state["items"]))]
         for member, own in zip(members, state["members"], strict=True):
             member._restore(own)
         kept = (state[name] for name in ("levels", "counts", "n_users"))
@@ -635,16 +688,13 @@ class Interview:
         -------
         item
         """
-        allowed, gains = np.ones(len(self._model.items_), bool), self._total()
+        allowed, gains = self._model._allowed(among), self._total()
         if among is None:
             gains = gains * self._model._counts
-        else:
-            allowed[:] = False
-            columns = self._model._asked(list(among))
-            allowed[columns[columns >= 0]] = True
         allowed[self._columns] = False
         if not allowed.any():
-            raise ValueError("There is no item left to ask about; all of them are rated.")
+            text = "all of them are rated" if among is None else "none of those given is open"
+            raise ValueError(f"There is no item left to ask about; {text}.")
         return self._model.items_[int(np.where(allowed, gains, -np.inf).argmax())]
 
     def answer(self, item: Any, rating: float) -> None:
@@ -666,11 +716,16 @@ class Interview:
         self._look(int(columns[0]))
 
     def _total(self) -> Array:
-        return np.mean(self._gains, axis=0)
+        """Gains; of several models each in units of its largest, as their own units differ."""
+        if len(self._gains) == 1:
+            return self._gains[0]
+        return np.mean([own / max(own.max(), 1e-300) for own in self._gains], axis=0)
 
     def _look(self, heard: int | None) -> None:
         """Bring the gains up to date, after an answer about one item those of its part."""
         row = self._model._row(self._columns, self._values)
+        open_ = np.ones(len(self._model.items_), bool)
+        open_[self._columns] = False
         for i, taste in enumerate(self._model._tastes):
             features = taste.fold_in(row)
             # Classes, and items of several parts, let one part's answers speak of the others.
@@ -678,11 +733,11 @@ class Interview:
             closed = taste.theta.gates[:, self._columns].max(axis=0, initial=0.0) >= 1.0
             closed = heard is not None and alone and closed.all()
             if not closed or self._rule == "value":
-                self._gains[i] = taste.all_gains(features, self._rule)
+                self._gains[i] = taste.all_gains(features, self._rule, open_)
             else:
                 k = int(taste.parts[heard])
                 best = np.zeros(len(taste.columns))
-                self._gains[i][taste.columns[k]] = taste.gains(features, self._rule, k, best)
+                self._gains[i][taste.columns[k]] = taste.gains(features, self._rule, k, best, open_)
 
 
 def _levels(given: Any, ratings: Array) -> Array:

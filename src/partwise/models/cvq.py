@@ -31,6 +31,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import linalg, special
 
+from partwise.association import Association, Codes, Problem
 from partwise.contracts import Array
 from partwise.likelihoods import Dirichlet
 from partwise.sampling.importance import RowLikelihood, summarise_weights
@@ -277,6 +278,34 @@ class CVQ:
         """Posterior mean of b; (S,)."""
         by_part = theta.counts.reshape(self.n_parts, self.n_states)
         return np.concatenate([self.state_prior.mean(counts) for counts in by_part])
+
+    # --- the most probable combination of states ---
+
+    def best_states(self, theta: Theta, block: Any, method: Association) -> Codes:
+        """Most probable states (n, K) of rows; energies are minus their log densities with them.
+
+        Codes of features with J values, the first state of each part taken as the origin.
+        """
+        K, J = self.n_parts, self.n_states
+        mu = theta.mu.reshape(K, J, -1)
+        log_b = np.log(np.maximum(self.shares(theta), 1e-300)).reshape(K, J)
+        view, pieces = block.groups[0].additive(), []
+        for rows, piece in view.pieces(K * J):
+            problem = Problem.posed(
+                piece,
+                (mu[:, 1:] - mu[:, :1]).reshape(K * (J - 1), mu.shape[2]),
+                mu[:, 0].sum(axis=0),
+                2.0 * (log_b[:, :1] - log_b[:, 1:]).ravel(),
+                J,
+                np.sqrt(theta.psi),
+            )
+            found = method.associate(problem) if J > 1 else Codes.single(problem, K)
+            alone = -piece.squares(self._alone(theta)[0], 0.0 * theta.psi) - block.base[rows]
+            rest = 0.5 * problem.squares + alone - log_b[:, 0].sum()
+            pieces.append(
+                found._replace(energy=0.5 * found.energy + rest, lower=0.5 * found.lower + rest)
+            )
+        return Codes(*(np.concatenate(fields) for fields in zip(*pieces, strict=True)))
 
     # --- likelihood of a row ---
 

@@ -28,4 +28,5 @@ def variance(shares: Array, levels: Array) -> Array:
 
 def entropy(shares: Array) -> Array:
     """In nats, (...)."""
-    return -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=-1)
+    least = np.finfo(shares.dtype).tiny  # 0 log 0 is 0
+    return -np.sum(shares * np.log(np.maximum(shares, least)), axis=-1)

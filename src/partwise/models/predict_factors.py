@@ -26,6 +26,9 @@ from partwise.sampling.importance import RowLikelihood, summarise_weights
 # columns have no one part.
 WIDER = 1.3
 
+# The same for ordered levels, whose latent numbers the posterior counts as if they were heard.
+WIDER_OF_LEVELS = 2.0
+
 
 def part_moments(core: MCFA, theta: Theta, features: Array) -> tuple[Array, Array]:
     """Mean and variance of a new entry in every part, each (K, n, D)."""
@@ -290,7 +293,7 @@ def level_likelihood(
     found = []
     for n, features in enumerate(proposal):
         rng = np.random.default_rng(seed)  # the same draws for every block and class
-        draws, log_q = _draw_factors(core, features, n_draws, rng, parts)
+        draws, log_q = _draw_factors(core, features, n_draws, rng, parts, WIDER_OF_LEVELS)
         density = np.empty(log_q.shape)
         _level_densities(
             group.indptr, group.indices, group.values, ends, chosen, slope, rho, root, draws,
@@ -312,6 +315,7 @@ def _draw_factors(
     n_draws: int,
     rng: np.random.Generator,
     parts: Sequence[int] | None = None,
+    wider: float = WIDER,
 ) -> tuple[Array, Array]:
     """Factors drawn from widened Gaussians, and the log density of the draws.
 
@@ -326,7 +330,7 @@ def _draw_factors(
         start, J, (_, linear, quadratic) = first[k], core.n_factors[k], core.spans()[k]
         m = features[linear].T.astype(float)  # (n, J)
         cov = factors.unpack(features[quadratic].T.astype(float), J) - m[:, :, None] * m[:, None, :]
-        root = np.linalg.cholesky(WIDER * cov + 1e-9 * np.eye(J))
+        root = np.linalg.cholesky(wider * cov + 1e-9 * np.eye(J))
         own = z[:, start : start + J]
         draws[:, :, start : start + J] = m[:, None] + np.einsum("nij,tj->nti", root, own)
         log_det = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)

@@ -11,9 +11,9 @@ Lambda    w         (D, J)     loadings of its items
 Psi       noise     (D,)       variance of an answer given the factors
 ========  ========  =========  =====================================================================
 
-An answer about an item speaks of the item's part alone, so all is done part by part, and exactly:
-states by going through the answers, factors in closed form (an ordinal answer counts as if its
-latent number were heard). Three rules:
+An answer about an item speaks of the item's part alone, so all is done part by part: states
+exactly, by going through the answers; factors in closed form or, for the value rule, at seven
+answers (an ordinal answer counts as if its latent number were heard). Three rules:
 
 - *information*: mutual information of the answer and the person's states or factors;
 - *error*: expected fall of the squared error of predicted ratings, items counted by ``weight``;
@@ -36,6 +36,9 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 # An item's prediction moves by no more than so many deviations at any of these answers.
 _REACH = float(_NODES.max())
+
+# Items at most whose rise the value rule of factors looks at.
+_MOST_HOPEFUL = 64
 
 # Products of questions, answers and items worked on at a time.
 _CHUNK = 1 << 20
@@ -85,20 +88,29 @@ def factor_error(cov: Array, w: Array, noise: Array, second: Array) -> Array:
     return np.einsum("di,ij,dj->d", reach, second, reach) / (_heard(cov, w) + noise)
 
 
-def factor_value(cov: Array, w: Array, noise: Array, expected: Array, rival: float) -> Array:
-    """Expected rise of the best prediction, (D,), from ``expected`` (D,) of the same items."""
-    heard = _heard(cov, w)
+def factor_value(
+    cov: Array, w: Array, noise: Array, wanted: Array, expected: Array, rival: float
+) -> Array:
+    """Expected rise of the best prediction among some items, (D,).
+
+    ``wanted`` are their loadings (I, J), ``expected`` (I,) their predictions now. Of many only
+    those that may rise highest are looked at.
+    """
     now = max(float(expected.max(initial=-np.inf)), rival)
-    spread = _REACH * np.sqrt(heard)
+    spread = _REACH * np.sqrt(_heard(cov, wanted))
     floor = max(float((expected - spread).max(initial=-np.inf)), rival)
     hopeful = np.flatnonzero(expected + spread >= floor)
+    if len(hopeful) > _MOST_HOPEFUL:
+        highest = np.argpartition(-(expected + spread)[hopeful], _MOST_HOPEFUL)
+        hopeful = np.union1d(hopeful[highest[:_MOST_HOPEFUL]], expected.argmax())
+    deviation = np.sqrt(_heard(cov, w) + noise)
     out = np.empty(len(w))
-    step = max(_CHUNK // max(len(hopeful) * len(_NODES), 1), 1)
+    step = max(_CHUNK // max(len(hopeful), 1), 1)
     for i in range(0, len(w), step):
         some = slice(i, i + step)
-        pull = (w[some] @ cov) @ w[hopeful].T / np.sqrt(heard[some] + noise[some])[:, None]
-        moved = expected[hopeful] + _NODES[:, None, None] * pull  # (nodes, questions, hopeful)
-        out[some] = _WEIGHTS @ moved.max(axis=2, initial=floor)
+        pull = (w[some] @ cov) @ wanted[hopeful].T / deviation[some, None]
+        best = [(expected[hopeful] + node * pull).max(axis=1, initial=floor) for node in _NODES]
+        out[some] = _WEIGHTS @ np.stack(best)
     return out - now
 
 

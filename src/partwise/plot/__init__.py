@@ -5,8 +5,11 @@ again, elsewhere or in other colours. Matplotlib is loaded when something is dra
 """
 
 from partwise.plot._display import Display
+from partwise.plot.association import AssociationDisplay
 from partwise.plot.bound import BoundDisplay
 from partwise.plot.classes import ClassPriorsDisplay, ClassTableDisplay
+from partwise.plot.codebook import CodebookDisplay
+from partwise.plot.features import CodesDisplay, FeaturesDisplay
 from partwise.plot.gates import GatesDisplay
 from partwise.plot.loadings import LoadingsDisplay
 from partwise.plot.reconstruction import ReconstructionDisplay
@@ -14,10 +17,14 @@ from partwise.plot.samples import SamplesDisplay
 from partwise.plot.states import StatesDisplay
 
 __all__ = [
+    "AssociationDisplay",
     "BoundDisplay",
     "ClassPriorsDisplay",
     "ClassTableDisplay",
+    "CodebookDisplay",
+    "CodesDisplay",
     "Display",
+    "FeaturesDisplay",
     "GatesDisplay",
     "LoadingsDisplay",
     "ReconstructionDisplay",

@@ -1,0 +1,90 @@
+"""Entropy coding of a grid of symbols: an adaptive binary arithmetic coder.
+
+A symbol is written bit by bit, the highest first. How likely a bit is, is learned while coding from
+the bits of the same symbol written so far and, with neighbours, from what the symbols to the left
+and above say about this bit: that it is 0, that it is 1, or nothing, as they began otherwise.
+"""
+
+import numba
+import numpy as np
+
+# Probabilities are in units of 2^-PRECISION; the coder's interval has 32 bits.
+PRECISION = 16
+# What every context has seen beforehand of each bit (Krichevsky-Trofimov would be 0.5; bits of a
+# feature in one context are mostly the same).
+BEFORE = 0.4
+
+
+@numba.njit(nogil=True, cache=True)
+def _opinion(other, value_above, bit):
+    """What a neighbouring symbol says of a bit, given that ours begins with ``value_above``."""
+    if other < 0 or other >> (bit + 1) != value_above:
+        return 0
+    return 1 + (other >> bit & 1)
+
+
+@numba.njit(nogil=True, cache=True)
+def code(symbols, n_bits, width, neighbours, data, decoding):
+    """Write ``symbols`` (P, W) to bytes, or read them back from ``data`` in place.
+
+    ``n_bits`` (W,) are the bits of each symbol of a block; blocks stand in rows of ``width``.
+    Returns the bytes and how many there are; writing and reading share every line that counts.
+    """
+    P, W = symbols.shape
+    first = np.zeros(W + 1, np.int64)
+    for w in range(W):
+        first[w + 1] = first[w] + (1 << n_bits[w]) * 9
+    seen = np.full((first[W], 2), BEFORE)
+    out = np.empty(16, np.uint8)
+    size = 0
+    low, high, window, at = np.uint64(0), np.uint64(0xFFFFFFFF), np.uint64(0), 0
+    if decoding:
+        for _ in range(4):
+            byte = data[at] if at < len(data) else np.uint8(0)
+            window = (window << np.uint64(8)) | np.uint64(byte)
+            at += 1
+    for p in range(P):
+        for w in range(W):
+            left, above = np.int64(-1), np.int64(-1)
+            if neighbours and p % width > 0:
+                left = symbols[p - 1, w]
+            if neighbours and p >= width:
+                above = symbols[p - width, w]
+            value = np.int64(0)
+            for b in range(n_bits[w] - 1, -1, -1):
+                about = 3 * _opinion(left, value, b) + _opinion(above, value, b)
+                node = (np.int64(1) << (n_bits[w] - 1 - b)) + value
+                context = first[w] + node * 9 + about
+                one = seen[context, 1] / (seen[context, 0] + seen[context, 1])
+                share = np.uint64(min(max(one * (1 << PRECISION), 1.0), (1 << PRECISION) - 1.0))
+                middle = low + (((high - low) * share) >> np.uint64(PRECISION))
+                if decoding:
+                    bit = np.int64(1) if window <= middle else np.int64(0)
+                else:
+                    bit = (symbols[p, w] >> b) & 1
+                if bit:
+                    high = middle
+                else:
+                    low = middle + np.uint64(1)
+                seen[context, bit] += 1.0
+                value = 2 * value + bit
+                while (low ^ high) & np.uint64(0xFF000000) == 0:
+                    if decoding:
+                        byte = data[at] if at < len(data) else np.uint8(0)
+                        window = (window << np.uint64(8)) & np.uint64(0xFFFFFFFF)
+                        window |= np.uint64(byte)
+                        at += 1
+                    else:
+                        if size + 8 > len(out):
+                            out = np.append(out, np.empty_like(out))
+                        out[size] = np.uint8(high >> np.uint64(24))
+                        size += 1
+                    low = (low << np.uint64(8)) & np.uint64(0xFFFFFFFF)
+                    high = ((high << np.uint64(8)) & np.uint64(0xFFFFFFFF)) | np.uint64(0xFF)
+            if decoding:
+                symbols[p, w] = value
+    # One byte between low and high tells the interval: what follows is read as zeros.
+    if not decoding:
+        out[size] = np.uint8((low >> np.uint64(24)) + np.uint64(1))
+        size += 1
+    return out, size

@@ -1,0 +1,280 @@
+"""Generative Vector Quantisation (Westerdijk, Barber & Wiegerinck), with sets and several values.
+
+======  ========  ============  ====================================================  =============
+symbol  code      shape         meaning                                               equation
+======  ========  ============  ====================================================  =============
+f       features  (M, A, D)     what a feature (each of its values) adds to a row     (1)
+o       origins   (M, D)        what a set always adds                                section 5.1
+s       values    (n, K)        code of a row, in the set that it takes               (2)
+S'S     pairs     (., B, B)     sum over rows of s s', the origin last                (3)
+S'X     linear    (B, D)        sum over rows of s x                                  (3)
+lambda  penalty   number        cost of every feature that is on                      section 5.2
+======  ========  ============  ====================================================  =============
+
+M sets; K features of J values in each, the first of which adds nothing, so A = K (J - 1) and
+B = A + 1. A missing entry takes part in nothing. The association is an object passed in; what the
+paper thought intractable, the exact one, is the default. The bound is minus the squared error and
+the penalty, which never falls with it. Departures: rows keep their codes for the exact search to
+better, so that this holds also when its nodes run out; directions that no row determines are 0
+(the minimum-norm solution).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from partwise.association import Association, Exact, Problem
+from partwise.association.exact import one_hot
+from partwise.contracts import Array
+
+# Nodes of the exact search while features still move: proofs are for the end.
+QUICK_NODES = 2000
+
+# Eigenvalues of S'S below this share of the largest are taken as 0: codes are 0 and 1, so that
+# rounding leaves about 1e-16, and directions that rows do determine far more than this.
+UNDETERMINED = 1e-10
+
+
+class Theta(NamedTuple):
+    """Parameters."""
+
+    features: Array  # (M, A, D)
+    origins: Array  # (M, D)
+    taken: Array  # summed weight of the rows that take each atom of a set, the set last, (M, B)
+    idle: int  # directions of a set's features that no row determines
+    thorough: bool  # whether the search may look at all the nodes it is given
+
+
+class RowCodes(NamedTuple):
+    """Codes of rows, and how far from the best they can be."""
+
+    sets: Array  # (n,)
+    values: Array  # (n, K)
+    error: Array  # squared error and penalty, (n,)
+    lower: Array  # no code of any set has less, (n,)
+    proven: Array  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class SetSums:
+    """Sums over the rows of one set."""
+
+    linear: Array  # (B, D)
+    pairs: Array  # (1 or D, B, B)
+
+    def __add__(self, other: SetSums) -> SetSums:
+        return SetSums(self.linear + other.linear, self.pairs + other.pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over rows; they start at zero and add."""
+
+    error: float
+    taken: Array  # (M, B)
+    sets: tuple[Any, ...]
+
+    def __add__(self, other: Sums) -> Sums:
+        sets = tuple(a + b for a, b in zip(self.sets, other.sets, strict=True))
+        return Sums(self.error + other.error, self.taken + other.taken, sets)
+
+    @staticmethod
+    def total(results: Iterable[Sums]) -> Sums:
+        """Sum of all, in their order."""
+        return reduce(add, results)
+
+
+def best_of_sets(found: list[RowCodes]) -> RowCodes:
+    """Every row takes the set with least error, the first among equals."""
+    if len(found) == 1:
+        return found[0]
+    row = np.arange(len(found[0].error))
+    sets = np.argmin([codes.error for codes in found], axis=0)
+    values = np.stack([codes.values for codes in found])[sets, row]
+    error = np.stack([codes.error for codes in found])[sets, row]
+    lower = np.minimum(np.min([codes.lower for codes in found], axis=0), error)
+    # A set without proof is no matter where even its bound is above what another set reaches.
+    proven = np.all([codes.proven | (codes.lower >= error) for codes in found], axis=0)
+    return RowCodes(sets, values, error, np.where(proven, error, lower), proven)
+
+
+@dataclass(frozen=True, eq=False)
+class GVQ:
+    """The model.
+
+    Parameters
+    ----------
+    n_sets, n_features, n_values : int
+        M, K and J.
+    penalty : float
+        lambda, in model units.
+    association : Association
+    """
+
+    n_sets: int
+    n_features: int
+    n_values: int
+    penalty: float
+    association: Association
+    remembers: ClassVar[bool] = True
+
+    @property
+    def n_atoms(self) -> int:
+        """A."""
+        return self.n_features * (self.n_values - 1)
+
+    # --- E-step ---
+
+    def fresh_memory(self, index: int) -> Any:
+        """No codes yet."""
+        return None
+
+    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[RowCodes, Sums]:
+        """Codes of the rows, and their sums."""
+        found = self.codes(theta, block, memory)
+        return found, self.collect(block, found)
+
+    def codes(self, theta: Theta, block: Any, memory: Any = None) -> RowCodes:
+        """Codes of rows; ``memory`` are codes they had, for the exact search to better."""
+        view = block.groups[0].additive()
+        pieces = []
+        for rows, piece in view.pieces(max(self.n_atoms, 1)):
+            kept = None if memory is None else RowCodes(*(field[rows] for field in memory))
+            sets = [self._codes_in(theta, m, piece, kept) for m in range(self.n_sets)]
+            pieces.append(best_of_sets(sets))
+        return RowCodes(*(np.concatenate(fields) for fields in zip(*pieces, strict=True)))
+
+    def _codes_in(self, theta: Theta, m: int, view: Any, kept: RowCodes | None) -> RowCodes:
+        """Codes of rows in set m."""
+        problem = Problem.posed(
+            view,
+            theta.features[m],
+            theta.origins[m],
+            np.full(self.n_atoms, self.penalty),
+            self.n_values,
+            incumbent=None if kept is None else kept.values * (kept.sets == m)[:, None],
+        )
+        found, square = self._method(theta).associate(problem), problem.squares
+        n = len(square)
+        # Rounding can leave a perfect fit a little below nothing.
+        error = np.maximum(square + found.energy, 0.0)
+        proven = found.lower >= found.energy
+        lower = np.where(proven, error, np.maximum(square + found.lower, 0.0))
+        return RowCodes(np.full(n, m), found.values, error, np.minimum(lower, error), proven)
+
+    def _method(self, theta: Theta) -> Association:
+        if isinstance(self.association, Exact) and not theta.thorough:
+            return replace(self.association, max_nodes=min(self.association.max_nodes, QUICK_NODES))
+        return self.association
+
+    def design(self, values: Array) -> Array:
+        """Which atoms codes take, and the origin, which they always do; (B, n)."""
+        atoms = one_hot(values, self.n_values).reshape(len(values), self.n_atoms)
+        return np.vstack([atoms.T, np.ones(len(values))])
+
+    def collect(self, block: Any, found: RowCodes) -> Sums:
+        """Sums of rows with these codes."""
+        S, view = self.design(found.values), block.groups[0].additive()
+        sets = tuple(
+            SetSums(*view.collect(S, block.weight * (found.sets == m))) for m in range(self.n_sets)
+        )
+        return Sums(float(block.weight @ found.error), self.count(found, block.weight), sets)
+
+    def count(self, found: RowCodes, weight: Array) -> Array:
+        """Summed weight of the rows that take each atom of a set, the set last; (M, B)."""
+        S = self.design(found.values)
+        return np.stack([S @ (weight * (found.sets == m)) for m in range(self.n_sets)])
+
+    # --- M-step ---
+
+    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+        """Least squares; a set that no row took stays as it is."""
+        features, origins = theta.features.copy(), theta.origins.copy()
+        idle = 0
+        for m, sums in enumerate(stats.sets):
+            if stats.taken[m, -1] <= 0:
+                continue
+            answer, undetermined = least_squares(sums)
+            features[m], origins[m] = answer[:-1], answer[-1]
+            idle = max(idle, undetermined)
+        return theta._replace(features=features, origins=origins, taken=stats.taken, idle=idle)
+
+    def start(self, features: Array, origins: Array) -> Theta:
+        """Parameters before any row has been seen."""
+        M, A, _ = features.shape
+        return Theta(features, origins, np.ones((M, A + 1)), 0, False)
+
+    def refresh(self, theta: Theta) -> Theta | None:
+        """The same parameters with all nodes allowed; None if they already are."""
+        if theta.thorough or not isinstance(self.association, Exact):
+            return None
+        return theta._replace(thorough=True)
+
+    def bound(self, theta: Theta, stats: Sums) -> float:
+        """Minus the squared error and the penalty."""
+        return -stats.error
+
+    def decode(self, theta: Theta, found: RowCodes) -> Array:
+        """Rows that codes stand for; (n, D)."""
+        S = np.zeros((len(found.sets), self.n_sets, self.n_atoms + 1))
+        S[np.arange(len(S)), found.sets] = self.design(found.values).T
+        return self.mix(theta, S)
+
+    def mix(self, theta: Theta, S: Array) -> Array:
+        """Rows of codes as numbers (n, M, B), the origin of a set last; (n, D)."""
+        return np.einsum("nmb,mbd->nd", S, self._atoms(theta), optimize=True)
+
+    def _atoms(self, theta: Theta) -> Array:
+        """Features and origin of every set; (M, B, D)."""
+        return np.concatenate([theta.features, theta.origins[:, None]], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Shaken:
+    """A model whose features are shaken after each step: for the stages before a climb.
+
+    Parameters
+    ----------
+    model : GVQ
+    share : float
+        Squared error that the noise adds to a row with all features on, in units of its error.
+    seed : int
+    """
+
+    model: GVQ
+    share: float
+    seed: int
+    remembers: ClassVar[bool] = True
+
+    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[RowCodes, Sums]:
+        """As the model."""
+        return self.model.expect(theta, block, memory)
+
+    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+        """As the model, and noise."""
+        theta = self.model.maximise(theta, stats)
+        noise = np.random.default_rng(self.seed).normal(size=theta.features.shape)
+        rows, columns = stats.taken[:, -1].sum(), theta.features.shape[2]
+        variance = self.share * stats.error / (rows * columns * self.model.n_features)
+        return theta._replace(features=theta.features + np.sqrt(variance) * noise)
+
+
+def least_squares(sums: SetSums) -> tuple[Array, int]:
+    """Features and origin (B, D) that are best for given codes, and how many directions are free.
+
+    Of equally good answers the one of least norm. Columns with holes have each their own.
+    """
+    inverse = np.linalg.pinv(sums.pairs, rcond=UNDETERMINED, hermitian=True)
+    spread = np.linalg.eigvalsh(sums.pairs.sum(axis=0))
+    rank = np.sum(spread > UNDETERMINED * spread[-1])
+    if len(inverse) == 1:
+        answer = inverse[0] @ sums.linear
+    else:
+        answer = np.einsum("dab,bd->ad", inverse, sums.linear)
+    return answer, len(sums.linear) - int(rank)

@@ -1,0 +1,217 @@
+"""Generative Vector Quantisation of binary data by binary features, the paper's (10).
+
+=======  ========  ==========  =======================================================  ========
+symbol   code      shape       meaning                                                  equation
+=======  ========  ==========  =======================================================  ========
+F-hat    features  (M, A, D)   features before they are squashed, the origin apart      (10)
+F        sigma(.)  (B, D)      features between 0 and 1                                 (10)
+z        z         (T, D)      sum of the features that a code takes, and the origin    (10)
+y        y         (T, D)      sigma(beta (z - 1/2)), what a code stands for            (10)
+beta     beta      number      steepness                                                (10)
+=======  ========  ==========  =======================================================  ========
+
+The error is not quadratic in the code. Codes of up to 16 features are gone through by one matrix
+product a set; more are found by coordinate descent, with a bound from what each column can reach
+(features only add). The M-step needs of the rows their sums by code, and takes steps of L-BFGS from
+where the features are, so that the error never rises while codes are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from scipy import optimize, special
+
+from partwise.association.exact import all_codes
+from partwise.contracts import Array
+from partwise.models import gvq
+from partwise.models.gvq import RowCodes, Sums, Theta, best_of_sets
+
+# Features of a set whose codes (65536) are gone through.
+MOST_ENUMERATED = 16
+
+# Errors of codes held at a time.
+MOST_ERRORS = 1 << 22
+
+# Steps of L-BFGS in an M-step. Codes change after it, so the very end is not worth finding.
+M_STEPS = 25
+
+# F-hat stays within this: sigma(8) is 0.9997, and beyond it a feature could never turn back.
+FARTHEST = 8.0
+
+# Sweeps of coordinate descent; each lowers a row's error or is the last.
+MOST_SWEEPS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class CodeSums:
+    """Sums over the rows of one set, by code."""
+
+    codes: Array  # different codes, (U, K)
+    count: Array  # rows of each code that show a column, (U, D)
+    total: Array  # their ones, (U, D)
+
+    def __add__(self, other: CodeSums) -> CodeSums:
+        both = np.concatenate([self.codes, other.codes])
+        codes, of = np.unique(both, axis=0, return_inverse=True)
+        count, total = (np.zeros((len(codes), self.count.shape[1])) for _ in range(2))
+        np.add.at(count, of.ravel(), np.concatenate([self.count, other.count]))
+        np.add.at(total, of.ravel(), np.concatenate([self.total, other.total]))
+        return CodeSums(codes, count, total)
+
+
+def squash(z: Array, beta: float) -> Array:
+    """sigma_beta."""
+    return special.expit(beta * (z - 0.5))
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryGVQ(gvq.GVQ):
+    """The model; features are on or off.
+
+    Parameters
+    ----------
+    beta : float
+    """
+
+    beta: float = 4.5
+
+    # --- E-step ---
+
+    def codes(self, theta: Theta, block: Any, memory: Any = None) -> RowCodes:
+        """Codes of rows; rows begin anew each time."""
+        view = block.groups[0].additive()
+        enumerated = self.n_features <= MOST_ENUMERATED
+        method = self._enumerate if enumerated else self._descend
+        return best_of_sets([method(theta, m, view) for m in range(self.n_sets)])
+
+    def squashed(self, theta: Theta, m: int) -> tuple[Array, Array]:
+        """F and origin of a set, between 0 and 1; (K, D) and (D,)."""
+        return special.expit(theta.features[m]), special.expit(theta.origins[m])
+
+    def _enumerate(self, theta: Theta, m: int, view: Any) -> RowCodes:
+        F, o = self.squashed(theta, m)
+        every = all_codes(self.n_features, 2).reshape(-1, self.n_features)
+        y = squash(every @ F + o, self.beta)  # (T, D)
+        cost = self.penalty * every.sum(axis=1)
+        square = view.squares(np.zeros(len(o)), np.ones(len(o)))
+        n = len(square)
+        best, error = np.empty(n, np.intp), np.empty(n)
+        step = max(MOST_ERRORS // len(every), 1)
+        for lo in range(0, n, step):
+            rows = slice(lo, lo + step)
+            found = view.rows(rows).project(-2.0 * y, y * y) + cost[:, None]
+            best[rows] = found.argmin(axis=0)
+            error[rows] = found.min(axis=0)
+        error = np.maximum(error + square, 0.0)
+        return RowCodes(np.full(n, m), every[best], error, error, np.ones(n, bool))
+
+    def _descend(self, theta: Theta, m: int, view: Any) -> RowCodes:
+        F, o = self.squashed(theta, m)
+        x = np.ascontiguousarray(view.x.T, float)
+        shown = np.ones_like(x) if view.shown is None else view.shown.T.astype(float)
+        values, error = _coordinate_descent(F, o, x, shown, self.penalty, self.beta, MOST_SWEEPS)
+        least, most = squash(o, self.beta), squash(o + F.sum(axis=0), self.beta)
+        away = np.maximum(np.maximum(least - x, x - most), 0.0)
+        lower = np.minimum((shown * away**2).sum(axis=1), error)
+        return RowCodes(np.full(len(x), m), values, error, lower, lower >= error)
+
+    def collect(self, block: Any, found: RowCodes) -> Sums:
+        """Sums of rows with these codes."""
+        view, sets = block.groups[0].additive(), []
+        for m in range(self.n_sets):
+            rows = np.flatnonzero(found.sets == m)
+            codes, of = np.unique(found.values[rows], axis=0, return_inverse=True)
+            weight = np.zeros((len(codes), block.n_rows))
+            weight[of.ravel(), rows] = block.weight[rows]
+            count = (
+                np.repeat(weight.sum(axis=1)[:, None], len(view.x), axis=1)
+                if view.shown is None
+                else weight @ view.shown.T
+            )
+            sets.append(CodeSums(codes, count, weight @ view.x.T))
+        taken = self.count(found, block.weight)
+        return Sums(float(block.weight @ found.error), taken, tuple(sets))
+
+    # --- M-step ---
+
+    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+        """Steps towards the least error for given codes."""
+        features, origins = theta.features.copy(), theta.origins.copy()
+        for m, sums in enumerate(stats.sets):
+            if stats.taken[m, -1] <= 0:
+                continue
+            begin = np.vstack([features[m], origins[m]])
+            answer = self._lower_error(begin, sums)
+            features[m], origins[m] = answer[:-1], answer[-1]
+        return theta._replace(features=features, origins=origins, taken=stats.taken)
+
+    def _lower_error(self, begin: Array, sums: CodeSums) -> Array:
+        S = self.design(sums.codes).T  # (U, B)
+
+        def error(flat: Array) -> tuple[float, Array]:
+            F = special.expit(flat.reshape(begin.shape))
+            y = squash(S @ F, self.beta)
+            value = float((sums.count * y * y - 2.0 * sums.total * y).sum())
+            by_z = 2.0 * (sums.count * y - sums.total) * self.beta * y * (1.0 - y)
+            return value, ((S.T @ by_z) * F * (1.0 - F)).ravel()
+
+        found = optimize.minimize(
+            error,
+            begin.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(-FARTHEST, FARTHEST)] * begin.size,
+            options={"maxiter": M_STEPS},
+        )
+        # A line search that failed may end above where it began.
+        if found.fun > error(begin.ravel())[0]:
+            return begin
+        return np.asarray(found.x).reshape(begin.shape)
+
+    def refresh(self, theta: Theta) -> Theta | None:
+        """No step takes a short cut."""
+        return None
+
+    def mix(self, theta: Theta, S: Array) -> Array:
+        """Expected rows of codes as numbers (n, M, B); (n, D)."""
+        z = np.einsum("nmb,mbd->nd", S, special.expit(self._atoms(theta)), optimize=True)
+        return squash(z, self.beta)
+
+
+@numba.njit(nogil=True, cache=True)
+def _coordinate_descent(F, o, X, shown, penalty, beta, most_sweeps):  # type: ignore[no-untyped-def]
+    """From no feature on, change one feature at a time while the error falls; codes and errors."""
+    n, D = X.shape
+    K = len(F)
+    values = np.zeros((n, K), np.int64)
+    error = np.empty(n)
+    for r in range(n):
+        z = o.copy()
+        current = 0.0
+        for d in range(D):
+            y = 1.0 / (1.0 + np.exp(-beta * (z[d] - 0.5)))
+            current += shown[r, d] * (X[r, d] - y) ** 2
+        for _ in range(most_sweeps):
+            best, change = -1, 0.0
+            for k in range(K):
+                sign = -1.0 if values[r, k] else 1.0
+                other = sign * penalty
+                for d in range(D):
+                    if shown[r, d]:
+                        y = 1.0 / (1.0 + np.exp(-beta * (z[d] + sign * F[k, d] - 0.5)))
+                        other += (X[r, d] - y) ** 2
+                if other - current < change - 1e-12:
+                    best, change = k, other - current
+            if best < 0:
+                break
+            # ``current`` holds no penalty; ``change`` holds that of one feature.
+            sign = -1.0 if values[r, best] else 1.0
+            values[r, best] = 1 - values[r, best]
+            current += change - sign * penalty
+            z += sign * F[best]
+        error[r] = current + penalty * values[r].sum()
+    return values, error

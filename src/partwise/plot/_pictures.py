@@ -1,0 +1,82 @@
+"""Groups of vectors, a line of pictures or a heat map each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from partwise.plot._display import Display
+from partwise.plot._draw import colour_bar, get_figure, name_columns, show_picture, show_table
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure, SubFigure
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PicturesDisplay(Display):
+    """Vectors in groups: for images a line of pictures a group, for tables a heat map.
+
+    Parameters
+    ----------
+    pictures : list of ndarray of shape (n_vectors, n_features)
+        The vectors of each group.
+    titles : list of list of str
+        What is written above each.
+    labels : list of str
+        What is written beside each group.
+    limits : tuple of two float
+        Values drawn with the two ends of the colour map.
+    feature_names : list of str
+        Names of the columns.
+    """
+
+    pictures: list[np.ndarray]
+    titles: list[list[str]]
+    labels: list[str]
+    limits: tuple[float, float]
+    feature_names: list[str]
+
+    table_unit: ClassVar[str] = "value"
+
+    def _plot_images(
+        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
+    ) -> tuple[Figure | SubFigure, np.ndarray]:
+        most = max(1, *(len(group) for group in self.pictures))
+        figure = get_figure(figure, 0.95 * most + 0.6, 1.15 * len(self.pictures))
+        grid = figure.subplots(len(self.pictures), most, squeeze=False)
+        for row, label, group, titles in zip(
+            grid, self.labels, self.pictures, self.titles, strict=True
+        ):
+            for ax, picture, title in zip(row, group, titles, strict=False):
+                show_picture(ax, picture, shape, self.limits, cmap)
+                ax.set_title(title, fontsize="x-small", pad=2)
+            row[0].set_ylabel(label, fontsize="small")
+            for ax in row[len(group) :]:
+                ax.set_axis_off()
+        return figure, grid
+
+    def _plot_table(
+        self, figure: Figure | SubFigure | None, cmap: str | Colormap
+    ) -> tuple[Figure | SubFigure, np.ndarray]:
+        lines = [max(1, len(group)) for group in self.pictures]
+        width = float(np.clip(0.2 * len(self.feature_names) + 2.5, 5.0, 14.0))
+        figure = get_figure(figure, width, 0.2 * sum(lines) + 0.3 * len(lines) + 1.0)
+        axes = figure.subplots(len(lines), 1, squeeze=False, height_ratios=lines)[:, 0]
+        for ax, label, group, titles in zip(
+            axes, self.labels, self.pictures, self.titles, strict=True
+        ):
+            image = show_table(ax, group, self.limits, cmap)
+            name_columns(ax, [title.replace("\n", " ") for title in titles], axis="y")
+            ax.set_title(label, fontsize="small")
+        name_columns(axes[-1], self.feature_names)
+        colour_bar(figure, image, axes, self.table_unit)
+        return figure, axes
+
+
+def column_names(estimator: object, n_columns: int) -> list[str]:
+    """Names of the columns that a model was fitted to, or their numbers."""
+    names = getattr(estimator, "feature_names_in_", range(n_columns))
+    return [str(name) for name in names]
