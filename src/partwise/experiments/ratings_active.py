@@ -182,7 +182,7 @@ def ratings_active(progress: Callable[[str], None]) -> list[Row]:
     """NMAE of 300 new people after 5 and 10 questions, MovieLens-1M, by way of asking.
 
     Questions are about films that the person did rate. Standard errors are over people, those of
-    gains paired. About ten minutes.
+    gains paired. Minutes.
     """
     data = load_movielens("1m")
     levels = np.unique(data.rating)
