@@ -1,0 +1,78 @@
+"""Where Bayesian PCA begins: principal directions of groups of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+from sklearn.utils.extmath import randomized_svd
+
+from partwise.contracts import Array
+from partwise.data.source import MemorySource
+
+# From this many rows and columns on, a few leading directions are found at random projections.
+MANY = 1500
+
+
+def encoded_rows(source: MemorySource) -> Array:
+    """All rows in model units, 0 (the column's mean) where missing; (C, D)."""
+    (group,) = source.columns
+    return np.nan_to_num(group.encode(source.X, np.arange(source.X.shape[1])), nan=0.0)
+
+
+def principal_start(
+    Z: Array, weight: Array, shares: Array, q: int, rng: np.random.Generator
+) -> tuple[Array, float]:
+    """Maximum-likelihood PCA of every group of rows, with one noise for all.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (C, D)
+        Rows in model units, complete.
+    weight : ndarray of shape (C,)
+    shares : ndarray of shape (M, C)
+        How much of each row is in each group.
+    q : int
+        Directions to keep.
+    rng : Generator
+
+    Returns
+    -------
+    mean : ndarray of shape (M, D, q + 1)
+        Directions scaled to their deviation without noise, largest first, then the mean.
+    noise : float
+    """
+    M, D = len(shares), Z.shape[1]
+    mean, left, values = np.zeros((M, D, q + 1)), 0.0, np.zeros((M, q))
+    for k, share in enumerate(shares):
+        w = share * weight
+        n = max(w.sum(), np.finfo(float).tiny)
+        mean[k, :, q] = w @ Z / n
+        some = w > 1e-6 * w.max()
+        away = (Z[some] - mean[k, :, q]) * np.sqrt(w[some] / n)[:, None]
+        found, directions = _leading(away, q, rng)
+        values[k, : len(found)] = found
+        mean[k, :, : len(found)] = directions
+        left += n * (np.vdot(away, away) - found.sum())
+    noise = max(left / (weight.sum() * max(D - q, 1)), 0.0)
+    mean[:, :, :q] *= np.sqrt(np.maximum(values - noise, 0.0))[:, None, :]
+    return mean, float(noise)
+
+
+def _leading(away: Array, q: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Largest eigenvalues of away' away, at most q, and their directions (D, .).
+
+    The smaller of the products away' away and away away' is worked with.
+    """
+    n, D = away.shape
+    q = min(q, n, D)
+    if min(n, D) > MANY and 4 * q < min(n, D):
+        seed = int(rng.integers(2**31 - 1))
+        _, singular, Vt = randomized_svd(away, q, random_state=seed)
+        return singular**2, Vt.T
+    if n >= D:
+        values, vectors = linalg.eigh(away.T @ away, subset_by_index=(D - q, D - 1))
+        return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    values, vectors = linalg.eigh(away @ away.T, subset_by_index=(n - q, n - 1))
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    directions = away.T @ vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))
+    return values, directions
