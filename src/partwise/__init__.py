@@ -10,6 +10,8 @@ __version__ = "0.1.0"
 
 # public name -> module that defines it
 _PUBLIC = {
+    "BayesianPCA": "partwise.estimators.bayesian_pca",
+    "BayesianPCAMixture": "partwise.estimators.bayesian_pca",
     "CVQ": "partwise.estimators.cvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
@@ -19,10 +21,22 @@ _PUBLIC = {
     "make_shapes": "partwise.datasets",
 }
 
-__all__ = ["CVQ", "MCFA", "MCVQ", "Prior", "__version__", "load", "make_faces", "make_shapes"]
+__all__ = [
+    "CVQ",
+    "MCFA",
+    "MCVQ",
+    "BayesianPCA",
+    "BayesianPCAMixture",
+    "Prior",
+    "__version__",
+    "load",
+    "make_faces",
+    "make_shapes",
+]
 
 if TYPE_CHECKING:
     from partwise.datasets import make_faces, make_shapes
+    from partwise.estimators.bayesian_pca import BayesianPCA, BayesianPCAMixture
     from partwise.estimators.cvq import CVQ
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ

@@ -49,6 +49,8 @@ _FORMAT_VERSION = 1
 
 # class name -> module that defines it; nothing else is ever imported or made by load()
 _LOADABLE = {
+    "BayesianPCA": "partwise.estimators.bayesian_pca",
+    "BayesianPCAMixture": "partwise.estimators.bayesian_pca",
     "CVQ": "partwise.estimators.cvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",

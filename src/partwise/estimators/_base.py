@@ -47,7 +47,7 @@ class Leg:
     enter: Callable[[Any], Any] | None = None
 
 
-def _has_classes(estimator: Any) -> bool:
+def has_classes(estimator: Any) -> bool:
     """Whether there is, or will be after fit, a class variable."""
     if getattr(estimator, "n_classes", None) is None and not hasattr(estimator, "classes_"):
         raise AttributeError("There are no classes; set n_classes, or fit with labels.")
@@ -149,6 +149,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- fitting ---
 
+    def _deadline(self) -> float:
+        """Value of ``time.monotonic()`` at which ``max_time``, beginning now, is over."""
+        return float("inf") if self.max_time is None else time.monotonic() + self.max_time
+
     def _climb_best(
         self,
         source: MemorySource,
@@ -156,13 +160,14 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         rng: np.random.Generator,
         X: Any,
         n_init: int,
+        deadline: float | None = None,
     ) -> tuple[Any, Any, Monitor]:
         """Climb from ``n_init`` starts and keep the best.
 
         ``begin(rng)`` gives the legs of a climb and the first parameters; a later leg goes on from
-        the one before.
+        the one before. ``max_time`` begins to run here unless there is a ``deadline`` already.
         """
-        deadline = float("inf") if self.max_time is None else time.monotonic() + self.max_time
+        deadline = self._deadline() if deadline is None else deadline
         root = self._init_callback_context(max_subtasks=None)
         root.call_on_fit_task_begin(estimator=self, X=X)
         best: tuple[Any, Any, Monitor] | None = None
@@ -395,7 +400,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- classes ---
 
-    @available_if(_has_classes)
+    @available_if(has_classes)
     def predict_proba(self, X: Any) -> Array:
         """Probability of every class.
 
@@ -413,7 +418,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         joint = found.log_likelihood.T + np.log(self._class_shares())
         return special.softmax(joint, axis=1)
 
-    @available_if(_has_classes)
+    @available_if(has_classes)
     def predict(self, X: Any) -> Array:
         """Most probable class of each row.
 

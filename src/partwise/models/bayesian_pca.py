@@ -231,6 +231,9 @@ class BayesianPCA:
     outside : tuple of two float
         Number of entries that only noise explains, and the sum of their squares: what rows have
         outside of the subspace that the columns here span.
+    units : float
+        Log units of all entries, which densities of the user's values lose, where rows come without
+        their own.
     holds : frozenset of {"noise", "relevances"}
         What stays as it is: both while components are tried on some of the rows, the noise where
         several mixtures share it.
@@ -240,6 +243,7 @@ class BayesianPCA:
     shares: Dirichlet
     totals: Array
     outside: tuple[float, float] = (0.0, 0.0)
+    units: float = 0.0
     holds: frozenset[str] = frozenset()
     remembers: ClassVar[bool] = False
 
@@ -297,6 +301,7 @@ class BayesianPCA:
             W, mu = theta.mean[k, :, :-1], theta.mean[k, :, -1:]
             pull = (view.x - mu - W @ found.m[k]) / psi
             K = 1.0 / psi - view.patterns.spread(_quadratic(W, found.cov_x[k])) / psi**2
+            K = np.maximum(K, LEAST_NOISE / psi)  # where an entry is missing it means nothing
             z.append(pull / np.sqrt(K))
             log_r.append(np.log(np.maximum(found.r[k], 1e-300)) + 0.5 * (z[k] ** 2 - np.log(K)))
         return np.asarray((special.softmax(log_r, axis=0) * special.ndtr(z)).sum(axis=0))
@@ -427,7 +432,8 @@ class BayesianPCA:
         n, squares = self._entries
         noise = 0.5 * n * (self.prior.log_tau(theta.tau) - _LOG_2PI)
         noise -= 0.5 * theta.precision * squares
-        return stats.bound + noise - self.prior.cost(theta) - self.shares.divergence(theta.counts)
+        cost = self.prior.cost(theta) + self.shares.divergence(theta.counts)
+        return stats.bound + noise - self.units - cost
 
     def expected(self, theta: Theta, stats: Sums) -> float:
         """What the bound has of ``theta``, given sums that any parameters may have given.

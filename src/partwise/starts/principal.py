@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import linalg
 from sklearn.utils.extmath import randomized_svd
 
 from partwise.contracts import Array
+from partwise.data.columns import ColumnGroup
 from partwise.data.source import MemorySource
+from partwise.starts.kmeans import masked_kmeans
 
 # From this many rows and columns on, a few leading directions are found at random projections.
 MANY = 1500
@@ -17,6 +21,41 @@ def encoded_rows(source: MemorySource) -> Array:
     """All rows in model units, 0 (the column's mean) where missing; (C, D)."""
     (group,) = source.columns
     return np.nan_to_num(group.encode(source.X, np.arange(source.X.shape[1])), nan=0.0)
+
+
+def isotropic(group: ColumnGroup) -> ColumnGroup:
+    """The same columns in one unit, the root of their mean variance: noise is equal in all."""
+    scale = np.where(group.varies, group.scale, 0.0)
+    largest = scale.max(initial=0.0)
+    if largest <= 0:
+        return replace(group, scale=np.ones_like(scale))
+    unit = largest * np.sqrt(np.mean((scale / largest) ** 2))
+    return replace(group, scale=np.full_like(scale, unit))
+
+
+def plain_columns(group: ColumnGroup, n_columns: int) -> ColumnGroup:
+    """Columns of numbers that are in model units already."""
+    zeros, ones = np.zeros(n_columns), np.ones(n_columns)
+    return replace(
+        group,
+        index=np.arange(n_columns),
+        shift=zeros,
+        scale=ones,
+        weight=ones * group.weight.max(),
+        moments=np.zeros((len(group.moments), n_columns)),
+        varies=ones > 0,
+    )
+
+
+def grouped_rows(Z: Array, weight: Array, M: int, rng: np.random.Generator) -> Array:
+    """Rows clustered into at most M groups, as shares (M, C) of 0 and 1; NaN is missing."""
+    labels = masked_kmeans(Z, M, weight, rng, n_init=2)
+    return (np.unique(labels)[:, None] == labels).astype(float)
+
+
+def principal_frame(Z: Array, weight: Array, n: int, rng: np.random.Generator) -> Array:
+    """Leading directions of complete rows about their mean 0, orthonormal, (D, n)."""
+    return _leading(Z * np.sqrt(weight)[:, None], n, rng)[1]
 
 
 def principal_start(

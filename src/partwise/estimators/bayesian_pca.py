@@ -1,0 +1,810 @@
+"""Bayesian PCA and its mixtures as scikit-learn estimators."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import optimize, special
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from partwise._compat import Interval, StrOptions, fit_context
+from partwise.contracts import Array
+from partwise.data import ColumnGroup, MemorySource
+from partwise.engine import Monitor, climb
+from partwise.engine.randomness import as_generator
+from partwise.estimators._analysers import (
+    FOLDS,
+    Analysers,
+    Space,
+    begin,
+    effective_dimension,
+)
+from partwise.estimators._base import Leg, has_classes
+from partwise.estimators._labels import class_numbers, read_labels
+from partwise.estimators._moves import LOOSE, Search, size_posterior
+from partwise.models.bayesian_pca import Theta, pieces
+from partwise.models.mcfa import column_totals
+from partwise.runners import runner_for
+from partwise.starts.principal import (
+    encoded_rows,
+    grouped_rows,
+    plain_columns,
+    principal_frame,
+)
+
+# Noise added when classes are told apart, in units of the columns' mean variance: densities of
+# different classes differ most where they are least sure, in directions in which a class hardly
+# varies. Which of these serves best is seen on rows left out of the fit.
+BLURS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+
+# Classes of fewer rows are told by their densities as they are.
+LEAST_CLASS = 2 * FOLDS
+
+# Most components that are looked for, and rows that each should have at least.
+MOST_COMPONENTS = 100
+ROWS_A_COMPONENT = 4
+
+_SHARED: dict[str, list[Any]] = {
+    "max_components": [Interval(Integral, 1, None, closed="left"), None],
+    "prior": [StrOptions({"conjugate"}), Interval(Real, 0, None, closed="neither"), None],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "max_time": [Interval(Real, 0, None, closed="neither"), None],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state", np.random.Generator],
+    "verbose": ["verbose"],
+}
+
+
+class BayesianPCA(Analysers):
+    """Principal component analysis that finds its own dimension.
+
+    t = W x + mu + noise, the positions x standard normal and the noise of one variance in all
+    columns. All of W, mu and the noise have posteriors; every direction has a relevance, and
+    directions that the data do not need are switched off. Columns should have comparable units.
+    Missing entries (NaN) take part in nothing.
+
+    Parameters
+    ----------
+    max_components : int or None, default=None
+        Directions to begin with; None is one less than there are columns (or rows).
+    relevance : bool, default=True
+        Whether each direction has a relevance. Otherwise all have the broad prior that mu has, and
+        all are kept.
+    prior : "conjugate", float or None, default="conjugate"
+        Shape and rate of the Gamma priors of noise and relevances, and precision of mu's prior, in
+        units of the columns' mean variance; "conjugate" is the paper's 1e-3. None is maximum
+        likelihood: all ``max_components`` directions are kept, whatever ``relevance``.
+    max_iter : int, default=500
+        Most sweeps.
+    tol : float, default=1e-4
+        The fit has converged when the bound rises by less than this a row.
+    max_time : float or None, default=None
+        Seconds after which the best parameters so far are kept, with a warning.
+    n_jobs : int or None, default=None
+        Threads; None takes as many as BLAS would use.
+    random_state : int, Generator, RandomState or None, default=None
+    verbose : int, default=0
+        Above 0 a progress bar is shown.
+
+    Attributes
+    ----------
+    effective_dimension_ : int
+        Directions whose E|w|^2 is above 1 % of the largest.
+    components_ : ndarray of shape (q, D)
+        Posterior mean of the directions that are left, the strongest first, each as long as the
+        deviation that it explains.
+    mean_ : ndarray of shape (D,)
+        Posterior mean of mu.
+    noise_variance_ : float
+        Expected variance of the noise.
+    relevances_ : ndarray of shape (q,)
+        Expected alpha, an inverse variance of the loadings.
+    n_directions_ : int
+        Directions begun with.
+    lower_bound_ : float
+        Lower bound of the log evidence (log-likelihood if ``prior=None``), a row.
+    lower_bounds_ : ndarray of shape (n_iter_ + 1,)
+        Its trace.
+    n_iter_ : int
+        Sweeps taken.
+    converged_ : bool
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (D,)
+        Where X had column names.
+
+    See Also
+    --------
+    BayesianPCAMixture : Several of them, for data on a curved surface.
+
+    References
+    ----------
+    C. M. Bishop and J. M. Winn, Non-linear Bayesian Image Modelling, ECCV 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import BayesianPCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 10)) * np.repeat([1.0, 0.5], [3, 7])
+    >>> model = BayesianPCA().fit(X)
+    >>> model.effective_dimension_
+    3
+    >>> model.transform(X).shape
+    (300, 3)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**_SHARED, "relevance": ["boolean"]}
+    _kept = ("n_directions_",)
+
+    def __init__(
+        self,
+        max_components: int | None = None,
+        relevance: bool = True,
+        *,
+        prior: Any = "conjugate",
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.max_components = max_components
+        self.relevance = relevance
+        self.prior = prior
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianPCA:
+        """Learn directions, mean and noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (C, D)
+            NaN is missing.
+        y : ignored
+        sample_weight : array-like of shape (C,), optional
+            A weight of 2 is the row given twice.
+
+        Returns
+        -------
+        self
+        """
+        X, weight, _, q, group = self._read(X, sample_weight)
+        self._columns = (group,)
+        source = MemorySource(X, self._columns, weight, n_powers=2)
+        model = self._core(source)
+
+        def first(child: np.random.Generator) -> tuple[list[Leg], Theta]:
+            alone = np.ones((1, X.shape[0]))
+            return [Leg(model)], begin(model, source, encoded_rows(source), alone, q, child)
+
+        rng = as_generator(self.random_state)
+        _, theta, monitor = self._climb_best(source, first, rng, X, 1)
+        self._model, self._theta = model, (theta,)
+        self.n_directions_ = q
+        self._tell_fit(monitor, float(weight.sum()))
+        everyone = [np.arange(X.shape[0])]
+        fits = [(Space(model, source), theta)]
+        self._calibration = self._calibrate(fits, X, everyone, rng.spawn(1)[0])
+        self._describe()
+        return self
+
+    def _describe(self) -> None:
+        """Set the learned attributes from the parameters, in the user's units."""
+        (group,), (theta,) = self._columns, self._theta
+        unit = float(group.scale[0])
+        self.components_ = (theta.mean[0, :, :-1].T * unit).astype(self._dtype)
+        self.mean_ = group.decode(theta.mean[0, :, -1]).astype(self._dtype)
+        self.noise_variance_ = unit**2 / theta.precision
+        self.relevances_ = (theta.alpha[0] / theta.alpha[1] / unit**2).astype(self._dtype)
+        self.effective_dimension_ = effective_dimension(theta)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._theta[0].mean.shape[2] - 1
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns of `transform`: factor0, factor1, ...
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        names : ndarray of shape (q,)
+        """
+        check_is_fitted(self)
+        return np.asarray([f"factor{i}" for i in range(self._n_features_out)], dtype=object)
+
+    def transform(self, X: Any) -> Array:
+        """Posterior mean of the rows' positions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        factors : ndarray of shape (n, q)
+            Columns named factor0, ...
+        """
+        check_is_fitted(self)
+        codes = self._codes(self._check_rows(X, reset=False))
+        return codes[:, :-1].astype(self._dtype, copy=False)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Expected row at given positions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, q)
+
+        Returns
+        -------
+        rows : ndarray of shape (n, D)
+        """
+        check_is_fitted(self)
+        x = _codes_of(X, self._n_features_out, "factor")
+        rows = np.hstack([x, np.ones((len(x), 1))]) @ self._loadings()
+        return self._columns[0].decode(rows).astype(self._dtype, copy=False)
+
+    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Array]:
+        """Draw new rows.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, Generator, RandomState or None, default=None
+            The estimator's own if None.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, D)
+        factors : ndarray of shape (n_samples, q)
+            Their positions.
+        """
+        rng = self._draw(n_samples, random_state)
+        x = rng.standard_normal((n_samples, self._n_features_out))
+        rows = self._rows_of(self._theta[0], np.zeros(n_samples, int), x, rng)
+        return rows, x.astype(self._dtype)
+
+
+class BayesianPCAMixture(Analysers):
+    """Mixture of Bayesian principal component analysers that finds its own sizes.
+
+    A row comes from one of M components, each a linear subspace with noise; together they follow a
+    curved surface. Relevances of directions are shared by all components, so that these have one
+    dimension, and the number of components is found by births, deaths, splits and merges that raise
+    the lower bound of the evidence. Missing entries (NaN) take part in nothing. With labels, every
+    class has a mixture of its own.
+
+    Parameters
+    ----------
+    n_components : "auto" or int, default="auto"
+        M, of every class if there are classes; "auto" lets the bound decide.
+    max_components : int or None, default=None
+        Directions of a component to begin with; None is one less than the columns (or rows). Two
+        components or more have fewer directions than the space that the rows lie in.
+    prior : "conjugate", float or None, default="conjugate"
+        As for `BayesianPCA`. None is maximum likelihood, which cannot choose ``n_components``.
+    max_iter : int, default=500
+        Most sweeps of a climb.
+    tol : float, default=1e-3
+        A climb has converged when the bound rises by less than this a row; ten times this while
+        moves are looked for.
+    max_time : float or None, default=None
+        Seconds after which the best parameters so far are kept, with a warning.
+    n_jobs : int or None, default=None
+        Threads; None takes as many as BLAS would use.
+    random_state : int, Generator, RandomState or None, default=None
+    verbose : int, default=0
+        Above 0 a progress bar is shown.
+
+    Attributes
+    ----------
+    n_components_ : int
+        M, of all classes together.
+    effective_dimension_ : int, or ndarray of shape (N,) with classes
+        Directions whose E|w|^2, over all components, is above 1 % of the largest.
+    components_ : ndarray of shape (M, q, D)
+        Directions of every component, as for `BayesianPCA`; 0 beyond those of its class.
+    means_ : ndarray of shape (M, D)
+    weights_ : ndarray of shape (M,)
+        Share of the rows.
+    noise_variance_ : float, or ndarray of shape (N,)
+        Expected variance of the noise.
+    relevances_ : ndarray of shape (q,), or (N, q)
+        Expected alpha of the directions; infinite beyond those of its class.
+    n_directions_ : int
+        Directions begun with.
+    component_classes_ : ndarray of shape (M,)
+        Class of each component (with classes only).
+    classes_, class_priors_ : ndarray of shape (N,)
+        Labels of the classes, and their shares (with classes only).
+    moves_ : list of dict
+        Every move that was tried: ``kind``, ``components``, ``gain`` in nats, ``accepted``,
+        ``n_components`` with it, and ``class`` if there are classes.
+    n_components_posterior_ : ndarray of shape (most + 1,), or (N, most + 1)
+        Probability of every number of components that was looked at, 0 for the others.
+    lower_bound_ : float
+        Lower bound of the log evidence, a row.
+    lower_bounds_ : ndarray
+        Its trace after the last move (the first class's, with classes).
+    n_iter_ : int
+        Sweeps in that trace.
+    converged_ : bool
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (D,)
+        Where X had column names.
+
+    References
+    ----------
+    C. M. Bishop and J. M. Winn, Non-linear Bayesian Image Modelling, ECCV 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import BayesianPCAMixture
+    >>> rng = np.random.default_rng(0)
+    >>> t = rng.uniform(-3, 3, 400)
+    >>> X = np.stack([t, 2 * np.sin(t)], axis=1) + 0.1 * rng.normal(size=(400, 2))
+    >>> model = BayesianPCAMixture(random_state=0).fit(X)
+    >>> model.effective_dimension_, model.n_components_ > 3
+    (1, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_SHARED,
+        "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+    }
+    _kept = (
+        "n_directions_", "classes_", "class_priors_", "moves_", "n_components_posterior_",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        max_components: int | None = None,
+        *,
+        prior: Any = "conjugate",
+        max_iter: int = 500,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.max_components = max_components
+        self.prior = prior
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- fitting ---
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianPCAMixture:
+        """Learn components, and how many there are.
+
+        Parameters
+        ----------
+        X : array-like of shape (C, D)
+            NaN is missing.
+        y : array-like of shape (C,), optional
+            Labels: a mixture is learned of every class. Rows labelled -1 (None, for strings) take
+            no part. Numbers that are no labels, being fractions or all different, are ignored.
+        sample_weight : array-like of shape (C,), optional
+            A weight of 2 is the row given twice.
+
+        Returns
+        -------
+        self
+        """
+        if self.prior is None and self.n_components == "auto":
+            raise ValueError(
+                'n_components="auto" needs a prior, since likelihood alone always wants more '
+                "components; give their number, or leave prior as it is."
+            )
+        X, weight, kept, q, group = self._read(X, sample_weight)
+        names, labels = read_labels(y, None, len(kept))
+        parts = [np.arange(X.shape[0])]
+        if names is not None and labels is not None:
+            parts = [np.flatnonzero(labels[kept] == c) for c in range(len(names))]
+        self._check_parts(parts, names)
+        self._columns = (group,)
+        rng, deadline = as_generator(self.random_state), self._deadline()
+        fits, bounds = [], []
+        self.moves_, posteriors = [], []
+        for c, rows in enumerate(parts):
+            found = self._fit_rows(X[rows], weight[rows], q, group, rng, deadline)
+            space, theta, monitor, search = found
+            fits.append((space, theta))
+            bounds.append(monitor.trace[-1])
+            if c == 0:
+                self._tell_fit(monitor, float(weight.sum()))
+            which = {} if names is None else {"class": names[c].item()}
+            self.moves_ += [{**move._asdict(), **which} for move in search.moves]
+            posteriors.append(size_posterior(search.bounds))
+        self.lower_bound_ = float(sum(bounds) / weight.sum())
+        longest = max(len(p) for p in posteriors)
+        table = np.stack([np.pad(p, (0, longest - len(p))) for p in posteriors])
+        self.n_components_posterior_ = table[0] if names is None else table
+        self._model = fits[0][0].model
+        self._theta = tuple(space.told(theta) for space, theta in fits)
+        self.n_directions_ = q
+        for name in ("classes_", "class_priors_"):
+            self.__dict__.pop(name, None)  # of a fit before
+        if names is not None:
+            self.classes_ = names
+            counts = np.array([weight[rows].sum() for rows in parts])
+            self.class_priors_ = counts / counts.sum()
+        self._calibration = self._calibrate(fits, X, parts, rng.spawn(1)[0])
+        self._teller = self._learn_to_tell(fits, X, weight, parts, rng.spawn(1)[0])
+        self._describe()
+        return self
+
+    def _check_parts(self, parts: list[Array], names: Array | None) -> None:
+        """Refuse classes, or all rows, that are too few."""
+        for c, rows in enumerate(parts):
+            what = "X" if names is None else f"Class {names[c]!s}"
+            if len(rows) < 2:
+                raise ValueError(
+                    f"{what} has n_samples={len(rows)} row with weight, but a mixture needs at "
+                    "least 2; drop the class, or give it more rows."
+                )
+            if not isinstance(self.n_components, str) and len(rows) < self.n_components:
+                raise ValueError(
+                    f"n_components={self.n_components} is more than n_samples={len(rows)} of "
+                    f"{what}; lower it."
+                )
+
+    def _fit_rows(
+        self, X: Array, weight: Array, q: int, group: ColumnGroup,
+        rng: np.random.Generator, deadline: float,
+    ) -> tuple[Space, Theta, Monitor, Search]:  # fmt: skip
+        """A mixture of some rows."""
+        source = MemorySource(X, (group,), weight, n_powers=2)
+        whole = Space(self._core(source), source)
+        q = min(q, max(X.shape[0] - 1, 1))
+        with runner_for(self.n_jobs, source.n_blocks) as runner:
+
+            def settle(at: Space, theta: Theta, factor: float) -> tuple[Theta, float]:
+                monitor = Monitor(self.max_iter, self.tol * factor, float(weight.sum()), deadline)
+                theta = climb(at.model, theta, at.source, runner, monitor)
+                return theta, monitor.trace[-1]
+
+            def start(at: Space, M: int) -> Theta:
+                Z = encoded_rows(at.source)
+                holed = np.where(np.isnan(X), np.nan, Z) if at.frame is None else Z
+                shares = np.ones((1, len(Z)))
+                if M > 1:
+                    shares = grouped_rows(holed, weight, M, rng)
+                widest = Z.shape[1] if len(shares) == 1 else Z.shape[1] - 1
+                return begin(at.model, at.source, Z, shares, max(min(q, widest), 1), rng)
+
+            at = whole
+            if self.prior is not None and self.n_components != 1 and not np.isnan(X).any():
+                at = self._choose_frame(whole, q, start, settle, rng)
+            search = Search(
+                at.model, at.source, lambda M: start(at, M),
+                lambda theta, factor: settle(at, theta, factor),
+                lambda: time.monotonic() > deadline,
+                max(min(X.shape[0] // ROWS_A_COMPONENT, MOST_COMPONENTS), 1),
+            )  # fmt: skip
+            if self.n_components == "auto":
+                theta = search.run()
+            else:
+                theta, bound = settle(at, start(at, int(self.n_components)), LOOSE)
+                search.bounds[len(theta.counts)] = bound
+        _, theta, monitor = self._climb_best(
+            at.source, lambda _: ([Leg(at.model)], theta), rng, X, 1, deadline
+        )
+        return at, theta, monitor, search
+
+    def _choose_frame(
+        self, whole: Space, q: int, start: Any, settle: Any, rng: np.random.Generator
+    ) -> Space:
+        """The subspace that components lie in, outside of which there is noise alone.
+
+        One analyser of all rows says which directions there are; the bound of one component says
+        whether to keep those that count, all that it did not switch off, or the whole space.
+        """
+        source = whole.source
+        theta, bound = settle(whole, start(whole, 1), LOOSE)
+        left = theta.alpha.shape[1]
+        if left == q:  # nothing was switched off
+            return whole
+        best = whole
+        Z, weight, D = encoded_rows(source), source.weight, source.X.shape[1]
+        centre = weight @ Z / weight.sum()
+        away = Z - centre
+        for n in sorted({effective_dimension(theta), left}):
+            directions = principal_frame(away, weight, n, rng)
+            inside = away @ directions
+            columns = (plain_columns(source.columns[0], n),)
+            inner = MemorySource(inside, columns, weight, n_powers=2)
+            squares = float(weight @ (away**2).sum(axis=1) - weight @ (inside**2).sum(axis=1))
+            outside = (float(weight.sum()) * (D - n), squares)
+            # Densities are of the user's units, here as elsewhere.
+            units = float(weight.sum() * source.columns[0].log_scale.sum())
+            model = replace(whole.model, totals=column_totals(inner), outside=outside, units=units)
+            at = Space(model, inner, (centre, directions))
+            _, reached = settle(at, start(at, 1), LOOSE)
+            if reached > bound:
+                best, bound = at, reached
+        return best
+
+    # --- classes ---
+
+    def _learn_to_tell(
+        self, fits: list[tuple[Space, Theta]], X: Array, weight: Array, parts: list[Array], rng: Any
+    ) -> dict[str, Any]:
+        """How to turn densities into probabilities of classes, from rows left out of the fit.
+
+        Densities in many dimensions are far too sure. log p(class | row) is taken as slope times
+        the log density plus an offset of the class; slope, offsets and the blur are those that suit
+        the rows left out best.
+        """
+        N = len(fits)
+        plain = {"blur": 0.0, "slope": 1.0, "offsets": np.zeros(N)}
+        if N == 1 or min(len(rows) for rows in parts) < LEAST_CLASS:
+            return plain
+        labels = np.full(X.shape[0], -1)
+        fold = np.empty(X.shape[0], int)
+        for c, rows in enumerate(parts):
+            labels[rows] = c
+            fold[rows] = rng.permutation(len(rows)) % FOLDS
+        scores = np.empty((len(BLURS), N, X.shape[0]))
+        for f in range(FOLDS):
+            out = np.flatnonzero((fold == f) & (labels >= 0))
+            blocks = list(self._source(X[out]).blocks())
+            for c, ((space, fitted), rows) in enumerate(zip(fits, parts, strict=True)):
+                theta = space.without(fitted, np.flatnonzero(fold[rows] == f))
+                for b, blur in enumerate(BLURS):
+                    found = [
+                        space.model.predictive(theta, view, blur)[0].log_z
+                        for block in blocks for _, view in pieces(theta, block)
+                    ]  # fmt: skip
+                    scores[b, c, out] = np.concatenate(found)
+        seen = labels >= 0
+        prior = np.log(self.class_priors_)[:, None]
+        best: tuple[float, dict[str, Any]] = (np.inf, plain)
+        for blur, of_blur in zip(BLURS, scores, strict=True):
+            loss, slope, offsets = _fit_slope(of_blur[:, seen], labels[seen], weight[seen], prior)
+            if loss < best[0]:
+                best = loss, {"blur": blur, "slope": slope, "offsets": offsets}
+        return best[1]
+
+    @available_if(has_classes)
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of every class.
+
+        Log densities of high dimension are far too sure of themselves. What they say is therefore
+        scaled by what they were worth on rows left out of the fit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        probability : ndarray of shape (n, N)
+            Columns in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        return self._class_weights(self._check_rows(X, reset=False)).T
+
+    def _class_weights(self, X: Any) -> Array:
+        if len(self._theta) == 1:
+            return np.ones((1, X.shape[0]))
+        density = self._likelihoods(X, 0, self._teller["blur"]).log_likelihood
+        joint = self._teller["slope"] * density + np.log(self.class_priors_)[:, None]
+        return special.softmax(joint + self._teller["offsets"][:, None], axis=0)
+
+    def _class_shares(self) -> Array:
+        return self.class_priors_ if hasattr(self, "classes_") else np.ones(1)
+
+    # --- what was learned ---
+
+    def _describe(self) -> None:
+        """Set the learned attributes from the parameters, in the user's units."""
+        (group,), thetas = self._columns, self._theta
+        unit = float(group.scale[0])
+        q = max(theta.alpha.shape[1] for theta in thetas)
+        sizes = [len(theta.counts) for theta in thetas]
+        self.n_components_ = sum(sizes)
+
+        def padded(values: Array, fill: float = 0.0) -> Array:
+            widths = [(0, 0)] * (values.ndim - 1) + [(0, q - values.shape[-1])]
+            return np.pad(values, widths, constant_values=fill)
+
+        W = np.concatenate([padded(theta.mean[:, :, :-1]) for theta in thetas])
+        self.components_ = (np.swapaxes(W, 1, 2) * unit).astype(self._dtype)
+        means = np.concatenate([theta.mean[:, :, -1] for theta in thetas])
+        self.means_ = group.decode(means).astype(self._dtype)
+        shares = zip(self._class_shares(), thetas, strict=True)
+        weights = [share * self._model.shares.mean(theta.counts) for share, theta in shares]
+        self.weights_ = np.concatenate(weights).astype(self._dtype)
+        noise = np.array([unit**2 / theta.precision for theta in thetas])
+        alpha = np.stack([padded(t.alpha[0] / t.alpha[1] / unit**2, np.inf) for t in thetas])
+        alpha = alpha.astype(self._dtype)
+        dimension = np.array([effective_dimension(theta) for theta in thetas])
+        self.__dict__.pop("component_classes_", None)  # of a fit before
+        by_class = hasattr(self, "classes_")
+        if by_class:
+            self.component_classes_ = np.repeat(self.classes_, sizes)
+        self.noise_variance_ = noise if by_class else float(noise[0])
+        self.relevances_ = alpha if by_class else alpha[0]
+        self.effective_dimension_ = dimension if by_class else int(dimension[0])
+
+    @property
+    def _n_features_out(self) -> int:
+        return sum(theta.mean.shape[0] * theta.mean.shape[2] for theta in self._theta)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns of `transform`: component0_factor0, ..., component0, ...
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out,)
+        """
+        check_is_fitted(self)
+        names, m = [], 0
+        for theta in self._theta:
+            for _ in theta.counts:
+                names += [f"component{m}_factor{i}" for i in range(theta.alpha.shape[1])]
+                names.append(f"component{m}")
+                m += 1
+        return np.asarray(names, dtype=object)
+
+    # --- rows ---
+
+    def transform(self, X: Any) -> Array:
+        """Probability of every component, and position in it times that probability.
+
+        A row's expectation is linear in these numbers (see `inverse_transform`).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        codes : ndarray of shape (n, M (q + 1)), q that of the component's class
+            Columns named component0_factor0, ..., component0, ...
+        """
+        check_is_fitted(self)
+        codes = self._codes(self._check_rows(X, reset=False))
+        return codes.astype(self._dtype, copy=False)
+
+    def responsibilities(self, X: Any) -> Array:
+        """Probability of every component.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        probability : ndarray of shape (n, M)
+        """
+        check_is_fitted(self)
+        ends = np.cumsum([t.mean.shape[2] for t in self._theta for _ in t.counts]) - 1
+        return np.asarray(self._codes(self._check_rows(X, reset=False))[:, ends])
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Expected row of given codes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features_out)
+            As `transform` gives.
+
+        Returns
+        -------
+        rows : ndarray of shape (n, D)
+        """
+        check_is_fitted(self)
+        rows = _codes_of(X, self._n_features_out, "number") @ self._loadings()
+        return self._columns[0].decode(rows).astype(self._dtype, copy=False)
+
+    def sample(
+        self, n_samples: int = 1, *, classes: Any = None, random_state: Any = None
+    ) -> tuple[Array, Array]:
+        """Draw new rows.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        classes : label or array-like of shape (n_samples,), optional
+            Classes to draw from; drawn by their shares if not given.
+        random_state : int, Generator, RandomState or None, default=None
+            The estimator's own if None.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, D)
+        components_or_classes : ndarray of shape (n_samples,)
+            Numbers of the rows' components, or labels of their classes if there are classes.
+        """
+        rng = self._draw(n_samples, random_state)
+        if classes is not None and not hasattr(self, "classes_"):
+            raise ValueError("There are no classes to draw from; fit with labels.")
+        shares = self._class_shares()
+        if classes is None:
+            chosen = rng.choice(len(shares), n_samples, p=shares)
+        else:
+            chosen = np.broadcast_to(class_numbers(classes, self.classes_, "classes"), n_samples)
+        rows = np.empty((n_samples, self.n_features_in_), self._dtype)
+        components = np.empty(n_samples, int)
+        for c, theta in enumerate(self._theta):
+            own = np.flatnonzero(chosen == c)
+            share = self._model.shares.mean(theta.counts)
+            components[own] = rng.choice(len(share), len(own), p=share)
+            x = rng.standard_normal((len(own), theta.alpha.shape[1]))
+            rows[own] = self._rows_of(theta, components[own], x, rng)
+        return rows, (self.classes_[chosen] if hasattr(self, "classes_") else components)
+
+    # --- saving ---
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "teller": self._teller}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        super()._restore(state)
+        self._teller = state["teller"]
+
+
+def _codes_of(X: Any, n: int, what: str) -> Array:
+    """Codes of shape (n rows, ``n``)."""
+    x = np.asarray(X, dtype=float)
+    if x.ndim != 2 or x.shape[1] != n:
+        raise ValueError(
+            f"X has shape {x.shape}, but inverse_transform needs (n, {n}), a column for every "
+            f"{what}, as transform gives."
+        )
+    return x
+
+
+def _fit_slope(
+    scores: Array, labels: Array, weight: Array, prior: Array
+) -> tuple[float, float, Array]:
+    """Loss, slope and offsets (N,) that tell labels best from log densities (N, n)."""
+    # Offsets are held near 0 by one row's worth, so that a class that is never wrong keeps finite.
+    rows = np.arange(len(labels))
+    centred = scores - scores.max(axis=0)
+    one_hot = np.arange(len(scores))[:, None] == labels
+
+    def loss(parameters: Array) -> tuple[float, Array]:
+        slope, offsets = np.exp(parameters[0]), parameters[1:]
+        joint = slope * centred + prior + offsets[:, None]
+        log_p = joint - special.logsumexp(joint, axis=0)
+        away = weight * (np.exp(log_p) - one_hot)
+        gradient = np.append(slope * np.vdot(away, centred), away.sum(axis=1) + offsets)
+        value = -weight @ log_p[labels, rows] + 0.5 * offsets @ offsets
+        return float(value), gradient
+
+    begin_at = np.append(-1.0, np.zeros(len(scores)))
+    found = optimize.minimize(loss, begin_at, jac=True, method="L-BFGS-B")
+    return float(found.fun), float(np.exp(found.x[0])), found.x[1:]
