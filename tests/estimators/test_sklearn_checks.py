@@ -1,7 +1,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from partwise import CVQ, MCFA, MCVQ
+from partwise import CVQ, MCFA, MCVQ, BayesianPCA, BayesianPCAMixture
 from partwise.estimators import _calibrate, _gated
 from partwise.starts import classes
 
@@ -32,6 +32,10 @@ ESTIMATORS = [
     FindingMCFA(2, 1, n_classes=4, gating="tied", tol=0.1, random_state=0),
     CVQ(2, 2, random_state=0),
     CVQ(2, 3, prior=None, random_state=0),
+    BayesianPCA(),
+    BayesianPCA(1, relevance=False, prior=None),
+    BayesianPCAMixture(random_state=0),
+    BayesianPCAMixture(2, 1, prior=None, random_state=0),
 ]
 
 

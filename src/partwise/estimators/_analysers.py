@@ -22,7 +22,7 @@ from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Found, Sums, 
 from partwise.models.calibration import Calibration
 from partwise.models.mcfa import column_totals
 from partwise.sampling.importance import RowLikelihood
-from partwise.starts.principal import isotropic, principal_start
+from partwise.starts.principal import isotropic, kinds_of_rows, principal_start
 
 # Shape and rate of the Gammas and precision of the means, as in the paper.
 STRENGTH = 1e-3
@@ -62,7 +62,7 @@ class Space(NamedTuple):
     def without(self, theta: Theta, rows: Array) -> Theta:
         """Parameters in terms of the columns that have forgotten some of the rows."""
         rest = np.setdiff1d(np.arange(self.source.X.shape[0]), rows)
-        if self.source.X.size <= MOST_CELLS:
+        if len(rest) and self.source.X.size <= MOST_CELLS:
             some = self.source.of_rows(rest)
             n, squares = self.model.outside
             share = some.weight.sum() / self.source.weight.sum()
@@ -79,11 +79,14 @@ def total(model: BayesianPCA, theta: Theta, source: MemorySource) -> Sums:
 
 
 def begin(
-    model: BayesianPCA, source: MemorySource, Z: Array, shares: Array, q: int, rng: Any
-) -> Theta:
-    """First parameters, from principal directions of groups of rows (M, C)."""
-    mean, noise = principal_start(Z, source.weight, shares, q, rng)
-    theta = model.start(mean, noise, shares @ source.weight)
+    model: BayesianPCA, source: MemorySource, Z: Array, shares: Array, q: int,
+    rng: np.random.Generator, noise: float | None = None,
+) -> Theta:  # fmt: skip
+    """First parameters, from principal directions of groups of rows (M, C), noise given or not."""
+    mean, left = principal_start(Z, source.weight, shares, q, rng)
+    theta = model.start(mean, left if noise is None else noise, shares @ source.weight)
+    if noise is not None:
+        theta = model.with_noise(theta, noise)
     return model.maximise(theta, total(model, theta, source))
 
 
@@ -111,30 +114,32 @@ class Analysers(PartsEstimator):
             )
         return super()._check_rows(X, reset=reset)
 
-    def _check_size(self, n_rows: int, n_columns: int) -> int:
+    def _check_size(self, X: Array) -> int:
         """Largest number of directions."""
+        n_rows, n_columns = X.shape
         if n_rows < 2:
-            raise ValueError(
-                f"n_samples={n_rows}: {type(self).__name__} needs at least 2 rows with weight."
-            )
+            raise ValueError(f"n_samples={n_rows}: {type(self).__name__} needs at least 2 rows.")
         if n_columns < 2:
             raise ValueError(
                 f"n_features={n_columns}: {type(self).__name__} needs at least 2 columns, since a "
                 "direction is one of fewer dimensions than there are columns."
             )
-        if self.max_components is None:
-            return min(n_columns, n_rows) - 1
-        if self.max_components >= n_columns:
+        if self.max_components is not None and self.max_components >= n_columns:
             raise ValueError(
                 f"max_components={self.max_components} must be at most {n_columns - 1}, one less "
                 "than the number of columns."
             )
-        return min(int(self.max_components), n_rows - 1)
+        return self._most_directions(X)
+
+    def _most_directions(self, X: Array) -> int:
+        """As many as asked for, but fewer than columns, and than rows that differ."""
+        most = X.shape[1] - 1 if self.max_components is None else int(self.max_components)
+        return max(min(most, len(kinds_of_rows(X)[0]) - 1), 1)
 
     def _read(self, X: Any, sample_weight: Any) -> tuple[Any, Array, Array, int, ColumnGroup]:
         """Checked rows, their weights, which they are, most directions, and the columns."""
         X, weight, kept = self._check_fit_rows(X, sample_weight)
-        q = self._check_size(*X.shape)
+        q = self._check_size(X)
         columns = learn_columns(X, "gaussian", weight, False, None)
         self._warn_of_holes(columns)
         self._dtype = X.dtype
@@ -146,9 +151,10 @@ class Analysers(PartsEstimator):
         strength = STRENGTH if isinstance(self.prior, str) else float(self.prior)
         return Broad(strength, bool(getattr(self, "relevance", True)))
 
-    def _core(self, source: MemorySource) -> BayesianPCA:
+    def _core(self, source: MemorySource, noise: float | None = None) -> BayesianPCA:
         shares = Dirichlet(0.0 if self.prior is None else SHARES)
-        return BayesianPCA(self._prior(), shares, column_totals(source))
+        holds = frozenset[str]() if noise is None else frozenset(["noise"])
+        return BayesianPCA(self._prior(), shares, column_totals(source), holds=holds)
 
     def _absent_zero(self) -> bool:
         return False
@@ -254,15 +260,12 @@ class Analysers(PartsEstimator):
 
     # --- densities ---
 
-    def _likelihoods(self, X: Any, n_draws: int, blur: float = 0.0) -> RowLikelihood:
+    def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
         """Likelihood of checked rows under every class, exact, fields (N, n)."""
 
         def on_block(block: RowBlock, _: int) -> Array:
             of_class = [
-                [
-                    self._model.predictive(theta, view, blur)[0].log_z
-                    for _, view in pieces(theta, block)
-                ]
+                [self._model.predictive(theta, view)[0].log_z for _, view in pieces(theta, block)]
                 for theta in self._theta
             ]
             return np.stack([np.concatenate(c) for c in of_class]) + block.base

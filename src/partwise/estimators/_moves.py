@@ -42,7 +42,12 @@ LEAST_ROWS = 4.0
 ODD_ROWS = 0.03
 
 # While moves are looked for, a climb ends at this many times the tolerance of the last one.
-LOOSE = 10.0
+LOOSE = 300.0
+
+# A climb that has to reach a bound is given up once so many steps like the last would not do it,
+# but not before components have had some steps to part.
+PATIENCE = 20.0
+FIRST_STEPS = 4
 
 # Most rounds of all kinds of moves; each but the last has made at least one.
 MOST_ROUNDS = 20
@@ -52,6 +57,17 @@ MISSES = 2
 
 # While a move is tried, all that components share stays as it is.
 HELD = frozenset(["noise", "relevances"])
+
+
+def giving_up(aim: float) -> Callable[[int, float], bool]:
+    """For a monitor: whether a climb will hardly reach a bound."""
+    before = [np.inf]
+
+    def hopeless(n_iter: int, bound: float) -> bool:
+        step, before[0] = bound - before[0], bound
+        return n_iter >= FIRST_STEPS and bound + PATIENCE * step < aim
+
+    return hopeless
 
 
 class Move(NamedTuple):
@@ -72,9 +88,9 @@ Proposal: TypeAlias = "tuple[Theta, list[Move]] | None"
 class Search:
     """Moves between mixtures on one source.
 
-    ``begin(M)`` gives parameters of M components; ``settle(theta, factor)`` climbs with all
-    components, to ``factor`` times the tolerance, and gives parameters and bound; ``spent()`` says
-    whether time is up; ``most`` is the largest number of components.
+    ``begin(M)`` gives parameters of M components; ``settle(theta, aim)`` climbs with all components
+    unless ``aim`` is out of reach, and gives parameters and bound; ``spent()`` says whether time is
+    up; ``most`` is the largest number of components.
     """
 
     model: BayesianPCA
@@ -103,10 +119,10 @@ class Search:
 
     def _best_start(self) -> tuple[Theta, float]:
         """Best of 1, 2, 4, ... components, until more of them no longer help."""
-        best, bound = self._settle(self.begin(1))
+        best, bound = self._settle(self.begin(1), -np.inf)
         M, misses, highest = 2, 0, -np.inf
         while self.most >= M and misses < MISSES and not self.spent():
-            theta, reached = self._settle(self.begin(M))
+            theta, reached = self._settle(self.begin(M), highest)
             if reached > bound:
                 best, bound = theta, reached
             # One component may fill the space, and several not: they are held against each other.
@@ -115,8 +131,8 @@ class Search:
             M *= 2
         return best, bound
 
-    def _settle(self, theta: Theta) -> tuple[Theta, float]:
-        theta, bound = self.settle(theta, LOOSE)
+    def _settle(self, theta: Theta, aim: float) -> tuple[Theta, float]:
+        theta, bound = self.settle(theta, aim)
         M = len(theta.counts)
         self.bounds[M] = max(bound, self.bounds.get(M, -np.inf))
         return theta, bound
@@ -125,7 +141,7 @@ class Search:
         self, theta: Theta, bound: float, changed: Theta, tried: list[Move]
     ) -> tuple[Theta, float]:
         """Climb after moves; if the bound is not above what it was, they are refused."""
-        new, reached = self._settle(changed)
+        new, reached = self._settle(changed, bound)
         better = reached > bound
         self.moves += [move._replace(accepted=better) for move in tried]
         return (new, reached) if better else (theta, bound)
@@ -157,13 +173,19 @@ class Search:
         return replace(self.model, totals=column_totals(some), holds=HELD), some
 
     @staticmethod
-    def _climb(model: BayesianPCA, theta: Theta, source: MemorySource) -> Theta:
-        monitor = Monitor(TRIAL_SWEEPS, 1e-3, float(source.weight.sum()))
+    def _climb(
+        model: BayesianPCA, theta: Theta, source: MemorySource, aim: float = -np.inf
+    ) -> Theta:
+        weight, stop = float(source.weight.sum()), giving_up(aim)
+        monitor = Monitor(TRIAL_SWEEPS, 1e-3, weight, on_step=stop)
         return climb(model, theta, source, Serial(), monitor)
 
-    def _refitted(self, model: BayesianPCA, theta: Theta, source: MemorySource) -> Theta:
+    def _refitted(
+        self, model: BayesianPCA, theta: Theta, source: MemorySource, aim: float = -np.inf
+    ) -> Theta:
         """Components climbed from the rows of a source, wherever they were before."""
-        return self._climb(model, model.maximise(theta, _total(model, theta, source)), source)
+        theta = model.maximise(theta, _total(model, theta, source))
+        return self._climb(model, theta, source, aim)
 
     def _worth(self, model: BayesianPCA, theta: Theta, source: MemorySource) -> tuple[float, Array]:
         """Bound on some rows, the choice of components aside, and the components' counts."""
@@ -192,7 +214,7 @@ class Search:
                 continue
             model, some = self._trial(r[k])
             alone, _ = self._worth(model, theta.take([k]), some)
-            worth, pair, sizes = self._cut(model, theta, int(k), some)
+            worth, pair, sizes = self._cut(model, theta, int(k), some, alone)
             now = np.concatenate([counts[kept], *(half.counts for half in halves)])
             then = np.append(np.delete(now, kept.index(k)), sizes)
             gain = worth - alone + self._choice(then) - self._choice(now)
@@ -204,7 +226,7 @@ class Search:
         return (_joined(theta.take(kept), *halves), made) if made else None
 
     def _cut(
-        self, model: BayesianPCA, theta: Theta, k: int, some: MemorySource
+        self, model: BayesianPCA, theta: Theta, k: int, some: MemorySource, aim: float
     ) -> tuple[float, Theta, Array]:
         """Best pair of halves: what they are worth, parameters, counts."""
         found = []
@@ -214,7 +236,7 @@ class Search:
             mean = pair.mean.copy()
             mean[:, :, -1] += np.outer([HALF, -HALF], theta.mean[k, :, i])
             pair = pair._replace(mean=mean, counts=np.full(2, 0.5 * theta.counts[k]))
-            pair = self._climb(model, pair, some)
+            pair = self._climb(model, pair, some, aim)
             worth, sizes = self._worth(model, pair, some)
             found.append((worth, pair, sizes))
         return max(found, key=lambda tried: tried[0])
@@ -232,7 +254,8 @@ class Search:
                 break
             model, some = self._trial(r[i] + r[j])
             apart, _ = self._worth(model, theta.take([i, j]), some)
-            one = self._refitted(model, theta.take([i if counts[i] > counts[j] else j]), some)
+            larger = theta.take([i if counts[i] > counts[j] else j])
+            one = self._refitted(model, larger, some, apart)
             worth, both = self._worth(model, one, some)
             rest = [k for k in range(M) if k not in (i, j)]
             gain = worth - apart + self._choice(np.append(counts[rest], both))
@@ -243,16 +266,19 @@ class Search:
 
     def _births(self, theta: Theta) -> Proposal:
         """Begin a component with the rows that the others explain worst."""
-        M, C = len(theta.counts), self.source.X.shape[0]
-        n_odd = max(int(ODD_ROWS * C), int(LEAST_ROWS))
-        if self.most <= M or 2 * n_odd > C:
+        M, weight = len(theta.counts), self.source.weight
+        n_odd = max(ODD_ROWS * weight.sum(), LEAST_ROWS)
+        if self.most <= M or 2.0 * n_odd > weight.sum():
             return None
         _, log_z = self._posterior(theta)
-        odd = np.zeros(C)
-        odd[np.argsort(log_z + self._alone(theta))[:n_odd]] = 1.0
+        order = np.argsort(log_z + self._alone(theta), kind="stable")
+        odd = np.zeros(len(weight))
+        odd[order[np.cumsum(weight[order]) <= n_odd]] = 1.0
+        if odd @ weight < LEAST_ROWS:
+            return None
         model, some = self._trial(odd)
         new = self._refitted(model, theta.take([int(theta.counts.argmax())]), some)
-        joined = _joined(theta, new._replace(counts=np.array([float(n_odd)])))
+        joined = _joined(theta, new._replace(counts=np.array([odd @ weight])))
         return self._whole("birth", (M,), theta, joined)
 
     def _alone(self, theta: Theta) -> Array:
@@ -272,9 +298,10 @@ class Search:
     def _whole(self, kind: str, who: tuple[int, ...], before: Theta, after: Theta) -> Proposal:
         """Judge a move by a few sweeps over all rows."""
         worth, counts = self._worth(self.model, before, self.source)
-        after = self._climb(replace(self.model, holds=HELD), after, self.source)
+        aim = worth + self._choice(counts)
+        after = self._climb(replace(self.model, holds=HELD), after, self.source, aim)
         reached, new = self._worth(self.model, after, self.source)
-        gain = reached + self._choice(new) - worth - self._choice(counts)
+        gain = reached + self._choice(new) - aim
         move = self._judged(kind, who, gain, len(new))
         return None if move is None else (after, [move])
 

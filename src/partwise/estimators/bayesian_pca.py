@@ -26,24 +26,32 @@ from partwise.estimators._analysers import (
 )
 from partwise.estimators._base import Leg, has_classes
 from partwise.estimators._labels import class_numbers, read_labels
-from partwise.estimators._moves import LOOSE, Search, size_posterior
+from partwise.estimators._moves import LOOSE, Search, giving_up, size_posterior
 from partwise.models.bayesian_pca import Theta, pieces
 from partwise.models.mcfa import column_totals
-from partwise.runners import runner_for
+from partwise.runners import Serial, runner_for
 from partwise.starts.principal import (
     encoded_rows,
     grouped_rows,
+    likely_dimension,
     plain_columns,
     principal_frame,
 )
 
-# Noise added when classes are told apart, in units of the columns' mean variance: densities of
-# different classes differ most where they are least sure, in directions in which a class hardly
-# varies. Which of these serves best is seen on rows left out of the fit.
-BLURS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+# Levels of the noise that classes share, in units of the columns' mean variance; then half and
+# twice the best. By its own rows alone a class has next to no noise in directions in which they
+# hardly vary, and one odd pixel decides; which level serves best is seen on rows left out.
+NOISES = (0.00125, 0.005, 0.02, 0.08, 0.32)
 
-# Classes of fewer rows are told by their densities as they are.
+# Components a class, of as many rows each, and sweeps of the fits that serve to choose the noise.
+NOISE_COMPONENTS, NOISE_ROWS = 4, 20
+NOISE_SWEEPS = 10
+
+# Classes of fewer rows have noises of their own, and are told by their densities as they are.
 LEAST_CLASS = 2 * FOLDS
+
+# Noise of less than this share of the strongest direction's variance is taken for noise.
+MOST_NOISE = 0.1
 
 # Most components that are looked for, and rows that each should have at least.
 MOST_COMPONENTS = 100
@@ -72,7 +80,8 @@ class BayesianPCA(Analysers):
     Parameters
     ----------
     max_components : int or None, default=None
-        Directions to begin with; None is one less than there are columns (or rows).
+        Most directions; None is one less than there are columns (or rows). Those that not even a
+        rough criterion asks for are switched off before the first sweep.
     relevance : bool, default=True
         Whether each direction has a relevance. Otherwise all have the broad prior that mu has, and
         all are kept.
@@ -106,7 +115,7 @@ class BayesianPCA(Analysers):
     relevances_ : ndarray of shape (q,)
         Expected alpha, an inverse variance of the loadings.
     n_directions_ : int
-        Directions begun with.
+        Most directions: ``max_components``, or what None stands for.
     lower_bound_ : float
         Lower bound of the log evidence (log-likelihood if ``prior=None``), a row.
     lower_bounds_ : ndarray of shape (n_iter_ + 1,)
@@ -187,8 +196,9 @@ class BayesianPCA(Analysers):
         model = self._core(source)
 
         def first(child: np.random.Generator) -> tuple[list[Leg], Theta]:
-            alone = np.ones((1, X.shape[0]))
-            return [Leg(model)], begin(model, source, encoded_rows(source), alone, q, child)
+            Z, alone = encoded_rows(source), np.ones((1, X.shape[0]))
+            n = likely_dimension(Z, weight, q) if model.prior.relevance else q
+            return [Leg(model)], begin(model, source, Z, alone, n, child)
 
         rng = as_generator(self.random_state)
         _, theta, monitor = self._climb_best(source, first, rng, X, 1)
@@ -289,22 +299,23 @@ class BayesianPCAMixture(Analysers):
     curved surface. Relevances of directions are shared by all components, so that these have one
     dimension, and the number of components is found by births, deaths, splits and merges that raise
     the lower bound of the evidence. Missing entries (NaN) take part in nothing. With labels, every
-    class has a mixture of its own.
+    class has a mixture of its own; all have the same noise, at a level at which small mixtures best
+    tell rows that were left out of their fit.
 
     Parameters
     ----------
     n_components : "auto" or int, default="auto"
         M, of every class if there are classes; "auto" lets the bound decide.
     max_components : int or None, default=None
-        Directions of a component to begin with; None is one less than the columns (or rows). Two
-        components or more have fewer directions than the space that the rows lie in.
+        Most directions of a component; None is one less than the columns (or rows). Two components
+        or more have fewer directions than the space that the rows lie in.
     prior : "conjugate", float or None, default="conjugate"
         As for `BayesianPCA`. None is maximum likelihood, which cannot choose ``n_components``.
     max_iter : int, default=500
         Most sweeps of a climb.
-    tol : float, default=1e-3
-        A climb has converged when the bound rises by less than this a row; ten times this while
-        moves are looked for.
+    tol : float, default=1e-4
+        The last climb has converged when the bound rises by less than this a row; climbs between
+        moves end at 300 times this.
     max_time : float or None, default=None
         Seconds after which the best parameters so far are kept, with a warning.
     n_jobs : int or None, default=None
@@ -329,7 +340,7 @@ class BayesianPCAMixture(Analysers):
     relevances_ : ndarray of shape (q,), or (N, q)
         Expected alpha of the directions; infinite beyond those of its class.
     n_directions_ : int
-        Directions begun with.
+        Most directions: ``max_components``, or what None stands for.
     component_classes_ : ndarray of shape (M,)
         Class of each component (with classes only).
     classes_, class_priors_ : ndarray of shape (N,)
@@ -381,7 +392,7 @@ class BayesianPCAMixture(Analysers):
         *,
         prior: Any = "conjugate",
         max_iter: int = 500,
-        tol: float = 1e-3,
+        tol: float = 1e-4,
         max_time: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -430,16 +441,23 @@ class BayesianPCAMixture(Analysers):
         self._check_parts(parts, names)
         self._columns = (group,)
         rng, deadline = as_generator(self.random_state), self._deadline()
+        self.__dict__.pop("classes_", None)  # of a fit before
+        self.__dict__.pop("class_priors_", None)
+        if names is not None:
+            counts = np.array([weight[rows].sum() for rows in parts])
+            self.classes_, self.class_priors_ = names, counts / counts.sum()
+        fold = self._folds(parts, X.shape[0], rng.spawn(1)[0])
+        noise = self._choose_noise(X, weight, parts, fold, group, rng)
         fits, bounds = [], []
         self.moves_, posteriors = [], []
         for c, rows in enumerate(parts):
-            found = self._fit_rows(X[rows], weight[rows], q, group, rng, deadline)
+            found = self._fit_rows(X[rows], weight[rows], group, noise, rng, deadline)
             space, theta, monitor, search = found
             fits.append((space, theta))
             bounds.append(monitor.trace[-1])
             if c == 0:
                 self._tell_fit(monitor, float(weight.sum()))
-            which = {} if names is None else {"class": names[c].item()}
+            which = {} if names is None else {"class": names.tolist()[c]}
             self.moves_ += [{**move._asdict(), **which} for move in search.moves]
             posteriors.append(size_posterior(search.bounds))
         self.lower_bound_ = float(sum(bounds) / weight.sum())
@@ -449,44 +467,42 @@ class BayesianPCAMixture(Analysers):
         self._model = fits[0][0].model
         self._theta = tuple(space.told(theta) for space, theta in fits)
         self.n_directions_ = q
-        for name in ("classes_", "class_priors_"):
-            self.__dict__.pop(name, None)  # of a fit before
-        if names is not None:
-            self.classes_ = names
-            counts = np.array([weight[rows].sum() for rows in parts])
-            self.class_priors_ = counts / counts.sum()
         self._calibration = self._calibrate(fits, X, parts, rng.spawn(1)[0])
-        self._teller = self._learn_to_tell(fits, X, weight, parts, rng.spawn(1)[0])
+        _, slope, offsets = self._learn_to_tell(fits, X, weight, parts, fold)
+        self._teller: dict[str, Any] = {"slope": slope, "offsets": offsets}
         self._describe()
         return self
 
     def _check_parts(self, parts: list[Array], names: Array | None) -> None:
         """Refuse classes, or all rows, that are too few."""
         for c, rows in enumerate(parts):
-            what = "X" if names is None else f"Class {names[c]!s}"
-            if len(rows) < 2:
+            what = "X" if names is None else f"class {names[c]!s}"
+            if len(rows) == 0:
                 raise ValueError(
-                    f"{what} has n_samples={len(rows)} row with weight, but a mixture needs at "
-                    "least 2; drop the class, or give it more rows."
+                    f"No row of {what} has weight; drop its rows from X and y, or give them "
+                    "sample_weight."
                 )
-            if not isinstance(self.n_components, str) and len(rows) < self.n_components:
-                raise ValueError(
-                    f"n_components={self.n_components} is more than n_samples={len(rows)} of "
-                    f"{what}; lower it."
-                )
+        n_rows = sum(len(rows) for rows in parts)
+        if not isinstance(self.n_components, str) and n_rows < self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} is more than n_samples={n_rows}; lower it."
+            )
 
     def _fit_rows(
-        self, X: Array, weight: Array, q: int, group: ColumnGroup,
+        self, X: Array, weight: Array, group: ColumnGroup, noise: float | None,
         rng: np.random.Generator, deadline: float,
     ) -> tuple[Space, Theta, Monitor, Search]:  # fmt: skip
-        """A mixture of some rows."""
+        """A mixture of some rows, with a given noise or one that is learned."""
         source = MemorySource(X, (group,), weight, n_powers=2)
-        whole = Space(self._core(source), source)
-        q = min(q, max(X.shape[0] - 1, 1))
+        whole = Space(self._core(source, noise), source)
+        q = self._most_directions(X)
         with runner_for(self.n_jobs, source.n_blocks) as runner:
 
-            def settle(at: Space, theta: Theta, factor: float) -> tuple[Theta, float]:
-                monitor = Monitor(self.max_iter, self.tol * factor, float(weight.sum()), deadline)
+            def settle(at: Space, theta: Theta, aim: float = -np.inf) -> tuple[Theta, float]:
+                monitor = Monitor(
+                    self.max_iter, LOOSE * self.tol, float(weight.sum()), deadline,
+                    on_step=giving_up(aim),
+                )  # fmt: skip
                 theta = climb(at.model, theta, at.source, runner, monitor)
                 return theta, monitor.trace[-1]
 
@@ -496,22 +512,24 @@ class BayesianPCAMixture(Analysers):
                 shares = np.ones((1, len(Z)))
                 if M > 1:
                     shares = grouped_rows(holed, weight, M, rng)
-                widest = Z.shape[1] if len(shares) == 1 else Z.shape[1] - 1
-                return begin(at.model, at.source, Z, shares, max(min(q, widest), 1), rng)
+                widest = min(q, Z.shape[1] if len(shares) == 1 else Z.shape[1] - 1)
+                if at.frame is None and at.model.prior.relevance:
+                    widest = likely_dimension(Z, weight, widest)
+                return begin(at.model, at.source, Z, shares, max(widest, 1), rng, noise)
 
             at = whole
             if self.prior is not None and self.n_components != 1 and not np.isnan(X).any():
                 at = self._choose_frame(whole, q, start, settle, rng)
             search = Search(
                 at.model, at.source, lambda M: start(at, M),
-                lambda theta, factor: settle(at, theta, factor),
+                lambda theta, aim: settle(at, theta, aim),
                 lambda: time.monotonic() > deadline,
-                max(min(X.shape[0] // ROWS_A_COMPONENT, MOST_COMPONENTS), 1),
+                max(min(int(weight.sum()) // ROWS_A_COMPONENT, MOST_COMPONENTS), 1),
             )  # fmt: skip
             if self.n_components == "auto":
                 theta = search.run()
             else:
-                theta, bound = settle(at, start(at, int(self.n_components)), LOOSE)
+                theta, bound = settle(at, start(at, int(self.n_components)))
                 search.bounds[len(theta.counts)] = bound
         _, theta, monitor = self._climb_best(
             at.source, lambda _: ([Leg(at.model)], theta), rng, X, 1, deadline
@@ -524,12 +542,15 @@ class BayesianPCAMixture(Analysers):
         """The subspace that components lie in, outside of which there is noise alone.
 
         One analyser of all rows says which directions there are; the bound of one component says
-        whether to keep those that count, all that it did not switch off, or the whole space.
+        whether to keep those that count, all that it did not switch off, or the whole space. This
+        it is anyhow if nothing was switched off, or if what looks like noise is large: rows on a
+        sphere, too, have equal variance in all directions.
         """
         source = whole.source
-        theta, bound = settle(whole, start(whole, 1), LOOSE)
+        theta, bound = settle(whole, start(whole, 1))
         left = theta.alpha.shape[1]
-        if left == q:  # nothing was switched off
+        strongest = theta.squares.max() + 1.0 / theta.precision
+        if left == q or 1.0 / theta.precision > MOST_NOISE * strongest:
             return whole
         best = whole
         Z, weight, D = encoded_rows(source), source.weight, source.X.shape[1]
@@ -546,51 +567,78 @@ class BayesianPCAMixture(Analysers):
             units = float(weight.sum() * source.columns[0].log_scale.sum())
             model = replace(whole.model, totals=column_totals(inner), outside=outside, units=units)
             at = Space(model, inner, (centre, directions))
-            _, reached = settle(at, start(at, 1), LOOSE)
+            _, reached = settle(at, start(at, 1), bound)
             if reached > bound:
                 best, bound = at, reached
         return best
 
     # --- classes ---
 
-    def _learn_to_tell(
-        self, fits: list[tuple[Space, Theta]], X: Array, weight: Array, parts: list[Array], rng: Any
-    ) -> dict[str, Any]:
-        """How to turn densities into probabilities of classes, from rows left out of the fit.
+    def _folds(self, parts: list[Array], n_rows: int, rng: np.random.Generator) -> Array | None:
+        """Part of the rows that each is left out with, -1 for none; None if classes are small."""
+        if len(parts) == 1 or min(len(rows) for rows in parts) < LEAST_CLASS:
+            return None
+        fold = np.full(n_rows, -1)
+        for rows in parts:
+            fold[rows] = rng.permutation(len(rows)) % FOLDS
+        return fold
 
-        Densities in many dimensions are far too sure. log p(class | row) is taken as slope times
-        the log density plus an offset of the class; slope, offsets and the blur are those that suit
-        the rows left out best.
+    def _choose_noise(
+        self, X: Array, weight: Array, parts: list[Array], fold: Array | None,
+        group: ColumnGroup, rng: np.random.Generator,
+    ) -> float | None:  # fmt: skip
+        """Noise with which small mixtures tell the rows left out best; None if it is learned."""
+        if fold is None or self.prior is None:
+            return None
+        sources = [MemorySource(X[rows], (group,), weight[rows], n_powers=2) for rows in parts]
+        sizes = [min(NOISE_COMPONENTS, max(len(rows) // NOISE_ROWS, 1)) for rows in parts]
+        groups = [
+            grouped_rows(
+                np.where(np.isnan(source.X), np.nan, encoded_rows(source)), source.weight, M, rng
+            )
+            for source, M in zip(sources, sizes, strict=True)
+        ]
+
+        def loss(noise: float) -> float:
+            fits = []
+            for source, shares in zip(sources, groups, strict=True):
+                model, Z = self._core(source, noise), encoded_rows(source)
+                n = likely_dimension(Z, source.weight, self._most_directions(source.X))
+                theta = begin(model, source, Z, shares, n, rng, noise)
+                monitor = Monitor(NOISE_SWEEPS, LOOSE * self.tol, float(source.weight.sum()))
+                fits.append((Space(model, source), climb(model, theta, source, Serial(), monitor)))
+            return self._learn_to_tell(fits, X, weight, parts, fold)[0]
+
+        losses = {noise: loss(noise) for noise in NOISES}
+        best = min(losses, key=losses.__getitem__)
+        losses |= {noise: loss(noise) for noise in (0.5 * best, 2.0 * best)}
+        return min(losses, key=losses.__getitem__)
+
+    def _learn_to_tell(
+        self, fits: list[tuple[Space, Theta]], X: Array, weight: Array, parts: list[Array],
+        fold: Array | None,
+    ) -> tuple[float, float, Array]:  # fmt: skip
+        """How densities become probabilities of classes: a slope, and an offset of each class.
+
+        Densities in many dimensions are far too sure of themselves. What they are worth is seen on
+        rows left out of the fit; the loss there comes first.
         """
-        N = len(fits)
-        plain = {"blur": 0.0, "slope": 1.0, "offsets": np.zeros(N)}
-        if N == 1 or min(len(rows) for rows in parts) < LEAST_CLASS:
-            return plain
+        if fold is None:
+            return 0.0, 1.0, np.zeros(len(fits))
         labels = np.full(X.shape[0], -1)
-        fold = np.empty(X.shape[0], int)
         for c, rows in enumerate(parts):
             labels[rows] = c
-            fold[rows] = rng.permutation(len(rows)) % FOLDS
-        scores = np.empty((len(BLURS), N, X.shape[0]))
+        scores = np.zeros((len(fits), X.shape[0]))
         for f in range(FOLDS):
-            out = np.flatnonzero((fold == f) & (labels >= 0))
+            out = np.flatnonzero(fold == f)
             blocks = list(self._source(X[out]).blocks())
             for c, ((space, fitted), rows) in enumerate(zip(fits, parts, strict=True)):
                 theta = space.without(fitted, np.flatnonzero(fold[rows] == f))
-                for b, blur in enumerate(BLURS):
-                    found = [
-                        space.model.predictive(theta, view, blur)[0].log_z
-                        for block in blocks for _, view in pieces(theta, block)
-                    ]  # fmt: skip
-                    scores[b, c, out] = np.concatenate(found)
-        seen = labels >= 0
-        prior = np.log(self.class_priors_)[:, None]
-        best: tuple[float, dict[str, Any]] = (np.inf, plain)
-        for blur, of_blur in zip(BLURS, scores, strict=True):
-            loss, slope, offsets = _fit_slope(of_blur[:, seen], labels[seen], weight[seen], prior)
-            if loss < best[0]:
-                best = loss, {"blur": blur, "slope": slope, "offsets": offsets}
-        return best[1]
+                views = [view for block in blocks for _, view in pieces(theta, block)]
+                found = [space.model.predictive(theta, view)[0].log_z for view in views]
+                scores[c, out] = np.concatenate(found)
+        seen, prior = labels >= 0, np.log(self.class_priors_)[:, None]
+        return _fit_slope(scores[:, seen], labels[seen], weight[seen], prior)
 
     @available_if(has_classes)
     def predict_proba(self, X: Any) -> Array:
@@ -614,7 +662,7 @@ class BayesianPCAMixture(Analysers):
     def _class_weights(self, X: Any) -> Array:
         if len(self._theta) == 1:
             return np.ones((1, X.shape[0]))
-        density = self._likelihoods(X, 0, self._teller["blur"]).log_likelihood
+        density = self._likelihoods(X, 0).log_likelihood
         joint = self._teller["slope"] * density + np.log(self.class_priors_)[:, None]
         return special.softmax(joint + self._teller["offsets"][:, None], axis=0)
 

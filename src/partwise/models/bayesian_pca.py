@@ -275,14 +275,14 @@ class BayesianPCA:
         precision = np.full(theta.mean.shape[:2], theta.precision)
         return infer(theta, precision, self.shares.expected_log(theta.counts), view)
 
-    def predictive(self, theta: Theta, view: Any, blur: float = 0.0) -> tuple[Found, Array]:
+    def predictive(self, theta: Theta, view: Any) -> tuple[Found, Array]:
         """Posterior of some rows with parameters at their expectation, and the noise (M, D).
 
-        The parameters' uncertainty, given positions of the prior, is so much more noise, and
-        ``blur`` still more. The normaliser is the rows' log density, without their units.
+        The parameters' uncertainty, given positions of the prior, is so much more noise. The
+        normaliser is the rows' log density, without their units.
         """
         a, b = theta.tau
-        noise = b / max(a - 1.0, 0.5 * a) + blur
+        noise = b / max(a - 1.0, 0.5 * a)
         noise = noise + np.trace(theta.cov, axis1=2, axis2=3) * theta.leverage  # (M, D)
         sure = theta._replace(cov=np.zeros_like(theta.cov[:, :1]))
         alone = [view.squares(-0.5 * np.log(2 * np.pi * psi), -0.5 / psi) for psi in noise]
@@ -335,15 +335,25 @@ class BayesianPCA:
         width = np.zeros((M, 1, p, p)), np.zeros((M, 1)), np.ones(D)
         return Theta(mean, *width, tau, alpha, counts)
 
+    def with_noise(self, theta: Theta, noise: float) -> Theta:
+        """The same as if all entries had shown this noise."""
+        n, _ = self._entries
+        return theta._replace(tau=self.prior.noise(n, n * noise))
+
     def maximise(self, theta: Theta, stats: Sums) -> Theta:
         """All posteriors of what rows share, one after another."""
-        theta = self.learn_loadings(theta._replace(counts=stats.counts), stats)
-        if "noise" not in self.holds:
-            theta = self.learn_noise(theta, stats)
+        theta = self._learn(theta._replace(counts=stats.counts), stats)
         if "relevances" in self.holds:
             return theta
-        theta, stats = self.shed(self.learn_relevances(theta), stats)
+        theta, stats = self.shed(theta, stats)
         return self.rescale(theta, stats)
+
+    def _learn(self, theta: Theta, stats: Sums) -> Theta:
+        """W and mu, then noise, then relevances, unless they are held."""
+        theta = self.learn_loadings(theta, stats)
+        if "noise" not in self.holds:
+            theta = self.learn_noise(theta, stats)
+        return theta if "relevances" in self.holds else self.learn_relevances(theta)
 
     def learn_loadings(self, theta: Theta, stats: Sums) -> Theta:
         """W and mu given the rest."""
@@ -385,6 +395,7 @@ class BayesianPCA:
             kept = ~gone | strongest
             if len(kept) == theta.alpha.shape[1] and not kept.all():
                 less, sums = _without(theta, stats, np.append(kept, True))
+                less = self._learn(less, sums)  # the others take over what they can
                 if self.expected(less, sums) >= self.expected(theta, stats):
                     theta, stats = less, sums
         return theta, stats
@@ -408,8 +419,9 @@ class BayesianPCA:
             moment = mean[k].T @ mean[k] + theta.spread[k]
             _, turn = linalg.eigh(scale.T @ moment[:q, :q] @ scale)
             turn = turn[:, ::-1]
-            # A direction and its opposite are equally good; the largest entry shall be positive.
-            turn = turn * np.sign(turn[np.abs(turn).argmax(axis=0), np.arange(q)])
+            # A direction and its opposite are equally good; the largest loading shall be positive.
+            W = mean[k, :, :q] @ scale @ turn
+            turn = np.where(W[np.abs(W).argmax(axis=0), np.arange(q)] < 0, -turn, turn)
             T = np.eye(q + 1)
             T[:q, :q], T[q, :q] = (scale @ turn).T, c
             log_scale = np.log(np.diagonal(scale)).sum()

@@ -12,6 +12,11 @@ from partwise.contracts import Array
 from partwise.data.columns import ColumnGroup
 from partwise.data.source import MemorySource
 from partwise.starts.kmeans import masked_kmeans
+from partwise.starts.rows import MOST_CELLS
+
+# Directions begun with beyond those that a criterion of likelihood and size asks for: relevances
+# switch off what is too much, but nothing can bring back what is missing.
+MARGIN, MORE = 1.25, 3
 
 # From this many rows and columns on, a few leading directions are found at random projections.
 MANY = 1500
@@ -49,8 +54,22 @@ def plain_columns(group: ColumnGroup, n_columns: int) -> ColumnGroup:
 
 def grouped_rows(Z: Array, weight: Array, M: int, rng: np.random.Generator) -> Array:
     """Rows clustered into at most M groups, as shares (M, C) of 0 and 1; NaN is missing."""
-    labels = masked_kmeans(Z, M, weight, rng, n_init=2)
+    first, place = kinds_of_rows(Z)
+    of_kind = np.bincount(place, weight)
+    labels = masked_kmeans(Z[first], M, of_kind, rng, n_init=2)[place]
     return (np.unique(labels)[:, None] == labels).astype(float)
+
+
+def kinds_of_rows(Z: Array) -> tuple[Array, Array]:
+    """First row of each kind, and the kind of every row: rows given twice are one of weight two.
+
+    Of large data every row is of its own kind.
+    """
+    if Z.size > MOST_CELLS:
+        return np.arange(len(Z)), np.arange(len(Z))
+    filled = np.where(np.isnan(Z), np.inf, Z)  # NaN is not equal to itself
+    _, first, place = np.unique(filled, axis=0, return_index=True, return_inverse=True)
+    return first, place.ravel()
 
 
 def principal_frame(Z: Array, weight: Array, n: int, rng: np.random.Generator) -> Array:
@@ -90,11 +109,37 @@ def principal_start(
         away = (Z[some] - mean[k, :, q]) * np.sqrt(w[some] / n)[:, None]
         found, directions = _leading(away, q, rng)
         values[k, : len(found)] = found
+        # A direction and its opposite are equally good; the largest entry shall be positive.
+        largest = directions[np.abs(directions).argmax(axis=0), np.arange(len(found))]
+        directions = np.where(largest < 0, -directions, directions)
         mean[k, :, : len(found)] = directions
         left += n * (np.vdot(away, away) - found.sum())
     noise = max(left / (weight.sum() * max(D - q, 1)), 0.0)
     mean[:, :, :q] *= np.sqrt(np.maximum(values - noise, 0.0))[:, None, :]
     return mean, float(noise)
+
+
+def likely_dimension(Z: Array, weight: Array, most: int) -> int:
+    """Directions worth beginning with, at most ``most``: those that BIC asks for, and some more.
+
+    From the eigenvalues of complete rows alone, so that no sweep is spent on hopeless directions.
+    """
+    n, D = Z.shape
+    if min(n, D) > MANY:
+        return most
+    total = weight.sum()
+    away = (Z - weight @ Z / total) * np.sqrt(weight / total)[:, None]
+    product = away.T @ away if n >= D else away @ away.T
+    least = max(1e-12 * float(np.vdot(away, away)), np.finfo(float).tiny)
+    values = np.maximum(linalg.eigvalsh(product)[::-1], least)
+    q = np.arange(1, min(most, len(values) - 1, D - 1) + 1)
+    if len(q) == 0:
+        return most
+    left = np.maximum((values.sum() - np.cumsum(values)[q - 1]) / (D - q), least)
+    fit = -0.5 * total * (np.cumsum(np.log(values))[q - 1] + (D - q) * np.log(left))
+    size = D * q - q * (q - 1) / 2
+    likely = int(q[np.argmax(fit - 0.5 * size * np.log(total))])
+    return min(int(MARGIN * likely) + MORE, most)
 
 
 def _leading(away: Array, q: int, rng: np.random.Generator) -> tuple[Array, Array]:
