@@ -41,9 +41,6 @@ LEAST_ROWS = 4.0
 # Share of the rows, the least likely ones, that a new component begins with.
 ODD_ROWS = 0.03
 
-# While moves are looked for, a climb ends at this many times the tolerance of the last one.
-LOOSE = 300.0
-
 # A climb that has to reach a bound is given up once so many steps like the last would not do it,
 # but not before components have had some steps to part.
 PATIENCE = 20.0

@@ -26,7 +26,7 @@ from partwise.estimators._analysers import (
 )
 from partwise.estimators._base import Leg, has_classes
 from partwise.estimators._labels import class_numbers, read_labels
-from partwise.estimators._moves import LOOSE, Search, giving_up, size_posterior
+from partwise.estimators._moves import Search, giving_up, size_posterior
 from partwise.models.bayesian_pca import Theta, pieces
 from partwise.models.mcfa import column_totals
 from partwise.runners import Serial, runner_for
@@ -52,6 +52,9 @@ LEAST_CLASS = 2 * FOLDS
 
 # Noise of less than this share of the strongest direction's variance is taken for noise.
 MOST_NOISE = 0.1
+
+# While moves are looked for, a climb ends at this many times the tolerance of the last one.
+LOOSE = 300.0
 
 # Most components that are looked for, and rows that each should have at least.
 MOST_COMPONENTS = 100

@@ -7,9 +7,12 @@ again, elsewhere or in other colours. Matplotlib is loaded when something is dra
 from partwise.plot._display import Display
 from partwise.plot.bound import BoundDisplay
 from partwise.plot.classes import ClassPriorsDisplay, ClassTableDisplay
+from partwise.plot.components import ComponentsDisplay
 from partwise.plot.gates import GatesDisplay
+from partwise.plot.hinton import HintonDisplay
 from partwise.plot.loadings import LoadingsDisplay
 from partwise.plot.reconstruction import ReconstructionDisplay
+from partwise.plot.roc import RocDisplay
 from partwise.plot.samples import SamplesDisplay
 from partwise.plot.states import StatesDisplay
 
@@ -17,10 +20,13 @@ __all__ = [
     "BoundDisplay",
     "ClassPriorsDisplay",
     "ClassTableDisplay",
+    "ComponentsDisplay",
     "Display",
     "GatesDisplay",
+    "HintonDisplay",
     "LoadingsDisplay",
     "ReconstructionDisplay",
+    "RocDisplay",
     "SamplesDisplay",
     "StatesDisplay",
 ]
