@@ -43,8 +43,7 @@ from partwise.starts.principal import (
 # hardly vary, and one odd pixel decides; which level serves best is seen on rows left out.
 NOISES = (0.00125, 0.005, 0.02, 0.08, 0.32)
 
-# Components a class, of as many rows each, and sweeps of the fits that serve to choose the noise.
-NOISE_COMPONENTS, NOISE_ROWS = 4, 20
+# Sweeps of the fits that only serve to choose the noise.
 NOISE_SWEEPS = 10
 
 # Classes of fewer rows have noises of their own, and are told by their densities as they are.
@@ -302,8 +301,8 @@ class BayesianPCAMixture(Analysers):
     curved surface. Relevances of directions are shared by all components, so that these have one
     dimension, and the number of components is found by births, deaths, splits and merges that raise
     the lower bound of the evidence. Missing entries (NaN) take part in nothing. With labels, every
-    class has a mixture of its own; all have the same noise, at a level at which small mixtures best
-    tell rows that were left out of their fit.
+    class has a mixture of its own; all have the same noise, at a level at which rows that were left
+    out of the fit are told best.
 
     Parameters
     ----------
@@ -314,7 +313,7 @@ class BayesianPCAMixture(Analysers):
         or more have fewer directions than the space that the rows lie in.
     prior : "conjugate", float or None, default="conjugate"
         As for `BayesianPCA`. None is maximum likelihood, which cannot choose ``n_components``.
-    max_iter : int, default=500
+    max_iter : int, default=100
         Most sweeps of a climb.
     tol : float, default=1e-4
         The last climb has converged when the bound rises by less than this a row; climbs between
@@ -394,7 +393,7 @@ class BayesianPCAMixture(Analysers):
         max_components: int | None = None,
         *,
         prior: Any = "conjugate",
-        max_iter: int = 500,
+        max_iter: int = 100,
         tol: float = 1e-4,
         max_time: float | None = None,
         n_jobs: int | None = None,
@@ -451,18 +450,25 @@ class BayesianPCAMixture(Analysers):
             self.classes_, self.class_priors_ = names, counts / counts.sum()
         fold = self._folds(parts, X.shape[0], rng.spawn(1)[0])
         noise = self._choose_noise(X, weight, parts, fold, group, rng)
-        fits, bounds = [], []
+
+        def fit_all(noise: float | None) -> list[Any]:
+            return [
+                self._fit_rows(X[rows], weight[rows], group, noise, rng, deadline) for rows in parts
+            ]
+
+        found = fit_all(noise)
+        if noise is not None and fold is not None:
+            fits = [(space, theta) for space, theta, *_ in found]
+            revised = self._revise_noise(noise, fits, X, weight, parts, fold)
+            found = found if revised == noise else fit_all(revised)
+        fits = [(space, theta) for space, theta, *_ in found]
         self.moves_, posteriors = [], []
-        for c, rows in enumerate(parts):
-            found = self._fit_rows(X[rows], weight[rows], group, noise, rng, deadline)
-            space, theta, monitor, search = found
-            fits.append((space, theta))
-            bounds.append(monitor.trace[-1])
-            if c == 0:
-                self._tell_fit(monitor, float(weight.sum()))
+        for c, (_, _, _, search) in enumerate(found):
             which = {} if names is None else {"class": names.tolist()[c]}
             self.moves_ += [{**move._asdict(), **which} for move in search.moves]
             posteriors.append(size_posterior(search.bounds))
+        self._tell_fit(found[0][2], float(weight.sum()))
+        bounds = [monitor.trace[-1] for _, _, monitor, _ in found]
         self.lower_bound_ = float(sum(bounds) / weight.sum())
         longest = max(len(p) for p in posteriors)
         table = np.stack([np.pad(p, (0, longest - len(p))) for p in posteriors])
@@ -590,24 +596,17 @@ class BayesianPCAMixture(Analysers):
         self, X: Array, weight: Array, parts: list[Array], fold: Array | None,
         group: ColumnGroup, rng: np.random.Generator,
     ) -> float | None:  # fmt: skip
-        """Noise with which small mixtures tell the rows left out best; None if it is learned."""
+        """Noise with which one component a class tells the rows left out best; None if learned."""
         if fold is None or self.prior is None:
             return None
         sources = [MemorySource(X[rows], (group,), weight[rows], n_powers=2) for rows in parts]
-        sizes = [min(NOISE_COMPONENTS, max(len(rows) // NOISE_ROWS, 1)) for rows in parts]
-        groups = [
-            grouped_rows(
-                np.where(np.isnan(source.X), np.nan, encoded_rows(source)), source.weight, M, rng
-            )
-            for source, M in zip(sources, sizes, strict=True)
-        ]
 
         def loss(noise: float) -> float:
             fits = []
-            for source, shares in zip(sources, groups, strict=True):
+            for source in sources:
                 model, Z = self._core(source, noise), encoded_rows(source)
                 n = likely_dimension(Z, source.weight, self._most_directions(source.X))
-                theta = begin(model, source, Z, shares, n, rng, noise)
+                theta = begin(model, source, Z, np.ones((1, len(Z))), n, rng, noise)
                 monitor = Monitor(NOISE_SWEEPS, LOOSE * self.tol, float(source.weight.sum()))
                 fits.append((Space(model, source), climb(model, theta, source, Serial(), monitor)))
             return self._learn_to_tell(fits, X, weight, parts, fold)[0]
@@ -616,6 +615,29 @@ class BayesianPCAMixture(Analysers):
         best = min(losses, key=losses.__getitem__)
         losses |= {noise: loss(noise) for noise in (0.5 * best, 2.0 * best)}
         return min(losses, key=losses.__getitem__)
+
+    def _revise_noise(
+        self, noise: float, fits: list[tuple[Space, Theta]], X: Array, weight: Array,
+        parts: list[Array], fold: Array,
+    ) -> float:  # fmt: skip
+        """The noise with which the mixtures themselves tell rows best, going from where it is."""
+
+        def at(level: float) -> float:
+            moved = []
+            for space, theta in fits:
+                monitor = Monitor(NOISE_SWEEPS, LOOSE * self.tol, float(space.source.weight.sum()))
+                theta = space.model.with_noise(theta, level)
+                theta = climb(space.model, theta, space.source, Serial(), monitor)
+                moved.append((space, theta))
+            return self._learn_to_tell(moved, X, weight, parts, fold)[0]
+
+        best, least = noise, self._learn_to_tell(fits, X, weight, parts, fold)[0]
+        for factor in (2.0, 0.5):
+            while (reached := at(best * factor)) < least:
+                best, least = best * factor, reached
+            if best != noise:
+                break
+        return best
 
     def _learn_to_tell(
         self, fits: list[tuple[Space, Theta]], X: Array, weight: Array, parts: list[Array],
