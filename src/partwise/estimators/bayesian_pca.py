@@ -526,11 +526,11 @@ class BayesianPCAMixture(Analysers):
                     widest = likely_dimension(Z, weight, widest)
                 return begin(at.model, at.source, Z, shares, max(widest, 1), rng, noise)
 
-            at = whole
+            at, alone = whole, None
             if self.prior is not None and self.n_components != 1 and not np.isnan(X).any():
-                at = self._choose_frame(whole, q, start, settle, rng)
+                at, alone = self._choose_frame(whole, q, start, settle, rng)
             search = Search(
-                at.model, at.source, lambda M: start(at, M),
+                at.model, at.source, lambda M: start(at, M) if M > 1 or alone is None else alone,
                 lambda theta, aim: settle(at, theta, aim),
                 lambda: time.monotonic() > deadline,
                 max(min(int(weight.sum()) // ROWS_A_COMPONENT, MOST_COMPONENTS), 1),
@@ -547,8 +547,8 @@ class BayesianPCAMixture(Analysers):
 
     def _choose_frame(
         self, whole: Space, q: int, start: Any, settle: Any, rng: np.random.Generator
-    ) -> Space:
-        """The subspace that components lie in, outside of which there is noise alone.
+    ) -> tuple[Space, Theta]:
+        """The subspace that components lie in, and one component: outside there is noise alone.
 
         One analyser of all rows says which directions there are; the bound of one component says
         whether to keep those that count, all that it did not switch off, or the whole space. This
@@ -560,8 +560,8 @@ class BayesianPCAMixture(Analysers):
         left = theta.alpha.shape[1]
         strongest = theta.squares.max() + 1.0 / theta.precision
         if left == q or 1.0 / theta.precision > MOST_NOISE * strongest:
-            return whole
-        best = whole
+            return whole, theta
+        best = whole, theta
         Z, weight, D = encoded_rows(source), source.weight, source.X.shape[1]
         centre = weight @ Z / weight.sum()
         away = Z - centre
@@ -576,9 +576,9 @@ class BayesianPCAMixture(Analysers):
             units = float(weight.sum() * source.columns[0].log_scale.sum())
             model = replace(whole.model, totals=column_totals(inner), outside=outside, units=units)
             at = Space(model, inner, (centre, directions))
-            _, reached = settle(at, start(at, 1), bound)
+            one, reached = settle(at, start(at, 1), bound)
             if reached > bound:
-                best, bound = at, reached
+                best, bound = (at, one), reached
         return best
 
     # --- classes ---
