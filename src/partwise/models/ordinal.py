@@ -28,7 +28,7 @@ from partwise.likelihoods.ordinal import interval_moments
 from partwise.models.mcfa import MCFA, Theta
 
 # Times at most that rows without memory update factors and numbers in turn, and the change of a
-# number, in deviations of its noise, that counts as none.
+# number, in deviations of its noise, that counts as none. With classes all rounds are gone through.
 SETTLING_ROUNDS = 20
 SETTLED = 1e-3
 
