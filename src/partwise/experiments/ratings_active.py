@@ -1,12 +1,15 @@
 """Active learning: what a few well chosen questions are worth with people met for the first time.
 
-A random half of a new person's ratings may be asked for, the other half is predicted: the same
-ratings whatever was asked. All ways of asking serve the same model from the same beginning.
+Either a random half of a new person's ratings may be asked for and the other half is predicted, the
+same ratings whatever was asked; or all may be asked for and the rest is predicted, which is a
+larger choice, but another rest for every way of asking. All ways serve the same model from the same
+beginning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise, product
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,6 +31,9 @@ N_TRAIN, N_PEOPLE = 5000, 300
 # Ratings known when the questions begin, and numbers of questions.
 STARTS = (0, 3)
 N_QUESTIONS = (5, 10)
+
+# Of a person's ratings, those that may be asked for.
+SHARES = (0.5, 1.0)
 
 # People with fewer ratings have few questions to choose from.
 LEAST_RATINGS = 60
@@ -80,26 +86,30 @@ def askers(model: Recommender, rules: Iterable[str], popularity: Array) -> dict[
     } | {f"rule {rule}": by_rule(rule) for rule in rules}
 
 
-def halves(X: Any, rng: np.random.Generator) -> tuple[list[list[int]], _ratings.Held]:
-    """A random half of everybody's items, in random order, and the other half held out."""
-    open_, rows = [], []
-    for lo, hi in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+def deal(X: Any, share: float, rng: np.random.Generator) -> list[list[int]]:
+    """A random share of everybody's items, in random order."""
+    out = []
+    for lo, hi in pairwise(X.indptr):
         order = lo + rng.permutation(hi - lo)
-        open_.append(X.indices[order[: (hi - lo) // 2]].tolist())
-        rows.append(np.sort(order[(hi - lo) // 2 :]))
-    person = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
-    held = np.concatenate(rows)
-    return open_, _ratings.Held(person, X.indices[held].astype(np.int64), X.data[held])
+        out.append(X.indices[order[: int(share * (hi - lo))]].tolist())
+    return out
+
+
+def _mark(lists: list[list[int]], shape: tuple[int, int]) -> Any:
+    """1 at everybody's listed items (CSR)."""
+    person = np.repeat(np.arange(len(lists)), [len(own) for own in lists])
+    item = np.array([d for own in lists for d in own], dtype=int)
+    return sparse.csr_matrix((np.ones(len(item)), (person, item)), shape)
 
 
 def errors_given(
-    model: Recommender, X: Any, known: list[list[int]], held: _ratings.Held, levels: Array
+    model: Recommender, X: Any, known: list[list[int]], hidden: list[list[int]], levels: Array
 ) -> Array:
-    """NMAE of every person's held-out ratings, given their ratings of some items."""
-    person = np.repeat(np.arange(len(known)), [len(own) for own in known])
-    item = np.array([d for own in known for d in own], dtype=int)
-    wanted = sparse.csr_matrix((np.ones(len(item)), (person, item)), X.shape)
-    shown = X.multiply(wanted).tocsr()
+    """NMAE of everybody's ratings outside of ``hidden``, given those of ``known`` items."""
+    rest = sparse.coo_matrix(X - X.multiply(_mark(hidden, X.shape)))
+    rest.eliminate_zeros()
+    held = _ratings.Held(rest.row, rest.col, rest.data)
+    shown = X.multiply(_mark(known, X.shape)).tocsr()
     median, _ = _ratings.points(_ratings.shares(model, shown, held), levels)
     total = np.bincount(held.row, np.abs(median - held.value))
     return total / np.bincount(held.row) / chance_error(levels)
@@ -133,21 +143,24 @@ def ask_people(
     new = new[np.diff(X.indptr)[new] >= LEAST_RATINGS][:n_people]
     X = sparse.csr_matrix(X[new])
     popularity = np.bincount(train.indices, minlength=X.shape[1])
-    can_ask, held = halves(X, rng)
     rows: list[Row] = []
     for name, entry in entries.items():
         progress(f"{name}: fit")
         model = _ratings.fitted(entry.estimator, train, levels)
-        for start in STARTS:
+        ways = askers(model, entry.rules, popularity)
+        for share, start in product(SHARES, STARTS):
+            can_ask = deal(X, share, np.random.default_rng(1))
             found: dict[str, list[Array]] = {}  # errors of everybody, by number of questions
-            for way, ask in askers(model, entry.rules, popularity).items():
-                progress(f"{name}, {start} ratings known: {way}")
-                known = ask_all(ask, X, can_ask, start)
-                found[way] = [
-                    errors_given(model, X, [own[: start + n] for own in known], held, levels)
-                    for n in (0, *N_QUESTIONS)
-                ]
-            told: Row = {"model": name, "known": start, "people": len(can_ask)}
+            for way, ask in ways.items():
+                progress(f"{name}, {share:.0%} may be asked for, {start} known: {way}")
+                asked = ask_all(ask, X, can_ask, start)
+                found[way] = []
+                for n in (0, *N_QUESTIONS):
+                    known = [own[: start + n] for own in asked]
+                    hidden = can_ask if share < 1 else known
+                    found[way].append(errors_given(model, X, known, hidden, levels))
+            told: Row = {"model": name, "may be asked": f"{share:.0%}", "known": start}
+            told["people"] = len(can_ask)
             rows += [told | {"questions": way} | _gains(found, way) for way in found]
     return rows
 
