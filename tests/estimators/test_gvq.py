@@ -360,3 +360,23 @@ def test_other_refusals():
         model.inverse_transform(np.zeros((1, 2)))
     with pytest.raises(AttributeError):
         model.bic(X)
+
+
+@pytest.mark.parametrize("form", [{}, {"binary": True}, {"n_sets": 3}, {"n_values": 3}])
+def test_every_verb_without_features(form):
+    X = (np.random.default_rng(0).normal(size=(40, 5)) > 0).astype(float)
+    model = GVQ(n_features=0, random_state=0, **form).fit(X)
+    codes = model.encode(X)
+    assert codes.shape == (40, int("n_sets" in form))
+    assert model.decode(codes).shape == X.shape
+    assert model.certify(X).proven.all()
+    assert model.explain(X[0])["features"] == []
+    assert model.sample(2, random_state=0)[0].shape == (2, 5)
+    assert model.inverse_transform(model.transform(X)).shape == X.shape
+
+
+@pytest.mark.filterwarnings("ignore:The codes of the rows leave")
+def test_explain_a_row_with_no_feature_on():
+    X = np.random.default_rng(0).normal(size=(40, 5))
+    model = GVQ(n_features=2, penalty=1e6, random_state=0).fit(X)
+    assert model.explain(X[0])["features"] == []

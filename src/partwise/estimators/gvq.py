@@ -645,7 +645,7 @@ class GVQ(PartsEstimator):
         model, taken = self._model, self._theta.taken
         sets = rng.choice(model.n_sets, n_samples, p=taken[:, -1] / taken[:, -1].sum())
         share = taken[:, :-1] / np.maximum(taken[:, -1:], np.finfo(float).tiny)
-        above = share.reshape(model.n_sets, model.n_features, -1)
+        above = share.reshape(model.n_sets, model.n_features, model.n_values - 1)
         above = np.cumsum(above[:, :, ::-1], axis=2)[sets]  # (n, K, J - 1): this value or higher
         values = (rng.random((n_samples, model.n_features, 1)) < above).sum(axis=2)
         codes = np.column_stack([sets, values]) if model.n_sets > 1 else values

@@ -94,7 +94,7 @@ class BinaryGVQ(gvq.GVQ):
 
     def _enumerate(self, theta: Theta, m: int, view: Any) -> RowCodes:
         F, o = self.squashed(theta, m)
-        every = all_codes(self.n_features, 2).reshape(-1, self.n_features)
+        every = all_codes(self.n_features, 2)
         y = squash(every @ F + o, self.beta)  # (T, D)
         cost = self.penalty * every.sum(axis=1)
         square = view.squares(np.zeros(len(o)), np.ones(len(o)))
