@@ -380,3 +380,11 @@ def test_explain_a_row_with_no_feature_on():
     X = np.random.default_rng(0).normal(size=(40, 5))
     model = GVQ(n_features=2, penalty=1e6, random_state=0).fit(X)
     assert model.explain(X[0])["features"] == []
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_error_never_rises_with_many_binary_features(seed):
+    X = (np.random.default_rng(1).random((150, 30)) < 0.4).astype(float)
+    model = GVQ(n_features=18, binary=True, max_iter=12, random_state=seed).fit(X)
+    assert_never_falls(model.lower_bounds_)
