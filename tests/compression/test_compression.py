@@ -182,6 +182,12 @@ def test_pictures_of_other_kinds(tmp_path):
         read_picture(tmp_path / "odd.npy")
 
 
+@pytest.mark.parametrize("name", ["a", "a.xyz"])
+def test_names_that_are_no_image(name, tmp_path):
+    with pytest.raises(ValueError, match="end it with"):
+        write_picture(tmp_path / name, drawing(1))
+
+
 def test_commands(tmp_path):
     run = CliRunner().invoke
     write_picture(tmp_path / "a.png", drawing(3))
