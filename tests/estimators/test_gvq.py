@@ -388,3 +388,11 @@ def test_the_error_never_rises_with_many_binary_features(seed):
     X = (np.random.default_rng(1).random((150, 30)) < 0.4).astype(float)
     model = GVQ(n_features=18, binary=True, max_iter=12, random_state=seed).fit(X)
     assert_never_falls(model.lower_bounds_)
+
+
+def test_values_that_are_not_binary():
+    X = (np.random.default_rng(0).random((20, 4)) < 0.5).astype(float)
+    model = GVQ(n_features=2, binary=True, random_state=0).fit(X)
+    for verb in (model.encode, GVQ(binary=True).fit):
+        with pytest.raises(ValueError, match="set binary=False"):
+            verb(X + 0.5)

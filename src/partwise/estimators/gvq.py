@@ -384,7 +384,15 @@ class GVQ(PartsEstimator):
                 "GVQ takes dense X only, not sparse: every feature adds to every entry; pass "
                 "X.toarray(), with NaN for entries that are missing."
             )
-        return super()._check_rows(X, reset=reset)
+        X = super()._check_rows(X, reset=reset)
+        if self.binary:
+            odd = X[~(np.isnan(X) | (X == 0) | (X == 1))]
+            if odd.size:
+                raise ValueError(
+                    f"X has the value {odd[0]:g}, but binary=True needs 0, 1 or NaN; binarise the "
+                    "data or set binary=False."
+                )
+        return X
 
     def _source(self, X: Any, most_rows: int | None = None) -> MemorySource:
         rows = BLOCK_ROWS if most_rows is None else most_rows
