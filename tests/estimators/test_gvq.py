@@ -396,3 +396,10 @@ def test_values_that_are_not_binary():
     for verb in (model.encode, GVQ(binary=True).fit):
         with pytest.raises(ValueError, match="set binary=False"):
             verb(X + 0.5)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_whose_squares_are_no_numbers(unit):
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    with pytest.raises(ValueError, match="another unit"):
+        GVQ(n_features=2, random_state=0).fit(unit * X)

@@ -26,6 +26,8 @@ from partwise.starts.ica import binary_start, feature_start
 # Rows of a block. Searching takes far longer than adding up, and many blocks share it evenly.
 BLOCK_ROWS = 1024
 
+# Deviations of rows whose squares, in the user's units, are still ordinary numbers.
+FARTHEST_UNIT = 1e150
 
 # Steps after which features are shaken, ever less, where they do not begin as independent
 # components, and the share of the error that the first of them adds. Without them features of
@@ -266,6 +268,11 @@ class GVQ(PartsEstimator):
         deviation = np.where(group.varies, group.scale, 0.0)
         largest = deviation.max()
         unit = largest * np.linalg.norm(deviation / largest) if largest > 0 else 1.0
+        if not 1.0 / FARTHEST_UNIT < unit < FARTHEST_UNIT:
+            raise ValueError(
+                f"The rows of X have a standard deviation of {unit:g}, whose square is beyond what "
+                "numbers can hold; measure X in another unit."
+            )
         return (replace(group, scale=np.full(len(deviation), unit)),)
 
     @property
