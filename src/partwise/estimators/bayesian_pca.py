@@ -687,7 +687,7 @@ class BayesianPCAMixture(Analysers):
     def _class_weights(self, X: Any) -> Array:
         if len(self._theta) == 1:
             return np.ones((1, X.shape[0]))
-        density = self._likelihoods(X, 0).log_likelihood
+        density = self._component_densities(X)
         joint = self._teller["slope"] * density + np.log(self.class_priors_)[:, None]
         return special.softmax(joint + self._teller["offsets"][:, None], axis=0)
 
