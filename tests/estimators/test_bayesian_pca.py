@@ -174,6 +174,13 @@ def test_the_density_is_that_of_its_covariance():
     assert_allclose(model.score_samples(row), shown.logpdf(X[0, :3]), rtol=1e-8)
 
 
+def test_classes_to_draw_are_one_or_one_a_row(classes):
+    _, _, model = classes
+    assert_array_equal(model.sample(2, classes=["up", "low"])[1], ["up", "low"])
+    with pytest.raises(ValueError, match="must be one class or 3, one a row"):
+        model.sample(3, classes=["up", "low"])
+
+
 def test_a_component_not_seen_yet_has_its_share_of_the_density():
     X = gaussian(np.random.default_rng(0), 200)
     model = BayesianPCA(3).fit(X)

@@ -25,7 +25,7 @@ from partwise.estimators._analysers import (
     effective_dimension,
 )
 from partwise.estimators._base import Leg, has_classes
-from partwise.estimators._labels import class_numbers, read_labels
+from partwise.estimators._labels import classes_of_rows, read_labels
 from partwise.estimators._moves import Search, giving_up, size_posterior
 from partwise.models.bayesian_pca import Theta, pieces
 from partwise.models.mcfa import column_totals
@@ -828,7 +828,7 @@ class BayesianPCAMixture(Analysers):
         if classes is None:
             chosen = rng.choice(len(shares), n_samples, p=shares)
         else:
-            chosen = np.broadcast_to(class_numbers(classes, self.classes_, "classes"), n_samples)
+            chosen = classes_of_rows(classes, self.classes_, n_samples)
         rows = np.empty((n_samples, self.n_features_in_), self._dtype)
         components = np.empty(n_samples, int)
         for c, theta in enumerate(self._theta):
