@@ -174,6 +174,22 @@ def test_the_density_is_that_of_its_covariance():
     assert_allclose(model.score_samples(row), shown.logpdf(X[0, :3]), rtol=1e-8)
 
 
+def test_classes_keep_to_the_time_given(monkeypatch):
+    """When time is up, one level of the noise is looked at, and none is revised."""
+    X = gaussian(np.random.default_rng(0), 60)
+    looked = []
+    tell = BayesianPCAMixture._learn_to_tell
+
+    def counted(self, *args):
+        looked.append(1)
+        return tell(self, *args)
+
+    monkeypatch.setattr(BayesianPCAMixture, "_learn_to_tell", counted)
+    with pytest.warns(ConvergenceWarning, match="ran out"):
+        BayesianPCAMixture(random_state=0, max_time=1e-9).fit(X, X[:, 0] > 0)
+    assert len(looked) == 2  # the level, and what densities are worth in the end
+
+
 def test_classes_to_draw_are_one_or_one_a_row(classes):
     _, _, model = classes
     assert_array_equal(model.sample(2, classes=["up", "low"])[1], ["up", "low"])

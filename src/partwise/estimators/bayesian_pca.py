@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -307,7 +308,8 @@ class BayesianPCAMixture(Analysers):
     Parameters
     ----------
     n_components : "auto" or int, default="auto"
-        M, of every class if there are classes; "auto" lets the bound decide.
+        M, of every class if there are classes (fewer where a class has fewer rows that differ);
+        "auto" lets the bound decide.
     max_components : int or None, default=None
         Most directions of a component; None is one less than the columns (or rows). Two components
         or more have fewer directions than the space that the rows lie in.
@@ -449,7 +451,7 @@ class BayesianPCAMixture(Analysers):
             counts = np.array([weight[rows].sum() for rows in parts])
             self.classes_, self.class_priors_ = names, counts / counts.sum()
         fold = self._folds(parts, X.shape[0], rng.spawn(1)[0])
-        noise = self._choose_noise(X, weight, parts, fold, group, rng)
+        noise = self._choose_noise(X, weight, parts, fold, group, rng, deadline)
 
         def fit_all(noise: float | None) -> list[Any]:
             return [
@@ -457,9 +459,9 @@ class BayesianPCAMixture(Analysers):
             ]
 
         found = fit_all(noise)
-        if noise is not None and fold is not None:
+        if noise is not None and fold is not None and time.monotonic() < deadline:
             fits = [(space, theta) for space, theta, *_ in found]
-            revised = self._revise_noise(noise, fits, X, weight, parts, fold)
+            revised = self._revise_noise(noise, fits, X, weight, parts, fold, deadline)
             found = found if revised == noise else fit_all(revised)
         fits = [(space, theta) for space, theta, *_ in found]
         self.moves_, posteriors = [], []
@@ -594,9 +596,12 @@ class BayesianPCAMixture(Analysers):
 
     def _choose_noise(
         self, X: Array, weight: Array, parts: list[Array], fold: Array | None,
-        group: ColumnGroup, rng: np.random.Generator,
+        group: ColumnGroup, rng: np.random.Generator, deadline: float,
     ) -> float | None:  # fmt: skip
-        """Noise with which one component a class tells the rows left out best; None if learned."""
+        """Noise with which one component a class tells the rows left out best; None if learned.
+
+        Of levels not tried when time is up nothing is known; the middle one is tried first.
+        """
         if fold is None or self.prior is None:
             return None
         sources = [MemorySource(X[rows], (group,), weight[rows], n_powers=2) for rows in parts]
@@ -611,14 +616,21 @@ class BayesianPCAMixture(Analysers):
                 fits.append((Space(model, source), climb(model, theta, source, Serial(), monitor)))
             return self._learn_to_tell(fits, X, weight, parts, fold)[0]
 
-        losses = {noise: loss(noise) for noise in NOISES}
-        best = min(losses, key=losses.__getitem__)
-        losses |= {noise: loss(noise) for noise in (0.5 * best, 2.0 * best)}
-        return min(losses, key=losses.__getitem__)
+        losses: dict[float, float] = {}
+
+        def best_of(levels: Iterable[float]) -> float:
+            for noise in levels:
+                if not losses or time.monotonic() < deadline:
+                    losses[noise] = loss(noise)
+            return min(losses, key=losses.__getitem__)
+
+        middle = float(np.median(NOISES))
+        best = best_of(sorted(NOISES, key=lambda noise: abs(np.log(noise / middle))))
+        return best_of((0.5 * best, 2.0 * best))
 
     def _revise_noise(
         self, noise: float, fits: list[tuple[Space, Theta]], X: Array, weight: Array,
-        parts: list[Array], fold: Array,
+        parts: list[Array], fold: Array, deadline: float,
     ) -> float:  # fmt: skip
         """The noise with which the mixtures themselves tell rows best, going from where it is."""
 
@@ -633,7 +645,7 @@ class BayesianPCAMixture(Analysers):
 
         best, least = noise, self._learn_to_tell(fits, X, weight, parts, fold)[0]
         for factor in (2.0, 0.5):
-            while (reached := at(best * factor)) < least:
+            while time.monotonic() < deadline and (reached := at(best * factor)) < least:
                 best, least = best * factor, reached
             if best != noise:
                 break
