@@ -355,7 +355,8 @@ class BayesianPCAMixture(Analysers):
     n_components_posterior_ : ndarray of shape (most + 1,), or (N, most + 1)
         Probability of every number of components that was looked at, 0 for the others.
     lower_bound_ : float
-        Lower bound of the log evidence, a row.
+        Lower bound of the log evidence, a row, given the subspace that components lie in where one
+        was chosen: not to be held against that of `BayesianPCA`.
     lower_bounds_ : ndarray
         Its trace after the last move (the first class's, with classes).
     n_iter_ : int
