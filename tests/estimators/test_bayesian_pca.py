@@ -174,6 +174,15 @@ def test_the_density_is_that_of_its_covariance():
     assert_allclose(model.score_samples(row), shown.logpdf(X[0, :3]), rtol=1e-8)
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_whose_squares_are_no_numbers_do_no_harm(unit):
+    X = gaussian(np.random.default_rng(0), 120)
+    for kind in (BayesianPCA, BayesianPCAMixture):
+        plain, moved = (kind(random_state=0).fit(s * X) for s in (1.0, unit))
+        shift = 10 * np.log(unit)
+        assert_allclose(moved.score_samples(unit * X), plain.score_samples(X) - shift, rtol=1e-6)
+
+
 def test_classes_keep_to_the_time_given(monkeypatch):
     """When time is up, one level of the noise is looked at, and none is revised."""
     X = gaussian(np.random.default_rng(0), 60)

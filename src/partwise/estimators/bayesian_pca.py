@@ -220,8 +220,9 @@ class BayesianPCA(Analysers):
         unit = float(group.scale[0])
         self.components_ = (theta.mean[0, :, :-1].T * unit).astype(self._dtype)
         self.mean_ = group.decode(theta.mean[0, :, -1]).astype(self._dtype)
-        self.noise_variance_ = unit**2 / theta.precision
-        self.relevances_ = (theta.alpha[0] / theta.alpha[1] / unit**2).astype(self._dtype)
+        variance, relevances = _in_units(theta, unit)
+        self.noise_variance_ = variance
+        self.relevances_ = relevances.astype(self._dtype)
         self.effective_dimension_ = effective_dimension(theta)
 
     @property
@@ -728,8 +729,9 @@ class BayesianPCAMixture(Analysers):
         shares = zip(self._class_shares(), thetas, strict=True)
         weights = [share * self._model.shares.mean(theta.counts) for share, theta in shares]
         self.weights_ = np.concatenate(weights).astype(self._dtype)
-        noise = np.array([unit**2 / theta.precision for theta in thetas])
-        alpha = np.stack([padded(t.alpha[0] / t.alpha[1] / unit**2, np.inf) for t in thetas])
+        told = [_in_units(theta, unit) for theta in thetas]
+        noise = np.array([variance for variance, _ in told])
+        alpha = np.stack([padded(relevances, np.inf) for _, relevances in told])
         alpha = alpha.astype(self._dtype)
         dimension = np.array([effective_dimension(theta) for theta in thetas])
         self.__dict__.pop("component_classes_", None)  # of a fit before
@@ -860,6 +862,16 @@ class BayesianPCAMixture(Analysers):
     def _restore(self, state: dict[str, Any]) -> None:
         super()._restore(state)
         self._teller = state["teller"]
+
+
+def _in_units(theta: Theta, unit: float) -> tuple[float, Array]:
+    """Variance of the noise and relevances (q,) in the user's units.
+
+    Squares of units beyond 1e154 or below 1e-154 are infinite or zero.
+    """
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        square = np.square(unit)
+        return float(square / theta.precision), theta.alpha[0] / theta.alpha[1] / square
 
 
 def _codes_of(X: Any, n: int, what: str) -> Array:
