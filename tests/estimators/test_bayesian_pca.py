@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import partwise
 from partwise import BayesianPCA, BayesianPCAMixture
+from partwise.data.additive import Additive
 from tests.common.helpers import assert_never_falls, punch_holes
 from tests.common.manifolds import embedded, gaussian, near_curve, near_sphere
 
@@ -171,6 +172,74 @@ def test_the_density_is_that_of_its_covariance():
     row[0, 3:] = np.nan
     shown = stats.multivariate_normal(model.mean_[:3], cov[:3, :3])
     assert_allclose(model.score_samples(row), shown.logpdf(X[0, :3]), rtol=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_whose_squares_are_no_numbers_do_no_harm(unit):
+    X = gaussian(np.random.default_rng(0), 120)
+    for kind in (BayesianPCA, BayesianPCAMixture):
+        plain, moved = (kind(random_state=0).fit(s * X) for s in (1.0, unit))
+        shift = 10 * np.log(unit)
+        assert_allclose(moved.score_samples(unit * X), plain.score_samples(X) - shift, rtol=1e-6)
+
+
+def test_classes_keep_to_the_time_given(monkeypatch):
+    """When time is up, one level of the noise is looked at, and none is revised."""
+    X = gaussian(np.random.default_rng(0), 60)
+    looked = []
+    tell = BayesianPCAMixture._learn_to_tell
+
+    def counted(self, *args):
+        looked.append(1)
+        return tell(self, *args)
+
+    monkeypatch.setattr(BayesianPCAMixture, "_learn_to_tell", counted)
+    with pytest.warns(ConvergenceWarning, match="ran out"):
+        BayesianPCAMixture(random_state=0, max_time=1e-9).fit(X, X[:, 0] > 0)
+    assert len(looked) == 2  # the level, and what densities are worth in the end
+
+
+def test_classes_to_draw_are_one_or_one_a_row(classes):
+    _, _, model = classes
+    assert_array_equal(model.sample(2, classes=["up", "low"])[1], ["up", "low"])
+    with pytest.raises(ValueError, match="must be one class or 3, one a row"):
+        model.sample(3, classes=["up", "low"])
+
+
+def test_a_component_not_seen_yet_has_its_share_of_the_density():
+    X = gaussian(np.random.default_rng(0), 200)
+    model = BayesianPCA(3).fit(X)
+    psi = model._model.predictive(model._theta[0], Additive(np.zeros((10, 1)), None))[1][0]
+    unit = np.sqrt(X.var(axis=0).mean())
+    cov = model.components_.T @ model.components_ + np.diag(psi) * unit**2
+    rows = np.vstack([X[:9], X[:9] + 20 * unit])
+    rows[:, 7] = np.nan  # takes part in neither
+    seen = np.arange(10) != 7
+    own = stats.multivariate_normal(model.mean_[seen], cov[seen][:, seen])
+    unseen = stats.multivariate_normal(X.mean(axis=0)[seen], unit**2 * np.eye(9))
+    both = np.stack([own.logpdf(rows[:, seen]), unseen.logpdf(rows[:, seen])])
+    share = 1 / (200 + 2)  # one count of each component's, and one of its own
+    expected = special.logsumexp(both + np.log([[1 - share], [share]]), axis=0)
+    assert_allclose(model.score_samples(rows), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [BayesianPCA, BayesianPCAMixture])
+def test_still_columns_leave_densities_of_new_rows_sane(kind):
+    """Most columns never vary, or in one row; a new row that differs there is rare, no more."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((300, 24))
+    X[:, :6] = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 6)) + 0.1 * rng.normal(size=(300, 6))
+    X[7, 6:9] = 1e-3
+    model = kind(random_state=0).fit(X)
+    new = X[:20].copy()
+    usual = model.score_samples(new)
+    new[0, 12:] = 2.0 * X.std(axis=0).max()
+    density = model.score_samples(new)
+    assert_allclose(density[1:], usual[1:])
+    # About what the row would have under a Gaussian of the data's variance: no millions.
+    unit = np.sqrt(X.var(axis=0).mean())
+    broad = stats.norm.logpdf(new[0], X.mean(axis=0), unit).sum()
+    assert_allclose(density[0], broad - np.log(300), atol=0.1)
 
 
 def test_missing_entries_are_filled_as_by_the_gaussian():

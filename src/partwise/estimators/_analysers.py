@@ -205,10 +205,7 @@ class Analysers(PartsEstimator):
 
     def _class_weights(self, X: Any) -> Array:
         """Probability of every class of checked rows, (N, n)."""
-        if len(self._theta) == 1:
-            return np.ones((1, X.shape[0]))
-        joint = self._likelihoods(X, 0).log_likelihood + np.log(self._class_shares())[:, None]
-        return special.softmax(joint, axis=0)
+        return np.ones((1, X.shape[0]))
 
     def _codes(self, X: Any) -> Array:
         """r (x, 1) of every component of every class, (n, sum of p)."""
@@ -262,16 +259,23 @@ class Analysers(PartsEstimator):
 
     def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
         """Likelihood of checked rows under every class, exact, fields (N, n)."""
+        value = self._densities(X, self._model.log_density)
+        return RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf))
+
+    def _component_densities(self, X: Any) -> Array:
+        """Log density of checked rows under the components of every class alone, (N, n)."""
+        return self._densities(X, lambda theta, view: self._model.predictive(theta, view)[0].log_z)
+
+    def _densities(self, X: Any, function: Callable[[Theta, Any], Array]) -> Array:
+        """``function(theta, view)`` of checked rows under every class, in the user's units."""
 
         def on_block(block: RowBlock, _: int) -> Array:
             of_class = [
-                [self._model.predictive(theta, view)[0].log_z for _, view in pieces(theta, block)]
-                for theta in self._theta
+                [function(theta, view) for _, view in pieces(theta, block)] for theta in self._theta
             ]
             return np.stack([np.concatenate(c) for c in of_class]) + block.base
 
-        value = np.concatenate(self._map_rows(X, on_block), axis=1)
-        return RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf))
+        return np.concatenate(self._map_rows(X, on_block), axis=1)
 
     def _class_shares(self) -> Array:
         return np.ones(1)

@@ -24,7 +24,7 @@ from partwise.data.cells import cells_of_block, check_cells
 from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
 from partwise.engine.randomness import as_generator
-from partwise.estimators._labels import class_numbers
+from partwise.estimators._labels import class_numbers, classes_of_rows
 from partwise.likelihoods import Prior
 from partwise.runners import runner_for
 from partwise.sampling.importance import RowLikelihood, mix_classes
@@ -524,13 +524,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         if classes is None:
             rows = rng.choice(len(shares), n_samples, p=shares / shares.sum())
         else:
-            numbers = class_numbers(classes, self.classes_, "classes")
-            if numbers.ndim > 1 or (numbers.ndim == 1 and len(numbers) != n_samples):
-                raise ValueError(
-                    f"classes has shape {numbers.shape}, but must be one class or {n_samples}, one "
-                    "a row."
-                )
-            rows = np.broadcast_to(numbers, n_samples)
+            rows = classes_of_rows(classes, self.classes_, n_samples)
         by_part = np.repeat(rows[:, None], self.n_parts, axis=1)
         for part, wanted in (hybrid or {}).items():
             if isinstance(part, bool) or part not in range(self.n_parts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -25,7 +26,7 @@ from partwise.estimators._analysers import (
     effective_dimension,
 )
 from partwise.estimators._base import Leg, has_classes
-from partwise.estimators._labels import class_numbers, read_labels
+from partwise.estimators._labels import classes_of_rows, read_labels
 from partwise.estimators._moves import Search, giving_up, size_posterior
 from partwise.models.bayesian_pca import Theta, pieces
 from partwise.models.mcfa import column_totals
@@ -219,8 +220,9 @@ class BayesianPCA(Analysers):
         unit = float(group.scale[0])
         self.components_ = (theta.mean[0, :, :-1].T * unit).astype(self._dtype)
         self.mean_ = group.decode(theta.mean[0, :, -1]).astype(self._dtype)
-        self.noise_variance_ = unit**2 / theta.precision
-        self.relevances_ = (theta.alpha[0] / theta.alpha[1] / unit**2).astype(self._dtype)
+        variance, relevances = _in_units(theta, unit)
+        self.noise_variance_ = variance
+        self.relevances_ = relevances.astype(self._dtype)
         self.effective_dimension_ = effective_dimension(theta)
 
     @property
@@ -307,7 +309,8 @@ class BayesianPCAMixture(Analysers):
     Parameters
     ----------
     n_components : "auto" or int, default="auto"
-        M, of every class if there are classes; "auto" lets the bound decide.
+        M, of every class if there are classes (fewer where a class has fewer rows that differ);
+        "auto" lets the bound decide.
     max_components : int or None, default=None
         Most directions of a component; None is one less than the columns (or rows). Two components
         or more have fewer directions than the space that the rows lie in.
@@ -353,7 +356,8 @@ class BayesianPCAMixture(Analysers):
     n_components_posterior_ : ndarray of shape (most + 1,), or (N, most + 1)
         Probability of every number of components that was looked at, 0 for the others.
     lower_bound_ : float
-        Lower bound of the log evidence, a row.
+        Lower bound of the log evidence, a row, given the subspace that components lie in where one
+        was chosen: not to be held against that of `BayesianPCA`.
     lower_bounds_ : ndarray
         Its trace after the last move (the first class's, with classes).
     n_iter_ : int
@@ -449,7 +453,7 @@ class BayesianPCAMixture(Analysers):
             counts = np.array([weight[rows].sum() for rows in parts])
             self.classes_, self.class_priors_ = names, counts / counts.sum()
         fold = self._folds(parts, X.shape[0], rng.spawn(1)[0])
-        noise = self._choose_noise(X, weight, parts, fold, group, rng)
+        noise = self._choose_noise(X, weight, parts, fold, group, rng, deadline)
 
         def fit_all(noise: float | None) -> list[Any]:
             return [
@@ -457,9 +461,9 @@ class BayesianPCAMixture(Analysers):
             ]
 
         found = fit_all(noise)
-        if noise is not None and fold is not None:
+        if noise is not None and fold is not None and time.monotonic() < deadline:
             fits = [(space, theta) for space, theta, *_ in found]
-            revised = self._revise_noise(noise, fits, X, weight, parts, fold)
+            revised = self._revise_noise(noise, fits, X, weight, parts, fold, deadline)
             found = found if revised == noise else fit_all(revised)
         fits = [(space, theta) for space, theta, *_ in found]
         self.moves_, posteriors = [], []
@@ -594,9 +598,12 @@ class BayesianPCAMixture(Analysers):
 
     def _choose_noise(
         self, X: Array, weight: Array, parts: list[Array], fold: Array | None,
-        group: ColumnGroup, rng: np.random.Generator,
+        group: ColumnGroup, rng: np.random.Generator, deadline: float,
     ) -> float | None:  # fmt: skip
-        """Noise with which one component a class tells the rows left out best; None if learned."""
+        """Noise with which one component a class tells the rows left out best; None if learned.
+
+        Of levels not tried when time is up nothing is known; the middle one is tried first.
+        """
         if fold is None or self.prior is None:
             return None
         sources = [MemorySource(X[rows], (group,), weight[rows], n_powers=2) for rows in parts]
@@ -611,14 +618,21 @@ class BayesianPCAMixture(Analysers):
                 fits.append((Space(model, source), climb(model, theta, source, Serial(), monitor)))
             return self._learn_to_tell(fits, X, weight, parts, fold)[0]
 
-        losses = {noise: loss(noise) for noise in NOISES}
-        best = min(losses, key=losses.__getitem__)
-        losses |= {noise: loss(noise) for noise in (0.5 * best, 2.0 * best)}
-        return min(losses, key=losses.__getitem__)
+        losses: dict[float, float] = {}
+
+        def best_of(levels: Iterable[float]) -> float:
+            for noise in levels:
+                if not losses or time.monotonic() < deadline:
+                    losses[noise] = loss(noise)
+            return min(losses, key=losses.__getitem__)
+
+        middle = float(np.median(NOISES))
+        best = best_of(sorted(NOISES, key=lambda noise: abs(np.log(noise / middle))))
+        return best_of((0.5 * best, 2.0 * best))
 
     def _revise_noise(
         self, noise: float, fits: list[tuple[Space, Theta]], X: Array, weight: Array,
-        parts: list[Array], fold: Array,
+        parts: list[Array], fold: Array, deadline: float,
     ) -> float:  # fmt: skip
         """The noise with which the mixtures themselves tell rows best, going from where it is."""
 
@@ -633,7 +647,7 @@ class BayesianPCAMixture(Analysers):
 
         best, least = noise, self._learn_to_tell(fits, X, weight, parts, fold)[0]
         for factor in (2.0, 0.5):
-            while (reached := at(best * factor)) < least:
+            while time.monotonic() < deadline and (reached := at(best * factor)) < least:
                 best, least = best * factor, reached
             if best != noise:
                 break
@@ -687,7 +701,7 @@ class BayesianPCAMixture(Analysers):
     def _class_weights(self, X: Any) -> Array:
         if len(self._theta) == 1:
             return np.ones((1, X.shape[0]))
-        density = self._likelihoods(X, 0).log_likelihood
+        density = self._component_densities(X)
         joint = self._teller["slope"] * density + np.log(self.class_priors_)[:, None]
         return special.softmax(joint + self._teller["offsets"][:, None], axis=0)
 
@@ -715,8 +729,9 @@ class BayesianPCAMixture(Analysers):
         shares = zip(self._class_shares(), thetas, strict=True)
         weights = [share * self._model.shares.mean(theta.counts) for share, theta in shares]
         self.weights_ = np.concatenate(weights).astype(self._dtype)
-        noise = np.array([unit**2 / theta.precision for theta in thetas])
-        alpha = np.stack([padded(t.alpha[0] / t.alpha[1] / unit**2, np.inf) for t in thetas])
+        told = [_in_units(theta, unit) for theta in thetas]
+        noise = np.array([variance for variance, _ in told])
+        alpha = np.stack([padded(relevances, np.inf) for _, relevances in told])
         alpha = alpha.astype(self._dtype)
         dimension = np.array([effective_dimension(theta) for theta in thetas])
         self.__dict__.pop("component_classes_", None)  # of a fit before
@@ -828,7 +843,7 @@ class BayesianPCAMixture(Analysers):
         if classes is None:
             chosen = rng.choice(len(shares), n_samples, p=shares)
         else:
-            chosen = np.broadcast_to(class_numbers(classes, self.classes_, "classes"), n_samples)
+            chosen = classes_of_rows(classes, self.classes_, n_samples)
         rows = np.empty((n_samples, self.n_features_in_), self._dtype)
         components = np.empty(n_samples, int)
         for c, theta in enumerate(self._theta):
@@ -847,6 +862,16 @@ class BayesianPCAMixture(Analysers):
     def _restore(self, state: dict[str, Any]) -> None:
         super()._restore(state)
         self._teller = state["teller"]
+
+
+def _in_units(theta: Theta, unit: float) -> tuple[float, Array]:
+    """Variance of the noise and relevances (q,) in the user's units.
+
+    Squares of units beyond 1e154 or below 1e-154 are infinite or zero.
+    """
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        square = np.square(unit)
+        return float(square / theta.precision), theta.alpha[0] / theta.alpha[1] / square
 
 
 def _codes_of(X: Any, n: int, what: str) -> Array:

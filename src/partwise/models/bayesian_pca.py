@@ -23,7 +23,8 @@ tighten the bound; one alpha is shared by all components, as its text and Figure
 units of the columns' mean variance, so that neither the origin nor the unit of the data matters;
 after each step the positions of each component are brought to mean 0 and covariance I and its
 directions to the principal ones, the largest first, whenever that raises the bound: the paper's
-updates approach this slowly.
+updates approach this slowly; and a new row may come from a component not seen so far, which counts
+in its density alone.
 """
 
 from __future__ import annotations
@@ -279,7 +280,7 @@ class BayesianPCA:
         """Posterior of some rows with parameters at their expectation, and the noise (M, D).
 
         The parameters' uncertainty, given positions of the prior, is so much more noise. The
-        normaliser is the rows' log density, without their units.
+        normaliser is the rows' log density under the components, without their units.
         """
         a, b = theta.tau
         noise = b / max(a - 1.0, 0.5 * a)
@@ -288,6 +289,22 @@ class BayesianPCA:
         alone = [view.squares(-0.5 * np.log(2 * np.pi * psi), -0.5 / psi) for psi in noise]
         prior = np.log(self.shares.mean(theta.counts))
         return infer(sure, 1.0 / noise, prior[:, None] + np.stack(alone), view), noise
+
+    def log_density(self, theta: Theta, view: Any) -> Array:
+        """Log density of rows, without their units, (n,).
+
+        Besides the components there may be one that no row has come from yet. It has the share that
+        the Dirichlet leaves it, about one row's; of where it lies nothing is known but the columns'
+        means and mean variance. Without it, columns that never vary in training leave next to no
+        noise, and one new row that differs in them would decide any mean of densities.
+        """
+        log_z = self.predictive(theta, view)[0].log_z
+        if self.shares.concentration == 0.0:  # maximum likelihood
+            return log_z
+        unseen = self.shares.mean(np.append(theta.counts, 0.0))[-1]
+        ones = np.ones(theta.mean.shape[1])
+        stray = view.squares(-0.5 * _LOG_2PI * ones, -0.5 * ones)
+        return np.asarray(np.logaddexp(np.log1p(-unseen) + log_z, np.log(unseen) + stray))
 
     def below(self, theta: Theta, view: Any) -> Array:
         """Probability that each entry would be less, given the row's other entries, (D, n).
