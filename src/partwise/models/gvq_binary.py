@@ -190,7 +190,7 @@ class BinaryGVQ(gvq.GVQ):
 
 
 @numba.njit(nogil=True, cache=True)
-def _coordinate_descent(begin, F, o, X, shown, penalty, beta, most_sweeps):  # type: ignore[no-untyped-def]
+def _coordinate_descent(begin, F, o, X, shown, penalty, beta, most_sweeps):  # type: ignore[no-untyped-def]  # compiled
     """From codes (n, K), change one feature at a time while the error falls; codes and errors."""
     n, D = X.shape
     K = len(F)
