@@ -11,6 +11,8 @@ __version__ = "0.1.0"
 # public name -> module that defines it
 _PUBLIC = {
     "AspectModel": "partwise.estimators.aspect",
+    "BayesianPCA": "partwise.estimators.bayesian_pca",
+    "BayesianPCAMixture": "partwise.estimators.bayesian_pca",
     "CVQ": "partwise.estimators.cvq",
     "CellKFold": "partwise.data",
     "Cells": "partwise.data",
@@ -30,6 +32,8 @@ __all__ = [
     "MCFA",
     "MCVQ",
     "AspectModel",
+    "BayesianPCA",
+    "BayesianPCAMixture",
     "CellKFold",
     "Cells",
     "Prior",
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from partwise.data import CellKFold, Cells
     from partwise.datasets import make_faces, make_shapes
     from partwise.estimators.aspect import AspectModel
+    from partwise.estimators.bayesian_pca import BayesianPCA, BayesianPCAMixture
     from partwise.estimators.cvq import CVQ
     from partwise.estimators.gvq import GVQ
     from partwise.estimators.mcfa import MCFA

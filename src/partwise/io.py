@@ -51,6 +51,8 @@ _FORMAT_VERSION = 1
 # class name -> module that defines it; nothing else is ever imported or made by load()
 _LOADABLE = {
     "AspectModel": "partwise.estimators.aspect",
+    "BayesianPCA": "partwise.estimators.bayesian_pca",
+    "BayesianPCAMixture": "partwise.estimators.bayesian_pca",
     "CVQ": "partwise.estimators.cvq",
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",

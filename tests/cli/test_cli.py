@@ -128,10 +128,17 @@ def test_interrupt(registry):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
 def test_interrupt_of_the_real_thing(tmp_path):
-    code = (
-        "import os, signal, threading; from partwise.cli import app;"
-        "threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start(); app()"
-    )
+    code = """if True:  # while it learns, all imports being done
+        import os, signal, threading
+        from partwise import MCVQ
+        from partwise.cli import app
+        fit = MCVQ.fit
+        def stopped_soon(self, X):
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            return fit(self, X)
+        MCVQ.fit = stopped_soon
+        app()
+    """
     out = str(tmp_path / "report.html")
     done = subprocess.run(
         [sys.executable, "-c", code, "demo", "--out", out],

@@ -128,12 +128,27 @@ def forged(content, **fields):
         {"size": 0},
         {"J": 1},
         {"height": 0},
+        {"height": 1, "width": 2**28, "side": 255},
     ],
 )
 def test_forged_headers_take_no_memory(fields):
     content = compress(drawing(1), 3, side=8).content
     with pytest.raises(CompressedFileError, match="damaged"):
         decompress(forged(content, **fields))
+
+
+def test_many_values_take_no_memory():
+    # A pixel a block, one feature of 32,768 values: codes as numbers would take 275 GB.
+    J, n_pixels = 1 << 15, 1 << 20
+    vectors = bytes(4 * J) + zlib.compress(bytes(J))
+    header = container._FIELDS.pack(b"PWVQ", 1, 0, 1, n_pixels, 1, 1, 1, 1, J, len(vectors))
+    content = header + struct.pack("<I", zlib.crc32(header + vectors)) + vectors
+    assert decompress(content).shape == (1, n_pixels, 1)
+
+
+def test_what_could_not_be_read_is_not_written():
+    with pytest.raises(ValueError, match="more than a file can hold"):
+        compress(drawing(1), 256, n_sets=2, n_values=256, side=8)
 
 
 def test_bombs_do_not_unfold():
@@ -165,6 +180,12 @@ def test_pictures_of_other_kinds(tmp_path):
     np.save(tmp_path / "odd.npy", np.zeros((2, 3, 4, 5)))
     with pytest.raises(ValueError, match="an image is needed"):
         read_picture(tmp_path / "odd.npy")
+
+
+@pytest.mark.parametrize("name", ["a", "a.xyz"])
+def test_names_that_are_no_image(name, tmp_path):
+    with pytest.raises(ValueError, match="end it with"):
+        write_picture(tmp_path / name, drawing(1))
 
 
 def test_commands(tmp_path):

@@ -360,3 +360,46 @@ def test_other_refusals():
         model.inverse_transform(np.zeros((1, 2)))
     with pytest.raises(AttributeError):
         model.bic(X)
+
+
+@pytest.mark.parametrize("form", [{}, {"binary": True}, {"n_sets": 3}, {"n_values": 3}])
+def test_every_verb_without_features(form):
+    X = (np.random.default_rng(0).normal(size=(40, 5)) > 0).astype(float)
+    model = GVQ(n_features=0, random_state=0, **form).fit(X)
+    codes = model.encode(X)
+    assert codes.shape == (40, int("n_sets" in form))
+    assert model.decode(codes).shape == X.shape
+    assert model.certify(X).proven.all()
+    assert model.explain(X[0])["features"] == []
+    assert model.sample(2, random_state=0)[0].shape == (2, 5)
+    assert model.inverse_transform(model.transform(X)).shape == X.shape
+
+
+@pytest.mark.filterwarnings("ignore:The codes of the rows leave")
+def test_explain_a_row_with_no_feature_on():
+    X = np.random.default_rng(0).normal(size=(40, 5))
+    model = GVQ(n_features=2, penalty=1e6, random_state=0).fit(X)
+    assert model.explain(X[0])["features"] == []
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_error_never_rises_with_many_binary_features(seed):
+    X = (np.random.default_rng(1).random((150, 30)) < 0.4).astype(float)
+    model = GVQ(n_features=18, binary=True, max_iter=12, random_state=seed).fit(X)
+    assert_never_falls(model.lower_bounds_)
+
+
+def test_values_that_are_not_binary():
+    X = (np.random.default_rng(0).random((20, 4)) < 0.5).astype(float)
+    model = GVQ(n_features=2, binary=True, random_state=0).fit(X)
+    for verb in (model.encode, GVQ(binary=True).fit):
+        with pytest.raises(ValueError, match="set binary=False"):
+            verb(X + 0.5)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_whose_squares_are_no_numbers(unit):
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    with pytest.raises(ValueError, match="another unit"):
+        GVQ(n_features=2, random_state=0).fit(unit * X)

@@ -3,8 +3,8 @@ import pytest
 from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from partwise import CVQ, GVQ, MCFA, MCVQ, AspectModel
-from partwise.estimators import _calibrate, _gated
+from partwise import CVQ, GVQ, MCFA, MCVQ, AspectModel, BayesianPCA, BayesianPCAMixture
+from partwise.estimators import _calibrate, _gated, _moves, bayesian_pca
 from partwise.starts import classes
 
 
@@ -59,6 +59,10 @@ ESTIMATORS = [
     GVQ(3, random_state=0),
     GVQ(2, n_sets=2, n_values=3, penalty=0.1, random_state=0),
     GVQ(3, association="belief_revision", random_state=0),
+    BayesianPCA(),
+    BayesianPCA(1, relevance=False, prior=None),
+    BayesianPCAMixture(tol=1e-2, random_state=0),
+    BayesianPCAMixture(2, 1, prior=None, random_state=0),
 ]
 
 
@@ -83,6 +87,11 @@ def in_haste(monkeypatch):
     """Few sweeps and beginnings: what is checked does not depend on how good a fit is."""
     monkeypatch.setattr(_gated, "ANNEALING_SWEEPS", 6)
     monkeypatch.setattr(_calibrate, "MOST_FOLDS", 2)
+    monkeypatch.setattr(_moves, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(_moves, "TRIAL_SWEEPS", 3)
+    monkeypatch.setattr(bayesian_pca, "LOOSE", 1e4)
+    monkeypatch.setattr(bayesian_pca, "LEAST_CLASS", 1000)
+    monkeypatch.setattr(bayesian_pca, "MOST_COMPONENTS", 3)
     monkeypatch.setattr(classes, "N_STARTS", 2)
     monkeypatch.setattr(classes, "N_STEPS", 4)
     monkeypatch.setattr(classes, "MOST_STEPS", 4)

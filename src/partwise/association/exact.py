@@ -119,13 +119,13 @@ def _with_off(cost: Array) -> Array:
 
 def all_codes(n_groups: int, n_values: int) -> Array:
     """Every code, the last feature changing fastest; (n_values^n_groups, n_groups)."""
-    return np.indices((n_values,) * n_groups).reshape(n_groups, -1).T
+    return np.indices((n_values,) * n_groups).reshape(n_groups, n_values**n_groups).T
 
 
 def one_hot(values: Array, n_values: int) -> Array:
     """Which atoms codes (T, K) take, as numbers; (T, K (J - 1))."""
     taken = values[:, :, None] == np.arange(1, n_values)
-    return taken.reshape(len(values), -1).astype(float)
+    return taken.reshape(len(values), values.shape[1] * (n_values - 1)).astype(float)
 
 
 def _enumerate(problem: Problem) -> Array:

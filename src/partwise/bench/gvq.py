@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ def gvq_association(progress: Callable[[str], None]) -> list[Row]:
         X = bits @ features + np.sqrt(NOISE) * rng.normal(size=(N_ROWS, d))
         problem = Problem.complete(features, X)
         exact, rough = Exact().associate(problem), MeanField().associate(problem)
-        took = best_ms(lambda p=problem: Exact().associate(p))  # type: ignore[misc]
-        peer = best_ms(lambda p=problem: MeanField().associate(p))  # type: ignore[misc]
+        took = best_ms(partial(Exact().associate, problem))
+        peer = best_ms(partial(MeanField().associate, problem))
         square = problem.squares
         rows.append(
             {

@@ -36,6 +36,8 @@ def read_table(path: Path) -> tuple[list[str], list[str], list[float]]:
                 raise ValueError(
                     f"{path}, line {rows.line_num}: {row['rating']!r} is not a rating."
                 ) from None
+            if row["user"] is None or row["item"] is None:
+                raise ValueError(f"{path}, line {rows.line_num}: a user or an item is missing.")
             user.append(row["user"])
             item.append(row["item"])
     return user, item, rating
@@ -59,7 +61,7 @@ def _recommender(source: Path) -> Recommender:
 
 def _known(model: Recommender, text: str) -> Hashable:
     """The item that a text names: as it is, or as a number."""
-    if text in model._place or not text.lstrip("-").isdigit():
+    if text in model.items_ or not text.lstrip("-").isdigit():
         return text
     return int(text)
 
@@ -112,9 +114,9 @@ def recommend(
         model.save(save)
         say(f"Wrote {save}.")
     person = _person(model, rated or [])
-    if explain is not None and _known(model, explain) not in model._place:
+    if explain is not None and _known(model, explain) not in model.items_:
         fail(f"Error: {explain!r} is not among the {len(model.items_)} known items.", 2)
-    table = Table("item", "expected rating", "most likely between")
+    table = Table("item", "expected rating", "80 % between")
     for found in model.recommend(person, number):
         table.add_row(
             str(found.item), f"{found.rating:.2f}", f"{found.lower:g} and {found.upper:g}"

@@ -9,8 +9,14 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from partwise.association.exact import one_hot
-from partwise.compression.container import Picture, pack, stored_vectors, unpack
+from partwise.compression.container import (
+    MOST_VECTORS,
+    Picture,
+    pack,
+    stored_vectors,
+    too_large,
+    unpack,
+)
 from partwise.compression.pictures import blocks_of, image_of, psnr
 from partwise.contracts import Array
 from partwise.estimators.gvq import GVQ
@@ -77,6 +83,14 @@ def compress(
     >>> len(coded.content) < image.size, bool((decompress(coded.content) == coded.image).all())
     (True, True)
     """
+    if too_large(
+        (image.shape[0], image.shape[1], image.shape[2]), side, n_sets, n_features, n_values
+    ):
+        raise ValueError(
+            f"An image of shape {image.shape} in blocks of side {side} with {n_sets} sets of "
+            f"{n_features} features of {n_values} values is more than a file can hold; lower these "
+            "or cut the image."
+        )
     blocks = blocks_of(image, side).astype(float)
     model = GVQ(
         n_features,
@@ -105,7 +119,7 @@ def rival(
     being origins of sets without features.
     """
     blocks = blocks_of(image, side).astype(float)
-    most = len(np.unique(blocks, axis=0))
+    most = min(len(np.unique(blocks, axis=0)), MOST_VECTORS)
     while True:
         n_vectors = min(n_vectors, most)
         means = KMeans(n_vectors, n_init=RIVAL_STARTS, random_state=random_state).fit(blocks)
@@ -142,9 +156,10 @@ def _code(shape: tuple[int, ...], side: int, vectors: Array, codes: Array, n_val
 
 
 def _draw(picture: Picture) -> Array:
-    atoms = one_hot(picture.codes[:, 1:], picture.n_values)
-    blocks = np.empty((len(atoms), picture.vectors.shape[2]))
-    for m, vectors in enumerate(picture.vectors):
-        rows = picture.codes[:, 0] == m
-        blocks[rows] = atoms[rows] @ vectors[:-1] + vectors[-1]
+    # Feature by feature: codes as numbers would take far more memory than the image itself.
+    sets = picture.codes[:, 0]
+    blocks = picture.vectors[sets, -1]
+    for k, value in enumerate(picture.codes[:, 1:].T):
+        on = np.flatnonzero(value)
+        blocks[on] += picture.vectors[sets[on], k * (picture.n_values - 1) + value[on] - 1]
     return image_of(blocks, picture.shape, picture.side)

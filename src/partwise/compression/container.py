@@ -41,8 +41,8 @@ _CHECKSUM = struct.Struct("<I")
 
 # Largest image, in numbers, that is read: 2^28 bytes, a picture of 16,000 x 16,000 in grey.
 MOST_NUMBERS = 1 << 28
-# Largest number of vectors, so that tables of the coder stay small.
-MOST_VECTORS = 1 << 16
+# Largest number of vectors, so that tables of the coder stay small; sets are counted by a u16.
+MOST_VECTORS = (1 << 16) - 1
 
 
 class CompressedFileError(ValueError):
@@ -62,6 +62,16 @@ class Picture(NamedTuple):
 def n_blocks(shape: tuple[int, int, int], side: int) -> tuple[int, int]:
     """Blocks down and across."""
     return -(-shape[0] // side), -(-shape[1] // side)
+
+
+def too_large(
+    shape: tuple[int, int, int], side: int, n_sets: int, n_features: int, n_values: int
+) -> bool:
+    """Whether a file of such sizes would not be read: whole blocks, vectors and codes count."""
+    n_vectors, D = n_sets * (n_features * (n_values - 1) + 1), side * side * shape[2]
+    down, across = n_blocks(shape, side)
+    numbers = max(down * across * max(D, n_features + 1), n_vectors * D)
+    return n_vectors > MOST_VECTORS or numbers > MOST_NUMBERS
 
 
 def stored_vectors(vectors: Array) -> Array:
@@ -154,8 +164,7 @@ def unpack(content: bytes, name: str) -> Picture:
         min(height, width, side, M) < 1
         or channels not in (1, 3)
         or J < 2
-        or n_vectors > MOST_VECTORS
-        or max(height * width * channels, n_vectors * D) > MOST_NUMBERS
+        or too_large((height, width, channels), side, M, K, J)
         or not 4 * n_vectors <= size <= len(body)
     ):
         raise damaged
@@ -171,8 +180,6 @@ def unpack(content: bytes, name: str) -> Picture:
     ends = np.frombuffer(body[: 4 * n_vectors], "<f2").reshape(n_vectors, 2)
     down, across = n_blocks((height, width, channels), side)
     bits = symbol_bits(M, K, J)
-    if down * across * len(bits) > MOST_NUMBERS:
-        raise damaged
     codes = np.zeros((down * across, len(bits)), np.int64)
     data = np.frombuffer(body[size:], np.uint8)
     coder.code(codes, bits, across, bool(neighbours), data, True)

@@ -47,6 +47,11 @@ def write_picture(path: Path, image: Array) -> None:
         return
     from PIL import Image
 
+    if path.suffix.lower() not in Image.registered_extensions():
+        raise ValueError(
+            f"'{path}' does not end as an image's name does; end it with .png, .bmp, .tif or "
+            "another that pillow writes, or with .npy."
+        )
     Image.fromarray(image).save(path)
 
 

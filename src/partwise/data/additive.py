@@ -80,6 +80,38 @@ class Additive:
         i, j = np.triu_indices(len(mu))
         return _unfold(self.shown.T @ (mu[i] * precision * mu[j]).T, len(mu))
 
+    # Rows that miss the same entries share what is asked of the columns alone: U patterns of holes.
+
+    def second_moments(self, mean: Array, cov: Array, precision: Array, wide: Array) -> Array:
+        """Sum over observed columns of precision mean mean' + wide cov, for every pattern.
+
+        ``mean`` (D, p), ``cov`` (D, p, p), or (1, p, p) for all columns; (U, p, p).
+        """
+        if self.shown is None:
+            out = (mean.T * precision) @ mean
+            spread = wide.sum() * cov[0] if len(cov) == 1 else np.tensordot(wide, cov, 1)
+            return (out + spread)[None]
+        i, j = np.triu_indices(mean.shape[1])
+        pairs = precision[:, None] * mean[:, i] * mean[:, j] + wide[:, None] * cov[:, i, j]
+        return _unfold(self._masks.T @ pairs, mean.shape[1])
+
+    def collect_moments(self, m: Array, weight: Array, cov: Array) -> Array:
+        """Adjoint of `second_moments`: sums over rows of weight (m m' + cov) of m (p, n).
+
+        ``cov`` is (U, p, p); the answer (D, p, p), or (1, p, p) if all columns are complete.
+        """
+        if self.shown is None:
+            return ((m * weight) @ m.T + weight.sum() * cov[0])[None]
+        i, j = np.triu_indices(len(m))
+        pairs = m[i] * m[j] + self.patterns.spread(cov[:, i, j].T)
+        return _unfold(self._masks @ self.patterns.gather(pairs * weight).T, len(m))
+
+    @property
+    def _masks(self) -> Array:
+        """What each pattern shows, (D, U)."""
+        assert self.shown is not None
+        return self.shown if self.patterns.masks is None else self.patterns.masks
+
     def collect_squares(self, weight: Array) -> tuple[Array, Array]:
         """Sums over observed rows of weight and of weight x^2; each (D,)."""
         count = np.full(len(self.x), weight.sum()) if self.shown is None else self.shown @ weight

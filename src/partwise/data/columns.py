@@ -70,7 +70,7 @@ class ColumnGroup:
 
     def with_columns(self, X: Any, prior: Prior | None) -> ColumnGroup:
         """These columns and those of X after them, coded in the same way."""
-        entries, name = _Entries(X, np.ones(X.shape[0])), self.likelihood.name
+        entries, name = ColumnEntries(X, np.ones(X.shape[0])), self.likelihood.name
         if self.levels is None:
             new = _learn_numbers(entries, name, self.absent_zero, prior)
         else:
@@ -180,7 +180,7 @@ def learn_columns(
     X: Any, likelihood: str, row_weight: Array, absent_zero: bool, prior: Prior | None
 ) -> tuple[ColumnGroup, ...]:
     """Learn the column groups of dense (NaN missing) or CSR data; here always a single group."""
-    entries = _Entries(X, row_weight)
+    entries = ColumnEntries(X, row_weight)
     absent_zero = absent_zero and entries.sparse
     if likelihood in ("categorical", "ordinal"):
         group = _learn_levels(entries, absent_zero, likelihood)
@@ -192,7 +192,7 @@ def learn_columns(
 
 
 def _learn_levels(
-    entries: _Entries, absent_zero: bool, likelihood: str, levels: Array | None = None
+    entries: ColumnEntries, absent_zero: bool, likelihood: str, levels: Array | None = None
 ) -> ColumnGroup:
     """Categories, found if not given, and how often each stands in every column."""
     if levels is None:
@@ -253,7 +253,7 @@ def _equals(level: float, values: Array, columns: Array) -> Array:
 
 
 def _learn_numbers(
-    entries: _Entries, likelihood: str, absent_zero: bool, prior: Prior | None
+    entries: ColumnEntries, likelihood: str, absent_zero: bool, prior: Prior | None
 ) -> ColumnGroup:
     """Weights, means and variances.
 
@@ -294,7 +294,7 @@ def _learn_numbers(
 CHUNK_CELLS = 1 << 20
 
 
-class _Entries:
+class ColumnEntries:
     """Values with their columns and weights, dense or CSR alike, for column totals."""
 
     def __init__(self, X: Any, row_weight: Array) -> None:

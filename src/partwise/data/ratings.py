@@ -147,8 +147,12 @@ def _numbered(names: Any) -> tuple[list[Hashable], Array]:
         raise ValueError(
             f"Users and items must be hashable, as numbers or text: {error}."
         ) from None
-    if any(name != name for name in place):
-        raise ValueError("A user or an item is NaN; leave out ratings whose user or item is lost.")
+    lost = next((name for name in place if name is None or name != name), place)
+    if lost is not place:
+        raise ValueError(
+            f"A user or an item is {'None' if lost is None else 'NaN'}; leave out ratings whose "
+            "user or item is lost."
+        )
     return list(place), number
 
 
@@ -161,7 +165,10 @@ def read_person(person: Any, place: Mapping[Hashable, int], unknown: str) -> tup
         raise ValueError(
             f"A person is a mapping of items to ratings, as {{'Alien': 5}}, not {type(person)}."
         )
-    pairs = list(person.items())
+    given = list(person.items())
+    pairs = list(dict(given).items())
+    if len(pairs) < len(given):
+        warnings.warn("An item is rated twice; the last one counts.", UserWarning, stacklevel=4)
     strange = [item for item, _ in pairs if item not in place]
     if strange:
         text = f"Rated but not known: {strange[0]!r}"

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.data.columns import ColumnGroup, _Entries
+from partwise.data.columns import ColumnEntries, ColumnGroup
 from partwise.likelihoods import LIKELIHOODS
 
 # With more different values than this they are numbers rather than levels, and the scale is cut
 # into so many equal steps: finer than anybody rates.
-MOST_LEVELS = 32
+MOST_VALUES = 32
 FINE_LEVELS = 64
 
 
@@ -51,10 +51,10 @@ def learn_scale(X: Any, row_weight: Array) -> ScaleGroup:
         Its moments (V, D) are the levels' shares in every column, one rating of the average column
         added.
     """
-    entries = _Entries(X, row_weight)
+    entries = ColumnEntries(X, row_weight)
     found = [np.unique(values[~np.isnan(values)]) for values, _, _ in entries.chunks()]
     levels, width = np.unique(np.concatenate(found)).astype(float), 1.0
-    if len(levels) > MOST_LEVELS:
+    if len(levels) > MOST_VALUES:
         levels = np.linspace(levels[0], levels[-1], FINE_LEVELS)
         width = float(levels[1] - levels[0])
     levels = levels if len(levels) else np.zeros(1)

@@ -7,6 +7,7 @@ column that arrives with a few entries changes nothing but itself.
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def with_new_columns(estimator: Any, X: Any) -> Any:
         totals[:, :D] = core.totals
     wide = estimator._core((group,), core.sizes, core.classes, totals)
     theta = wide.widened(estimator._theta)
-    model = estimator._modelled(wide, (group,))
+    model, selects = estimator._modelled(wide, (group,)), _gated.selects_by_row(estimator)
     memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
     for _ in range(ROUNDS):
         theta = wide.undecide(theta)
@@ -51,7 +52,9 @@ def with_new_columns(estimator: Any, X: Any) -> Any:
             found.append(stats)
         theta = wide.joined(theta, model.learn_columns(theta, Stats.total(found)), D)
     wider = copy.copy(estimator)
-    wider._columns, wider._theta, wider._model = (group,), theta, model
+    wider._columns, wider._theta = (group,), theta
+    # Where rows select for themselves, they go on doing so.
+    wider._model = replace(estimator._model, core=wide) if selects else model
     wider.n_features_in_ = len(group.index)
     maps = np.zeros(len(group.index), np.int64)
     maps[:D] = estimator._calibration.map_of

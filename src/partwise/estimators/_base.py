@@ -24,7 +24,7 @@ from partwise.data.cells import cells_of_block, check_cells
 from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
 from partwise.engine.randomness import as_generator
-from partwise.estimators._labels import class_numbers
+from partwise.estimators._labels import class_numbers, classes_of_rows
 from partwise.likelihoods import Prior
 from partwise.runners import runner_for
 from partwise.sampling.importance import RowLikelihood, mix_classes
@@ -51,7 +51,7 @@ class Leg:
     enough: int | None = None
 
 
-def _has_classes(estimator: Any) -> bool:
+def has_classes(estimator: Any) -> bool:
     """Whether there is, or will be after fit, a class variable."""
     if getattr(estimator, "n_classes", None) is None and not hasattr(estimator, "classes_"):
         raise AttributeError("There are no classes; set n_classes, or fit with labels.")
@@ -166,6 +166,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- fitting ---
 
+    def _deadline(self) -> float:
+        """Value of ``time.monotonic()`` at which ``max_time``, beginning now, is over."""
+        return float("inf") if self.max_time is None else time.monotonic() + self.max_time
+
     def _climb_best(
         self,
         source: MemorySource,
@@ -178,7 +182,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         """Climb from ``n_init`` starts and keep the best.
 
         ``begin(rng)`` gives the legs of a climb and the first parameters; a later leg goes on from
-        the one before. Time is counted from now on, unless there is a ``deadline``.
+        the one before. ``max_time`` begins to run here unless there is a ``deadline`` already.
         """
         deadline = self._deadline() if deadline is None else deadline
         root = self._init_callback_context(max_subtasks=None)
@@ -218,10 +222,6 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self._warn_of_end(best[2])
         root.call_on_fit_task_end(estimator=self, X=X)
         return best
-
-    def _deadline(self) -> float:
-        """When ``max_time`` from now will have run out."""
-        return float("inf") if self.max_time is None else time.monotonic() + self.max_time
 
     def _warn_of_end(self, monitor: Monitor) -> None:
         if monitor.out_of_time:
@@ -464,7 +464,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- classes ---
 
-    @available_if(_has_classes)
+    @available_if(has_classes)
     def predict_proba(self, X: Any) -> Array:
         """Probability of every class.
 
@@ -482,7 +482,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         joint = found.log_likelihood.T + np.log(self._class_shares())
         return special.softmax(joint, axis=1)
 
-    @available_if(_has_classes)
+    @available_if(has_classes)
     def predict(self, X: Any) -> Array:
         """Most probable class of each row.
 
@@ -524,13 +524,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         if classes is None:
             rows = rng.choice(len(shares), n_samples, p=shares / shares.sum())
         else:
-            numbers = class_numbers(classes, self.classes_, "classes")
-            if numbers.ndim > 1 or (numbers.ndim == 1 and len(numbers) != n_samples):
-                raise ValueError(
-                    f"classes has shape {numbers.shape}, but must be one class or {n_samples}, one "
-                    "a row."
-                )
-            rows = np.broadcast_to(numbers, n_samples)
+            rows = classes_of_rows(classes, self.classes_, n_samples)
         by_part = np.repeat(rows[:, None], self.n_parts, axis=1)
         for part, wanted in (hybrid or {}).items():
             if isinstance(part, bool) or part not in range(self.n_parts):

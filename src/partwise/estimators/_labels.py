@@ -94,6 +94,16 @@ def class_numbers(asked: Any, names: Array, what: str) -> Array:
     return np.asarray(same.argmax(axis=-1))
 
 
+def classes_of_rows(asked: Any, names: Array, n_rows: int) -> Array:
+    """Numbers of the classes that new rows shall have (n_rows,), named once or for every row."""
+    numbers = class_numbers(asked, names, "classes")
+    if numbers.ndim > 1 or (numbers.ndim == 1 and len(numbers) != n_rows):
+        raise ValueError(
+            f"classes has shape {numbers.shape}, but must be one class or {n_rows}, one a row."
+        )
+    return np.broadcast_to(numbers, n_rows)
+
+
 def _listing(names: Array, most: int = 8) -> str:
     shown = ", ".join(str(name) for name in names[:most])
     return shown + (", ..." if len(names) > most else "")

@@ -16,6 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array
+from partwise.estimators import _gated
+from partwise.estimators.mcvq import MCVQ
 from partwise.likelihoods.ordinal import FARTHEST
 from partwise.likelihoods.predictive import Levels
 from partwise.models import factors, predict_factors, questions
@@ -28,7 +30,7 @@ CHUNK = 1 << 22
 
 def tastes_of(estimator: Any, levels: Array, popularity: Array) -> Tastes:
     """Tastes by the kind of model; ``popularity`` (D,) is each item's share of the ratings."""
-    kind = StateTastes if hasattr(estimator, "_mcvq") else FactorTastes
+    kind = StateTastes if isinstance(estimator, MCVQ) else FactorTastes
     return kind(estimator, levels, popularity)
 
 
@@ -37,8 +39,7 @@ class Tastes(ABC):
 
     def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
         self.estimator, self.levels, self.popularity = estimator, levels, popularity
-        self.core, self.theta = estimator._model, estimator._theta
-        self.core = getattr(self.core, "core", self.core)
+        self.core, self.theta = _gated.core_of(estimator._model), estimator._theta
         self.parts = self.theta.gates.argmax(axis=0)
         self.columns = [np.flatnonzero(self.parts == k) for k in range(len(self.theta.gates))]
         known = estimator._columns[0].levels
@@ -174,9 +175,12 @@ class StateTastes(Tastes):
         return out
 
     def best(self, features: Array, open_: Array) -> Array:
-        """Best expected rating in each part, (K,)."""
-        means = np.where(open_, self.shares(features)[0] @ self.levels, -np.inf)
-        return np.array([means[c].max(initial=-np.inf) for c in self.columns])
+        """Best expected rating in each part, (K,), of items as their likeliest part has them."""
+        found = []
+        for (lo, hi), columns in zip(pairwise(self.core.first), self.columns, strict=True):
+            means = features[lo:hi, 0] @ self.M[lo:hi][:, columns[open_[columns]]]
+            found.append(means.max(initial=-np.inf))
+        return np.array(found)
 
     def gains(self, features: Array, rule: str, k: int, best: Array, open_: Array) -> Array:
         """Expected gain of asking about each item of part k."""

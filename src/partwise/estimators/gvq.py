@@ -26,6 +26,8 @@ from partwise.starts.ica import binary_start, feature_start
 # Rows of a block. Searching takes far longer than adding up, and many blocks share it evenly.
 BLOCK_ROWS = 1024
 
+# Deviations of rows whose squares, in the user's units, are still ordinary numbers.
+FARTHEST_UNIT = 1e150
 
 # Steps after which features are shaken, ever less, where they do not begin as independent
 # components, and the share of the error that the first of them adds. Without them features of
@@ -266,6 +268,11 @@ class GVQ(PartsEstimator):
         deviation = np.where(group.varies, group.scale, 0.0)
         largest = deviation.max()
         unit = largest * np.linalg.norm(deviation / largest) if largest > 0 else 1.0
+        if not 1.0 / FARTHEST_UNIT < unit < FARTHEST_UNIT:
+            raise ValueError(
+                f"The rows of X have a standard deviation of {unit:g}, whose square is beyond what "
+                "numbers can hold; measure X in another unit."
+            )
         return (replace(group, scale=np.full(len(deviation), unit)),)
 
     @property
@@ -384,7 +391,15 @@ class GVQ(PartsEstimator):
                 "GVQ takes dense X only, not sparse: every feature adds to every entry; pass "
                 "X.toarray(), with NaN for entries that are missing."
             )
-        return super()._check_rows(X, reset=reset)
+        X = super()._check_rows(X, reset=reset)
+        if self.binary:
+            odd = X[~(np.isnan(X) | (X == 0) | (X == 1))]
+            if odd.size:
+                raise ValueError(
+                    f"X has the value {odd[0]:g}, but binary=True needs 0, 1 or NaN; binarise the "
+                    "data or set binary=False."
+                )
+        return X
 
     def _source(self, X: Any, most_rows: int | None = None) -> MemorySource:
         rows = BLOCK_ROWS if most_rows is None else most_rows
@@ -645,7 +660,7 @@ class GVQ(PartsEstimator):
         model, taken = self._model, self._theta.taken
         sets = rng.choice(model.n_sets, n_samples, p=taken[:, -1] / taken[:, -1].sum())
         share = taken[:, :-1] / np.maximum(taken[:, -1:], np.finfo(float).tiny)
-        above = share.reshape(model.n_sets, model.n_features, -1)
+        above = share.reshape(model.n_sets, model.n_features, model.n_values - 1)
         above = np.cumsum(above[:, :, ::-1], axis=2)[sets]  # (n, K, J - 1): this value or higher
         values = (rng.random((n_samples, model.n_features, 1)) < above).sum(axis=2)
         codes = np.column_stack([sets, values]) if model.n_sets > 1 else values

@@ -16,11 +16,9 @@ from partwise.data.ratings import plain, read_person, read_ratings
 from partwise.estimators._arrivals import with_new_columns
 from partwise.estimators._tastes import StateTastes, Tastes, tastes_of
 from partwise.estimators.mcfa import MCFA
+from partwise.estimators.mcvq import MCVQ
 from partwise.models import levels as scale
 from partwise.models.questions import RULES
-
-# Estimators that can serve ratings.
-SERVING = ("MCFA", "MCVQ")
 
 # Factors of the usual estimator, and the rise of its bound a person at which it stops: a tenth of
 # a nat among some hundred ratings changes no prediction.
@@ -185,10 +183,10 @@ class Recommender(BaseEstimator):
         if not members:
             raise ValueError("estimator is an empty list; give at least one estimator.")
         for member in members:
-            if type(member).__name__ not in SERVING:
+            if not isinstance(member, MCFA | MCVQ):
                 raise ValueError(
-                    f"estimator={type(member).__name__} cannot serve ratings; choose one of "
-                    f"{', '.join(SERVING)}, or a list of them."
+                    f"estimator={type(member).__name__} cannot serve ratings; choose MCFA or MCVQ, "
+                    "or a list of them."
                 )
             if member._absent_zero():
                 raise ValueError(
@@ -233,8 +231,8 @@ class Recommender(BaseEstimator):
         found = [taste.shares(taste.fold_in(row))[0] for taste in self._tastes]
         return np.mean(found, axis=0)
 
-    def _asked(self, items: Any) -> Array:
-        """Columns of items, -1 where unknown."""
+    def _asked(self, items: Any, then: str = "their prediction is NaN") -> Array:
+        """Columns of items, -1 where unknown; a warning says what happens ``then``."""
         names = plain(items)
         columns = np.array([self._place.get(item, -1) for item in names], np.int64)
         if np.any(columns < 0):
@@ -242,16 +240,16 @@ class Recommender(BaseEstimator):
             text = f"{np.sum(columns < 0)} items are not known (first: {first!r})"
             if self.unknown == "raise":
                 raise ValueError(f'{text}; leave them out, or set unknown="warn".')
-            warnings.warn(f"{text}; their prediction is NaN.", UserWarning, stacklevel=3)
+            warnings.warn(f"{text}; {then}.", UserWarning, stacklevel=4)
         return columns
 
     def _allowed(self, among: Iterable[Any] | None) -> Array:
         """Which items are among some, (D,); all if None."""
         if among is None:
             return np.ones(len(self.items_), bool)
-        known = [self._place[item] for item in among if item in self._place]
+        columns = self._asked(among, "they are left out")
         allowed = np.zeros(len(self.items_), bool)
-        allowed[known] = True
+        allowed[columns[columns >= 0]] = True
         return allowed
 
     # --- predictions ---
@@ -719,7 +717,8 @@ class Interview:
         """Gains; of several models each in units of its largest, as their own units differ."""
         if len(self._gains) == 1:
             return self._gains[0]
-        return np.mean([own / max(own.max(), 1e-300) for own in self._gains], axis=0)
+        largest = [np.delete(own, self._columns).max(initial=1e-300) for own in self._gains]
+        return np.mean([own / top for own, top in zip(self._gains, largest, strict=True)], axis=0)
 
     def _look(self, heard: int | None) -> None:
         """Bring the gains up to date, after an answer about one item those of its part."""
@@ -742,7 +741,9 @@ class Interview:
 
 def _levels(given: Any, ratings: Array) -> Array:
     """The scale, ascending."""
-    levels = np.unique(ratings if given is None else np.asarray(list(given), dtype=float))
+    found = np.unique(ratings) if given is None else list(given)
+    # As they are written: 0.1 of single precision is 0.1, not what it is in double.
+    levels = np.unique([float(str(level)) for level in found])
     if len(levels) < 2 or not np.isfinite(levels).all():
         raise ValueError(
             f"The scale {levels.tolist()} has {len(levels)} level(s), but ratings differ only on a "
@@ -753,7 +754,7 @@ def _levels(given: Any, ratings: Array) -> Array:
 
 def _check_scale(ratings: Array, levels: Array) -> None:
     """Refuse ratings that the scale does not have."""
-    odd = ~np.isin(ratings, levels)
+    odd = ~np.isin(ratings.astype(np.float32), levels.astype(np.float32))
     if odd.any():
         shown = ", ".join(f"{v:g}" for v in levels[:12]) + (", ..." if len(levels) > 12 else "")
         raise ValueError(

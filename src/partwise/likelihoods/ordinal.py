@@ -51,9 +51,11 @@ class Ordinal:
 def cuts_of(counts: Array) -> tuple[float, ...]:
     """Cuts that give a standard Gaussian the levels' shares, from their counts (L,)."""
     below = np.cumsum(counts)[:-1] / max(counts.sum(), 1.0)
-    # A level that hardly occurs keeps an interval of its own, and the last a share above 0.
-    apart = min(1e-6, 5e-5 / max(len(below), 1)) * np.arange(1, len(below) + 1)
-    return tuple(special.ndtri(np.clip(below, 1e-6, 1.0 - 1e-4) + apart))
+    # A level that hardly occurs keeps an interval of its own, at either end of the scale alike.
+    n = len(below)
+    apart = 1e-6 * (np.arange(n) - 0.5 * (n - 1))
+    room = 1e-6 * (1 + n)
+    return tuple(special.ndtri(np.clip(below, room, 1.0 - room) + apart))
 
 
 @numba.njit(nogil=True, cache=True)

@@ -175,8 +175,7 @@ class GVQ:
 
     def design(self, values: Array) -> Array:
         """Which atoms codes take, and the origin, which they always do; (B, n)."""
-        atoms = one_hot(values, self.n_values).reshape(len(values), self.n_atoms)
-        return np.vstack([atoms.T, np.ones(len(values))])
+        return np.vstack([one_hot(values, self.n_values).T, np.ones(len(values))])
 
     def collect(self, block: Any, found: RowCodes) -> Sums:
         """Sums of rows with these codes."""

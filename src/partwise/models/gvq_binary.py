@@ -82,11 +82,11 @@ class BinaryGVQ(gvq.GVQ):
     # --- E-step ---
 
     def codes(self, theta: Theta, block: Any, memory: Any = None) -> RowCodes:
-        """Codes of rows; rows begin anew each time."""
+        """Codes of rows; ``memory`` are codes they had, for coordinate descent to better."""
         view = block.groups[0].additive()
-        enumerated = self.n_features <= MOST_ENUMERATED
-        method = self._enumerate if enumerated else self._descend
-        return best_of_sets([method(theta, m, view) for m in range(self.n_sets)])
+        if self.n_features <= MOST_ENUMERATED:
+            return best_of_sets([self._enumerate(theta, m, view) for m in range(self.n_sets)])
+        return best_of_sets([self._descend(theta, m, view, memory) for m in range(self.n_sets)])
 
     def squashed(self, theta: Theta, m: int) -> tuple[Array, Array]:
         """F and origin of a set, between 0 and 1; (K, D) and (D,)."""
@@ -94,7 +94,7 @@ class BinaryGVQ(gvq.GVQ):
 
     def _enumerate(self, theta: Theta, m: int, view: Any) -> RowCodes:
         F, o = self.squashed(theta, m)
-        every = all_codes(self.n_features, 2).reshape(-1, self.n_features)
+        every = all_codes(self.n_features, 2)
         y = squash(every @ F + o, self.beta)  # (T, D)
         cost = self.penalty * every.sum(axis=1)
         square = view.squares(np.zeros(len(o)), np.ones(len(o)))
@@ -109,11 +109,18 @@ class BinaryGVQ(gvq.GVQ):
         error = np.maximum(error + square, 0.0)
         return RowCodes(np.full(n, m), every[best], error, error, np.ones(n, bool))
 
-    def _descend(self, theta: Theta, m: int, view: Any) -> RowCodes:
+    def _descend(self, theta: Theta, m: int, view: Any, kept: RowCodes | None) -> RowCodes:
         F, o = self.squashed(theta, m)
         x = np.ascontiguousarray(view.x.T, float)
         shown = np.ones_like(x) if view.shown is None else view.shown.T.astype(float)
-        values, error = _coordinate_descent(F, o, x, shown, self.penalty, self.beta, MOST_SWEEPS)
+        begin = np.zeros((len(x), self.n_features), np.int64)
+        fixed = F, o, x, shown, self.penalty, self.beta, MOST_SWEEPS
+        values, error = _coordinate_descent(begin, *fixed)
+        if kept is not None:
+            # From the code that a row had as well, so that its error never rises.
+            other, reached = _coordinate_descent(kept.values * (kept.sets == m)[:, None], *fixed)
+            values = np.where((reached < error)[:, None], other, values)
+            error = np.minimum(error, reached)
         least, most = squash(o, self.beta), squash(o + F.sum(axis=0), self.beta)
         away = np.maximum(np.maximum(least - x, x - most), 0.0)
         lower = np.minimum((shown * away**2).sum(axis=1), error)
@@ -183,14 +190,17 @@ class BinaryGVQ(gvq.GVQ):
 
 
 @numba.njit(nogil=True, cache=True)
-def _coordinate_descent(F, o, X, shown, penalty, beta, most_sweeps):  # type: ignore[no-untyped-def]
-    """From no feature on, change one feature at a time while the error falls; codes and errors."""
+def _coordinate_descent(begin, F, o, X, shown, penalty, beta, most_sweeps):  # type: ignore[no-untyped-def]  # compiled
+    """From codes (n, K), change one feature at a time while the error falls; codes and errors."""
     n, D = X.shape
     K = len(F)
-    values = np.zeros((n, K), np.int64)
+    values = begin.copy()
     error = np.empty(n)
     for r in range(n):
         z = o.copy()
+        for k in range(K):
+            if values[r, k]:
+                z += F[k]
         current = 0.0
         for d in range(D):
             y = 1.0 / (1.0 + np.exp(-beta * (z[d] - 0.5)))

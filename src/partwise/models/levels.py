@@ -21,11 +21,6 @@ def mean(shares: Array, levels: Array) -> Array:
     return shares @ levels
 
 
-def variance(shares: Array, levels: Array) -> Array:
-    """Variance of the level, (...)."""
-    return shares @ levels**2 - mean(shares, levels) ** 2
-
-
 def entropy(shares: Array) -> Array:
     """In nats, (...)."""
     least = np.finfo(shares.dtype).tiny  # 0 log 0 is 0

@@ -31,6 +31,14 @@ RELEVANCE = 1e-3
 VARIANCE_FLOOR = 1e-6
 
 
+def gamma_divergence(posterior: Array, shape0: float, rate0: float) -> Array:
+    """KL of Gamma posteriors, shape and rate on the first axis, from their prior."""
+    shape, rate = posterior
+    kl = (shape - shape0) * special.digamma(shape) - special.gammaln(shape)
+    kl += special.gammaln(shape0) + shape0 * np.log(rate / rate0)
+    return kl + shape * (rate0 / rate - 1.0)
+
+
 class Loadings(NamedTuple):
     """Posterior of some columns' parameters in one part."""
 
@@ -150,8 +158,7 @@ class Relevant:
         a, b = loadings.shape, loadings.rate
         squares = self.squares(loadings)  # E[tau w_i^2]
         kl = 0.5 * (squares @ A - loadings.log_det - log_A.sum() - len(A))
-        kl += a0 * np.log(b / b0) + special.gammaln(a0) - special.gammaln(a)
-        return kl + (a - a0) * special.digamma(a) - a * (1.0 - b0 / b)
+        return kl + gamma_divergence(np.stack([a, b]), a0, b0)
 
     @staticmethod
     def squares(loadings: Loadings) -> Array:
@@ -167,10 +174,7 @@ class Relevant:
 
     def relevance_cost(self, relevance: Array) -> float:
         """KL of the relevances' posterior from their prior."""
-        a, b = relevance
-        kl = (a - RELEVANCE) * special.digamma(a) - special.gammaln(a)
-        kl += special.gammaln(RELEVANCE) + RELEVANCE * np.log(b / RELEVANCE)
-        return float(np.sum(kl + a * (RELEVANCE / b - 1.0)))
+        return float(np.sum(gamma_divergence(relevance, RELEVANCE, RELEVANCE)))
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,11 @@ import numpy as np
 
 from partwise.contracts import Array, Packed, Stats
 from partwise.likelihoods.ordinal import interval_moments
+from partwise.models import factors
 from partwise.models.mcfa import MCFA, Theta
 
 # Times at most that rows without memory update factors and numbers in turn, and the change of a
-# number, in deviations of its noise, that counts as none.
+# number, in deviations of its noise, that counts as none. With classes all rounds are gone through.
 SETTLING_ROUNDS = 20
 SETTLED = 1e-3
 
@@ -76,17 +77,24 @@ class Ordinal:
         core, columns = self.core, combined(self.core, theta)
         latent = self._begin(columns, block)
         score = core.evidence(theta, block.with_values(latent))
+        found = core.weigh(theta, score, block.labels)
         if core.classes.n_classes == 1:
             # The factors' covariance does not hang on the numbers, so each row settles in a walk.
-            covs = [cov for (cov,) in core.weigh(theta, score, block.labels).covs]
+            before = _pulls(core, score, found.means)
+            covs = [cov for (cov,) in found.covs]
             latent, score[core.linear] = self._walk(columns, block, score, covs, latent)
+            means = [
+                [factors.multiply(cov, score[linear].astype(float))]
+                for cov, (_, linear, _) in zip(covs, core.spans(), strict=True)
+            ]
+            gained = 0.5 * (_pulls(core, score, means) - before)
+            found = found._replace(means=means, log_z=found.log_z + gained)
         else:
             for _ in range(SETTLING_ROUNDS):
-                found = core.weigh(theta, score, block.labels)
                 core.mix(score, found, block.weight)
                 latent = self._numbers(columns, block, score, latent)[0]
                 score = core.evidence(theta, block.with_values(latent))
-        found = core.weigh(theta, score, block.labels)
+                found = core.weigh(theta, score, block.labels)
         core.mix(score, found, block.weight)
         return latent, score, found.log_z
 
@@ -164,6 +172,12 @@ class Ordinal:
     def refresh(self, theta: Theta) -> Theta | None:
         """As the core's."""
         return self.core.refresh(theta)
+
+
+def _pulls(core: MCFA, score: Array, means: list[list[Array]]) -> Array:
+    """b . m of the rows' factors, twice what it adds to their log normaliser; (n,)."""
+    parts = zip(core.spans(), means, strict=True)
+    return np.sum([(score[linear] * m).sum(axis=0) for (_, linear, _), (m,) in parts], axis=0)
 
 
 def combined(core: MCFA, theta: Theta) -> Columns:

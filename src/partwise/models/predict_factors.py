@@ -6,6 +6,7 @@ Densities take the parameters at their expectation, their uncertainty being adde
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from scipy import special
 from partwise.contracts import Array, Layout, Packed
 from partwise.likelihoods import mixtures
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
-from partwise.likelihoods.ordinal import interval_moments
+from partwise.likelihoods.ordinal import ROOT_HALF, interval_moments
 from partwise.models import factors
 from partwise.models.loadings import Loadings
 from partwise.models.mcfa import MCFA, Theta, gaussians
@@ -143,15 +144,9 @@ def level_shares(mean: Array, variance: Array, gates: Array, ends: Array) -> Arr
 
     ``ends`` are the levels' lower ends and the last's upper one, (D, L + 1).
     """
-    below = np.zeros((*mean.shape[1:], ends.shape[1] - 2))
-    total = np.zeros(len(ends))
-    for g, m, v in zip(gates, mean, variance, strict=True):
-        live = np.flatnonzero(g > LEAST_WEIGHT)
-        z = ends[live, 1:-1] - m[:, live, None]
-        z /= np.sqrt(v[:, live, None])
-        below[:, live] += g[live, None] * special.ndtr(z)
-        total[live] += g[live]
-    return np.diff(below / total[:, None], prepend=0.0, append=1.0)
+    out = np.zeros((*mean.shape[1:], ends.shape[1] - 1))
+    _mix_levels(mean, variance, np.ascontiguousarray(gates, dtype=float), ends, out)
+    return out
 
 
 def cell_level_shares(
@@ -359,6 +354,29 @@ def _given_factors(
         distance = np.einsum("nti,ij,ntj->nt", away, np.linalg.inv(sigma), away)
         total -= 0.5 * (distance + np.linalg.slogdet(sigma)[1] + J * np.log(2 * np.pi))
     return total
+
+
+@numba.njit(nogil=True, cache=True)
+def _mix_levels(mean, variance, gates, ends, out):  # type: ignore[no-untyped-def]  # compiled
+    """out[r, d, l] = sum_k g P(level l | part k) / sum_k g, parts of hardly any weight left out."""
+    K, n, D = mean.shape
+    L = out.shape[2]
+    for r in range(n):
+        for d in range(D):
+            total = 0.0
+            for k in range(K):
+                if gates[k, d] > LEAST_WEIGHT:
+                    total += gates[k, d]
+            for k in range(K):
+                if gates[k, d] > LEAST_WEIGHT:
+                    share = gates[k, d] / total
+                    root, m = ROOT_HALF / math.sqrt(variance[k, r, d]), mean[k, r, d]
+                    below = 0.0
+                    for level in range(L - 1):
+                        reached = 0.5 * math.erfc((m - ends[d, level + 1]) * root)
+                        out[r, d, level] += share * (reached - below)
+                        below = reached
+                    out[r, d, L - 1] += share * (1.0 - below)
 
 
 @numba.njit(nogil=True, cache=True)

@@ -8,12 +8,13 @@ p         P         (J, D, L)  probability of every answer about its items, give
 M         M         (J, D)     expected rating, given the state
 Omega     cov       (J, J)     posterior covariance of a part's factors
 Lambda    w         (D, J)     loadings of its items
-Psi       noise     (D,)       variance of an answer given the factors
+Psi       noise     (D,)       variance of an answer given the factors, at expected loadings
 ========  ========  =========  =====================================================================
 
 An answer about an item speaks of the item's part alone, so all is done part by part: states
 exactly, by going through the answers; factors in closed form or, for the value rule, at seven
-answers (an ordinal answer counts as if its latent number were heard). Three rules:
+answers and for the items that may rise highest (an ordinal answer counts as if its latent number
+were heard). Three rules:
 
 - *information*: mutual information of the answer and the person's states or factors;
 - *error*: expected fall of the squared error of predicted ratings, items counted by ``weight``;
@@ -59,6 +60,8 @@ def state_error(m: Array, P: Array, second: Array) -> Array:
 def state_value(m: Array, P: Array, M: Array, rival: float) -> Array:
     """Expected rise of the best predicted rating, (D,)."""
     now = max(float((m @ M).max(initial=-np.inf)), rival)
+    if now == -np.inf:  # nothing is left to recommend
+        return np.zeros(P.shape[1])
     # Whatever the answer, the best stays at or above this; items never above it do not count.
     floor = max(float(M.min(axis=0).max(initial=-np.inf)), rival)
     hopeful = M[:, M.max(axis=0) > floor]
@@ -97,6 +100,8 @@ def factor_value(
     those that may rise highest are looked at.
     """
     now = max(float(expected.max(initial=-np.inf)), rival)
+    if now == -np.inf:  # nothing is left to recommend
+        return np.zeros(len(w))
     spread = _REACH * np.sqrt(_heard(cov, wanted))
     floor = max(float((expected - spread).max(initial=-np.inf)), rival)
     hopeful = np.flatnonzero(expected + spread >= floor)

@@ -9,10 +9,13 @@ from partwise.plot.association import AssociationDisplay
 from partwise.plot.bound import BoundDisplay
 from partwise.plot.classes import ClassPriorsDisplay, ClassTableDisplay
 from partwise.plot.codebook import CodebookDisplay
+from partwise.plot.components import ComponentsDisplay
 from partwise.plot.features import CodesDisplay, FeaturesDisplay
 from partwise.plot.gates import GatesDisplay
+from partwise.plot.hinton import HintonDisplay
 from partwise.plot.loadings import LoadingsDisplay
 from partwise.plot.reconstruction import ReconstructionDisplay
+from partwise.plot.roc import RocDisplay
 from partwise.plot.samples import SamplesDisplay
 from partwise.plot.states import StatesDisplay
 
@@ -23,11 +26,14 @@ __all__ = [
     "ClassTableDisplay",
     "CodebookDisplay",
     "CodesDisplay",
+    "ComponentsDisplay",
     "Display",
     "FeaturesDisplay",
     "GatesDisplay",
+    "HintonDisplay",
     "LoadingsDisplay",
     "ReconstructionDisplay",
+    "RocDisplay",
     "SamplesDisplay",
     "StatesDisplay",
 ]

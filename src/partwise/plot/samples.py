@@ -105,7 +105,8 @@ class SamplesDisplay(Display):
         Parameters
         ----------
         estimator : estimator
-            Fitted, with ``gates_``, ``sample`` and ``inverse_transform``.
+            Fitted, with ``gates_``, ``sample`` and ``inverse_transform``; or Bayesian PCA or a
+            mixture of it.
         n_samples : int, default=8
             Rows of each class.
         classes : label, sequence of labels or None, default=None
@@ -122,6 +123,10 @@ class SamplesDisplay(Display):
         -------
         display : SamplesDisplay
         """
+        if not hasattr(estimator, "gates_") and hasattr(estimator, "effective_dimension_"):
+            return cls._of_components(
+                estimator, n_samples, classes, hybrid, random_state, image_shape
+            ).plot(figure=figure, cmap=cmap)
         seen = view(estimator)
         shape = check_image_shape(image_shape, len(seen.names))
         rng = as_generator(estimator.random_state if random_state is None else random_state)
@@ -146,6 +151,37 @@ class SamplesDisplay(Display):
             image_shape=shape,
         )
         return display.plot(figure=figure, cmap=cmap)
+
+    @classmethod
+    def _of_components(
+        cls, estimator: Any, n_samples: int, classes: Any, hybrid: Any, random_state: Any,
+        image_shape: Sequence[int] | None,
+    ) -> SamplesDisplay:  # fmt: skip
+        """Rows of a mixture of analysers, which has no parts: what it expects of rows it draws."""
+        if hybrid is not None:
+            raise ValueError("A hybrid takes parts from several classes; this model has no parts.")
+        rng = as_generator(estimator.random_state if random_state is None else random_state)
+        shown = getattr(estimator, "classes_", ()) if classes is None else np.atleast_1d(classes)
+        names = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
+        drawn = [
+            estimator.sample(n_samples, random_state=rng, **({} if c is None else {"classes": c}))[
+                0
+            ]
+            for c in (shown if len(shown) else [None])
+        ]
+        samples = np.stack([estimator.reconstruct(rows) for rows in drawn]).astype(float)
+        every = samples.reshape(-1, samples.shape[2])
+        spread = every.std(axis=0)
+        return cls(
+            samples=samples,
+            labels=[str(label) for label in shown] or [""],
+            limits=shades(samples, samples[:0]),
+            parts=np.zeros(samples.shape[2], int),
+            feature_names=[str(name) for name in names],
+            centre=every.mean(axis=0),
+            spread=np.where(spread > 0, spread, 1.0),
+            image_shape=check_image_shape(image_shape, samples.shape[2]),
+        )
 
     def _plot_images(
         self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]

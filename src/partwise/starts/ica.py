@@ -38,7 +38,8 @@ LEAST_VARIANCE = 1e-10
 # Where features between 0 and 1 begin at the least and the most: at 0 and 1 none could move.
 SQUASHED = (0.05, 0.95)
 
-# Runs of k-means.
+# Runs of k-means for sets, which no later step divides anew, and for features, which all do.
+SET_RUNS = 4
 N_RUNS = 2
 
 Start = tuple[Array, Array]  # features (M, A, D) and origins (M, D), in model units
@@ -55,7 +56,7 @@ def feature_start(
     """
     most = MOST_ROWS if independent and J == 2 else max(MOST_CLUSTERED, M)
     Z, weight = _rows(source, most, rng)
-    labels = masked_kmeans(Z, M, weight, rng, n_init=N_RUNS) if M > 1 else np.zeros(len(Z), int)
+    labels = masked_kmeans(Z, M, weight, rng, n_init=SET_RUNS) if M > 1 else np.zeros(len(Z), int)
     seen = ~np.isnan(Z)
     mean = weight @ np.nan_to_num(Z) / np.maximum(weight @ seen, np.finfo(float).tiny)
     filled = np.where(seen, Z, mean)

@@ -1,0 +1,334 @@
+"""What Bayesian PCA and its mixtures share: rows in and out, and what a fit needs besides moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse, special
+from sklearn.utils.validation import check_is_fitted
+
+from partwise.contracts import Array
+from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
+from partwise.engine import Monitor
+from partwise.engine.randomness import as_generator
+from partwise.estimators._base import PartsEstimator
+from partwise.likelihoods import LIKELIHOODS, Dirichlet, mixtures
+from partwise.models import calibration
+from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Found, Sums, Theta, pieces
+from partwise.models.calibration import Calibration
+from partwise.models.mcfa import column_totals
+from partwise.sampling.importance import RowLikelihood
+from partwise.starts.principal import isotropic, kinds_of_rows, principal_start
+
+# Shape and rate of the Gammas and precision of the means, as in the paper.
+STRENGTH = 1e-3
+
+# Dirichlet count of every component: all shares are equally likely.
+SHARES = 1.0
+
+# A direction counts if its loadings carry this share of the largest's.
+DIRECTION_SHARE = 0.01
+
+# Rows are left out in so many parts to see how well new ones are told, and so many steps without
+# them make the parameters forget them. With more cells than this, there is little to forget.
+FOLDS = 5
+FORGETTING_STEPS = 2
+MOST_CELLS = 4_000_000
+
+# Cells that are enough to calibrate intervals.
+ENOUGH_CELLS = 16_000
+
+
+class Space(NamedTuple):
+    """Rows to fit a mixture to, perhaps in a frame: a centre (D,) and directions (D, D')."""
+
+    model: BayesianPCA
+    source: MemorySource
+    frame: tuple[Array, Array] | None = None
+
+    def told(self, theta: Theta) -> Theta:
+        """Parameters in terms of the columns."""
+        if self.frame is None:
+            return theta
+        centre, directions = self.frame
+        theta = theta.of_columns(directions)
+        theta.mean[:, :, -1] += centre
+        return theta
+
+    def without(self, theta: Theta, rows: Array) -> Theta:
+        """Parameters in terms of the columns that have forgotten some of the rows."""
+        rest = np.setdiff1d(np.arange(self.source.X.shape[0]), rows)
+        if len(rest) and self.source.X.size <= MOST_CELLS:
+            some = self.source.of_rows(rest)
+            n, squares = self.model.outside
+            share = some.weight.sum() / self.source.weight.sum()
+            outside = (n * share, squares * share)
+            model = replace(self.model, totals=column_totals(some), outside=outside)
+            for _ in range(FORGETTING_STEPS):
+                theta = model.maximise(theta, total(model, theta, some))
+        return self.told(theta)
+
+
+def total(model: BayesianPCA, theta: Theta, source: MemorySource) -> Sums:
+    """Sums over all rows."""
+    return Sums.total(model.expect(theta, block, None)[1] for block in source.blocks())
+
+
+def begin(
+    model: BayesianPCA, source: MemorySource, Z: Array, shares: Array, q: int,
+    rng: np.random.Generator, noise: float | None = None,
+) -> Theta:  # fmt: skip
+    """First parameters, from principal directions of groups of rows (M, C), noise given or not."""
+    mean, left = principal_start(Z, source.weight, shares, q, rng)
+    theta = model.start(mean, left if noise is None else noise, shares @ source.weight)
+    if noise is not None:
+        theta = model.with_noise(theta, noise)
+    return model.maximise(theta, total(model, theta, source))
+
+
+def effective_dimension(theta: Theta) -> int:
+    """Directions whose E|w|^2, over all components, is above 1 % of the largest."""
+    squares = theta.squares.sum(axis=0)
+    return int(np.sum(squares > DIRECTION_SHARE * squares.max(initial=0.0)))
+
+
+class Analysers(PartsEstimator):
+    """Base of Bayesian PCA and its mixtures.
+
+    ``_theta`` has one mixture for each class, or one in all; ``_model`` what they share.
+    """
+
+    _theta: tuple[Theta, ...]
+
+    # --- input ---
+
+    def _check_rows(self, X: Any, *, reset: bool) -> Any:
+        if sparse.issparse(X):
+            raise TypeError(
+                f"{type(self).__name__} takes dense X only, not sparse: every direction adds to "
+                "every entry; pass X.toarray(), with NaN for entries that are missing."
+            )
+        return super()._check_rows(X, reset=reset)
+
+    def _check_size(self, X: Array) -> int:
+        """Largest number of directions."""
+        n_rows, n_columns = X.shape
+        if n_rows < 2:
+            raise ValueError(f"n_samples={n_rows}: {type(self).__name__} needs at least 2 rows.")
+        if n_columns < 2:
+            raise ValueError(
+                f"n_features={n_columns}: {type(self).__name__} needs at least 2 columns, since a "
+                "direction is one of fewer dimensions than there are columns."
+            )
+        if self.max_components is not None and self.max_components >= n_columns:
+            raise ValueError(
+                f"max_components={self.max_components} must be at most {n_columns - 1}, one less "
+                "than the number of columns."
+            )
+        return self._most_directions(X)
+
+    def _most_directions(self, X: Array) -> int:
+        """As many as asked for, but fewer than columns, and than rows that differ."""
+        most = X.shape[1] - 1 if self.max_components is None else int(self.max_components)
+        return max(min(most, len(kinds_of_rows(X)[0]) - 1), 1)
+
+    def _read(self, X: Any, sample_weight: Any) -> tuple[Any, Array, Array, int, ColumnGroup]:
+        """Checked rows, their weights, which they are, most directions, and the columns."""
+        X, weight, kept = self._check_fit_rows(X, sample_weight)
+        q = self._check_size(X)
+        columns = learn_columns(X, "gaussian", weight, False, None)
+        self._warn_of_holes(columns)
+        self._dtype = X.dtype
+        return X, weight, kept, q, isotropic(columns[0])
+
+    def _prior(self) -> Broad | Flat:
+        if self.prior is None:
+            return Flat()
+        strength = STRENGTH if isinstance(self.prior, str) else float(self.prior)
+        return Broad(strength, bool(getattr(self, "relevance", True)))
+
+    def _core(self, source: MemorySource, noise: float | None = None) -> BayesianPCA:
+        shares = Dirichlet(0.0 if self.prior is None else SHARES)
+        holds = frozenset[str]() if noise is None else frozenset(["noise"])
+        return BayesianPCA(self._prior(), shares, column_totals(source), holds=holds)
+
+    def _absent_zero(self) -> bool:
+        return False
+
+    def _tell_fit(self, monitor: Monitor, weight: float) -> None:
+        """Set what is told of a climb."""
+        self.lower_bounds_ = np.asarray(monitor.trace) / weight
+        self.lower_bound_ = float(self.lower_bounds_[-1])
+        self.n_iter_, self.converged_ = monitor.n_iter, monitor.converged
+
+    # --- what was learned ---
+
+    def _calibrate(
+        self, fits: list[tuple[Space, Theta]], X: Any, parts: list[Array], rng: Any
+    ) -> Calibration:
+        """How often entries lie below what the model says, where it has not seen their rows."""
+        D = X.shape[1]
+        pit, enough = [], ENOUGH_CELLS / len(fits)
+        for (space, fitted), rows in zip(fits, parts, strict=True):
+            fold = rng.permutation(len(rows)) % min(FOLDS, len(rows))
+            n_cells = 0.0
+            for f in range(fold.max() + 1):
+                theta = space.without(fitted, np.flatnonzero(fold == f))
+                some = np.flatnonzero(fold == f)[: int(np.ceil(enough / D))]
+                for block in self._source(X[rows[some]]).blocks():
+                    for _, view in pieces(theta, block):
+                        shown = slice(None) if view.shown is None else view.shown > 0
+                        below = space.model.below(theta, view)[shown].ravel()
+                        pit.append(below)
+                        n_cells += len(below)
+                if n_cells >= enough:
+                    break
+        u = np.concatenate(pit)
+        return calibration.learn(u, np.zeros(len(u), int), np.ones(len(u)), 1)
+
+    def _found(self, X: Any, function: Callable[[Theta, Any, Found], Any]) -> list[list[Any]]:
+        """``function(theta, view, posterior)`` of checked rows, a list for every mixture."""
+
+        def on_block(block: RowBlock, _: int) -> list[list[Any]]:
+            return [
+                [function(theta, view, self._model.infer(theta, view))
+                 for _, view in pieces(theta, block)]
+                for theta in self._theta
+            ]  # fmt: skip
+
+        found = self._map_rows(X, on_block)
+        return [[one for block in found for one in block[c]] for c in range(len(self._theta))]
+
+    def _class_weights(self, X: Any) -> Array:
+        """Probability of every class of checked rows, (N, n)."""
+        return np.ones((1, X.shape[0]))
+
+    def _codes(self, X: Any) -> Array:
+        """r (x, 1) of every component of every class, (n, sum of p)."""
+
+        def code(theta: Theta, view: Any, found: Found) -> Array:
+            rows = [
+                np.vstack([m, np.ones_like(m[:1])]) * r
+                for m, r in zip(found.m, found.r, strict=True)
+            ]
+            return np.concatenate(rows)
+
+        found = self._found(X, code)
+        weights = self._class_weights(X)
+        pieces_of = [np.concatenate(c, axis=1) * w for c, w in zip(found, weights, strict=True)]
+        return np.concatenate(pieces_of).T
+
+    def _loadings(self) -> Array:
+        """What `_codes` are multiplied with, (sum of p, D)."""
+        return np.concatenate([np.swapaxes(theta.mean, 1, 2).reshape(-1, theta.mean.shape[1])
+                               for theta in self._theta])  # fmt: skip
+
+    def _reconstruct(self, X: Any) -> Array:
+        return self._columns[0].decode(self._codes(X) @ self._loadings())
+
+    def _impute(self, X: Any) -> Array:
+        return self._reconstruct(X)
+
+    def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
+        asked = [calibration.correct(self._calibration, p)[0] for p in (tail, 1.0 - tail)]
+        weights = self._class_weights(X)
+        found = self._found(
+            X, lambda theta, view, found: (found.r, *self._model.entries(theta, view, found))
+        )
+        # A row's components, of all classes, are the parts of its entries' mixtures.
+        r, mean, variance = (
+            np.concatenate([np.concatenate([one[i] for one in c], axis=-1) for c in found])
+            for i in range(3)
+        )
+        sizes = [len(theta.counts) for theta in self._theta]
+        r = r * np.repeat(weights, sizes, axis=0)
+        ends = []
+        for p in asked:
+            out, n = np.empty(mean.shape[1:]), mean.shape[2]
+            deviate = np.full(n, special.ndtri(p))
+            gates = np.ascontiguousarray(r.T)
+            mixtures.part_quantiles(gates, mean, np.sqrt(variance), deviate, np.full(n, p), out)
+            ends.append(self._columns[0].decode(out.T))
+        return ends[0], ends[1]
+
+    # --- densities ---
+
+    def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
+        """Likelihood of checked rows under every class, exact, fields (N, n)."""
+        value = self._densities(X, self._model.log_density)
+        return RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf))
+
+    def _component_densities(self, X: Any) -> Array:
+        """Log density of checked rows under the components of every class alone, (N, n)."""
+        return self._densities(X, lambda theta, view: self._model.predictive(theta, view)[0].log_z)
+
+    def _densities(self, X: Any, function: Callable[[Theta, Any], Array]) -> Array:
+        """``function(theta, view)`` of checked rows under every class, in the user's units."""
+
+        def on_block(block: RowBlock, _: int) -> Array:
+            of_class = [
+                [function(theta, view) for _, view in pieces(theta, block)] for theta in self._theta
+            ]
+            return np.stack([np.concatenate(c) for c in of_class]) + block.base
+
+        return np.concatenate(self._map_rows(X, on_block), axis=1)
+
+    def _class_shares(self) -> Array:
+        return np.ones(1)
+
+    def _n_parameters(self) -> float:
+        """Loadings up to rotations, means, shares and noise."""
+        count = 0.0
+        for theta in self._theta:
+            M, D, p = theta.mean.shape
+            q = p - 1
+            count += M * (D * q - q * (q - 1) / 2 + D) + M - 1 + 1
+        return count + len(self._theta) - 1
+
+    def _draw(self, n_samples: int, random_state: Any) -> np.random.Generator:
+        """Generator for new rows, whose number is checked."""
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 1.")
+        return as_generator(self.random_state if random_state is None else random_state)
+
+    def _rows_of(
+        self, theta: Theta, components: Array, factors: Array, rng: np.random.Generator
+    ) -> Array:
+        """New rows in the user's units, given their components (n,) and factors (n, q)."""
+        mean = theta.mean[components]
+        rows = np.einsum("ndi,ni->nd", mean[:, :, :-1], factors) + mean[:, :, -1]
+        rows += rng.standard_normal(rows.shape) / np.sqrt(theta.precision)
+        return self._columns[0].decode(rows).astype(self._dtype, copy=False)
+
+    # --- saving, and what scikit-learn asks ---
+
+    def _state(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        return {
+            "theta": [theta._asdict() for theta in self._theta],
+            "columns": self._columns[0].fields(),
+            "calibration": self._calibration._asdict(),
+            "dtype": np.dtype(self._dtype).name,
+            "learned": self._learned(*self._kept),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._columns = (ColumnGroup(likelihood=LIKELIHOODS["gaussian"](), **state["columns"]),)
+        self._dtype = np.dtype(state["dtype"])
+        self._calibration = Calibration(**state["calibration"])
+        self._theta = tuple(Theta(**theta) for theta in state["theta"])
+        shares = Dirichlet(0.0 if self.prior is None else SHARES)
+        self._model = BayesianPCA(self._prior(), shares, np.zeros((3, 1)))
+        for name, value in state["learned"].items():
+            setattr(self, name, value)
+        self._describe()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags

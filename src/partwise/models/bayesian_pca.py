@@ -1,0 +1,579 @@
+"""Mixtures of Bayesian principal component analysers (Bishop & Winn 2000).
+
+=========  ============  ==============  ===================================================  ======
+symbol     code          shape           meaning                                              paper
+=========  ============  ==============  ===================================================  ======
+W, mu      mean          (M, D, q + 1)   posterior mean of (W_m, mu_m), a row for each column  23-24
+Sigma      cov           (M, ., p, p)    its covariance, a column of the data, or one for all  32,34
+tau        tau           (2,)            precision of the noise, Gamma (shape, rate)          26
+alpha      alpha         (2, q)          relevance of a direction, shared by all components   25
+h          leverage      (D,)            share of each column that is in the components' space  -
+pi         counts        (M,)            expected rows of each component; Dirichlet posterior  27
+x          m, cov_x      (q, n)          posterior of a row's position given its component    29-30
+s          r             (M, n)          posterior of a row's component                       38-39
+=========  ============  ==============  ===================================================  ======
+
+t = W_m x + mu_m + noise, x ~ N(0, I), with p = q + 1 and x~ = (x, 1), so that a row's sums are
+those of a regression on x~. A missing entry takes part in nothing; rows that miss the same entries
+share cov_x, and complete columns share Sigma.
+
+Departures from the paper: W and mu have one posterior together, not one each, which can only
+tighten the bound; one alpha is shared by all components, as its text and Figure 5 say, though Eqs.
+(25) and (35) print one each; mu's prior has its centre at the columns' means and all priors are in
+units of the columns' mean variance, so that neither the origin nor the unit of the data matters;
+after each step the positions of each component are brought to mean 0 and covariance I and its
+directions to the principal ones, the largest first, whenever that raises the bound: the paper's
+updates approach this slowly; and a new row may come from a component not seen so far, which counts
+in its density alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy import linalg, special
+
+from partwise.contracts import Array
+from partwise.likelihoods import Dirichlet
+from partwise.models.loadings import gamma_divergence
+
+_LOG_2PI = float(np.log(2 * np.pi))
+
+# Least noise variance at maximum likelihood, of the columns' mean variance: without it, as many
+# directions as rows would have density without limit.
+LEAST_NOISE = 1e-6
+
+# A direction of whose expected squared loadings less than this share is in their mean is idle.
+IDLE = 0.1
+
+# A component of fewer rows keeps its positions' scale, which so few cannot tell.
+LEAST_ROWS = 1e-3
+
+
+class Theta(NamedTuple):
+    """Posterior of all that rows share."""
+
+    mean: Array  # (M, D, p)
+    cov: Array  # (M, D or 1, p, p)
+    log_det: Array  # of cov, (M, D or 1); 0 without width
+    leverage: Array  # times which a covariance for all columns is that of each, (D,)
+    tau: Array  # (2,)
+    alpha: Array  # (2, q)
+    counts: Array  # (M,)
+
+    @property
+    def precision(self) -> float:
+        """E[tau]."""
+        return float(self.tau[0] / self.tau[1])
+
+    @property
+    def squares(self) -> Array:
+        """E|w_mi|^2 of every component and direction, (M, q)."""
+        return ((self.mean**2).sum(axis=1) + np.diagonal(self.spread, axis1=1, axis2=2))[:, :-1]
+
+    @property
+    def spread(self) -> Array:
+        """Covariance of (W, mu) summed over columns, (M, p, p)."""
+        if self.cov.shape[1] == 1:
+            return self.leverage.sum() * self.cov[:, 0]
+        return self.cov.sum(axis=1)
+
+    def of_columns(self, U: Array) -> Theta:
+        """The same told of the columns that an orthonormal frame U (D, D') stands for."""
+        return self._replace(mean=U @ self.mean, leverage=(U**2).sum(axis=1))
+
+    def take(self, components: Any) -> Theta:
+        """The same with some components, in this order."""
+        return self._replace(
+            mean=self.mean[components], cov=self.cov[components],
+            log_det=self.log_det[components], counts=self.counts[components],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over rows; they start at zero and add, and hold no prior."""
+
+    bound: float  # log normalisers of the rows, less what only the noise decides
+    moments: Array  # <x~ x~'> of each component's rows, (M, p, p)
+    second: Array  # the same by column, of rows that show it, (M, D or 1, p, p)
+    first: Array  # <x~> t, (M, D, p)
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(*(a + b for a, b in zip(self._fields(), other._fields(), strict=True)))
+
+    def scaled(self, factor: float) -> Sums:
+        """All sums times a number."""
+        return Sums(*(field * factor for field in self._fields()))
+
+    def _fields(self) -> tuple[Any, ...]:
+        return self.bound, self.moments, self.second, self.first
+
+    @staticmethod
+    def total(results: Iterable[Sums]) -> Sums:
+        """Sum of all, in their order."""
+        return reduce(add, results)
+
+    @property
+    def counts(self) -> Array:
+        """Expected rows of each component, (M,)."""
+        return self.moments[:, -1, -1]
+
+
+class Found(NamedTuple):
+    """Posterior of some rows."""
+
+    r: Array  # (M, n)
+    log_z: Array  # log normaliser, (n,)
+    m: list[Array]  # a component: (q, n)
+    cov_x: list[Array]  # a component: (U, q, q), U patterns of missing entries
+
+
+@dataclass(frozen=True)
+class Broad:
+    """The paper's priors: Gammas of this shape and rate, and mu ~ N(0, 1/strength).
+
+    Without ``relevance`` the directions have mu's prior instead of relevances of their own.
+    """
+
+    strength: float = 1e-3
+    relevance: bool = True
+
+    def loadings(self, second: Array, first: Array, theta: Theta) -> tuple[Array, Array, Array]:
+        """Mean (M, D, p), covariance and its log determinant, given the sums."""
+        tau = theta.precision
+        cov = np.linalg.inv(np.diag(self._precisions(theta)[0]) + tau * second)
+        cov = 0.5 * (cov + np.swapaxes(cov, 2, 3))
+        return tau * _by_column(first, cov), cov, np.linalg.slogdet(cov)[1]
+
+    def _precisions(self, theta: Theta) -> tuple[Array, Array]:
+        """Expected precision of w~'s prior, and its expected logarithm, each (p,)."""
+        if not self.relevance:
+            A = np.full(theta.alpha.shape[1] + 1, self.strength)
+            return A, np.log(A)
+        a, b = theta.alpha
+        A = np.append(a / b, self.strength)
+        return A, np.append(special.digamma(a) - np.log(b), np.log(self.strength))
+
+    def noise(self, n: float, error: float) -> Array:
+        """Posterior of tau from the number of entries and their expected squared error."""
+        return np.array([self.strength + 0.5 * n, self.strength + 0.5 * max(error, 0.0)])
+
+    def log_tau(self, tau: Array) -> float:
+        """E[log tau]."""
+        return float(special.digamma(tau[0]) - np.log(tau[1]))
+
+    def relevances(self, theta: Theta) -> Array:
+        """Posterior of alpha, (2, q)."""
+        M, D, _ = theta.mean.shape
+        rate = self.strength + 0.5 * theta.squares.sum(axis=0)
+        return np.stack([np.full(len(rate), self.strength + 0.5 * M * D), rate])
+
+    def cost(self, theta: Theta) -> float:
+        """KL of the posterior of W, mu, alpha and tau from their prior."""
+        A, log_A = self._precisions(theta)
+        M, D, p = theta.mean.shape
+        times = D / theta.cov.shape[1]
+        centre = (theta.mean[:, :, -1] ** 2).sum() + theta.spread[:, -1, -1].sum()
+        squares = np.append(theta.squares.sum(axis=0), centre)
+        kl = 0.5 * (squares @ A - times * theta.log_det.sum() - M * D * (log_A.sum() + p))
+        s = self.strength
+        kl += float(gamma_divergence(theta.tau, s, s))
+        if self.relevance:
+            kl += gamma_divergence(theta.alpha, s, s).sum()
+        return float(kl)
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Maximum likelihood: point values told as posteriors without width, nothing to pay."""
+
+    relevance: ClassVar[bool] = False
+
+    def loadings(self, second: Array, first: Array, theta: Theta) -> tuple[Array, Array, Array]:
+        """Least squares, directions that the rows do not tell apart left at zero."""
+        inverse = np.linalg.pinv(second, hermitian=True)
+        mean = _by_column(first, inverse)
+        return mean, np.zeros((len(mean), 1, *second.shape[2:])), np.zeros((len(mean), 1))
+
+    def noise(self, n: float, error: float) -> Array:
+        """The mean squared error: a shape without limit makes tau what it is."""
+        return np.array([1e300, 1e300 * max(error / n, LEAST_NOISE)])
+
+    def log_tau(self, tau: Array) -> float:
+        """Log tau."""
+        return float(np.log(tau[0] / tau[1]))
+
+    def relevances(self, theta: Theta) -> Array:
+        """Nothing is learned about directions."""
+        return theta.alpha
+
+    def cost(self, theta: Theta) -> float:
+        """Nothing."""
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class BayesianPCA:
+    """The model; one component is Bayesian PCA.
+
+    Parameters
+    ----------
+    prior : Broad or Flat
+    shares : Dirichlet
+        Prior of pi.
+    totals : ndarray of shape (3, D)
+        Sums of 1, t and t^2 over the observed entries.
+    outside : tuple of two float
+        Number of entries that only noise explains, and the sum of their squares: what rows have
+        outside of the subspace that the columns here span.
+    units : float
+        Log units of all entries, which densities of the user's values lose, where rows come without
+        their own.
+    holds : frozenset of {"noise", "relevances"}
+        What stays as it is: both while components are tried on some of the rows, the noise where
+        several mixtures share it.
+    """
+
+    prior: Broad | Flat
+    shares: Dirichlet
+    totals: Array
+    outside: tuple[float, float] = (0.0, 0.0)
+    units: float = 0.0
+    holds: frozenset[str] = frozenset()
+    remembers: ClassVar[bool] = False
+
+    @property
+    def _entries(self) -> tuple[float, float]:
+        """Number of observed entries, and the sum of their squares."""
+        n, _, squares = self.totals.sum(axis=1)
+        return n + self.outside[0], squares + self.outside[1]
+
+    # --- E-step ---
+
+    def fresh_memory(self, index: int) -> Any:
+        """Rows keep nothing from one sweep to the next."""
+        return None
+
+    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[None, Sums]:
+        """Sums of the rows' posterior; rows remember nothing."""
+        total: Sums | None = None
+        for rows, view in pieces(theta, block):
+            weight = block.weight[rows]
+            found = self.infer(theta, view)
+            sums = collect(found, view, weight, float(weight @ (found.log_z + block.base[rows])))
+            total = sums if total is None else total + sums
+        assert total is not None
+        return None, total
+
+    def infer(self, theta: Theta, view: Any) -> Found:
+        """Posterior of some rows; its normaliser lacks what only the noise decides."""
+        precision = np.full(theta.mean.shape[:2], theta.precision)
+        return infer(theta, precision, self.shares.expected_log(theta.counts), view)
+
+    def predictive(self, theta: Theta, view: Any) -> tuple[Found, Array]:
+        """Posterior of some rows with parameters at their expectation, and the noise (M, D).
+
+        The parameters' uncertainty, given positions of the prior, is so much more noise. The
+        normaliser is the rows' log density under the components, without their units.
+        """
+        a, b = theta.tau
+        noise = b / max(a - 1.0, 0.5 * a)
+        noise = noise + np.trace(theta.cov, axis1=2, axis2=3) * theta.leverage  # (M, D)
+        sure = theta._replace(cov=np.zeros_like(theta.cov[:, :1]))
+        alone = [view.squares(-0.5 * np.log(2 * np.pi * psi), -0.5 / psi) for psi in noise]
+        prior = np.log(self.shares.mean(theta.counts))
+        return infer(sure, 1.0 / noise, prior[:, None] + np.stack(alone), view), noise
+
+    def log_density(self, theta: Theta, view: Any) -> Array:
+        """Log density of rows, without their units, (n,).
+
+        Besides the components there may be one that no row has come from yet. It has the share that
+        the Dirichlet leaves it, about one row's; of where it lies nothing is known but the columns'
+        means and mean variance. Without it, columns that never vary in training leave next to no
+        noise, and one new row that differs in them would decide any mean of densities.
+        """
+        log_z = self.predictive(theta, view)[0].log_z
+        if self.shares.concentration == 0.0:  # maximum likelihood
+            return log_z
+        unseen = self.shares.mean(np.append(theta.counts, 0.0))[-1]
+        ones = np.ones(theta.mean.shape[1])
+        stray = view.squares(-0.5 * _LOG_2PI * ones, -0.5 * ones)
+        return np.asarray(np.logaddexp(np.log1p(-unseen) + log_z, np.log(unseen) + stray))
+
+    def below(self, theta: Theta, view: Any) -> Array:
+        """Probability that each entry would be less, given the row's other entries, (D, n).
+
+        An entry given the others is Gaussian with precision K_dd and mean t_d - (K (t - mu))_d /
+        K_dd, where K is the inverse covariance of the row under a component.
+        """
+        found, noise = self.predictive(theta, view)
+        z, log_r = [], []
+        for k, psi in enumerate(noise[:, :, None]):
+            W, mu = theta.mean[k, :, :-1], theta.mean[k, :, -1:]
+            pull = (view.x - mu - W @ found.m[k]) / psi
+            K = 1.0 / psi - view.patterns.spread(_quadratic(W, found.cov_x[k])) / psi**2
+            K = np.maximum(K, LEAST_NOISE / psi)  # where an entry is missing it means nothing
+            z.append(pull / np.sqrt(K))
+            log_r.append(np.log(np.maximum(found.r[k], 1e-300)) + 0.5 * (z[k] ** 2 - np.log(K)))
+        return np.asarray((special.softmax(log_r, axis=0) * special.ndtr(z)).sum(axis=0))
+
+    def entries(self, theta: Theta, view: Any, found: Found) -> tuple[Array, Array]:
+        """Mean and variance of new entries under every component, each (M, D, n)."""
+        a, b = theta.tau
+        means, variances = [], []
+        for k, m in enumerate(found.m):
+            x = np.vstack([m, np.ones(m.shape[1])])
+            means.append(theta.mean[k] @ x)
+            cov, own = theta.cov[k], found.cov_x[k]
+            wide = np.einsum("in,dij,jn->dn", x, cov, x, optimize=True)
+            wide += view.patterns.spread(np.einsum("dij,uij->du", cov[:, :-1, :-1], own))
+            spread = view.patterns.spread(_quadratic(theta.mean[k, :, :-1], own))
+            noise = b / max(a - 1.0, 0.5 * a)
+            variances.append(noise + spread + theta.leverage[:, None] * wide)
+        return np.stack(means), np.stack(variances)
+
+    # --- M-step ---
+
+    def start(self, mean: Array, noise: float, counts: Array) -> Theta:
+        """Parameters without width, (W, mu) being ``mean`` (M, D, p): to take the first sums with.
+
+        Relevances are as if the directions were known.
+        """
+        M, D, p = mean.shape
+        squares = np.maximum((mean[:, :, :-1] ** 2).sum(axis=(0, 1)), LEAST_NOISE)
+        alpha = np.stack([np.full(p - 1, 0.5 * M * D), 0.5 * squares])
+        tau = np.array([1e300, 1e300 * max(noise, LEAST_NOISE)])
+        width = np.zeros((M, 1, p, p)), np.zeros((M, 1)), np.ones(D)
+        return Theta(mean, *width, tau, alpha, counts)
+
+    def with_noise(self, theta: Theta, noise: float) -> Theta:
+        """The same as if all entries had shown this noise."""
+        n, _ = self._entries
+        return theta._replace(tau=self.prior.noise(n, n * noise))
+
+    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+        """All posteriors of what rows share, one after another."""
+        theta = self._learn(theta._replace(counts=stats.counts), stats)
+        if "relevances" in self.holds:
+            return theta
+        theta, stats = self.shed(theta, stats)
+        return self.rescale(theta, stats)
+
+    def _learn(self, theta: Theta, stats: Sums) -> Theta:
+        """W and mu, then noise, then relevances, unless they are held."""
+        theta = self.learn_loadings(theta, stats)
+        if "noise" not in self.holds:
+            theta = self.learn_noise(theta, stats)
+        return theta if "relevances" in self.holds else self.learn_relevances(theta)
+
+    def learn_loadings(self, theta: Theta, stats: Sums) -> Theta:
+        """W and mu given the rest."""
+        mean, cov, log_det = self.prior.loadings(stats.second, stats.first, theta)
+        leverage = np.ones_like(theta.leverage)
+        return theta._replace(mean=mean, cov=cov, log_det=log_det, leverage=leverage)
+
+    def learn_noise(self, theta: Theta, stats: Sums) -> Theta:
+        """Noise given the rest."""
+        n, squares = self._entries
+        return theta._replace(tau=self.prior.noise(n, squares + self._error(theta, stats)))
+
+    def learn_relevances(self, theta: Theta) -> Theta:
+        """Relevances given the rest."""
+        return theta._replace(alpha=self.prior.relevances(theta))
+
+    @staticmethod
+    def _error(theta: Theta, stats: Sums) -> float:
+        """Expected squared error of all entries, less sum t^2."""
+        error = -2.0 * np.vdot(theta.mean, stats.first)
+        if stats.second.shape[1] == 1:
+            outer = np.swapaxes(theta.mean, 1, 2) @ theta.mean + theta.spread
+            return float(error + np.vdot(outer, stats.second[:, 0]))
+        spread = np.einsum("mdi,mdij,mdj->", theta.mean, stats.second, theta.mean, optimize=True)
+        return float(error + spread + (theta.cov * stats.second).sum())
+
+    def shed(self, theta: Theta, stats: Sums) -> tuple[Theta, Sums]:
+        """Leave out directions that are nothing but uncertain, if the bound gains by it.
+
+        What is left of the positions' posterior costs no more than the whole, so the bound gains at
+        least what `expected` does. Of a direction without loadings that is more than nothing.
+        """
+        if not self.prior.relevance:
+            return theta, stats
+        squares = theta.squares.sum(axis=0)
+        known = (theta.mean[:, :, :-1] ** 2).sum(axis=(0, 1)) / squares
+        strongest = np.arange(len(known)) == squares.argmax()
+        for gone in (known < IDLE, squares == squares.min()):
+            kept = ~gone | strongest
+            if len(kept) == theta.alpha.shape[1] and not kept.all():
+                less, sums = _without(theta, stats, np.append(kept, True))
+                less = self._learn(less, sums)  # the others take over what they can
+                if self.expected(less, sums) >= self.expected(theta, stats):
+                    theta, stats = less, sums
+        return theta, stats
+
+    def rescale(self, theta: Theta, stats: Sums) -> Theta:
+        """Positions of mean 0 and covariance I, directions principal, if the bound gains by it.
+
+        With x = L x' + c the densities of entries stay what they are. What changes is the cost of
+        the loadings, and that of the positions' posterior against their prior.
+        """
+        q = theta.alpha.shape[1]
+        mean, cov, log_det = theta.mean.copy(), theta.cov.copy(), theta.log_det.copy()
+        gain = 0.0
+        for k, S in enumerate(stats.moments):
+            n = S[q, q]
+            if n < LEAST_ROWS:
+                continue
+            c = S[:q, q] / n
+            V = S[:q, :q] / n - np.outer(c, c)
+            scale = linalg.cholesky(V, lower=True)
+            moment = mean[k].T @ mean[k] + theta.spread[k]
+            _, turn = linalg.eigh(scale.T @ moment[:q, :q] @ scale)
+            turn = turn[:, ::-1]
+            # A direction and its opposite are equally good; the largest loading shall be positive.
+            W = mean[k, :, :q] @ scale @ turn
+            turn = np.where(W[np.abs(W).argmax(axis=0), np.arange(q)] < 0, -turn, turn)
+            T = np.eye(q + 1)
+            T[:q, :q], T[q, :q] = (scale @ turn).T, c
+            log_scale = np.log(np.diagonal(scale)).sum()
+            gain += 0.5 * n * (np.trace(S[:q, :q]) / n - q) - n * log_scale
+            mean[k] = mean[k] @ T.T
+            cov[k] = T @ cov[k] @ T.T
+            log_det[k] += np.where(log_det[k] == 0.0, 0.0, 2.0 * log_scale)
+        moved = self.learn_relevances(theta._replace(mean=mean, cov=cov, log_det=log_det))
+        gain += self.prior.cost(theta) - self.prior.cost(moved)
+        return moved if gain >= 0.0 else theta
+
+    def refresh(self, theta: Theta) -> Theta | None:
+        """No step takes a short cut."""
+        return None
+
+    # --- bound ---
+
+    def bound(self, theta: Theta, stats: Sums) -> float:
+        """Lower bound of the log evidence, given the sums taken with these parameters."""
+        n, squares = self._entries
+        noise = 0.5 * n * (self.prior.log_tau(theta.tau) - _LOG_2PI)
+        noise -= 0.5 * theta.precision * squares
+        cost = self.prior.cost(theta) + self.shares.divergence(theta.counts)
+        return stats.bound + noise - self.units - cost
+
+    def expected(self, theta: Theta, stats: Sums) -> float:
+        """What the bound has of ``theta``, given sums that any parameters may have given.
+
+        With these sums held, the bounds of two parameters differ by as much as this does.
+        """
+        n, squares = self._entries
+        out = 0.5 * n * (self.prior.log_tau(theta.tau) - _LOG_2PI)
+        out -= 0.5 * theta.precision * (squares + self._error(theta, stats))
+        out += float(stats.counts @ self.shares.expected_log(theta.counts))
+        return out - self.prior.cost(theta) - self.shares.divergence(theta.counts)
+
+
+def pieces(theta: Theta, block: Any) -> Any:
+    """Views of some rows of a block at a time, and which rows they are."""
+    return block.groups[0].additive().pieces(theta.mean.shape[2])
+
+
+def infer(theta: Theta, precision: Array, log_pi: Array, view: Any) -> Found:
+    """Posterior of rows, with a precision of the noise for every component and column (M, D).
+
+    ``log_pi`` is what else speaks for a component, (M,) or (M, n).
+    """
+    mean, cov = theta.mean, theta.cov
+    M, _, p = mean.shape
+    q = p - 1
+    linear = mean * precision[:, :, None]  # (M, D, p)
+    wide = precision * theta.leverage  # (M, D)
+    constant = -(linear * mean[:, :, q:] + wide[:, :, None] * cov[:, :, :, q])
+    constant[:, :, q] *= 0.5
+    rows = view.project(_stacked(linear), _stacked(constant))  # (M p, n)
+    log_r, m, cov_x = np.empty((M, rows.shape[1])), [], []
+    for k in range(M):
+        b = rows[k * p : k * p + q]
+        pull = view.second_moments(mean[k], cov[k], precision[k], wide[k])[:, :q, :q]
+        own, log_det = _inverses(pull + np.eye(q))
+        spread = view.patterns.spread
+        if len(own) == 1:
+            m.append(own[0] @ b)
+        else:
+            of = own if view.patterns.pattern_of is None else own[view.patterns.pattern_of]
+            m.append(np.einsum("nij,jn->in", of, b))
+        cov_x.append(own)
+        log_r[k] = 0.5 * np.einsum("in,in->n", b, m[k]) - 0.5 * spread(log_det[None])[0]
+        log_r[k] += rows[k * p + q] + log_pi[k]
+    if M == 1:
+        return Found(np.ones_like(log_r), log_r[0], m, cov_x)
+    log_z = special.logsumexp(log_r, axis=0)
+    return Found(np.exp(log_r - log_z), log_z, m, cov_x)
+
+
+def _without(theta: Theta, stats: Sums, kept: Array) -> tuple[Theta, Sums]:
+    """Parameters and sums of some of (x, 1) alone, ``kept`` (p,)."""
+    cov = theta.cov[:, :, kept][:, :, :, kept]
+    less = theta._replace(
+        mean=theta.mean[:, :, kept],
+        cov=cov,
+        log_det=np.linalg.slogdet(cov)[1],
+        alpha=theta.alpha[:, kept[:-1]],
+    )
+    sums = replace(
+        stats,
+        moments=stats.moments[:, kept][:, :, kept],
+        second=stats.second[:, :, kept][:, :, :, kept],
+        first=stats.first[:, :, kept],
+    )
+    return less, sums
+
+
+def _by_column(vectors: Array, matrices: Array) -> Array:
+    """Vectors (M, D, p) times matrices (M, D, p, p), or (M, 1, p, p) for all columns."""
+    if matrices.shape[1] == 1:
+        return vectors @ matrices[:, 0]
+    return (vectors[:, :, None, :] @ matrices)[:, :, 0]
+
+
+def _quadratic(W: Array, cov_x: Array) -> Array:
+    """w_d' cov_x w_d of every column and pattern, (D, U)."""
+    return np.stack([np.einsum("di,di->d", W @ S, W) for S in cov_x], axis=1)
+
+
+def _stacked(values: Array) -> Array:
+    """(M, D, p) as (M p, D)."""
+    return np.swapaxes(values, 1, 2).reshape(-1, values.shape[1])
+
+
+def _inverses(matrices: Array) -> tuple[Array, Array]:
+    """Inverses of positive definite matrices (U, q, q), and their log determinants (U,)."""
+    L = np.linalg.cholesky(matrices)
+    log_det = 2.0 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+    half = np.linalg.inv(L)
+    return np.swapaxes(half, 1, 2) @ half, log_det
+
+
+def collect(found: Found, view: Any, weight: Array, bound: float) -> Sums:
+    """Sums of rows' posteriors."""
+    M, q, n = len(found.r), len(found.m[0]), found.r.shape[1]
+    stacked = np.empty((M, q + 1, n))
+    moments, second = [], []
+    for k, (m, cov_x) in enumerate(zip(found.m, found.cov_x, strict=True)):
+        wr = weight * found.r[k]
+        x = np.vstack([m, np.ones(n)])
+        cov = np.zeros((len(cov_x), q + 1, q + 1))
+        cov[:, :q, :q] = cov_x
+        second.append(view.collect_moments(x, wr, cov))
+        stacked[k] = x * wr
+        if len(second[k]) == 1:
+            moments.append(second[k][0])
+        else:
+            rows = view.patterns.gather(wr[None])[0]  # of each pattern
+            moments.append(stacked[k] @ x.T + np.tensordot(rows, cov, 1))
+    first = stacked.reshape(-1, n) @ view.x.T  # (M p, D)
+    first = np.swapaxes(first.reshape(M, q + 1, -1), 1, 2)
+    return Sums(bound, np.stack(moments), np.stack(second), np.ascontiguousarray(first))

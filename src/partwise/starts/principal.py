@@ -1,0 +1,162 @@
+"""Where Bayesian PCA begins: principal directions of groups of rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import linalg
+from sklearn.utils.extmath import randomized_svd
+
+from partwise.contracts import Array
+from partwise.data.columns import ColumnGroup
+from partwise.data.source import MemorySource
+from partwise.starts.kmeans import masked_kmeans
+from partwise.starts.rows import MOST_CELLS
+
+# Directions begun with beyond those that a criterion of likelihood and size asks for: relevances
+# switch off what is too much, but nothing can bring back what is missing.
+MARGIN, MORE = 1.25, 3
+
+# From this many rows and columns on, a few leading directions are found at random projections.
+MANY = 1500
+
+
+def encoded_rows(source: MemorySource) -> Array:
+    """All rows in model units, 0 (the column's mean) where missing; (C, D)."""
+    (group,) = source.columns
+    return np.nan_to_num(group.encode(source.X, np.arange(source.X.shape[1])), nan=0.0)
+
+
+def isotropic(group: ColumnGroup) -> ColumnGroup:
+    """The same columns in one unit, the root of their mean variance: noise is equal in all."""
+    scale = np.where(group.varies, group.scale, 0.0)
+    largest = scale.max(initial=0.0)
+    if largest <= 0:
+        return replace(group, scale=np.ones_like(scale))
+    unit = largest * np.sqrt(np.mean((scale / largest) ** 2))
+    return replace(group, scale=np.full_like(scale, unit))
+
+
+def plain_columns(group: ColumnGroup, n_columns: int) -> ColumnGroup:
+    """Columns of numbers that are in model units already."""
+    zeros, ones = np.zeros(n_columns), np.ones(n_columns)
+    return replace(
+        group,
+        index=np.arange(n_columns),
+        shift=zeros,
+        scale=ones,
+        weight=ones * group.weight.max(),
+        moments=np.zeros((len(group.moments), n_columns)),
+        varies=ones > 0,
+    )
+
+
+def grouped_rows(Z: Array, weight: Array, M: int, rng: np.random.Generator) -> Array:
+    """Rows clustered into at most M groups, as shares (M, C) of 0 and 1; NaN is missing."""
+    first, place = kinds_of_rows(Z)
+    of_kind = np.bincount(place, weight)
+    labels = masked_kmeans(Z[first], M, of_kind, rng, n_init=2)[place]
+    return (np.unique(labels)[:, None] == labels).astype(float)
+
+
+def kinds_of_rows(Z: Array) -> tuple[Array, Array]:
+    """First row of each kind, and the kind of every row: rows given twice are one of weight two.
+
+    Of large data every row is of its own kind.
+    """
+    if Z.size > MOST_CELLS:
+        return np.arange(len(Z)), np.arange(len(Z))
+    filled = np.where(np.isnan(Z), np.inf, Z)  # NaN is not equal to itself
+    _, first, place = np.unique(filled, axis=0, return_index=True, return_inverse=True)
+    return first, place.ravel()
+
+
+def principal_frame(Z: Array, weight: Array, n: int, rng: np.random.Generator) -> Array:
+    """Leading directions of complete rows about their mean 0, orthonormal, (D, n)."""
+    return _leading(Z * np.sqrt(weight)[:, None], n, rng)[1]
+
+
+def principal_start(
+    Z: Array, weight: Array, shares: Array, q: int, rng: np.random.Generator
+) -> tuple[Array, float]:
+    """Maximum-likelihood PCA of every group of rows, with one noise for all.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (C, D)
+        Rows in model units, complete.
+    weight : ndarray of shape (C,)
+    shares : ndarray of shape (M, C)
+        How much of each row is in each group.
+    q : int
+        Directions to keep.
+    rng : Generator
+
+    Returns
+    -------
+    mean : ndarray of shape (M, D, q + 1)
+        Directions scaled to their deviation without noise, largest first, then the mean.
+    noise : float
+    """
+    M, D = len(shares), Z.shape[1]
+    mean, left, values = np.zeros((M, D, q + 1)), 0.0, np.zeros((M, q))
+    for k, share in enumerate(shares):
+        w = share * weight
+        n = max(w.sum(), np.finfo(float).tiny)
+        mean[k, :, q] = w @ Z / n
+        some = w > 1e-6 * w.max()
+        away = (Z[some] - mean[k, :, q]) * np.sqrt(w[some] / n)[:, None]
+        found, directions = _leading(away, q, rng)
+        values[k, : len(found)] = found
+        # A direction and its opposite are equally good; the largest entry shall be positive.
+        largest = directions[np.abs(directions).argmax(axis=0), np.arange(len(found))]
+        directions = np.where(largest < 0, -directions, directions)
+        mean[k, :, : len(found)] = directions
+        left += n * (np.vdot(away, away) - found.sum())
+    noise = max(left / (weight.sum() * max(D - q, 1)), 0.0)
+    mean[:, :, :q] *= np.sqrt(np.maximum(values - noise, 0.0))[:, None, :]
+    return mean, float(noise)
+
+
+def likely_dimension(Z: Array, weight: Array, most: int) -> int:
+    """Directions worth beginning with, at most ``most``: those that BIC asks for, and some more.
+
+    From the eigenvalues of complete rows alone, so that no sweep is spent on hopeless directions.
+    """
+    n, D = Z.shape
+    if min(n, D) > MANY:
+        return most
+    total = weight.sum()
+    away = (Z - weight @ Z / total) * np.sqrt(weight / total)[:, None]
+    product = away.T @ away if n >= D else away @ away.T
+    least = max(1e-12 * float(np.vdot(away, away)), np.finfo(float).tiny)
+    values = np.maximum(linalg.eigvalsh(product)[::-1], least)
+    q = np.arange(1, min(most, len(values) - 1, D - 1) + 1)
+    if len(q) == 0:
+        return most
+    left = np.maximum((values.sum() - np.cumsum(values)[q - 1]) / (D - q), least)
+    fit = -0.5 * total * (np.cumsum(np.log(values))[q - 1] + (D - q) * np.log(left))
+    size = D * q - q * (q - 1) / 2
+    likely = int(q[np.argmax(fit - 0.5 * size * np.log(total))])
+    return min(int(MARGIN * likely) + MORE, most)
+
+
+def _leading(away: Array, q: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Largest eigenvalues of away' away, at most q, and their directions (D, .).
+
+    The smaller of the products away' away and away away' is worked with.
+    """
+    n, D = away.shape
+    q = min(q, n, D)
+    if min(n, D) > MANY and 4 * q < min(n, D):
+        seed = int(rng.integers(2**31 - 1))
+        _, singular, Vt = randomized_svd(away, q, random_state=seed)
+        return singular**2, Vt.T
+    if n >= D:
+        values, vectors = linalg.eigh(away.T @ away, subset_by_index=(D - q, D - 1))
+        return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    values, vectors = linalg.eigh(away @ away.T, subset_by_index=(n - q, n - 1))
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    directions = away.T @ vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))
+    return values, directions

@@ -1,0 +1,461 @@
+"""BayesianPCA and BayesianPCAMixture: sizes, special cases, verbs, files and refusals."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse, special, stats
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import partwise
+from partwise import BayesianPCA, BayesianPCAMixture
+from partwise.data.additive import Additive
+from tests.common.helpers import assert_never_falls, punch_holes
+from tests.common.manifolds import embedded, gaussian, near_curve, near_sphere
+
+
+@pytest.fixture(scope="module")
+def curve():
+    X = near_curve(400, np.random.default_rng(0))
+    return X, BayesianPCAMixture(random_state=0).fit(X)
+
+
+@pytest.fixture(scope="module")
+def classes():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([near_curve(120, rng), near_curve(80, rng) + np.array([0.0, 1.0])])
+    y = np.repeat(["low", "up"], [120, 80])
+    return X, y, BayesianPCAMixture(4, random_state=0).fit(X, y)
+
+
+def corrected(pca, n_rows):
+    """scikit-learn's PCA with the variances of maximum likelihood: n in place of n - 1."""
+    pca.explained_variance_ = pca.explained_variance_ * (n_rows - 1) / n_rows
+    pca.noise_variance_ = pca.noise_variance_ * (n_rows - 1) / n_rows
+    return pca
+
+
+# --- sizes ---
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_three_of_ten_directions(seed):
+    model = BayesianPCA().fit(gaussian(np.random.default_rng(seed)))
+    assert model.effective_dimension_ == 3
+    assert model.components_.shape[1] == 10
+    assert_allclose(model.noise_variance_, 0.25, rtol=0.1)
+
+
+def test_a_curve_has_one_dimension_wherever_it_lies():
+    rng = np.random.default_rng(0)
+    model = BayesianPCAMixture(random_state=0).fit(embedded(near_curve(400, rng), rng))
+    assert model.effective_dimension_ == 1
+    assert 3 <= model.n_components_ <= 16
+
+
+def test_a_sphere_has_two_dimensions():
+    X = near_sphere(600, np.random.default_rng(0))
+    model = BayesianPCAMixture(random_state=0).fit(X)
+    assert model.effective_dimension_ == 2
+    assert 6 <= model.n_components_ <= 30
+
+
+def test_a_flat_cloud_needs_one_component():
+    X = gaussian(np.random.default_rng(0))
+    model = BayesianPCAMixture(random_state=0).fit(X)
+    assert model.n_components_ == 1
+    assert model.effective_dimension_ == 3
+
+
+def test_moves_and_sizes_are_told(curve):
+    _, model = curve
+    assert {move["kind"] for move in model.moves_} <= {"birth", "death", "split", "merge"}
+    assert all(move["gain"] > 0 for move in model.moves_ if move["accepted"])
+    assert any(not move["accepted"] for move in model.moves_)
+    assert model.effective_dimension_ == 1
+    p = model.n_components_posterior_
+    assert_allclose(p.sum(), 1.0)
+    assert p.argmax() == model.n_components_
+    assert model.weights_.shape == (model.n_components_,)
+    assert_allclose(model.weights_.sum(), 1.0)
+
+
+# --- special cases ---
+
+
+@pytest.mark.parametrize("q", [1, 3, 6])
+def test_maximum_likelihood_is_probabilistic_pca(q):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 7)) @ rng.normal(size=(7, 7)) + 3
+    model = BayesianPCA(q, relevance=False, prior=None).fit(X)
+    pca = corrected(PCA(q).fit(X), len(X))
+    assert_allclose(model.score_samples(X), pca.score_samples(X), rtol=1e-8)
+    assert_allclose(model.noise_variance_, pca.noise_variance_, rtol=1e-8)
+
+
+def test_maximum_likelihood_where_columns_outnumber_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 40))
+    model = BayesianPCA(5, relevance=False, prior=None).fit(X)
+    pca = corrected(PCA(5, svd_solver="full").fit(X), len(X))
+    # scikit-learn's noise is the mean over the 7 other singular values, not all 35 directions.
+    pca.noise_variance_ *= 7 / 35
+    assert_allclose(model.score_samples(X), pca.score_samples(X), rtol=1e-7)
+
+
+def test_the_posterior_approaches_maximum_likelihood():
+    rng = np.random.default_rng(0)
+    X = gaussian(rng, 3000)
+    pca = corrected(PCA(3).fit(X), len(X))
+    gap = pca.score_samples(X) - BayesianPCA(3, relevance=False).fit(X).score_samples(X)
+    assert abs(gap.mean()) < 0.02
+
+
+def test_one_component_is_bayesian_pca():
+    X = gaussian(np.random.default_rng(1))
+    one = BayesianPCA(tol=1e-8).fit(X)
+    mixture = BayesianPCAMixture(1, tol=1e-8).fit(X)
+    assert_allclose(mixture.score_samples(X), one.score_samples(X), rtol=1e-4)
+    assert mixture.effective_dimension_ == one.effective_dimension_
+
+
+@pytest.mark.parametrize("kind", [BayesianPCA, BayesianPCAMixture])
+def test_neither_units_nor_origin_matter(kind):
+    X = gaussian(np.random.default_rng(0), 120)
+    plain = kind(random_state=0).fit(X)
+    moved = kind(random_state=0).fit(1e4 * X - 1e5)
+    assert moved.effective_dimension_ == plain.effective_dimension_
+    shift = 10 * np.log(1e4)
+    assert_allclose(moved.score_samples(1e4 * X - 1e5), plain.score_samples(X) - shift, rtol=1e-6)
+
+
+@pytest.mark.parametrize("prior", ["conjugate", 0.1, None])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_the_bound_never_falls(prior, missing):
+    X = punch_holes(gaussian(np.random.default_rng(0), 80), missing, np.random.default_rng(1))
+    for model in (BayesianPCA(prior=prior), BayesianPCAMixture(3, prior=prior, random_state=0)):
+        model.set_params(tol=0.0, max_iter=25)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X)
+        assert_never_falls(model.lower_bounds_)
+
+
+def test_weights_are_repetitions():
+    X = gaussian(np.random.default_rng(0), 60)
+    weight = np.arange(60) % 3
+    twice = BayesianPCA().fit(np.repeat(X, weight, axis=0))
+    weighted = BayesianPCA().fit(X, sample_weight=weight)
+    assert_allclose(weighted.score_samples(X), twice.score_samples(X), rtol=1e-6)
+
+
+# --- density ---
+
+
+def test_densities_integrate_to_one(curve):
+    _, model = curve
+    x, y = np.linspace(-8, 8, 321), np.linspace(-8, 8, 321)
+    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    total = np.exp(model.score_samples(grid)).sum() * (x[1] - x[0]) ** 2
+    assert_allclose(total, 1.0, atol=1e-3)
+
+
+def test_the_density_is_that_of_its_covariance():
+    X = gaussian(np.random.default_rng(0), 2000)
+    model = BayesianPCA(3, relevance=False, prior=None).fit(X)
+    cov = model.components_.T @ model.components_ + model.noise_variance_ * np.eye(10)
+    exact = stats.multivariate_normal(model.mean_, cov)
+    assert_allclose(model.score_samples(X[:9]), exact.logpdf(X[:9]), rtol=1e-9)
+    row = X[:1].copy()
+    row[0, 3:] = np.nan
+    shown = stats.multivariate_normal(model.mean_[:3], cov[:3, :3])
+    assert_allclose(model.score_samples(row), shown.logpdf(X[0, :3]), rtol=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_whose_squares_are_no_numbers_do_no_harm(unit):
+    X = gaussian(np.random.default_rng(0), 120)
+    for kind in (BayesianPCA, BayesianPCAMixture):
+        plain, moved = (kind(random_state=0).fit(s * X) for s in (1.0, unit))
+        shift = 10 * np.log(unit)
+        assert_allclose(moved.score_samples(unit * X), plain.score_samples(X) - shift, rtol=1e-6)
+
+
+def test_classes_keep_to_the_time_given(monkeypatch):
+    """When time is up, one level of the noise is looked at, and none is revised."""
+    X = gaussian(np.random.default_rng(0), 60)
+    looked = []
+    tell = BayesianPCAMixture._learn_to_tell
+
+    def counted(self, *args):
+        looked.append(1)
+        return tell(self, *args)
+
+    monkeypatch.setattr(BayesianPCAMixture, "_learn_to_tell", counted)
+    with pytest.warns(ConvergenceWarning, match="ran out"):
+        BayesianPCAMixture(random_state=0, max_time=1e-9).fit(X, X[:, 0] > 0)
+    assert len(looked) == 2  # the level, and what densities are worth in the end
+
+
+def test_classes_to_draw_are_one_or_one_a_row(classes):
+    _, _, model = classes
+    assert_array_equal(model.sample(2, classes=["up", "low"])[1], ["up", "low"])
+    with pytest.raises(ValueError, match="must be one class or 3, one a row"):
+        model.sample(3, classes=["up", "low"])
+
+
+def test_a_component_not_seen_yet_has_its_share_of_the_density():
+    X = gaussian(np.random.default_rng(0), 200)
+    model = BayesianPCA(3).fit(X)
+    psi = model._model.predictive(model._theta[0], Additive(np.zeros((10, 1)), None))[1][0]
+    unit = np.sqrt(X.var(axis=0).mean())
+    cov = model.components_.T @ model.components_ + np.diag(psi) * unit**2
+    rows = np.vstack([X[:9], X[:9] + 20 * unit])
+    rows[:, 7] = np.nan  # takes part in neither
+    seen = np.arange(10) != 7
+    own = stats.multivariate_normal(model.mean_[seen], cov[seen][:, seen])
+    unseen = stats.multivariate_normal(X.mean(axis=0)[seen], unit**2 * np.eye(9))
+    both = np.stack([own.logpdf(rows[:, seen]), unseen.logpdf(rows[:, seen])])
+    share = 1 / (200 + 2)  # one count of each component's, and one of its own
+    expected = special.logsumexp(both + np.log([[1 - share], [share]]), axis=0)
+    assert_allclose(model.score_samples(rows), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [BayesianPCA, BayesianPCAMixture])
+def test_still_columns_leave_densities_of_new_rows_sane(kind):
+    """Most columns never vary, or in one row; a new row that differs there is rare, no more."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((300, 24))
+    X[:, :6] = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 6)) + 0.1 * rng.normal(size=(300, 6))
+    X[7, 6:9] = 1e-3
+    model = kind(random_state=0).fit(X)
+    new = X[:20].copy()
+    usual = model.score_samples(new)
+    new[0, 12:] = 2.0 * X.std(axis=0).max()
+    density = model.score_samples(new)
+    assert_allclose(density[1:], usual[1:])
+    # About what the row would have under a Gaussian of the data's variance: no millions.
+    unit = np.sqrt(X.var(axis=0).mean())
+    broad = stats.norm.logpdf(new[0], X.mean(axis=0), unit).sum()
+    assert_allclose(density[0], broad - np.log(300), atol=0.1)
+
+
+def test_missing_entries_are_filled_as_by_the_gaussian():
+    X = gaussian(np.random.default_rng(0), 2000)
+    model = BayesianPCA(3, relevance=False, prior=None).fit(X)
+    cov = model.components_.T @ model.components_ + model.noise_variance_ * np.eye(10)
+    row = X[:1].copy()
+    row[0, 6:] = np.nan
+    slope = cov[6:, :6] @ np.linalg.inv(cov[:6, :6])
+    expected = model.mean_[6:] + slope @ (X[0, :6] - model.mean_[:6])
+    assert_allclose(model.impute(row)[0, 6:], expected, rtol=1e-6, atol=1e-8)
+    assert_array_equal(model.impute(row)[0, :6], X[0, :6])
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_intervals_cover(missing):
+    rng = np.random.default_rng(0)
+    X, new = gaussian(rng, 400), gaussian(np.random.default_rng(0), 800)[400:]
+    turn = np.linalg.svd(rng.normal(size=(10, 10)))[0]
+    X, new = (X**3) @ turn, (new**3) @ turn  # heavy tails: not the model's own
+    model = BayesianPCA().fit(punch_holes(X, missing, rng))
+    holed = punch_holes(new, 0.3, rng)
+    lower, upper = model.predict_interval(holed, 0.9)
+    hidden = np.isnan(holed)
+    assert 0.85 < np.mean((lower < new) & (new < upper), where=hidden) < 0.95
+
+
+def test_imputation_beats_the_mean():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 12)) + 0.1 * rng.normal(size=(200, 12))
+    holed = punch_holes(X, 0.3, rng)
+    model = BayesianPCA().fit(holed)
+    assert model.effective_dimension_ == 2
+    hidden = np.isnan(holed)
+    assert np.sqrt(np.mean((model.impute(holed) - X)[hidden] ** 2)) < 0.15
+
+
+def test_a_mixture_learns_from_rows_with_holes():
+    rng = np.random.default_rng(0)
+    X = near_curve(250, rng)
+    holed = punch_holes(X, 0.15, rng)
+    holed = np.where(np.isnan(holed).all(axis=1, keepdims=True), X, holed)
+    model = BayesianPCAMixture(random_state=0).fit(holed)
+    assert model.n_components_ > 2
+    flat = BayesianPCA().fit(holed)
+    assert model.score(X) > flat.score(X) + 0.3
+
+
+# --- verbs ---
+
+
+@pytest.mark.parametrize("kind", [BayesianPCA, BayesianPCAMixture])
+def test_verbs_fit_together(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    X = near_curve(150, rng)
+    model = kind(random_state=0).fit(X)
+    codes = model.transform(X)
+    assert codes.shape == (150, len(model.get_feature_names_out()))
+    assert_allclose(model.inverse_transform(codes), model.reconstruct(X), rtol=1e-9)
+    rows, _ = model.sample(500, random_state=0)
+    assert abs(np.mean(rows[:, 0])) < 0.5
+    assert_allclose(rows.std(axis=0), X.std(axis=0), rtol=0.3)
+    assert np.isfinite(model.bic(X))
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    again = partwise.load(path)
+    holed = X.copy()
+    holed[::2, 1] = np.nan
+    for verb in ("transform", "score_samples", "impute", "reconstruct"):
+        assert_array_equal(getattr(again, verb)(holed), getattr(model, verb)(holed))
+    assert_array_equal(again.predict_interval(holed), model.predict_interval(holed))
+    assert again.effective_dimension_ == model.effective_dimension_
+
+
+def test_components_and_their_positions_rebuild_rows(curve):
+    X, model = curve
+    r = model.responsibilities(X)
+    assert_allclose(r.sum(axis=1), 1.0)
+    assert np.sqrt(np.mean((model.reconstruct(X) - X) ** 2)) < 0.1
+    assert model.means_.shape == (model.n_components_, 2)
+
+
+def test_same_seed_same_model():
+    X = near_curve(150, np.random.default_rng(0))
+    a, b = (BayesianPCAMixture(random_state=3).fit(X) for _ in range(2))
+    assert_array_equal(a.score_samples(X), b.score_samples(X))
+
+
+def test_single_precision_comes_back():
+    X = gaussian(np.random.default_rng(0)).astype(np.float32)
+    model = BayesianPCA().fit(X)
+    assert model.transform(X).dtype == model.components_.dtype == np.float32
+    assert model.effective_dimension_ == 3
+
+
+# --- classes ---
+
+
+def test_classes_are_told_apart(classes, tmp_path):
+    X, y, model = classes
+    assert (model.predict(X) == y).mean() > 0.9
+    probability = model.predict_proba(X)
+    assert_allclose(probability.sum(axis=1), 1.0)
+    assert_allclose(model.class_priors_, [0.6, 0.4])
+    assert_array_equal(np.unique(model.component_classes_), ["low", "up"])
+    assert model.effective_dimension_.shape == (2,)
+    _, labels = model.sample(20, random_state=0)
+    assert set(labels) <= {"low", "up"}
+    rows, labels = model.sample(50, classes="up", random_state=0)
+    assert (labels == "up").all()
+    assert rows[:, 1].mean() > 0.5
+    model.save(tmp_path / "classes.safetensors")
+    again = partwise.load(tmp_path / "classes.safetensors")
+    assert_array_equal(again.predict_proba(X), probability)
+
+
+def test_probabilities_are_less_sure_than_densities():
+    """Heavy tails, which Gaussians take for certainty: left-out rows say what that is worth."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=800)
+    X = rng.standard_t(2, size=(800, 8))
+    X[:, 0] += 2 * y
+    model = BayesianPCAMixture(1, random_state=0).fit(X[:400], y[:400])
+    log_p = np.log(model.predict_proba(X[400:]))[np.arange(400), y[400:]]
+    density = model._likelihoods(X[400:], 0).log_likelihood + np.log(model.class_priors_)[:, None]
+    plain = special.log_softmax(density, axis=0)[y[400:], np.arange(400)]
+    assert log_p.mean() > max(plain.mean(), np.log(0.45))
+
+
+def test_unlabelled_rows_take_no_part(classes):
+    X, y, model = classes
+    more = np.concatenate([X, np.full((5, 2), 50.0)])
+    labels = np.append(y.astype(object), [None] * 5)
+    again = BayesianPCAMixture(4, random_state=0).fit(more, labels)
+    assert again.effective_dimension_.shape == model.effective_dimension_.shape
+    assert (again.predict(X) == y).mean() > 0.9
+
+
+def test_a_target_of_fractions_is_no_class():
+    X = near_curve(60, np.random.default_rng(0))
+    model = BayesianPCAMixture(2, random_state=0).fit(X, X[:, 0] + 0.5)
+    assert not hasattr(model, "classes_")
+    assert not hasattr(model, "predict")
+
+
+# --- bad input ---
+
+
+def test_refusals():
+    X = gaussian(np.random.default_rng(0), 30)
+    with pytest.raises(ValueError, match="at least 2 rows"):
+        BayesianPCA().fit(X[:1])
+    with pytest.raises(ValueError, match="at least 2 columns"):
+        BayesianPCAMixture().fit(X[:, :1])
+    with pytest.raises(ValueError, match="max_components=10 must be at most 9"):
+        BayesianPCA(10).fit(X)
+    with pytest.raises(ValueError, match="max_components=10 must be at most 9"):
+        BayesianPCAMixture(max_components=10).fit(X)
+    with pytest.raises(ValueError, match="likelihood alone"):
+        BayesianPCAMixture(prior=None).fit(X)
+    with pytest.raises(ValueError, match="n_components=31 is more than n_samples=30"):
+        BayesianPCAMixture(31).fit(X)
+    with pytest.raises(TypeError, match="dense X only"):
+        BayesianPCA().fit(sparse.csr_array(X))
+    with pytest.raises(ValueError, match="infinity"):
+        BayesianPCA().fit(np.where(X > 1, np.inf, X))
+    y = np.repeat([0, 1], 15)
+    with pytest.raises(ValueError, match="No row of class 1 has weight"):
+        BayesianPCAMixture().fit(X, y, sample_weight=1.0 - y)
+    with pytest.raises(NotFittedError):
+        BayesianPCA().transform(X)
+    model = BayesianPCA().fit(X)
+    with pytest.raises(ValueError, match="a column for every factor"):
+        model.inverse_transform(X)
+    with pytest.raises(ValueError, match="n_samples=0"):
+        model.sample(0)
+
+
+@pytest.mark.parametrize("kind", [BayesianPCA, BayesianPCAMixture])
+def test_columns_that_say_nothing(kind):
+    rng = np.random.default_rng(0)
+    X = near_curve(150, rng)
+    X = np.column_stack([X, np.full(150, 7.0), X[:, 0]])  # constant, duplicated
+    model = kind(random_state=0).fit(X)
+    assert np.isfinite(model.score_samples(X)).all()
+    assert_allclose(model.reconstruct(X)[:, 2], 7.0, atol=0.05)
+    empty = np.column_stack([X, np.full(150, np.nan)])
+    with pytest.warns(UserWarning, match="no observed entry"):
+        model = kind(random_state=0).fit(empty)
+    assert np.isfinite(model.impute(empty)).all()
+    same = np.ones((20, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = kind(random_state=0).fit(same)
+    assert_allclose(model.reconstruct(same), 1.0, atol=1e-3)
+
+
+def test_more_columns_than_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 120)) + 0.3 * rng.normal(size=(40, 120))
+    model = BayesianPCA().fit(X)
+    assert model.effective_dimension_ == 3
+    assert BayesianPCAMixture(random_state=0).fit(X).effective_dimension_ == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [near_curve, near_sphere])
+def test_the_papers_figure_4(make):
+    """At least nine of ten seeds, in the plane (or space) and turned into 20 dimensions."""
+    dimension = {near_curve: 1, near_sphere: 2}[make]
+    n_rows = {near_curve: 400, near_sphere: 1000}[make]
+    right = np.zeros(2, int)
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = make(n_rows, rng)
+        for i, rows in enumerate((X, embedded(X, rng))):
+            model = BayesianPCAMixture(random_state=seed).fit(rows)
+            right[i] += model.effective_dimension_ == dimension
+    assert right.min() >= 9

@@ -1,0 +1,268 @@
+"""Bayesian PCA's updates and bound against loops, quadrature and simulation."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import integrate, stats
+
+from partwise.data import MemorySource, learn_columns
+from partwise.data.additive import Additive
+from partwise.likelihoods import Dirichlet
+from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Sums, pieces
+from partwise.models.loadings import gamma_divergence
+from partwise.models.mcfa import column_totals
+from partwise.starts.principal import encoded_rows, principal_start
+from tests.common.helpers import assert_never_falls, climb_from, punch_holes
+from tests.reference import bayesian_pca as slow
+
+C, D, M, Q = 25, 4, 2, 2
+STRENGTH, U = 0.3, 0.7
+
+
+def problem(holes=0.0, prior=None, seed=0, n_rows=C, most_rows=None, M=M, q=Q, patterns=False):
+    """Model, source and parameters with width."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, q)) @ rng.normal(size=(q, D)) + 0.5 * rng.normal(size=(n_rows, D))
+    if patterns:  # few kinds of holes
+        X[: n_rows // 2, 1] = np.nan
+    elif holes:
+        X = punch_holes(X, holes, rng)
+    weight = rng.uniform(0.3, 2.0, n_rows)
+    (group,) = learn_columns(X, "gaussian", weight, False, None)
+    group = replace(group, scale=np.full(D, group.scale.mean()))
+    source = MemorySource(X, (group,), weight, most_rows=most_rows, n_powers=2)
+    prior = Broad(STRENGTH) if prior is None else prior
+    model = BayesianPCA(prior, Dirichlet(U), column_totals(source))
+    shares = rng.dirichlet(np.ones(M), n_rows).T
+    mean, noise = principal_start(encoded_rows(source), weight, shares, q, rng)
+    theta = model.start(mean + 0.3 * rng.normal(size=mean.shape), noise, shares @ weight)
+    if isinstance(prior, Broad):
+        theta = theta._replace(tau=np.array([30.0, 11.0]))
+    return model, source, model.learn_loadings(theta, total(model, theta, source))
+
+
+def total(model, theta, source):
+    return Sums.total(model.expect(theta, block, None)[1] for block in source.blocks())
+
+
+def told(model, source, theta):
+    """The slow version's arguments: rows, weights, q(x), q(s), and parameters by column."""
+    Z = source.columns[0].encode(source.X, np.arange(D))
+    cov = np.broadcast_to(theta.cov, (len(theta.mean), D, *theta.cov.shape[2:]))
+    log_pi = model.shares.expected_log(theta.counts)
+    rows = slow.rows_given(Z, theta.mean, cov, theta.precision, log_pi)
+    return Z, source.weight, *rows[:3], theta.mean, cov, rows[3]
+
+
+CASES = [{}, {"holes": 0.3}, {"patterns": True}]
+KINDS = pytest.mark.parametrize("kind", CASES, ids=["complete", "holes", "patterns"])
+
+
+@KINDS
+def test_the_e_step_is_that_of_the_loops(kind):
+    model, source, theta = problem(**kind, most_rows=64)
+    Z, weight, positions, covs, r, _, _, log_z = told(model, source, theta)
+    (block,) = source.blocks()
+    for rows, view in pieces(theta, block):
+        found = model.infer(theta, view)
+        assert_allclose(found.r, r[:, rows], rtol=1e-9, atol=1e-12)
+        assert_allclose(found.log_z, log_z[rows], rtol=1e-9)
+    sums = total(model, theta, source)
+    for m in range(M):
+        for d in range(D):
+            seen = [n for n in range(C) if not np.isnan(Z[n, d])]
+            second = sum(
+                weight[n] * r[m, n] * slow.moment(positions[n][m], covs[n][m]) for n in seen
+            )
+            got = sums.second[m, d if sums.second.shape[1] > 1 else 0]
+            assert_allclose(got, second, rtol=1e-9, atol=1e-12)
+    everything = sum(
+        weight[n] * r[1, n] * slow.moment(positions[n][1], covs[n][1]) for n in range(C)
+    )
+    assert_allclose(sums.moments[1], everything, rtol=1e-9, atol=1e-12)
+
+
+@KINDS
+def test_the_updates_are_those_of_the_loops(kind):
+    model, source, theta = problem(**kind)
+    Z, weight, positions, covs, r, *_ = told(model, source, theta)
+    sums = total(model, theta, source)
+    new = model.learn_loadings(theta, sums)
+    precisions = np.append(theta.alpha[0] / theta.alpha[1], STRENGTH)
+    cov = np.broadcast_to(new.cov, (M, D, Q + 1, Q + 1))
+    for m in range(M):
+        for d in range(D):
+            args = (Z, weight, positions, covs, r, m, d, theta.precision, precisions)
+            mean, own = slow.column_given(*args)
+            assert_allclose(new.mean[m, d], mean, rtol=1e-8, atol=1e-12)
+            assert_allclose(cov[m, d], own, rtol=1e-8, atol=1e-12)
+    new = model.learn_noise(new, sums)
+    entries, error = slow.squared_error(Z, weight, positions, covs, r, new.mean, cov)
+    assert_allclose(new.tau, [STRENGTH + entries / 2, STRENGTH + error / 2], rtol=1e-9)
+    energy = [
+        sum(new.mean[m, d, i] ** 2 + cov[m, d, i, i] for m in range(M) for d in range(D))
+        for i in range(Q)
+    ]
+    alpha = model.learn_relevances(new).alpha
+    assert_allclose(alpha[0], STRENGTH + M * D / 2)
+    assert_allclose(alpha[1], STRENGTH + np.array(energy) / 2, rtol=1e-9)
+
+
+@KINDS
+def test_the_bound_is_that_of_the_loops(kind):
+    model, source, theta = problem(**kind)
+    sums = total(model, theta, source)
+    Z, weight, positions, covs, r, mean, cov, _ = told(model, source, theta)
+    rows = (Z, weight, positions, covs, r)
+    base = sum(block.weight @ block.base for block in source.blocks())
+    parameters = (theta.tau, theta.alpha, theta.counts, STRENGTH, U)
+    expected = slow.bound(*rows, mean, cov, *parameters)
+    assert_allclose(model.bound(theta, sums) - base, expected, rtol=1e-10)
+    # With the rows' posteriors held, `expected` follows the bound of any parameters.
+    new = model.learn_noise(model.learn_loadings(theta, sums), sums)
+    new_cov = np.broadcast_to(new.cov, cov.shape)
+    parameters = (new.tau, new.alpha, new.counts, STRENGTH, U)
+    after = slow.bound(*rows, new.mean, new_cov, *parameters)
+    gain = model.expected(new, sums) - model.expected(theta, sums)
+    assert_allclose(gain, after - expected, rtol=1e-7)
+
+
+@KINDS
+@pytest.mark.parametrize("seed", range(3))
+def test_no_single_update_lowers_the_bound(kind, seed):
+    model, source, theta = problem(**kind, seed=seed, n_rows=60)
+    for _ in range(12):
+        sums = total(model, theta, source)
+        base = model.bound(theta, sums) - model.expected(theta, sums)
+        trace = [model.bound(theta, sums)]
+        theta = theta._replace(counts=sums.counts)
+        trace.append(base + model.expected(theta, sums))
+        for step in (model.learn_loadings, model.learn_noise):
+            theta = step(theta, sums)
+            trace.append(base + model.expected(theta, sums))
+        theta = model.learn_relevances(theta)
+        trace.append(base + model.expected(theta, sums))
+        theta, fewer = model.shed(theta, sums)
+        trace.append(base + model.expected(theta, fewer))
+        theta = model.rescale(theta, fewer)
+        trace.append(model.bound(theta, total(model, theta, source)))
+        assert_never_falls(trace)
+
+
+@pytest.mark.parametrize("prior", [Broad(), Broad(relevance=False), Flat()])
+@KINDS
+def test_the_trace_never_falls(kind, prior):
+    model, source, theta = problem(**kind, prior=prior, n_rows=80, q=3)
+    _, trace = climb_from(model, theta, source, 30)
+    assert_never_falls(trace)
+
+
+def test_divergences_match_quadrature():
+    a, b, a0, b0 = 3.2, 1.7, 0.6, 0.4
+    own, prior = stats.gamma(a, scale=1 / b), stats.gamma(a0, scale=1 / b0)
+    expected, _ = integrate.quad(
+        lambda x: own.pdf(x) * (own.logpdf(x) - prior.logpdf(x)), 0, np.inf, limit=200
+    )
+    assert_allclose(gamma_divergence(np.array([a, b]), a0, b0), expected, rtol=1e-6)
+    log_tau, _ = integrate.quad(lambda x: own.pdf(x) * np.log(x), 0, np.inf, limit=200)
+    assert_allclose(Broad().log_tau(np.array([a, b])), log_tau, rtol=1e-6)
+
+
+def test_expectations_match_simulation():
+    """The expected log joint density less log q, by draws of all that is unknown."""
+    model, source, theta = problem(holes=0.2, n_rows=6, q=1, M=2)
+    sums = total(model, theta, source)
+    Z, weight, positions, covs, r, mean, cov, _ = told(model, source, theta)
+    rng = np.random.default_rng(0)
+    T, S = 200_000, np.zeros(200_000)
+    tau = rng.gamma(theta.tau[0], 1 / theta.tau[1], T)
+    own = stats.gamma(theta.tau[0], scale=1 / theta.tau[1])
+    flat = stats.gamma(STRENGTH, scale=1 / STRENGTH)
+    S += flat.logpdf(tau) - own.logpdf(tau)
+    alpha = rng.gamma(theta.alpha[0, 0], 1 / theta.alpha[1, 0], T)
+    own = stats.gamma(theta.alpha[0, 0], scale=1 / theta.alpha[1, 0])
+    S += flat.logpdf(alpha) - own.logpdf(alpha)
+    post = theta.counts + U
+    pi = rng.dirichlet(post, T)
+    S += stats.dirichlet([U, U]).logpdf(pi.T) - stats.dirichlet(post).logpdf(pi.T)
+    w = np.empty((2, D, T, 2))
+    for m in range(2):
+        for d in range(D):
+            law = stats.multivariate_normal(mean[m, d], cov[m, d])
+            w[m, d] = law.rvs(T, random_state=rng)
+            S -= law.logpdf(w[m, d])
+            S += stats.norm.logpdf(w[m, d, :, 0], 0, alpha**-0.5)
+            S += stats.norm.logpdf(w[m, d, :, 1], 0, STRENGTH**-0.5)
+    for n in range(6):
+        s = (rng.random(T) < r[1, n]).astype(int)
+        at = np.arange(T)
+        log_row = np.log(pi[at, s]) - np.log(r[s, n])
+        m_x = np.array([positions[n][m][0] for m in range(2)])[s]
+        sd = np.sqrt([covs[n][m][0, 0] for m in range(2)])[s]
+        x = m_x + sd * rng.standard_normal(T)
+        log_row += stats.norm.logpdf(x) - stats.norm.logpdf(x, m_x, sd)
+        for d in np.flatnonzero(~np.isnan(Z[n])):
+            own_w = w[s, d, at]
+            log_row += stats.norm.logpdf(Z[n, d], own_w[:, 0] * x + own_w[:, 1], tau**-0.5)
+        S += weight[n] * log_row
+    base = sum(block.weight @ block.base for block in source.blocks())
+    error = S.std() / np.sqrt(T)
+    assert abs(S.mean() - (model.bound(theta, sums) - base)) < 5 * error
+    assert error < 0.1
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+def test_any_split_into_blocks_gives_the_same_sums(holes):
+    model, source, theta = problem(holes=holes, n_rows=200)
+    whole = total(model, theta, source)
+    parts = source.with_rows(source.X, source.weight)
+    parts.bounds = [(0, 70), (70, 71), (71, 200)]
+    parts.n_blocks, parts._kept = 3, [None] * 3
+    for a, b in zip(whole._fields(), total(model, theta, parts)._fields(), strict=True):
+        assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_views_agree_on_second_moments():
+    """A mask that shows everything is no mask; patterns are the same as rows of their own."""
+    rng = np.random.default_rng(0)
+    x, mean = rng.normal(size=(D, 9)), rng.normal(size=(D, 3))
+    half = rng.normal(size=(D, 3, 3))
+    cov, precision, wide = half @ half.transpose(0, 2, 1), rng.random(D), rng.random(D)
+    plain, shown = Additive(x, None), Additive(x, np.ones((D, 9)))
+    args = (mean, cov, precision, wide)
+    assert_allclose(shown.second_moments(*args), plain.second_moments(*args))
+    mask = (np.arange(9) % 2 == np.arange(D)[:, None] % 2).astype(float)
+    view = Additive(x, mask)
+    found = view.patterns.spread(view.second_moments(*args).reshape(2, 9).T)
+    for n in range(9):
+        own = sum(
+            precision[d] * np.outer(mean[d], mean[d]) + wide[d] * cov[d]
+            for d in np.flatnonzero(mask[:, n])
+        )
+        assert_allclose(found[:, n].reshape(3, 3), own)
+    # One is the adjoint of the other.
+    m, weight = rng.normal(size=(3, 9)), rng.random(9)
+    flat = np.zeros((2, 3, 3))
+    collected = view.collect_moments(m, weight, flat)
+    left = sum(weight[n] * m[:, n] @ found[:, n].reshape(3, 3) @ m[:, n] for n in range(9))
+    right = sum(np.sum((np.outer(w, w) * p + c * h) * s) for w, p, c, h, s in
+                zip(mean, precision, cov, wide, collected, strict=True))  # fmt: skip
+    assert_allclose(left, right)
+
+
+def test_a_frame_changes_nothing_about_rows_inside_it():
+    """Components told in a subspace and told of all columns give rows the same posterior."""
+    rng = np.random.default_rng(1)
+    frame = np.linalg.qr(rng.normal(size=(D, 3)))[0]
+    model, _, theta = problem()
+    inside = theta.take([0, 1])._replace(
+        mean=theta.mean[:, :3], leverage=np.ones(3), cov=theta.cov[:, :1]
+    )
+    rows = rng.normal(size=(5, D))
+    small = model.infer(inside, Additive((rows @ frame).T, None))
+    large = model.infer(inside.of_columns(frame), Additive(rows.T, None))
+    assert_allclose(small.r, large.r, rtol=1e-10)
+    assert_allclose(small.m, large.m, rtol=1e-9)
+    assert_allclose(small.log_z, large.log_z, rtol=1e-10)
