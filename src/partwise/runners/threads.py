@@ -11,12 +11,19 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
 from partwise.runners.serial import Serial
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The libraries with threads of their own; to look for them takes longer than one row."""
+    return ThreadpoolController()
 
 
 class Threads:
@@ -33,7 +40,7 @@ class Threads:
     def __enter__(self) -> Threads:
         with Threads._lock:
             if Threads._n_open == 0:
-                Threads._limits = ThreadpoolController().limit(limits=1, user_api="blas")
+                Threads._limits = _libraries().limit(limits=1, user_api="blas")
             Threads._n_open += 1
         self._pool = ThreadPoolExecutor(self.n_workers)
         return self
@@ -65,7 +72,7 @@ def runner_for(n_jobs: int | None, n_blocks: int) -> Serial | Threads:
     if n_jobs is None and n_blocks == 1:
         return Serial()
     if n_jobs is None:
-        info = ThreadpoolController().select(user_api="blas").info()
+        info = _libraries().select(user_api="blas").info()
         n_workers = max((library["num_threads"] for library in info), default=1)
     else:
         n_workers = joblib.effective_n_jobs(n_jobs)
