@@ -53,9 +53,11 @@ def read_ratings(ratings: Any, items: Sequence[Hashable] | None = None) -> Ratin
         known, column = _numbered(item)
     else:
         known, place = list(items), {name: i for i, name in enumerate(items)}
-        column = np.array([place.get(name, -1) for name in plain(item)], np.int64)
-        if np.any(column < 0):
-            raise ValueError(f"{plain(item)[int(np.argmin(column))]!r} is not a known item.")
+        given, number = _numbered(item)
+        strange = [name for name in given if name not in place]
+        if strange:
+            raise ValueError(f"{strange[0]!r} is not a known item.")
+        column = np.array([place[name] for name in given], np.int64)[number]
     return Ratings(users, known, _once(row, column, rating, (len(users), len(known))))
 
 

@@ -79,7 +79,6 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     ``_cell_densities``.
     """
 
-    _usual_prior = Prior()  # what prior="conjugate" is
     _columns: tuple[ColumnGroup, ...]
     _theta: Any
     _model: Any
@@ -143,9 +142,24 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return str(d) if names is None else str(names[d])
 
+    @property
+    def _usual_prior(self) -> Prior:
+        """What ``prior="conjugate"`` is."""
+        return Prior()
+
     def _modelled(self, core: Any, columns: tuple[ColumnGroup, ...]) -> Any:
         """What is climbed with: the core, or more on top of it."""
         return core
+
+    def _check_transformed(self, X: Any, what: str, dtype: Any = float) -> Array:
+        """What `inverse_transform` is given: a column for every ``what``."""
+        codes, n = np.asarray(X, dtype=dtype), self._n_features_out
+        if codes.ndim != 2 or codes.shape[1] != n:
+            raise ValueError(
+                f"X has shape {codes.shape}, but inverse_transform needs (n, {n}), a column for "
+                f"every {what}, as transform gives."
+            )
+        return codes
 
     # --- rows in blocks ---
 
@@ -163,6 +177,16 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         source = self._source(X, most_rows)
         with runner_for(self.n_jobs, source.n_blocks) as runner:
             return list(runner.map(function, source.blocks(), range(source.n_blocks)))
+
+    def _likelihood_of_rows(
+        self,
+        X: Any,
+        on_block: Callable[[RowBlock, int], RowLikelihood],
+        most_rows: int | None = None,
+    ) -> RowLikelihood:
+        """Likelihoods of every block's rows under every class, side by side."""
+        fields = zip(*self._map_rows(X, on_block, most_rows), strict=True)
+        return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
 
     # --- fitting ---
 

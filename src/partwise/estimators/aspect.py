@@ -313,12 +313,7 @@ class AspectModel(PartsEstimator):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        shares = np.asarray(X, dtype=float)
-        if shares.ndim != 2 or shares.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has shape {shares.shape}, but inverse_transform needs "
-                f"(n, {self._n_features_out}), a column for every aspect, as transform gives."
-            )
+        shares = self._check_transformed(X, "aspect")
         return (shares @ self.means_).astype(self._dtype, copy=False)
 
     def _reconstruct(self, X: Any) -> Array:

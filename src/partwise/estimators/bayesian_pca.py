@@ -271,7 +271,7 @@ class BayesianPCA(Analysers):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        x = _codes_of(X, self._n_features_out, "factor")
+        x = self._check_transformed(X, "factor")
         rows = np.hstack([x, np.ones((len(x), 1))]) @ self._loadings()
         return self._columns[0].decode(rows).astype(self._dtype, copy=False)
 
@@ -814,7 +814,7 @@ class BayesianPCAMixture(Analysers):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        rows = _codes_of(X, self._n_features_out, "number") @ self._loadings()
+        rows = self._check_transformed(X, "number") @ self._loadings()
         return self._columns[0].decode(rows).astype(self._dtype, copy=False)
 
     def sample(
@@ -872,17 +872,6 @@ def _in_units(theta: Theta, unit: float) -> tuple[float, Array]:
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         square = np.square(unit)
         return float(square / theta.precision), theta.alpha[0] / theta.alpha[1] / square
-
-
-def _codes_of(X: Any, n: int, what: str) -> Array:
-    """Codes of shape (n rows, ``n``)."""
-    x = np.asarray(X, dtype=float)
-    if x.ndim != 2 or x.shape[1] != n:
-        raise ValueError(
-            f"X has shape {x.shape}, but inverse_transform needs (n, {n}), a column for every "
-            f"{what}, as transform gives."
-        )
-    return x
 
 
 def _fit_slope(

@@ -343,12 +343,7 @@ class CVQ(PartsEstimator):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        m = np.asarray(X, dtype=float)
-        if m.ndim != 2 or m.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has shape {m.shape}, but inverse_transform needs (n, {self._n_features_out}), "
-                "a column for every state, as transform gives."
-            )
+        m = self._check_transformed(X, "state")
         return self._columns[0].decode(m @ self._theta.mu).astype(self._dtype, copy=False)
 
     def _reconstruct(self, X: Any) -> Array:

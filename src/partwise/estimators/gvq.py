@@ -544,12 +544,7 @@ class GVQ(PartsEstimator):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        S, model = np.asarray(X, dtype=float), self._model
-        if S.ndim != 2 or S.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has shape {S.shape}, but inverse_transform needs "
-                f"(n, {self._n_features_out}), as transform gives."
-            )
+        S, model = self._check_transformed(X, "number"), self._model
         if model.n_sets == 1:
             S = np.column_stack([S, np.ones(len(S))])
         S = S.reshape(len(S), model.n_sets, model.n_atoms + 1)

@@ -244,7 +244,7 @@ class MCFA(PartsEstimator):
         return self.likelihood
 
     @property
-    def _usual_prior(self) -> Prior:  # type: ignore[override]  # by likelihood
+    def _usual_prior(self) -> Prior:
         return LEVELS_PRIOR if self.likelihood == "ordinal" else Prior()
 
     def _modelled(self, core: mcfa.MCFA, columns: tuple[ColumnGroup, ...]) -> Any:
@@ -423,12 +423,7 @@ class MCFA(PartsEstimator):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        s = np.asarray(X, dtype=self._dtype)
-        if s.ndim != 2 or s.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has shape {s.shape}, but inverse_transform needs (n, {self._n_features_out}), "
-                "a column for every factor, as transform gives."
-            )
+        s = self._check_transformed(X, "factor", self._dtype)
         if self.likelihood == "ordinal":
             rows = self._levels_at(s.T.astype(float))
         else:
@@ -515,8 +510,7 @@ class MCFA(PartsEstimator):
             return predict.row_likelihood(self._mcfa, theta, block, proposal, n_draws)
 
         most_rows = None if exact else max(MOST_DRAWS // (n_draws * self._n_features_out), 16)
-        fields = zip(*self._map_rows(X, on_block, most_rows), strict=True)
-        return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
+        return self._likelihood_of_rows(X, on_block, most_rows)
 
     def _level_likelihoods(self, X: Any, n_draws: int, part: int | None = None) -> RowLikelihood:
         core, theta, ends = self._mcfa, self._theta, self._columns[0].ends
@@ -526,8 +520,7 @@ class MCFA(PartsEstimator):
             return predict.level_likelihood(core, theta, block, ends, proposal, n_draws, part)
 
         most_rows = max(MOST_DRAWS // (n_draws * self._n_features_out), 16)
-        fields = zip(*self._map_rows(X, on_block, most_rows), strict=True)
-        return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
+        return self._likelihood_of_rows(X, on_block, most_rows)
 
     def _n_parameters(self) -> float:
         """Loadings, offset and noise of each column in its own part, class priors and gates."""

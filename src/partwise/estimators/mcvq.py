@@ -465,12 +465,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        m = np.asarray(X, dtype=self._dtype)
-        if m.ndim != 2 or m.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has shape {m.shape}, but inverse_transform needs (n, {self._n_features_out}), "
-                "a column for every state, as transform gives."
-            )
+        m = self._check_transformed(X, "state", self._dtype)
         if len(self._first) > self.n_parts + 1:  # the background has one state, always taken
             m = np.hstack([m, np.ones((len(m), 1), self._dtype)])
         return self._expected_rows(m)
@@ -526,9 +521,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
         n_open = int(np.sum(self._theta.gates.max(axis=0) < 1.0))
         most_rows = max(MOST_DENSITIES // max(n_open * log_prior.shape[1], 1), 16)
-        pieces = self._map_rows(X, on_block, most_rows)
-        fields = zip(*pieces, strict=True)
-        return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
+        return self._likelihood_of_rows(X, on_block, most_rows)
 
     def _n_parameters(self) -> float:
         """Parameters of each column under its own part, state priors and gates."""

@@ -20,8 +20,8 @@ from partwise.estimators.mcvq import MCVQ
 from partwise.models import levels as scale
 from partwise.models.questions import RULES
 
-# Factors of the usual estimator, and the rise of its bound a person at which it stops: a tenth of
-# a nat among some hundred ratings changes no prediction.
+# Factors of the usual estimator, and the rise of its bound at which it stops, in nats a person: a
+# person's ratings are worth hundreds.
 FACTORS, TOL = 16, 0.1
 
 # What a recommendation's interval holds.
