@@ -33,6 +33,7 @@ from partwise.models.sizes import (
     padded,
     parts_of,
     survey,
+    together,
 )
 from partwise.starts.dependence import (
     Dependence,
@@ -62,9 +63,13 @@ SPLIT_STEPS = 10
 SPLIT_SWEEPS = 6
 MERGE_SWEEPS = 4
 
-# Most rounds of all moves, and of splits in a start: states double in each.
+# Most rounds of all moves; one that adds less than this share of what the parts explain is the
+# last. Rounds of splits in a start, in each of which states may double. Starts of different numbers
+# of parts are held against each other after the first few.
 MOST_ROUNDS = 30
+LEAST_GAIN = 1e-4
 DOUBLINGS = 7
+FIRST_DOUBLINGS = 4
 
 # Joint states of two parts that explain less weight of rows than this begin no state.
 LEAST_ROWS = 1.0
@@ -108,7 +113,8 @@ class Search:
                 if self.late():
                     break
                 parts = move(parts, tried)
-            if self.late() or self.evidence(parts) - before < self.tol * self._weight:
+            gain, explained = self.evidence(parts) - before, before - self.evidence([])
+            if self.late() or gain <= max(self.tol * self._weight, LEAST_GAIN * explained):
                 break
         nothing = self._all.of_columns(self.core, np.empty(0, int))
         return sorted(
@@ -157,7 +163,7 @@ class Search:
             base = float(block.weight @ block.base)
             return Stats(base, w.sum(axis=1, dtype=float)[None], block.collect(w, layouts))
 
-        total = Stats.total(self.runner.map(on_block, source.blocks()))
+        total: Stats = self._total(on_block)
         sums = tuple(packed.shared for packed in total.sums)
         self._base, every = total.bound, np.arange(core.n_columns)
         self._all = Part(every, sums, np.array([self._weight]), np.zeros((1, 1)))
@@ -170,9 +176,13 @@ class Search:
             out[:, columns] = np.add.reduceat(prior.evidence(values), first, axis=0)
         return out
 
+    def _total(self, on_block: Callable[[Any], Any]) -> Any:
+        """Sum over all blocks."""
+        return reduce(add, self.runner.map(on_block, self.source.blocks()))
+
     def _surveyed(self, core: MCVQ, theta: Theta) -> Survey:
-        found = self.runner.map(lambda block: survey(core, theta, block), self.source.blocks())
-        return reduce(add, found)
+        found: Survey = self._total(lambda block: survey(core, theta, block))
+        return found
 
     def _climbed(self, parts: Sequence[Part], sweeps: int) -> list[Part]:
         """Parts after some sweeps, their columns held."""
@@ -232,21 +242,21 @@ class Search:
     def _best_start(self) -> list[Part]:
         """Best of several numbers of groups of columns, states grown in each."""
         if self.n_parts is not None:
-            return self._start(self.n_parts)
+            return self._start(self.n_parts, DOUBLINGS)
         most = int(self._found.of_more_than_chance().sum()) // LEAST_COLUMNS
         best: list[Part] = []
         highest, misses = self.evidence(best), 0
         for n_groups in FIRST_PARTS:
             if best and (misses == MISSES or self.late() or n_groups > most):
                 break
-            parts = self._start(n_groups)
+            parts = self._start(n_groups, FIRST_DOUBLINGS)
             reached = self.evidence(parts)
             misses = 0 if reached > highest else misses + 1
             if reached > highest:
                 best, highest = parts, reached
-        return best
+        return self._grown(best, DOUBLINGS - FIRST_DOUBLINGS)
 
-    def _start(self, n_groups: int) -> list[Part]:
+    def _start(self, n_groups: int, doublings: int) -> list[Part]:
         """Columns grouped by their dependence, states found in each group."""
         labels = labelled_columns(self._found, n_groups, True, self.rng)
         columns = [self._found.columns[labels == k] for k in range(n_groups)]
@@ -255,13 +265,17 @@ class Search:
         if self.n_states is not None:
             kinds = [self._halves(part, nothing, self.n_states) for part in parts]
             parts = self._climbed(self._begun(columns, kinds), SPLIT_SWEEPS)
+        return self._place_columns(self._grown(parts, doublings), set(), noted=False)
+
+    def _grown(self, parts: list[Part], doublings: int) -> list[Part]:
+        """Parts with their states split while that gains."""
         tried: set[Any] = set()
-        for _ in range(DOUBLINGS):
+        for _ in range(doublings):
             before = self.evidence(parts)
             parts = self._split_states(parts, tried, noted=False)
             if self.late() or self.evidence(parts) <= before:
                 break
-        return self._place_columns(parts, tried, noted=False)
+        return parts
 
     # --- moves ---
 
@@ -394,16 +408,16 @@ class Search:
 
     def _merge_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
         """Make one part of two whose states tell of each other."""
-        if len(parts) < 2:
+        if len(parts) < 2 or ("merge", len(parts)) in tried:
             return parts
         core, theta = assembled(self.core, parts, self._all)
-        together = self._surveyed(core, theta).together
-        pairs = self._pairs(core.first[:-1], together, parts, tried)
+        both = self._total(lambda block: together(core, theta, block))
+        pairs = self._pairs(core.first[:-1], both, parts, tried)
         if not pairs:
             return parts
         cells = []
         for a, b in pairs:
-            T = together[core.first[a] : core.first[a + 1], core.first[b] : core.first[b + 1]]
+            T = both[core.first[a] : core.first[a + 1], core.first[b] : core.first[b + 1]]
             order = np.argsort(-T.ravel(), kind="stable")[: 4 * MOST_STATES]
             cells.append(np.unravel_index(order[: max(int((T > LEAST_ROWS).sum()), 1)], T.shape))
         sizes = (*(len(cell[0]) for cell in cells), 1)
@@ -425,25 +439,28 @@ class Search:
             wm = (joint * block.weight).astype(m.dtype)
             counts = wm.sum(axis=1, dtype=float)[None]
             stats = Stats(0.0, counts, block.collect(wm, layouts))
-            return Survey(stats, overlap, np.zeros(()))
+            return Survey(stats, overlap)
 
-        found = reduce(add, self.runner.map(on_block, self.source.blocks()))
+        found = self._total(on_block)
         merged = parts_of(self.core, layouts, found.stats, found.overlap)
         changes = [
             Change("merge", pair, [self._added_up(part)])
             for pair, part in zip(pairs, merged, strict=True)
         ]
-        return self._changed(parts, changes, tried)
+        left = self._changed(parts, changes, tried)
+        if len(left) == len(parts):  # pairs that tell less of each other would gain less still
+            tried.add(("merge", len(parts)))
+        return left
 
     def _pairs(
-        self, first: Array, together: Array, parts: list[Part], tried: set[Any]
+        self, first: Array, both: Array, parts: list[Part], tried: set[Any]
     ) -> list[tuple[int, int]]:
         """Disjoint pairs of parts, those first whose states tell most of each other's."""
         spans = list(pairwise(first))
         scored = []
         for a in range(len(parts)):
             for b in range(a + 1, len(parts)):
-                T = together[slice(*spans[a]), slice(*spans[b])]
+                T = both[slice(*spans[a]), slice(*spans[b])]
                 expected = np.outer(T.sum(axis=1), T.sum(axis=0)) / self._weight
                 told = float(np.sum(special.xlogy(T, T) - special.xlogy(T, expected)))
                 chance = 0.5 * (len(T) - 1) * (T.shape[1] - 1)

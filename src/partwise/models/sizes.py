@@ -34,6 +34,7 @@ from partwise.likelihoods import Dirichlet
 from partwise.likelihoods.prior import EntryPrior
 from partwise.models.gating import Chooser
 from partwise.models.mcvq import MCVQ, Theta
+from partwise.models.weights import weighted
 
 # A posterior below this adds nothing to entropies that are summed in nats.
 LEAST_POSTERIOR = 1e-9
@@ -96,27 +97,34 @@ class Judge:
 
     def groups(self, part: Part, least: int = 1, most: int | None = None) -> list[list[int]]:
         """States that `merged` adds up."""
-        groups = [[j] for j in range(part.n_states)]
-        sums, counts, overlap = part.sums, part.counts, part.overlap
-        alone = self.entries(sums)
-        joint = np.stack([self._joint(sums, i) for i in range(len(groups))])
+        groups = {j: [j] for j in range(part.n_states)}
+        sums, counts = [s.copy() for s in part.sums], part.counts.copy()
+        overlap, alone = part.overlap.copy(), self.entries(part.sums)
+        joint = np.stack([self._joint(sums, i, slice(None)) for i in groups])
         while len(groups) > least:
-            gains = joint - alone - alone[:, None] - overlap + self._choices(counts)
+            left = np.array(list(groups))
+            square = np.ix_(left, left)
+            gains = joint[square] - alone[left] - alone[left, None] - overlap[square]
+            gains += self._choices(counts[left])
             np.fill_diagonal(gains, -np.inf)
-            i, j = sorted(int(v) for v in np.unravel_index(np.argmax(gains), gains.shape))
-            if gains[i, j] <= 0 and (most is None or len(groups) <= most):
+            best = np.unravel_index(np.argmax(gains), gains.shape)
+            if gains[best] <= 0 and (most is None or len(left) <= most):
                 break
-            now = added(Part(part.columns, sums, counts, overlap), _one_pair(i, j, len(groups)))
-            sums, counts, overlap = now.sums, now.counts, now.overlap
+            i, j = sorted(left[list(best)].tolist())
             groups[i] += groups.pop(j)
-            alone, joint = np.delete(alone, j), np.delete(np.delete(joint, j, 0), j, 1)
-            joint[i] = joint[:, i] = self._joint(sums, i)
-            alone[i] = self.entries([s[:, i : i + 1] for s in sums])[0]
-        return groups
+            counts[i] += counts[j]
+            for s in sums:
+                s[:, i] += s[:, j]
+            overlap[i] += overlap[j]
+            overlap[:, i] = overlap[i]
+            left = np.array(list(groups))
+            joint[i, left] = joint[left, i] = self._joint(sums, i, left)
+            alone[i] = self.entries([s[:, [i]] for s in sums])[0]
+        return list(groups.values())
 
-    def _joint(self, sums: Sequence[Array], i: int) -> Array:
-        """Evidence of the entries of state i and every other, were they one; (J,)."""
-        return self.entries([s[:, i : i + 1] + s for s in sums])
+    def _joint(self, sums: Sequence[Array], i: int, others: Any) -> Array:
+        """Evidence of the entries of state i and every other, were they one."""
+        return self.entries([s[:, [i]] + s[:, others] for s in sums])
 
     def _choices(self, counts: Array) -> Array:
         """What the choice of states gains when two are one, (J, J)."""
@@ -128,10 +136,6 @@ class Judge:
         ]
         both = special.gammaln(counts + counts[:, None] + c)
         return both - alone - alone[:, None] + fewer[0] - fewer[1]
-
-
-def _one_pair(i: int, j: int, J: int) -> list[list[int]]:
-    return [[k, j] if k == i else [k] for k in range(J) if k != j]
 
 
 def added(part: Part, groups: Sequence[Sequence[int]]) -> Part:
@@ -188,18 +192,13 @@ def assembled(core: MCVQ, parts: Sequence[Part], background: Part) -> tuple[MCVQ
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """Sums over rows, overlaps of the states of a part, and joint counts of all states (S, S)."""
+    """Sums over rows, and overlaps of the states of a part, (S, S)."""
 
     stats: Stats
     overlap: Array
-    together: Array
 
     def __add__(self, other: Survey) -> Survey:
-        return Survey(
-            self.stats + other.stats,
-            self.overlap + other.overlap,
-            self.together + other.together,
-        )
+        return Survey(self.stats + other.stats, self.overlap + other.overlap)
 
 
 def parts_of(core: MCVQ, layouts: Sequence[Layout], stats: Stats, overlap: Array) -> list[Part]:
@@ -225,8 +224,13 @@ def survey(core: MCVQ, theta: Theta, block: Any) -> Survey:
     overlap = np.zeros((len(m), len(m)))
     for lo, hi in pairwise(core.first):
         add_overlaps(m[lo:hi], block.weight, overlap[lo:hi, lo:hi])
-    together = (m * block.weight).astype(float) @ m.astype(float).T
-    return Survey(stats, overlap, together)
+    return Survey(stats, overlap)
+
+
+def together(core: MCVQ, theta: Theta, block: Any) -> Array:
+    """Rows in two states at once, (S, S)."""
+    m = core.expect(theta, block, None)[0]
+    return (m @ weighted(m, block.weight).T).astype(float)
 
 
 @numba.njit(nogil=True, cache=True)
