@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def sizes_shapes(progress: Callable[[str], None]) -> list[Row]:
     return rows
 
 
-def planted(n_states: Sequence[int], n_idle: int, rng: np.random.Generator) -> Array:
+def planted(n_states: Array, n_idle: int, rng: np.random.Generator) -> Array:
     """Rows whose parts have these numbers of equally likely states, then columns of pure noise."""
     columns = []
     for J in n_states:
