@@ -24,6 +24,7 @@ _PUBLIC = {
     "load": "partwise.io",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
+    "make_survey": "partwise.datasets",
 }
 
 __all__ = [
@@ -42,11 +43,12 @@ __all__ = [
     "load",
     "make_faces",
     "make_shapes",
+    "make_survey",
 ]
 
 if TYPE_CHECKING:
     from partwise.data import CellKFold, Cells
-    from partwise.datasets import make_faces, make_shapes
+    from partwise.datasets import make_faces, make_shapes, make_survey
     from partwise.estimators.aspect import AspectModel
     from partwise.estimators.bayesian_pca import BayesianPCA, BayesianPCAMixture
     from partwise.estimators.cvq import CVQ
