@@ -158,12 +158,17 @@ class TableColumn:
             values = np.where(missing, np.nan, np.rint(values))
         return NewColumn(name, self.form, self.dtype, values)
 
-    def text(self, value: float) -> str:
-        """A value as a person would write it."""
-        shown = self.decode(np.array([float(value)])).plain()[0]
+    def value(self, number: float) -> Any:
+        """The user's value of one number as `encode` makes it."""
+        shown = self.decode(np.array([float(number)])).plain()[0]
+        return float(shown) if isinstance(shown, np.floating) else shown
+
+    def text(self, number: float) -> str:
+        """The same as a person would write it."""
+        shown = self.value(number)
         if self.form == "date":
             return str(shown)[: 10 if self.whole else 16]
-        if isinstance(shown, float | np.floating):
+        if isinstance(shown, float):
             return f"{shown:.0f}" if self.whole and self.has_levels else f"{shown:.3g}"
         return str(shown)
 

@@ -345,11 +345,9 @@ def _tell_cells(estimator: Any, X: Any, coded: Array, cells: Array) -> Any:
     shown: dict[str, list[Any]] = {"value": [], "expected": []}
     for i, (r, c) in enumerate(zip(row, d, strict=True)):
         for name, number in (("value", coded[r, c]), ("expected", expected[i])):
-            if estimator._schema is None:
-                shown[name].append(float(number))
-            else:
-                column = estimator._schema.columns[c]
-                shown[name].append(column.decode(np.array([float(number)])).plain()[0])
+            schema = estimator._schema
+            told = float(number) if schema is None else schema.columns[c].value(number)
+            shown[name].append(told)
     rows: dict[str, Any] = {
         "row": list(labels),
         "column": [estimator._column_name(int(c)) for c in d],

@@ -924,9 +924,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         if self._schema is not None:
             order = np.argsort(-evidence, kind="stable")[:most]
             for entry, d in zip(told, columns[order], strict=True):
-                column = self._schema.columns[d]
                 for name in ("value", "expected"):
-                    entry[name] = column.decode(np.array([entry[name]])).plain()[0]
+                    entry[name] = self._schema.columns[d].value(entry[name])
         return told
 
     def sample(
