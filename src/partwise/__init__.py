@@ -24,6 +24,7 @@ _PUBLIC = {
     "load": "partwise.io",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
+    "part_stability": "partwise.stability",
 }
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "load",
     "make_faces",
     "make_shapes",
+    "part_stability",
 ]
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from partwise.estimators.recommender import Recommender
     from partwise.io import load
     from partwise.likelihoods.prior import Prior
+    from partwise.stability import part_stability
 
 
 def __getattr__(name: str) -> Any:
