@@ -17,6 +17,8 @@ from partwise.plot.loadings import LoadingsDisplay
 from partwise.plot.reconstruction import ReconstructionDisplay
 from partwise.plot.roc import RocDisplay
 from partwise.plot.samples import SamplesDisplay
+from partwise.plot.sizes import SizePathDisplay
+from partwise.plot.stability import StabilityDisplay
 from partwise.plot.states import StatesDisplay
 
 __all__ = [
@@ -35,5 +37,7 @@ __all__ = [
     "ReconstructionDisplay",
     "RocDisplay",
     "SamplesDisplay",
+    "SizePathDisplay",
+    "StabilityDisplay",
     "StatesDisplay",
 ]
