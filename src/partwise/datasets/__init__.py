@@ -2,6 +2,8 @@
 
 from partwise.datasets.faces import make_faces
 from partwise.datasets.loaders import (
+    MissingDataError,
+    load_ar_faces,
     load_cbcl_faces,
     load_eachmovie,
     load_mnist,
@@ -14,6 +16,8 @@ from partwise.datasets.loaders import (
 from partwise.datasets.shapes import make_shapes
 
 __all__ = [
+    "MissingDataError",
+    "load_ar_faces",
     "load_cbcl_faces",
     "load_eachmovie",
     "load_mnist",
