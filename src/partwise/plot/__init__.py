@@ -5,6 +5,7 @@ again, elsewhere or in other colours. Matplotlib is loaded when something is dra
 """
 
 from partwise.plot._display import Display
+from partwise.plot._pictures import PicturesDisplay
 from partwise.plot.association import AssociationDisplay
 from partwise.plot.bound import BoundDisplay
 from partwise.plot.classes import ClassPriorsDisplay, ClassTableDisplay
@@ -34,6 +35,7 @@ __all__ = [
     "GatesDisplay",
     "HintonDisplay",
     "LoadingsDisplay",
+    "PicturesDisplay",
     "ReconstructionDisplay",
     "RocDisplay",
     "SamplesDisplay",
