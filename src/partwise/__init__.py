@@ -19,6 +19,7 @@ _PUBLIC = {
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
+    "PartsImputer": "partwise.estimators.imputer",
     "Prior": "partwise.likelihoods.prior",
     "Recommender": "partwise.estimators.recommender",
     "load": "partwise.io",
@@ -38,6 +39,7 @@ __all__ = [
     "BayesianPCAMixture",
     "CellKFold",
     "Cells",
+    "PartsImputer",
     "Prior",
     "Recommender",
     "__version__",
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from partwise.estimators.bayesian_pca import BayesianPCA, BayesianPCAMixture
     from partwise.estimators.cvq import CVQ
     from partwise.estimators.gvq import GVQ
+    from partwise.estimators.imputer import PartsImputer
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ
     from partwise.estimators.recommender import Recommender

@@ -36,20 +36,39 @@ def frame_of(X: Any) -> str:
     return module if module in ("pandas", "polars") and hasattr(X, "columns") else "array"
 
 
+def as_table(X: Any) -> Any:
+    """X if it is a DataFrame, else as an array; of two dimensions and not empty."""
+    if frame_of(X) == "array":
+        if hasattr(X, "__array__"):
+            X = np.asarray(X)
+        else:  # lists: of numbers alone, or of anything
+            X = np.array(X, dtype=object)
+            if all(isinstance(value, Real) and not isinstance(value, bool) for value in X.flat):
+                X = X.astype(float)
+        if np.iscomplexobj(X):
+            raise ValueError("Complex data not supported; give their real and imaginary parts.")
+        if X.ndim != 2:
+            raise ValueError(
+                f"X must be a table of rows and columns, but has shape {X.shape}. Reshape your "
+                "data: a single row is X.reshape(1, -1)."
+            )
+    for n, what in zip(X.shape, ("sample", "feature"), strict=True):
+        if n == 0:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={tuple(X.shape)}) while a minimum of 1 is "
+                "required."
+            )
+    return X
+
+
 def read_columns(X: Any) -> list[RawColumn]:
-    """All columns of a DataFrame, or of an array-like of two dimensions."""
+    """All columns of what `as_table` gives."""
     frame = frame_of(X)
     if frame == "pandas":
         return [_read_pandas(name, X.iloc[:, i]) for i, name in enumerate(X.columns)]
     if frame == "polars":
         return [_read_polars(series) for series in X.get_columns()]
-    array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-    if array.ndim != 2:
-        raise ValueError(
-            f"X must be a table of rows and columns, but has shape {array.shape}. Reshape your "
-            "data: a single row is X.reshape(1, -1)."
-        )
-    return [_read_array(i, array[:, i]) for i in range(array.shape[1])]
+    return [_read_array(i, X[:, i]) for i in range(X.shape[1])]
 
 
 def _read_pandas(name: Any, series: Any) -> RawColumn:
@@ -239,7 +258,7 @@ def fill_columns(X: Any, columns: dict[int, tuple[Array, NewColumn]]) -> Any:
             new = _polars_series(column).cast(made[i].dtype)[pl.Series(place)]
             made[i] = new.zip_with(pl.Series(changed), made[i]).alias(made[i].name)
         return pl.DataFrame(made)
-    out = np.array(X, dtype=X.dtype if isinstance(X, np.ndarray) else object)
+    out = np.array(as_table(X))
     for i, (rows, column) in columns.items():
         out[rows, i] = column.plain()
     return out

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
 from partwise.data import Cells, ColumnGroup, MemorySource, RowBlock, by_column
-from partwise.data.frames import with_columns
+from partwise.data.frames import as_table, with_columns
 from partwise.data.table import Schema
 from partwise.engine.randomness import as_generator
 from partwise.estimators import _gated, _tables
@@ -278,11 +278,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
                 "Sparse X has no columns of several kinds; choose one likelihood by name, or pass "
                 "a DataFrame or X.toarray()."
             )
-        if not hasattr(X, "shape"):
-            X = np.array(X, dtype=object)
+        X = as_table(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        if X.shape[0] == 0 or (used is not None and not used.any()):
-            raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}): give some rows.")
         if self._schema is None or (reset and not (self.warm_start and hasattr(self, "_theta"))):
             self._schema = Schema.learn(X, self.likelihood, used)
         coded = self._schema.encode(X)
@@ -291,8 +288,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     def _used_rows(self, sample_weight: Any) -> dict[str, Any]:
         if not self._is_table or sample_weight is None:
             return {}
-        weight = np.asarray(sample_weight, dtype=float)
-        return {"used": weight > 0} if weight.ndim == 1 else {}
+        return {"used": np.asarray(sample_weight, dtype=float) > 0}
 
     def _as_given(self, values: Array, X: Any = None) -> Any:
         if self._schema is None:
@@ -795,12 +791,14 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             raise ValueError("odd_cells needs dense X; pass X.toarray() with NaN where missing.")
         return _tables.odd_cells(self, X, coded, int(n_cells))
 
-    def with_states(self, X: Any) -> Any:
+    def with_states(self, X: Any, onto: Any = None) -> Any:
         """The table with the row's state of every part, and its class if there are classes.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n, D)
+        onto : array-like or DataFrame of n rows, optional
+            Table to append the columns to, X if not given.
 
         Returns
         -------
@@ -809,7 +807,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         """
         check_is_fitted(self)
         columns = _tables.state_columns(self, self._check_rows(X, reset=False))
-        return with_columns(X, columns)
+        return with_columns(X if onto is None else onto, columns)
 
     @available_if(_predicts)
     def predict(self, X: Any, *, given: Any = None) -> Any:
@@ -1014,6 +1012,13 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         return (rows if self._schema is None else self._schema.decode(rows, index)), states
 
     # --- saving, and what scikit-learn asks ---
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self._is_table:
+            tags.input_tags.sparse = False
+            tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
 
     def _state(self) -> dict[str, Any]:
         check_is_fitted(self)
