@@ -106,7 +106,7 @@ class SizePathDisplay:
             "linewidth": 1.2,
             "label": "made",
         }
-        ax.plot(at[accepted], evidence[accepted], **(options | line_options))
+        ax.plot(at[accepted], evidence[accepted], **({"label": "made"} | options | line_options))
         refused = (evidence + np.minimum(gain, 0.0))[~accepted]
         ax.plot(at[~accepted], refused, "x", color="0.7", markersize=4, zorder=1, label="refused")
         if accepted.any():
