@@ -26,6 +26,7 @@ _PUBLIC = {
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
     "make_survey": "partwise.datasets",
+    "part_stability": "partwise.stability",
 }
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "make_faces",
     "make_shapes",
     "make_survey",
+    "part_stability",
 ]
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from partwise.estimators.recommender import Recommender
     from partwise.io import load
     from partwise.likelihoods.prior import Prior
+    from partwise.stability import part_stability
 
 
 def __getattr__(name: str) -> Any:

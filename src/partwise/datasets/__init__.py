@@ -2,6 +2,8 @@
 
 from partwise.datasets.faces import make_faces
 from partwise.datasets.loaders import (
+    MissingDataError,
+    load_ar_faces,
     load_cbcl_faces,
     load_eachmovie,
     load_mnist,
@@ -15,6 +17,8 @@ from partwise.datasets.shapes import make_shapes
 from partwise.datasets.survey import make_survey
 
 __all__ = [
+    "MissingDataError",
+    "load_ar_faces",
     "load_cbcl_faces",
     "load_eachmovie",
     "load_mnist",
