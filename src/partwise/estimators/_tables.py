@@ -55,7 +55,7 @@ def state_columns(estimator: Any, coded: Array) -> list[NewColumn]:
     states = estimator._states_of(estimator._posteriors(coded))
     columns = [
         NewColumn(f"part{k}", "number", dtype, states[:, k].astype(float))
-        for k in range(estimator.n_parts)
+        for k in range(len(estimator._own_states()))
     ]
     if hasattr(estimator, "classes_"):
         label = estimator._class_proba(coded).argmax(axis=1)
@@ -202,7 +202,7 @@ def parts_table(estimator: Any, n_columns: int) -> Any:
     rows: dict[str, list[Any]] = {
         name: [] for name in ("part", "columns", "state", "share", "profile")
     }
-    for k, (lo, hi) in enumerate(pairwise(estimator._first[: estimator.n_parts + 1])):
+    for k, (lo, hi) in enumerate(pairwise(estimator._first[: len(estimator._own_states()) + 1])):
         columns = np.flatnonzero(estimator.parts_ == k)
         columns = columns[np.argsort(-told[columns], kind="stable")]
         names = ", ".join(estimator._column_name(int(d)) for d in columns)
@@ -308,7 +308,7 @@ def odd_cells(estimator: Any, X: Any, coded: Array, n_cells: int) -> Any:
         own = predict.part_densities(block, laws, core.columns, parts, core.first) + log_prior
         found = []
         for g, group in enumerate(estimator._columns):
-            for k, (lo, hi) in enumerate(pairwise(core.first[: estimator.n_parts + 1])):
+            for k, (lo, hi) in enumerate(pairwise(core.first[: len(estimator._own_states()) + 1])):
                 mine = np.flatnonzero((parts[group.index] == k) & group.varies)
                 entries = block.groups[g].entries(mine)
                 row, i, value = entries.rows, entries.columns, entries.values.astype(float)
