@@ -798,6 +798,28 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         check_is_fitted(self)
         return _tables.parts_table(self, n_columns)
 
+    def state_profiles(self, part: int) -> dict[str, Any]:
+        """What the states of a part are like, in numbers: what `ProfilesDisplay` draws.
+
+        Parameters
+        ----------
+        part : int
+
+        Returns
+        -------
+        profiles : dict
+            ``state`` and ``share`` of the n states that rows are in, the commonest first; ``name``
+            of the m things told: numbers by their column's name, levels as "column = level";
+            ``away`` (n, m), by how many standard deviations each differs from what is usual, and
+            ``text`` (n, m), the value itself.
+        """
+        check_is_fitted(self)
+        if part not in range(len(self._own_states())):
+            raise ValueError(
+                f"There is no part {part!r}; parts are 0 to {len(self._own_states()) - 1}."
+            )
+        return _tables.state_profiles(self, int(part))
+
     def odd_cells(self, X: Any, n_cells: int = 20) -> Any:
         """The most surprising cells, and what would have been expected in their place.
 
