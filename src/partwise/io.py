@@ -57,6 +57,7 @@ _LOADABLE = {
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
+    "PartsImputer": "partwise.estimators.imputer",
     "Recommender": "partwise.estimators.recommender",
 }
 _OPTIONS = {"Prior": "partwise.likelihoods.prior"}

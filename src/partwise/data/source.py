@@ -150,7 +150,7 @@ class MemorySource:
     ) -> None:
         self.n_powers = n_powers
         self.X, self.columns, self.weight, self.labels = X, columns, weight, labels
-        C, D = X.shape
+        C, D = X.shape[0], sum(len(group.index) for group in columns)
         self._forms = [
             _entry_format(self._of(X, group), group, n_powers)
             if sparse.issparse(X) or not group.likelihood.powers

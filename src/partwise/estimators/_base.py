@@ -458,7 +458,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             In nats, for the units of X; of counts and categories the log probability.
         """
         check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        return self._score_cells(self._check_rows(X, reset=False), rows, columns, values)
+
+    def _score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+        """The same of checked rows and values as these have them."""
         cells = check_cells(X.shape, rows, columns, values)
         order = np.argsort(cells[0], kind="stable")
         row, column, value = (field[order] for field in cells)

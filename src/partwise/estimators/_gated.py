@@ -341,9 +341,9 @@ def _legs(
         return legs
     n_parts = estimator.n_parts_
     if estimator.gating == "annealed" and n_parts > 1 and not again:
-        temperatures = np.geomspace(
-            max(core.chooser.weight.mean(), 1.0), 1.0, ANNEALING_SWEEPS, endpoint=False
-        )
+        weight = core.chooser.weight
+        hottest = max(weight.sum() / max(np.count_nonzero(weight), 1), 1.0)
+        temperatures = np.geomspace(hottest, 1.0, ANNEALING_SWEEPS, endpoint=False)
         barred = None
         if len(core.sizes) > n_parts:
             # Between background and parts no column changes sides while the temperature falls:

@@ -310,15 +310,21 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             )
         X = as_table(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        if self._schema is None or (reset and not (self.warm_start and hasattr(self, "_theta"))):
-            self._schema = Schema.learn(X, self.likelihood, used)
-        coded = self._schema.encode(X)
+        known = self._schema is not None
+        if reset and not (known and self.warm_start and hasattr(self, "_theta")):
+            self._schema, known = Schema.learn(X, self.likelihood, used), False
+        assert self._schema is not None
+        coded = self._schema.encode(X, tell=known)
         return coded if reset else coded.astype(self._dtype, copy=False)
 
     def _used_rows(self, sample_weight: Any) -> dict[str, Any]:
         if not self._is_table or sample_weight is None:
             return {}
         return {"used": np.asarray(sample_weight, dtype=float) > 0}
+
+    def _warn_of_holes(self, columns: tuple[ColumnGroup, ...]) -> None:
+        if self._schema is None:  # else it has told
+            super()._warn_of_holes(columns)
 
     def _as_given(self, values: Array, X: Any = None) -> Any:
         if self._schema is None:
@@ -766,6 +772,30 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     # --- tables ---
 
+    def score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+        """Log predictive density of single cells, each given what X holds of its row.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse of shape (n, D)
+            What is known; a cell asked for should be missing here.
+        rows, columns : array-like of shape (n_cells,)
+            Places of the cells, in any order; columns of a table also by name.
+        values : array-like of shape (n_cells,)
+            What stands there, in the user's own terms.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_cells,)
+            In nats, for the units of X; of counts and categories the log probability.
+        """
+        if self._schema is None:
+            return super().score_cells(X, rows, columns, values)
+        check_is_fitted(self)
+        places = np.array([self._schema.place(name) for name in columns], dtype=np.int64)
+        coded = self._schema.encode_cells(places, values)
+        return self._score_cells(self._check_rows(X, reset=False), rows, places, coded)
+
     def level_probabilities(self, X: Any, columns: Any = None) -> dict[Any, Array]:
         """Probability of every level of yes-or-no, categorical and ordered columns.
 
@@ -832,6 +862,28 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         """
         check_is_fitted(self)
         return _tables.parts_table(self, n_columns)
+
+    def state_profiles(self, part: int) -> dict[str, Any]:
+        """What the states of a part are like, in numbers: what `ProfilesDisplay` draws.
+
+        Parameters
+        ----------
+        part : int
+
+        Returns
+        -------
+        profiles : dict
+            ``state`` and ``share`` of the n states that rows are in, the commonest first; ``name``
+            of the m things told: numbers by their column's name, levels as "column = level";
+            ``away`` (n, m), by how many standard deviations each differs from what is usual, and
+            ``text`` (n, m), the value itself.
+        """
+        check_is_fitted(self)
+        if part not in range(len(self._own_states())):
+            raise ValueError(
+                f"There is no part {part!r}; parts are 0 to {len(self._own_states()) - 1}."
+            )
+        return _tables.state_profiles(self, int(part))
 
     def odd_cells(self, X: Any, n_cells: int = 20) -> Any:
         """The most surprising cells, and what would have been expected in their place.
