@@ -16,6 +16,7 @@ _PUBLIC = {
     "CVQ": "partwise.estimators.cvq",
     "CellKFold": "partwise.data",
     "Cells": "partwise.data",
+    "Checkpoint": "partwise.estimators.checkpoint",
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
@@ -36,6 +37,7 @@ __all__ = [
     "BayesianPCAMixture",
     "CellKFold",
     "Cells",
+    "Checkpoint",
     "Prior",
     "Recommender",
     "__version__",
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from partwise.datasets import make_faces, make_shapes
     from partwise.estimators.aspect import AspectModel
     from partwise.estimators.bayesian_pca import BayesianPCA, BayesianPCAMixture
+    from partwise.estimators.checkpoint import Checkpoint
     from partwise.estimators.cvq import CVQ
     from partwise.estimators.gvq import GVQ
     from partwise.estimators.mcfa import MCFA

@@ -18,10 +18,10 @@ from scipy import sparse
 from partwise.contracts import Array, Stats
 from partwise.data import ColumnGroup, MemorySource, learn_columns
 from partwise.engine import Monitor
-from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg
 from partwise.estimators._calibrate import calibrate
 from partwise.estimators._labels import read_labels
+from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Ordinal, Prior
 from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
@@ -44,7 +44,7 @@ GIBBS_WINDOW = 10
 MOST_EVIDENCE = 20_000_000
 
 
-def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any, checkpoint: Any = None) -> Any:
     """Learn from checked arguments; sets all learned attributes."""
     X, weight, kept = estimator._check_fit_rows(X, sample_weight)
     names, labels = read_labels(y, estimator.n_classes, len(kept))
@@ -59,7 +59,8 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     elif wants_background(estimator):
         sizes = (*sizes, estimator._background)
     background = len(sizes) > estimator.n_parts
-    rng = as_generator(estimator.random_state)
+    journal = Journal(estimator, checkpoint, X, weight, labels)
+    rng = journal.generator()
     check_pairing(estimator, sparse.issparse(X) and absent_zero)
     estimator._dtype = X.dtype
     classes = class_variable(estimator, 1 if names is None else len(names))
@@ -67,11 +68,12 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     core = estimator._core(columns, sizes, ClassVariable(), estimator._totals(source))
     full = replace(core, classes=classes)
 
-    def begin(child: np.random.Generator) -> tuple[list[Leg], Any]:
+    def begin(_: int, child: np.random.Generator) -> tuple[list[Leg], Any]:
         if again:
             theta = full.undecide(full.rebuild(estimator._theta))
             return _legs(estimator, full, columns, theta, child, again), theta
-        theta = estimator._start(core, source, background, child)
+        start = partial(estimator._start, core, source, background, child)
+        theta = journal.once("start", child, start)
         legs = _legs(estimator, core, columns, theta, child, again)
         if classes.n_classes > 1:
             last = legs[-1]
@@ -80,7 +82,7 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
         return legs, theta
 
     n_init = 1 if again else estimator.n_init
-    model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init)
+    model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init, journal=journal)
     theta = full.rebuild(full.finish(theta) if selects_by_row(estimator) else theta)
     estimator._model, estimator._theta, estimator._columns = model, theta, columns
     for name in ("classes_", "class_priors_", "factor_means_", "factor_covariances_"):
@@ -88,6 +90,7 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     if names is not None:
         estimator.classes_ = names
     _describe(estimator, source, monitor, kept, rng.spawn(1)[0])
+    journal.finish()
     return estimator
 
 

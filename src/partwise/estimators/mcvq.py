@@ -206,7 +206,9 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCVQ:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> MCVQ:
         """Learn parts and states.
 
         Parameters
@@ -218,12 +220,15 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
         self
         """
-        return _gated.fit_gated(self, X, y, sample_weight)
+        return _gated.fit_gated(self, X, y, sample_weight, checkpoint)
 
     # What the course of fitting asks of this model.
     _background = 1  # a part of one state: its columns do not change with anything
