@@ -187,7 +187,8 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
         )
     # What rows remember is written on, so nothing may share the file's memory.
     own = {name: array.copy() for name, array in arrays.items()}
-    return _decode(header["arguments"], {}), _decode(header["state"], own)
+    arguments = {key: _decode(node, {}) for key, node in header["arguments"].items()}
+    return arguments, _decode(header["state"], own)
 
 
 def temporary_name(path: str | os.PathLike[str]) -> Path:
