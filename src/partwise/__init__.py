@@ -22,6 +22,7 @@ _PUBLIC = {
     "MCVQ": "partwise.estimators.mcvq",
     "Prior": "partwise.likelihoods.prior",
     "Recommender": "partwise.estimators.recommender",
+    "Streaming": "partwise.estimators.streaming",
     "load": "partwise.io",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
@@ -40,6 +41,7 @@ __all__ = [
     "Checkpoint",
     "Prior",
     "Recommender",
+    "Streaming",
     "__version__",
     "load",
     "make_faces",
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ
     from partwise.estimators.recommender import Recommender
+    from partwise.estimators.streaming import Streaming
     from partwise.io import load
     from partwise.likelihoods.prior import Prior
 

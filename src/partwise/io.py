@@ -65,7 +65,10 @@ _LOADABLE = {
     "MCVQ": "partwise.estimators.mcvq",
     "Recommender": "partwise.estimators.recommender",
 }
-_OPTIONS = {"Prior": "partwise.likelihoods.prior"}
+_OPTIONS = {
+    "Prior": "partwise.likelihoods.prior",
+    "Streaming": "partwise.estimators.streaming",
+}
 
 # what a checkpoint may hold: parameters, what rows remember, and the place of a climb
 _VALUES = frozenset(

@@ -118,9 +118,11 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             X = X.toarray()  # fitted dense: what X does not store is a zero there too
         return X
 
-    def _check_fit_rows(self, X: Any, sample_weight: Any) -> tuple[Any, Array, Array]:
+    def _check_fit_rows(
+        self, X: Any, sample_weight: Any, *, reset: bool = True
+    ) -> tuple[Any, Array, Array]:
         """Rows with weight, their weights, and which they are: the others are as if never given."""
-        X = self._check_rows(X, reset=True)
+        X = self._check_rows(X, reset=reset)
         weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
             raise ValueError("sample_weight is zero for every row; give some row a weight.")
@@ -579,6 +581,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     def _learned(self, *more: str) -> dict[str, Any]:
         """Learned attributes that are not made from the parameters, those of fit among them."""
         always = ("lower_bound_", "lower_bounds_", "n_iter_", "converged_", "n_features_in_")
+        more = (*more, "n_samples_seen_", "weight_seen_")
         names = getattr(self, "feature_names_in_", None)
         learned = {name: getattr(self, name) for name in (*always, *more) if hasattr(self, name)}
         if names is not None:

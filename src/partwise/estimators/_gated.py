@@ -40,6 +40,9 @@ ANNEALING_SWEEPS = 40
 GIBBS_ROUNDS = 4
 GIBBS_WINDOW = 10
 
+# Attributes that only some fits set.
+OPTIONAL = ("classes_", "class_priors_", "factor_means_", "factor_covariances_", "row_labels_")
+
 # Numbers of evidence that classes begin from; of more rows a sample is taken.
 MOST_EVIDENCE = 20_000_000
 
@@ -49,6 +52,19 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any, checkpoint: An
     X, weight, kept = estimator._check_fit_rows(X, sample_weight)
     names, labels = read_labels(y, estimator.n_classes, len(kept))
     labels = None if labels is None or names is None else _with_rows(labels[kept], names)
+    return fit_rows(estimator, X, weight, kept, names, labels, checkpoint)
+
+
+def fit_rows(
+    estimator: Any,
+    X: Any,
+    weight: Array,
+    kept: Array,
+    names: Array | None,
+    labels: Array | None,
+    checkpoint: Any = None,
+) -> Any:
+    """Learn from checked rows (those that ``kept`` names, of all), classes and labels."""
     sizes = estimator._sizes(X.shape[0])
     absent_zero = estimator._absent_zero()
     again = estimator.warm_start and hasattr(estimator, "_theta")
@@ -85,10 +101,11 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any, checkpoint: An
     model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init, journal=journal)
     theta = full.rebuild(full.finish(theta) if selects_by_row(estimator) else theta)
     estimator._model, estimator._theta, estimator._columns = model, theta, columns
-    for name in ("classes_", "class_priors_", "factor_means_", "factor_covariances_"):
+    for name in (*OPTIONAL, "_running"):
         estimator.__dict__.pop(name, None)  # of a fit before
     if names is not None:
         estimator.classes_ = names
+    estimator.n_samples_seen_, estimator.weight_seen_ = len(kept), float(weight.sum())
     _describe(estimator, source, monitor, kept, rng.spawn(1)[0])
     journal.finish()
     return estimator
@@ -190,6 +207,15 @@ def wants_background(estimator: Any) -> bool:
 def selects_by_row(estimator: Any) -> bool:
     """Whether every row selects parts for its own entries."""
     return estimator._inference == "gibbs" or estimator.gating == "factorised"
+
+
+def refuses_stream(estimator: Any) -> str | None:
+    """The argument with which rows remember something, so that sums alone do not tell all."""
+    if estimator._inference == "gibbs":
+        return 'inference="gibbs"'
+    if estimator.gating == "factorised":
+        return 'gating="factorised"'
+    return 'likelihood="ordinal"' if estimator._likelihood == "ordinal" else None
 
 
 def check_pairing(estimator: Any, absent_zero: bool) -> None:

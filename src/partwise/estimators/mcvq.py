@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BiclusterMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
@@ -16,6 +17,7 @@ from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock
 from partwise.estimators import _gated
 from partwise.estimators._base import PartsEstimator
+from partwise.estimators.streaming import Streaming, can_stream, learn_block
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import calibration, mcvq, predict
@@ -82,6 +84,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         Above 0 a progress bar is shown.
     warm_start : bool, default=False
         Begin from the parameters of the last fit, which may have had another gating.
+    streaming : Streaming or None, default=None
+        How `partial_fit` learns (see `partwise.Streaming`).
 
     Attributes
     ----------
@@ -121,6 +125,10 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     n_iter_ : int
         Sweeps taken.
     converged_ : bool
+    n_samples_seen_ : int
+        Rows learned from, with those of `partial_fit`.
+    weight_seen_ : float
+        Summed weight of the rows that the parameters rest on, those forgotten taken off.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (D,)
         Where X had column names.
@@ -160,6 +168,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
         "warm_start": ["boolean"],
+        "streaming": [Streaming, None],
     }
 
     def __init__(
@@ -183,6 +192,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         random_state: Any = None,
         verbose: int = 0,
         warm_start: bool = False,
+        streaming: Streaming | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_states = n_states
@@ -202,6 +212,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.streaming = streaming
 
     # --- fitting ---
 
@@ -229,6 +240,33 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         self
         """
         return _gated.fit_gated(self, X, y, sample_weight, checkpoint)
+
+    @available_if(can_stream)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None
+    ) -> MCVQ:
+        """Learn from some more rows, of a stream or of data too large to be held.
+
+        Goes on from the rows before, be they those of `fit`; how is for ``streaming`` to say. Not
+        with ``gating="factorised"``, Gibbs sampling.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sparse array of shape (n, D)
+            With the columns of the first call, and its categories.
+        y : array-like of shape (n,), optional
+            Labels of the rows' classes; -1 (None, for strings) where unknown.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is the row given twice.
+        classes : array-like, optional
+            All labels there will be, in the first call if its rows do not have them all.
+
+        Returns
+        -------
+        self
+        """
+        return learn_block(self, X, y, sample_weight, classes)
 
     # What the course of fitting asks of this model.
     _background = 1  # a part of one state: its columns do not change with anything
