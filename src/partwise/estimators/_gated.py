@@ -20,10 +20,10 @@ from scipy import sparse
 from partwise.contracts import Array, Stats
 from partwise.data import ColumnGroup, MemorySource, by_column, learn_columns
 from partwise.engine import Monitor
-from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg
 from partwise.estimators._calibrate import calibrate
 from partwise.estimators._labels import read_labels
+from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Ordinal, Prior
 from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
@@ -43,15 +43,31 @@ ANNEALING_SWEEPS = 40
 GIBBS_ROUNDS = 4
 GIBBS_WINDOW = 10
 
+# Attributes that only some fits set.
+OPTIONAL = ("classes_", "class_priors_", "factor_means_", "factor_covariances_", "row_labels_")
+
 # Numbers of evidence that classes begin from; of more rows a sample is taken.
 MOST_EVIDENCE = 20_000_000
 
 
-def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any, checkpoint: Any = None) -> Any:
     """Learn from checked arguments; sets all learned attributes."""
     X, weight, kept = estimator._check_fit_rows(X, sample_weight)
     names, labels = read_labels(y, estimator.n_classes, len(kept))
     labels = None if labels is None or names is None else _with_rows(labels[kept], names)
+    return fit_rows(estimator, X, weight, kept, names, labels, checkpoint)
+
+
+def fit_rows(
+    estimator: Any,
+    X: Any,
+    weight: Array,
+    kept: Array,
+    names: Array | None,
+    labels: Array | None,
+    checkpoint: Any = None,
+) -> Any:
+    """Learn from checked rows (those that ``kept`` names, of all), classes and labels."""
     sizes = estimator._sizes(X.shape[0])
     absent_zero = estimator._absent_zero()
     again = estimator.warm_start and hasattr(estimator, "_theta")
@@ -66,8 +82,9 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
         estimator.n_parts_ = len(sizes)
         sizes = (*sizes, estimator._background) if wants_background(estimator) else sizes
     background = not sought and len(sizes) > estimator.n_parts_
-    deadline, found = estimator._deadline(), list[tuple[Any, list[Any]]]()
-    rng = as_generator(estimator.random_state)
+    deadline = estimator._deadline()
+    journal = Journal(estimator, checkpoint, X, weight, labels)
+    rng = journal.generator()
     check_pairing(estimator, sparse.issparse(X) and absent_zero)
     estimator._dtype = X.dtype
     classes = class_variable(estimator, 1 if names is None else len(names))
@@ -75,44 +92,49 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     core = estimator._core(columns, sizes, ClassVariable(), estimator._totals(source))
     full = replace(core, classes=classes)
 
-    def begin(child: np.random.Generator) -> tuple[list[Leg], Any]:
+    def begin(i: int, child: np.random.Generator) -> tuple[list[Leg], Any]:
         if again:
             theta = full.undecide(full.rebuild(estimator._theta))
             return _legs(estimator, full, columns, theta, child, again), theta
-        own, path = core, list[Any]()
+        own = core
         if sought:
-            with runner_for(estimator.n_jobs, source.n_blocks) as runner:
-                late = partial(_is_over, deadline)
-                own, theta, path = estimator._search(core, source, runner, child, late)
+            search = partial(_search, estimator, core, source, child, deadline)
+            theta, path = journal.once("start", child, search)
+            own = estimator._of_size(core, theta)
+            journal.told[i:] = [path]
             legs = [Leg(estimator._modelled(own, columns))]
         else:
-            theta = estimator._start(core, source, background, child)
+            start = partial(estimator._start, core, source, background, child)
+            theta = journal.once("start", child, start)
             legs = _legs(estimator, core, columns, theta, child, again)
         if classes.n_classes > 1:
             last, full_own = legs[-1], replace(own, classes=classes)
             enter = partial(_enter_classes, full_own, last.model, source, child)
             model = _with_core(last.model, full_own)
             legs.append(replace(last, model=model, stages=(), enter=enter))
-        found.append((legs[-1].model, path))
         return legs, theta
 
     n_init = 1 if again else estimator.n_init
-    model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init, deadline)
+    model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init, deadline, journal)
+    if sought:
+        model = _with_core(model, estimator._of_size(core_of(model), theta))
     full = core_of(model)
     theta = full.rebuild(full.finish(theta) if selects_by_row(estimator) else theta)
     estimator._model, estimator._theta, estimator._columns = model, theta, columns
     if sought:
         estimator.n_parts_ = len(full.sizes) - 1
-        estimator.size_path_ = next(path for kept, path in found if kept is model)
+        estimator.size_path_ = journal.told_of_best
         if not monitor.out_of_time:
             _warn_of_nothing(theta.gates)
     elif not again:
         estimator.__dict__.pop("size_path_", None)
-    for name in ("classes_", "class_priors_", "factor_means_", "factor_covariances_"):
+    for name in (*OPTIONAL, "_running"):
         estimator.__dict__.pop(name, None)  # of a fit before
     if names is not None:
         estimator.classes_ = names
+    estimator.n_samples_seen_, estimator.weight_seen_ = len(kept), float(weight.sum())
     _describe(estimator, source, monitor, kept, rng.spawn(1)[0])
+    journal.finish()
     return estimator
 
 
@@ -179,6 +201,14 @@ def _restored(state: dict[str, Any], estimator: Any) -> ColumnGroup:
     else:
         likelihood = LIKELIHOODS[name]()
     return ColumnGroup(likelihood=likelihood, **fields)
+
+
+def _search(
+    estimator: Any, core: Any, source: MemorySource, rng: np.random.Generator, deadline: float
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Parameters of the sizes that the evidence wants, and the way there."""
+    with runner_for(estimator.n_jobs, source.n_blocks) as runner:
+        return estimator._search(core, source, runner, rng, partial(_is_over, deadline))
 
 
 def _is_over(deadline: float) -> bool:
@@ -264,6 +294,15 @@ def wants_background(estimator: Any) -> bool:
 def selects_by_row(estimator: Any) -> bool:
     """Whether every row selects parts for its own entries."""
     return estimator._inference == "gibbs" or estimator.gating == "factorised"
+
+
+def refuses_stream(estimator: Any) -> str | None:
+    """The argument with which rows remember something, so that sums alone do not tell all."""
+    if estimator._inference == "gibbs":
+        return 'inference="gibbs"'
+    if estimator.gating == "factorised":
+        return 'gating="factorised"'
+    return 'likelihood="ordinal"' if estimator._likelihood == "ordinal" else None
 
 
 def check_pairing(estimator: Any, absent_zero: bool) -> None:

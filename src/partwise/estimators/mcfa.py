@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
@@ -14,6 +15,7 @@ from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock
 from partwise.estimators import _gated
 from partwise.estimators._base import CLASS_DRAWS, PartsEstimator
+from partwise.estimators.streaming import Streaming, can_stream, learn_block
 from partwise.likelihoods import Prior
 from partwise.models import calibration, factors, levels, loadings, mcfa, ordinal
 from partwise.models import predict_factors as predict
@@ -94,6 +96,8 @@ class MCFA(PartsEstimator):
         Above 0 a progress bar is shown.
     warm_start : bool, default=False
         Begin from the parameters of the last fit, which may have had another gating.
+    streaming : Streaming or None, default=None
+        How `partial_fit` learns (see `partwise.Streaming`).
 
     Attributes
     ----------
@@ -128,6 +132,10 @@ class MCFA(PartsEstimator):
     n_iter_ : int
         Sweeps taken.
     converged_ : bool
+    n_samples_seen_ : int
+        Rows learned from, with those of `partial_fit`.
+    weight_seen_ : float
+        Summed weight of the rows that the parameters rest on, those forgotten taken off.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (D,)
         Where X had column names.
@@ -170,6 +178,7 @@ class MCFA(PartsEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
         "warm_start": ["boolean"],
+        "streaming": [Streaming, None],
     }
 
     def __init__(
@@ -192,6 +201,7 @@ class MCFA(PartsEstimator):
         random_state: Any = None,
         verbose: int = 0,
         warm_start: bool = False,
+        streaming: Streaming | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_factors = n_factors
@@ -210,11 +220,14 @@ class MCFA(PartsEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.streaming = streaming
 
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCFA:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> MCFA:
         """Learn parts and their factors.
 
         Parameters
@@ -226,12 +239,42 @@ class MCFA(PartsEstimator):
             ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
         self
         """
-        return _gated.fit_gated(self, X, y, sample_weight)
+        return _gated.fit_gated(self, X, y, sample_weight, checkpoint)
+
+    @available_if(can_stream)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None
+    ) -> MCFA:
+        """Learn from some more rows, of a stream or of data too large to be held.
+
+        Goes on from the rows before, be they those of `fit`; how is for ``streaming`` to say. Not
+        with ``gating="factorised"`` and ordered levels.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sparse array of shape (n, D)
+            With the columns of the first call, and its categories.
+        y : array-like of shape (n,), optional
+            Labels of the rows' classes; -1 (None, for strings) where unknown.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is the row given twice.
+        classes : array-like, optional
+            All labels there will be, in the first call if its rows do not have them all.
+
+        Returns
+        -------
+        self
+        """
+        return learn_block(self, X, y, sample_weight, classes)
 
     # What the course of fitting asks of this model.
     _background = 0  # a part without factors: its columns do not change with anything

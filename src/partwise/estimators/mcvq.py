@@ -23,6 +23,7 @@ from partwise.engine.randomness import as_generator
 from partwise.estimators import _gated, _tables
 from partwise.estimators._base import PartsEstimator, has_classes
 from partwise.estimators._sizes import Search
+from partwise.estimators.streaming import Streaming, can_stream, learn_block
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import calibration, mcvq, predict
@@ -106,6 +107,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     warm_start : bool, default=False
         Begin from the parameters of the last fit, which may have had another gating; sizes that
         were sought stay as they were found.
+    streaming : Streaming or None, default=None
+        How `partial_fit` learns (see `partwise.Streaming`).
 
     Attributes
     ----------
@@ -159,6 +162,10 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     n_iter_ : int
         Sweeps taken.
     converged_ : bool
+    n_samples_seen_ : int
+        Rows learned from, with those of `partial_fit`.
+    weight_seen_ : float
+        Summed weight of the rows that the parameters rest on, those forgotten taken off.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (D,)
         Where X had column names.
@@ -210,6 +217,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
         "warm_start": ["boolean"],
+        "streaming": [Streaming, None],
     }
 
     def __init__(
@@ -233,6 +241,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         random_state: Any = None,
         verbose: int = 0,
         warm_start: bool = False,
+        streaming: Streaming | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_states = n_states
@@ -252,11 +261,14 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.streaming = streaming
 
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCVQ:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> MCVQ:
         """Learn parts and states.
 
         Parameters
@@ -269,12 +281,42 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
         self
         """
-        return _gated.fit_gated(self, X, y, sample_weight)
+        return _gated.fit_gated(self, X, y, sample_weight, checkpoint)
+
+    @available_if(can_stream)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None
+    ) -> MCVQ:
+        """Learn from some more rows, of a stream or of data too large to be held.
+
+        Goes on from the rows before, be they those of `fit`; how is for ``streaming`` to say. Not
+        with ``gating="factorised"``, Gibbs sampling.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sparse array of shape (n, D)
+            With the columns of the first call, and its categories.
+        y : array-like of shape (n,), optional
+            Labels of the rows' classes; -1 (None, for strings) where unknown.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is the row given twice.
+        classes : array-like, optional
+            All labels there will be, in the first call if its rows do not have them all.
+
+        Returns
+        -------
+        self
+        """
+        return learn_block(self, X, y, sample_weight, classes)
 
     # What the course of fitting asks of this model.
     _background = 1  # a part of one state: its columns do not change with anything
@@ -397,15 +439,19 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
-    ) -> tuple[mcvq.MCVQ, mcvq.Theta, list[dict[str, Any]]]:
-        """A model of the sizes that the evidence wants, its parameters, and the way there."""
+    ) -> tuple[mcvq.Theta, list[dict[str, Any]]]:
+        """Parameters of the sizes that the evidence wants, and the way there."""
         n_parts = None if isinstance(self.n_parts, str) else self.n_parts
         n_states = None if isinstance(self.n_states, str) else int(np.max(self.n_states))
         search = Search(core, source, runner, rng, n_parts, n_states, late, self.tol)
         parts = search.run()
         sizes = (*(part.n_states for part in parts), self._background)
-        own = self._core(source.columns, sizes, core.classes)
-        return own, own.undecide(own.rebuild(search.parameters(parts))), search.path
+        own = replace(core, n_states=sizes)
+        return own.undecide(own.rebuild(search.parameters(parts))), search.path
+
+    def _of_size(self, core: mcvq.MCVQ, theta: mcvq.Theta) -> mcvq.MCVQ:
+        """The model with as many parts and states as its parameters are for."""
+        return replace(core, n_states=theta.layouts[0].n_states)
 
     def _below(
         self, theta: mcvq.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array

@@ -41,6 +41,9 @@ from partwise.models.weights import weighted
 # a float can hold, and denormal numbers would slow matrix products.
 LEAST_LOG = -46.0
 
+# Gates below this tell nothing about the sums that they weighed.
+LEAST_SHARE = 1e-8
+
 # Times that every part of a row looks for a better state where rows select parts for themselves.
 CLIMBING_ROUNDS = 2
 
@@ -257,6 +260,22 @@ class MCVQ:
         """Parameters, then gates, then priors: each step raises the bound."""
         theta = self.learn_states(self.learn_columns(theta, stats), stats.states)
         return self.dress(theta, self.chooser.decided(theta.gate, theta.age))
+
+    def maximise_running(self, theta: Theta, stats: Stats) -> Theta:
+        """The same from running sums, in which no column is decided."""
+        return self.maximise(theta, stats)
+
+    def sums_of(self, theta: Theta) -> Stats:
+        """Sums, no column decided, that would have given these parameters."""
+        sums = []
+        share = self.chooser.gating.share(theta.gates)
+        for prior, columns, chi in zip(self.priors, self.columns, theta.chi, strict=True):
+            found = prior.sums(chi)
+            if share is not None:  # what a part did not explain is forgotten
+                own = share[self.part_of][:, columns]
+                found = np.where(own > LEAST_SHARE, found / np.maximum(own, LEAST_SHARE), 0.0)
+            sums.append(Packed(np.zeros((len(chi), max(self.n_states), 0)), found))
+        return Stats(0.0, theta.state_counts, tuple(sums))
 
     def learn_columns(self, theta: Theta, stats: Stats) -> Theta:
         """Parameters of the entries, then gates."""
