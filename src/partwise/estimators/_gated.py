@@ -89,7 +89,8 @@ def fit_rows(
     estimator._dtype = X.dtype
     classes = class_variable(estimator, 1 if names is None else len(names))
     source = MemorySource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
-    core = estimator._core(columns, sizes, ClassVariable(), estimator._totals(source))
+    totals = estimator._totals(source)
+    core = estimator._core(columns, sizes, ClassVariable(), totals)
     full = replace(core, classes=classes)
 
     def begin(i: int, child: np.random.Generator) -> tuple[list[Leg], Any]:
@@ -100,7 +101,7 @@ def fit_rows(
         if sought:
             search = partial(_search, estimator, core, source, child, deadline)
             theta, path = journal.once("start", child, search)
-            own = estimator._of_size(core, theta)
+            own = estimator._core(columns, estimator._sizes_in(theta), ClassVariable(), totals)
             journal.told[i:] = [path]
             legs = [Leg(estimator._modelled(own, columns))]
         else:
@@ -117,7 +118,8 @@ def fit_rows(
     n_init = 1 if again else estimator.n_init
     model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init, deadline, journal)
     if sought:
-        model = _with_core(model, estimator._of_size(core_of(model), theta))
+        own = estimator._core(columns, estimator._sizes_in(theta), classes, totals)
+        model = _with_core(model, own)
     full = core_of(model)
     theta = full.rebuild(full.finish(theta) if selects_by_row(estimator) else theta)
     estimator._model, estimator._theta, estimator._columns = model, theta, columns

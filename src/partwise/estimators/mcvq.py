@@ -446,12 +446,12 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         search = Search(core, source, runner, rng, n_parts, n_states, late, self.tol)
         parts = search.run()
         sizes = (*(part.n_states for part in parts), self._background)
-        own = replace(core, n_states=sizes)
+        own = self._core(source.columns, sizes, core.classes)
         return own.undecide(own.rebuild(search.parameters(parts))), search.path
 
-    def _of_size(self, core: mcvq.MCVQ, theta: mcvq.Theta) -> mcvq.MCVQ:
-        """The model with as many parts and states as its parameters are for."""
-        return replace(core, n_states=theta.layouts[0].n_states)
+    def _sizes_in(self, theta: mcvq.Theta) -> tuple[int, ...]:
+        """Numbers of states that parameters are for, the background's with them."""
+        return theta.layouts[0].n_states
 
     def _below(
         self, theta: mcvq.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
