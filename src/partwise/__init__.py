@@ -16,11 +16,13 @@ _PUBLIC = {
     "CVQ": "partwise.estimators.cvq",
     "CellKFold": "partwise.data",
     "Cells": "partwise.data",
+    "Dask": "partwise.runners",
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
     "Prior": "partwise.likelihoods.prior",
     "Recommender": "partwise.estimators.recommender",
+    "Rows": "partwise.data",
     "load": "partwise.io",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
@@ -36,8 +38,10 @@ __all__ = [
     "BayesianPCAMixture",
     "CellKFold",
     "Cells",
+    "Dask",
     "Prior",
     "Recommender",
+    "Rows",
     "__version__",
     "load",
     "make_faces",
@@ -45,7 +49,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from partwise.data import CellKFold, Cells
+    from partwise.data import CellKFold, Cells, Rows
     from partwise.datasets import make_faces, make_shapes
     from partwise.estimators.aspect import AspectModel
     from partwise.estimators.bayesian_pca import BayesianPCA, BayesianPCAMixture
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
     from partwise.estimators.recommender import Recommender
     from partwise.io import load
     from partwise.likelihoods.prior import Prior
+    from partwise.runners import Dask
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from partwise.data.cells import CellKFold, Cells
 from partwise.data.columns import ColumnGroup, learn_columns
-from partwise.data.source import MemorySource, RowBlock
+from partwise.data.rows import Rows
+from partwise.data.source import RowBlock, RowSource
 
-__all__ = ["CellKFold", "Cells", "ColumnGroup", "MemorySource", "RowBlock", "learn_columns"]
+__all__ = ["CellKFold", "Cells", "ColumnGroup", "RowBlock", "RowSource", "Rows", "learn_columns"]

@@ -13,10 +13,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from partwise.contracts import Array, Stats
-from partwise.data import ColumnGroup, MemorySource, learn_columns
+from partwise.data import ColumnGroup, RowBlock, RowSource, learn_columns
+from partwise.data.rows import is_sparse
 from partwise.engine import Monitor
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg
@@ -28,6 +28,7 @@ from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gating, Standard, Tied
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected, Selection
+from partwise.runners import runner_of
 from partwise.starts.classes import class_start
 
 # Annealing: sweeps in which the temperature falls from the mean number of a column's observations
@@ -60,10 +61,10 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
         sizes = (*sizes, estimator._background)
     background = len(sizes) > estimator.n_parts
     rng = as_generator(estimator.random_state)
-    check_pairing(estimator, sparse.issparse(X) and absent_zero)
+    check_pairing(estimator, is_sparse(X) and absent_zero)
     estimator._dtype = X.dtype
     classes = class_variable(estimator, 1 if names is None else len(names))
-    source = MemorySource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
+    source = RowSource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
     core = estimator._core(columns, sizes, ClassVariable(), estimator._totals(source))
     full = replace(core, classes=classes)
 
@@ -92,7 +93,7 @@ def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
 
 
 def _describe(
-    estimator: Any, source: MemorySource, monitor: Monitor, kept: Array, rng: np.random.Generator
+    estimator: Any, source: RowSource, monitor: Monitor, kept: Array, rng: np.random.Generator
 ) -> None:
     """Set what is told of a fit, and calibrate its intervals."""
     total = float(source.weight.sum())
@@ -285,7 +286,7 @@ def _chosen_by(core: Any, **changes: Any) -> Any:
 
 
 def _enter_classes(
-    full: Any, model: Any, source: MemorySource, rng: np.random.Generator, theta: Any
+    full: Any, model: Any, source: RowSource, rng: np.random.Generator, theta: Any
 ) -> Any:
     """Begin the classes with the parts as they are."""
     core = core_of(model)
@@ -308,11 +309,13 @@ def rowwise_as_expected(model: Any) -> Any:
     return replace(model, select=Expected()) if isinstance(model, Rowwise) else model
 
 
-def bound_of_draws(estimator: Any, source: MemorySource) -> float:
+def bound_of_draws(estimator: Any, source: RowSource) -> float:
     """Factorised lower bound of parameters learned by drawing."""
     model, theta = estimator._model, estimator._theta
-    rows = [
-        float(block.weight @ (model.infer(theta, block)[1] + block.base))
-        for block in source.blocks()
-    ]
-    return model.bound(theta, Stats(sum(rows), np.empty(0), ()))
+
+    def on_block(block: RowBlock) -> float:
+        return float(block.weight @ (model.infer(theta, block)[1] + block.base))
+
+    with runner_of(estimator.n_jobs, source) as runner:
+        rows = sum(runner.map(on_block, source))
+    return model.bound(theta, Stats(rows, np.empty(0), ()))

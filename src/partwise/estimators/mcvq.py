@@ -13,15 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource, RowBlock
+from partwise.data import ColumnGroup, RowBlock, RowSource
 from partwise.estimators import _gated
 from partwise.estimators._base import PartsEstimator
+from partwise.estimators._rows import by_rows
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import calibration, mcvq, predict
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
 from partwise.models.selection import Expected
+from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts import dependence_start, random_start
 
@@ -269,11 +271,11 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             self._dtype,
         )
 
-    def _totals(self, source: MemorySource) -> None:
+    def _totals(self, source: RowSource) -> None:
         """Sums over columns are taken anew in every sweep."""
 
     def _start(
-        self, core: mcvq.MCVQ, source: MemorySource, background: bool, rng: np.random.Generator
+        self, core: mcvq.MCVQ, source: RowSource, background: bool, rng: np.random.Generator
     ) -> mcvq.Theta:
         return core.start(*STARTS[self.init](source, core.n_states, background, rng))
 
@@ -294,11 +296,17 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         law = self._laws()[g]
         return predict.log_density(law, m, gates, core.part_of, rows, columns, values)
 
-    def _label_rows(self, source: MemorySource, kept: Array) -> None:
+    def _label_rows(self, source: RowSource, kept: Array) -> None:
         """Set ``row_labels_`` from the training rows."""
-        found = [self._states_of(self._model.infer(self._theta, b)[0].T) for b in source.blocks()]
+
+        def on_block(block: RowBlock) -> Array:
+            return self._states_of(self._model.infer(self._theta, block)[0].T)
+
         self.row_labels_ = np.full((len(kept), self.n_parts), -1)
-        self.row_labels_[kept] = np.concatenate(found)
+        rows = np.flatnonzero(kept)
+        with runner_of(self.n_jobs, source) as runner:
+            for (lo, hi), found in zip(source.bounds, runner.map(on_block, source), strict=True):
+                self.row_labels_[rows[lo:hi]] = found
 
     # --- what was learned, in the user's units ---
 
@@ -418,6 +426,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0])
         return np.concatenate([piece.T for piece in pieces])
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Posterior probability of every state of every part.
 
@@ -434,6 +443,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         m = self._posteriors(self._check_rows(X, reset=False))
         return m[:, : self._n_features_out]
 
+    @by_rows
     def states(self, X: Any) -> Array:
         """Most probable state of each part.
 

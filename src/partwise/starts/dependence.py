@@ -17,7 +17,8 @@ from sklearn.cluster import KMeans
 
 from partwise.contracts import Array, Layout, Stats
 from partwise.data.columns import ColumnGroup
-from partwise.data.source import MemorySource
+from partwise.data.rows import is_sparse, map_rows
+from partwise.data.source import RowSource
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.refine import split_and_merge
 from partwise.starts.rows import distinct_rows, some_rows
@@ -50,7 +51,7 @@ class Grouped(NamedTuple):
 
 
 def grouped_columns(
-    source: MemorySource, K: int, background: bool, rng: np.random.Generator
+    source: RowSource, K: int, background: bool, rng: np.random.Generator
 ) -> Grouped:
     """Gates by the columns' dependence.
 
@@ -82,7 +83,7 @@ def grouped_columns(
 
 
 def dependence_start(
-    source: MemorySource, n_states: Sequence[int], background: bool, rng: np.random.Generator
+    source: RowSource, n_states: Sequence[int], background: bool, rng: np.random.Generator
 ) -> tuple[Stats, Array]:
     """First sums and gates from grouped columns and, in each group, clustered rows."""
     found = grouped_columns(source, len(n_states), background, rng)
@@ -169,20 +170,22 @@ def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
     return labels
 
 
-def _best_columns(source: MemorySource) -> Array:
+def _best_columns(source: RowSource) -> Array:
     """Columns that vary, the most observed first if there are too many."""
     weight = np.concatenate([g.weight for g in source.columns])
     varies = np.concatenate([g.varies for g in source.columns])
     # Of zero-filled counts the weight says nothing: take the columns with most that is not zero.
-    if sparse.issparse(source.X) and source.columns[0].absent_zero:
-        weight = np.bincount(source.X.indices, minlength=source.X.shape[1]).astype(float)
+    if is_sparse(source.X) and source.columns[0].absent_zero:
+        D = source.X.shape[1]
+        counts = map_rows(source.X, lambda rows: np.bincount(rows.indices, minlength=D))
+        weight = np.sum(list(counts), axis=0, dtype=float)
     found = np.flatnonzero(varies)
     if len(found) > MOST_COLUMNS:
         found = np.sort(found[np.argsort(-weight[found], kind="stable")[:MOST_COLUMNS]])
     return found
 
 
-def _dense_sample(source: MemorySource, rows: Array, columns: Array, weight: Array) -> Array:
+def _dense_sample(source: RowSource, rows: Array, columns: Array, weight: Array) -> Array:
     """Some rows and columns, standardised, NaN where missing; numbers stand for levels."""
     X = source.X[rows]
     group: ColumnGroup = source.columns[0]
@@ -209,7 +212,7 @@ def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
 
 
 def _sums(
-    source: MemorySource, rows: Array, weight: Array, m: Array, n_states: Sequence[int]
+    source: RowSource, rows: Array, weight: Array, m: Array, n_states: Sequence[int]
 ) -> Stats:
     """Sums of chosen rows under given states, scaled to the weight of all rows."""
     some = source.of_rows(rows, weight)
