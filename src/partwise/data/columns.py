@@ -8,8 +8,8 @@ are always those of the user's own units.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial, reduce
 from operator import add
 from typing import Any, NamedTuple
@@ -46,6 +46,8 @@ class ColumnGroup:
         False for columns that are constant or never observed.
     absent_zero : bool
         Whether an entry that a sparse matrix does not store is a zero (else it is missing).
+    logged : bool
+        Whether X holds logarithms of the user's values, whose densities are wanted.
     """
 
     index: Array
@@ -57,11 +59,11 @@ class ColumnGroup:
     moments: Array
     varies: Array
     absent_zero: bool
+    logged: bool = False
 
     def fields(self) -> dict[str, Any]:
         """All but the likelihood, as plain values."""
-        names = ("index", "shift", "scale", "levels", "weight", "moments", "varies", "absent_zero")
-        return {name: getattr(self, name) for name in names}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "likelihood"}
 
     def take(self, which: Array) -> ColumnGroup:
         """The group of some of these columns."""
@@ -146,6 +148,8 @@ class ColumnGroup:
             out = -special.gammaln(values + 1.0)
         else:
             out = np.broadcast_to(-self.log_scale[columns], values.shape)
+        if self.logged:  # the density of x is that of log x, over x
+            out = out - (values * self.scale[columns] + self.shift[columns])
         return np.where(np.isnan(values), 0.0, out)
 
 
@@ -177,19 +181,67 @@ def check_values(likelihood: str, values: Array, name: str) -> None:
 MOST_LEVELS = 256
 
 
+class Kind(NamedTuple):
+    """What a column of a table with columns of several kinds is.
+
+    ``likelihood`` is one of `learn_columns`, "" for a column that no model sees; ``n_levels`` that
+    of levels coded 0, 1, ...; ``logged`` as in `ColumnGroup`.
+    """
+
+    likelihood: str
+    n_levels: int = 0
+    logged: bool = False
+
+
 def learn_columns(
-    X: Any, likelihood: str, row_weight: Array, absent_zero: bool, prior: Prior | None
+    X: Any,
+    likelihood: str | Sequence[Kind],
+    row_weight: Array,
+    absent_zero: bool,
+    prior: Prior | None,
 ) -> tuple[ColumnGroup, ...]:
-    """Learn the column groups of dense (NaN missing) or CSR data; here always a single group."""
-    entries = ColumnEntries(X, row_weight)
+    """Learn the column groups of dense (NaN missing) or CSR data.
+
+    ``likelihood`` is that of all columns, "ordered" being categories that have an order, or the
+    kind of each: columns of one kind make a group.
+    """
+    if isinstance(likelihood, str):
+        return (_learn_group(X, Kind(likelihood), row_weight, absent_zero, prior),)
+    groups = []
+    for kind in sorted(set(likelihood)):
+        index = np.flatnonzero([one == kind for one in likelihood])
+        if kind.likelihood:
+            own = X if len(index) == X.shape[1] else X[:, index]
+            group = _learn_group(own, kind, row_weight, absent_zero, prior)
+            groups.append(replace(group, index=index))
+    return tuple(groups)
+
+
+def by_column(columns: Sequence[ColumnGroup], values: Sequence[Array], n_columns: int) -> Array:
+    """Values (..., D_g) of every group in the place of their columns, 0 elsewhere; (..., D)."""
+    if len(columns) == 1 and len(columns[0].index) == n_columns:
+        return values[0]
+    shape = (*values[0].shape[:-1], n_columns)
+    out = np.zeros(shape, np.result_type(*values))
+    for group, own in zip(columns, values, strict=True):
+        out[..., group.index] = own
+    return out
+
+
+def _learn_group(
+    X: Any, kind: Kind, row_weight: Array, absent_zero: bool, prior: Prior | None
+) -> ColumnGroup:
+    """Learn columns of one kind."""
+    entries, likelihood = ColumnEntries(X, row_weight), kind.likelihood
     absent_zero = absent_zero and entries.sparse
-    if likelihood in ("categorical", "ordinal"):
-        group = _learn_levels(entries, absent_zero, likelihood)
-        if likelihood == "ordinal":
-            group = _order_levels(group)
-    else:
+    if likelihood not in ("categorical", "ordered", "ordinal"):
         group = _learn_numbers(entries, likelihood, absent_zero, prior)
-    return (group,)
+        return replace(group, logged=kind.logged)
+    levels = np.arange(float(kind.n_levels)) if kind.n_levels else None
+    group = _learn_levels(entries, absent_zero, likelihood, levels)
+    if likelihood == "ordered":
+        return replace(group, likelihood=replace(group.likelihood, ordered=True))
+    return _order_levels(group) if likelihood == "ordinal" else group
 
 
 def _learn_levels(

@@ -235,7 +235,7 @@ class RowSource:
 
     def _of(self, rows: Any, group: ColumnGroup) -> Any:
         """The group's columns of some rows."""
-        return rows if len(self.columns) == 1 else rows[:, group.index]
+        return rows if len(group.index) == rows.shape[1] else rows[:, group.index]
 
     def of_rows(self, rows: Array, weight: Array | None = None) -> RowSource:
         """A source of some of the rows, with other weights if given."""

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import CallbackSupportMixin, check_columns, check_sample_weight
 from partwise.contracts import Array
-from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource
+from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
 from partwise.data.cells import cells_of_block, check_cells
 from partwise.data.rows import check_finite, is_sparse, out_of_memory
 from partwise.engine import Monitor, climb
@@ -133,7 +133,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     def _check_fit_rows(self, X: Any, sample_weight: Any) -> tuple[Any, Array, Array]:
         """Rows with weight, their weights, and which they are: the others are as if never given."""
-        X = placed(self._check_rows(X, reset=True))
+        X = placed(self._check_rows(X, reset=True, **self._used_rows(sample_weight)))
         if isinstance(X, Rows):
             X.look(absent_zero=self._absent_zero())
         weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -144,8 +144,17 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             X, weight = X.some(kept) if isinstance(X, Rows) else X[kept], weight[kept]
         return X, weight, kept
 
+    def _used_rows(self, sample_weight: Any) -> dict[str, Any]:
+        """What `_check_rows` is told of the rows that count, if it asks."""
+        return {}
+
+    def _as_given(self, values: Array, X: Any = None) -> Any:
+        """Rows that the model made, as a table of the user's kind, that of X if there is one."""
+        return values
+
     def _warn_of_holes(self, columns: tuple[ColumnGroup, ...]) -> None:
-        empty = np.concatenate([group.weight for group in columns]) <= 0
+        weights = [group.weight for group in columns]
+        empty = by_column(columns, weights, self.n_features_in_) <= 0
         if empty.any():
             warnings.warn(
                 f"{empty.sum()} of {len(empty)} columns have no observed entry "
@@ -291,7 +300,8 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        return self._reconstruct(self._check_rows(X, reset=False)).astype(self._dtype, copy=False)
+        rows = self._reconstruct(self._check_rows(X, reset=False))
+        return self._as_given(rows.astype(self._dtype, copy=False), X)
 
     @by_rows
     def impute(self, X: Any) -> Array:
@@ -340,8 +350,9 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(coverage, Real) or not 0 < coverage < 1:
             raise ValueError(f"coverage={coverage!r} must lie above 0 and below 1, as 0.9.")
-        lower, upper = self._interval(self._check_rows(X, reset=False), 0.5 * (1.0 - coverage))
-        return lower.astype(self._dtype, copy=False), upper.astype(self._dtype, copy=False)
+        ends = self._interval(self._check_rows(X, reset=False), 0.5 * (1.0 - coverage))
+        lower, upper = (self._as_given(end.astype(self._dtype, copy=False), X) for end in ends)
+        return lower, upper
 
     @available_if(_can("_anomaly_scores"))
     @by_rows
@@ -525,7 +536,11 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self)
-        found = self._likelihoods(self._check_rows(X, reset=False), CLASS_DRAWS)
+        return self._class_proba(self._check_rows(X, reset=False))
+
+    def _class_proba(self, X: Any) -> Array:
+        """Probability of every class of checked rows, (n, N)."""
+        found = self._likelihoods(X, CLASS_DRAWS)
         joint = found.log_likelihood.T + np.log(self._class_shares())
         return special.softmax(joint, axis=1)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from partwise.contracts import Array, Stats
-from partwise.data import ColumnGroup, RowBlock, RowSource, learn_columns
+from partwise.data import ColumnGroup, RowBlock, RowSource, by_column, learn_columns
 from partwise.data.rows import is_sparse
 from partwise.engine import Monitor
 from partwise.engine.randomness import as_generator
@@ -124,20 +124,36 @@ def _with_rows(labels: Array, names: Array) -> Array:
 
 def restore(estimator: Any, state: dict[str, Any]) -> None:
     """Set what a file holds besides the parameters."""
-    prior, fields, name = prior_of(estimator), state["columns"], estimator._likelihood
-    if name == "categorical":
-        likelihood: Any = LIKELIHOODS[name](len(fields["levels"]))
-    elif name == "ordinal":
-        likelihood = Ordinal(tuple(float(cut) for cut in state["cuts"]))
-    elif name == "gaussian" and prior is not None:
-        likelihood = LIKELIHOODS[name](prior.shape, prior.spread)
-    else:
-        likelihood = LIKELIHOODS[name]()
-    estimator._columns = (ColumnGroup(likelihood=likelihood, **fields),)
+    estimator._columns = tuple(_restored(group, estimator) for group in state["columns"])
     estimator._dtype = np.dtype(state["dtype"])
     estimator._calibration = Calibration(**state["calibration"])
     for learned, value in state["learned"].items():
         setattr(estimator, learned, value)
+
+
+def column_state(columns: tuple[ColumnGroup, ...]) -> list[dict[str, Any]]:
+    """Column groups as plain values; `restore` reads them."""
+    found = []
+    for group in columns:
+        law = group.likelihood
+        ordered, cuts = bool(getattr(law, "ordered", False)), list(getattr(law, "cuts", ()))
+        found.append({**group.fields(), "law": law.name, "ordered": ordered, "cuts": cuts})
+    return found
+
+
+def _restored(state: dict[str, Any], estimator: Any) -> ColumnGroup:
+    """One column group from what `column_state` made of it."""
+    fields, prior = dict(state), prior_of(estimator)
+    name, ordered, cuts = (fields.pop(key) for key in ("law", "ordered", "cuts"))
+    if name == "categorical":
+        likelihood: Any = LIKELIHOODS[name](len(fields["levels"]), ordered)
+    elif name == "ordinal":
+        likelihood = Ordinal(tuple(float(cut) for cut in cuts))
+    elif name == "gaussian" and prior is not None:
+        likelihood = LIKELIHOODS[name](prior.shape, prior.spread)
+    else:
+        likelihood = LIKELIHOODS[name]()
+    return ColumnGroup(likelihood=likelihood, **fields)
 
 
 def sizes_of(size: Any, n_parts: int, name: str) -> tuple[int, ...]:
@@ -168,11 +184,12 @@ def chooser(estimator: Any, columns: tuple[ColumnGroup, ...]) -> Chooser:
     """How columns choose parts, by the estimator's arguments."""
     prior = prior_of(estimator)
     gating: Gating = Tied() if estimator.gating in ("annealed", "tied") else Standard()
+    n_columns = max(estimator.n_features_in_, len(columns[0].index))  # some may have arrived since
     return Chooser(
         gating,
         Dirichlet(prior.gates if prior else 0.0),
         float(estimator.entropic),
-        np.concatenate([group.weight for group in columns]),
+        by_column(columns, [group.weight for group in columns], n_columns),
     )
 
 
@@ -227,8 +244,8 @@ def _resumed(
 ) -> tuple[tuple[int, ...], tuple[ColumnGroup, ...]]:
     """Sizes and columns of the last fit, which must suit the new data."""
     core = core_of(estimator._model)
-    same = all(
-        a.likelihood.name == b.likelihood.name and len(a.index) == len(b.index)
+    same = len(columns) == len(estimator._columns) and all(
+        type(a.likelihood) is type(b.likelihood) and np.array_equal(a.index, b.index)
         for a, b in zip(estimator._columns, columns, strict=True)
     )
     same &= (1 if names is None else len(names)) == core.classes.n_classes
@@ -298,10 +315,11 @@ def _enter_classes(
             some = np.append(some, np.unique(source.labels, return_index=True)[1])
         source = source.of_rows(np.unique(some))
     settled = rowwise_as_expected(model)
-    pieces = [
-        (settled.evidence(theta, block), block.weight, block.labels) for block in source.blocks()
-    ]
-    return class_start(full, theta, pieces, rng)
+
+    def on_block(block: RowBlock) -> tuple[Array, Array, Array | None]:
+        return settled.evidence(theta, block), block.weight, block.labels
+
+    return class_start(full, theta, list(source.each(on_block)), rng)
 
 
 def rowwise_as_expected(model: Any) -> Any:

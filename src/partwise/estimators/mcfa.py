@@ -682,7 +682,7 @@ class MCFA(PartsEstimator):
 
     def _state(self) -> dict[str, Any]:
         check_is_fitted(self)
-        theta, group = self._theta, self._columns[0]
+        theta = self._theta
         return {
             "loadings": [w._asdict() for w in theta.loadings],
             "theta": {
@@ -690,13 +690,12 @@ class MCFA(PartsEstimator):
                 for name in ("relevance", "class_counts", "log_beta", "eta", "sigma")
             },
             "gate": theta.gate._asdict(),
-            "columns": group.fields(),
+            "columns": _gated.column_state(self._columns),
             "n_factors": list(self._mcfa.n_factors),
             "totals": self._mcfa.totals,
             "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
             "learned": self._learned("classes_"),
-            "cuts": list(getattr(group.likelihood, "cuts", ())),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
