@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from partwise.contracts import Array, Layout, Runner, Stats
-from partwise.data import MemorySource
+from partwise.data import RowSource
 from partwise.engine import Monitor, climb
 from partwise.models.mcvq import MCVQ, Theta
 from partwise.models.sizes import (
@@ -88,7 +88,7 @@ class Search:
     """
 
     core: MCVQ
-    source: MemorySource
+    source: RowSource
     runner: Runner
     rng: np.random.Generator
     n_parts: int | None
@@ -157,7 +157,7 @@ class Search:
             base = float(block.weight @ block.base)
             return Stats(base, w.sum(axis=1, dtype=float)[None], block.collect(w, layouts))
 
-        total = Stats.total(self.runner.map(on_block, source.blocks()))
+        total = Stats.total(self.runner.map(on_block, source))
         sums = tuple(packed.shared for packed in total.sums)
         self._base, every = total.bound, np.arange(core.n_columns)
         self._all = Part(every, sums, np.array([self._weight]), np.zeros((1, 1)))
@@ -171,7 +171,7 @@ class Search:
         return out
 
     def _surveyed(self, core: MCVQ, theta: Theta) -> Survey:
-        found = self.runner.map(lambda block: survey(core, theta, block), self.source.blocks())
+        found = self.runner.map(lambda block: survey(core, theta, block), self.source)
         return reduce(add, found)
 
     def _climbed(self, parts: Sequence[Part], sweeps: int) -> list[Part]:
@@ -427,7 +427,7 @@ class Search:
             stats = Stats(0.0, counts, block.collect(wm, layouts))
             return Survey(stats, overlap, np.zeros(()))
 
-        found = reduce(add, self.runner.map(on_block, self.source.blocks()))
+        found = reduce(add, self.runner.map(on_block, self.source))
         merged = parts_of(self.core, layouts, found.stats, found.overlap)
         changes = [
             Change("merge", pair, [self._added_up(part)])

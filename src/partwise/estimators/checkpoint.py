@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array
+from partwise.data.rows import Rows, map_rows
 from partwise.engine import Monitor, Place
 from partwise.engine.randomness import as_generator, freeze, thaw
 from partwise.io import ModelFileError, load_checkpoint, save_checkpoint, temporary_name
@@ -221,9 +222,13 @@ def _refuse_other(path: Any, kept: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def digest(*arrays: Any) -> str:
-    """SHA-256 of arrays, CSR matrices and None, as far as their values go."""
+    """SHA-256 of arrays, CSR matrices, rows out of memory and None, as far as their values go."""
     total = hashlib.sha256()
     for array in arrays:
+        if isinstance(array, Rows):
+            for part in map_rows(array, digest):
+                total.update(part.encode())
+            continue
         pieces = (array.indptr, array.indices, array.data) if sparse.issparse(array) else (array,)
         for piece in pieces:
             if piece is None:

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array, Stats
-from partwise.data import ColumnGroup, MemorySource, learn_columns
+from partwise.data import ColumnGroup, RowSource, learn_columns
 from partwise.estimators import _gated
 from partwise.estimators._labels import known_labels, read_labels
 
@@ -154,7 +154,7 @@ def _running(estimator: Any) -> Running:
 
 def _step(estimator: Any, rows: Rows, run: Running, how: Streaming) -> None:
     """One step of stepwise EM."""
-    source = MemorySource(
+    source = RowSource(
         rows.X, _seen_columns(estimator, rows), rows.weight, labels=rows.labels,
         n_powers=estimator._n_powers,
     )  # fmt: skip

@@ -22,7 +22,8 @@ from sklearn.cluster import KMeans
 
 from partwise.contracts import Array, Layout, Stats
 from partwise.data.columns import by_column
-from partwise.data.source import MemorySource
+from partwise.data.rows import is_sparse, map_rows
+from partwise.data.source import RowSource
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.refine import split_and_merge
 from partwise.starts.rows import distinct_rows, some_rows
@@ -61,7 +62,7 @@ class Dependence(NamedTuple):
         return depends(self.affinity, self.weight.sum() * shown**2)
 
 
-def dependence(source: MemorySource, rng: np.random.Generator) -> Dependence:
+def dependence(source: RowSource, rng: np.random.Generator) -> Dependence:
     """Dependence of the best observed columns."""
     columns = _best_columns(source)
     kinds, kind_weight = distinct_rows(source)
@@ -84,7 +85,7 @@ class Grouped(NamedTuple):
 
 
 def grouped_columns(
-    source: MemorySource, K: int, background: bool, rng: np.random.Generator
+    source: RowSource, K: int, background: bool, rng: np.random.Generator
 ) -> Grouped:
     """Gates by the columns' dependence.
 
@@ -123,7 +124,7 @@ def labelled_columns(
 
 
 def dependence_start(
-    source: MemorySource, n_states: Sequence[int], background: bool, rng: np.random.Generator
+    source: RowSource, n_states: Sequence[int], background: bool, rng: np.random.Generator
 ) -> tuple[Stats, Array]:
     """First sums and gates from grouped columns and, in each group, clustered rows."""
     found = grouped_columns(source, len(n_states), background, rng)
@@ -219,14 +220,15 @@ def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
     return labels
 
 
-def _best_columns(source: MemorySource) -> Array:
+def _best_columns(source: RowSource) -> Array:
     """Columns that vary, the most observed first if there are too many."""
     groups, D = source.columns, source.X.shape[1]
     weight = by_column(groups, [g.weight for g in groups], D)
     varies = by_column(groups, [g.varies for g in groups], D)
     # Of zero-filled counts the weight says nothing: take the columns with most that is not zero.
-    if sparse.issparse(source.X) and source.columns[0].absent_zero:
-        weight = np.bincount(source.X.indices, minlength=source.X.shape[1]).astype(float)
+    if is_sparse(source.X) and source.columns[0].absent_zero:
+        counts = map_rows(source.X, lambda rows: np.bincount(rows.indices, minlength=D))
+        weight = np.sum(list(counts), axis=0, dtype=float)
     found = np.flatnonzero(varies)
     if len(found) > MOST_COLUMNS:
         found = np.sort(found[np.argsort(-weight[found], kind="stable")[:MOST_COLUMNS]])
@@ -234,7 +236,7 @@ def _best_columns(source: MemorySource) -> Array:
 
 
 def _scores(
-    source: MemorySource, rows: Array, columns: Array, weight: Array
+    source: RowSource, rows: Array, columns: Array, weight: Array
 ) -> tuple[Array, Array, Array]:
     """Some rows of some columns as standardised numbers, NaN where missing.
 
@@ -266,7 +268,7 @@ def _scores(
     return (out - mean) / scale, owner, share
 
 
-def _unordered(source: MemorySource, columns: Array) -> list[Array]:
+def _unordered(source: RowSource, columns: Array) -> list[Array]:
     """Levels of each column if they are unordered, some, and not too many in all; else none."""
     none: Array = np.empty(0)
     found = [none] * source.X.shape[1]
@@ -293,7 +295,7 @@ def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
     return (mean * size).astype(values.dtype), scale.astype(values.dtype)
 
 
-def sums_of_rows(some: MemorySource, m: Array, layouts: Sequence[Layout], weight: float) -> Stats:
+def sums_of_rows(some: RowSource, m: Array, layouts: Sequence[Layout], weight: float) -> Stats:
     """Sums of some rows under given states (S, n), scaled to the weight of all rows."""
     sums = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
