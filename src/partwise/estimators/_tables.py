@@ -29,13 +29,14 @@ def describe(estimator: Any) -> None:
     """Set what is learned of a table's columns alone."""
     schema = estimator._schema
     estimator.kinds_ = np.array([column.kind for column in schema.columns])
-    estimator.column_levels_ = {c.name: c.levels for c in schema.columns if c.has_levels}
+    named = zip(schema.names, schema.columns, strict=True)
+    estimator.column_levels_ = {name: c.levels for name, c in named if c.has_levels}
     estimator.level_shares_ = {}
     for group, law in zip(estimator._columns, estimator._laws(), strict=True):
         if isinstance(law, Levels):
             for i, d in enumerate(group.index):
                 shares = estimator._by_part(law.probability[:, :, i].T, np.nan)
-                estimator.level_shares_[schema.columns[d].name] = shares
+                estimator.level_shares_[schema.names[d]] = shares
         elif group.logged:
             for d in group.index:
                 means = np.exp(estimator.means_[:, :, d]) - schema.columns[d].offset

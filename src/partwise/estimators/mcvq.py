@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array, Runner
 from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
-from partwise.data.frames import as_table, with_columns
+from partwise.data.frames import as_table, with_columns, with_own_names
 from partwise.data.rows import out_of_memory
 from partwise.data.table import Schema
 from partwise.engine.randomness import as_generator
@@ -353,13 +353,14 @@ class MCVQ(BiclusterMixin, PartsEstimator):
                 "Sparse X has no columns of several kinds; choose one likelihood by name, or pass "
                 "a DataFrame or X.toarray()."
             )
+        X = np.asarray(X) if isinstance(X, np.memmap) else X  # a table is read whole
         if isinstance(out_of_memory(X), Rows):
             raise ValueError(
                 "Rows that are not in memory have columns of one kind; choose one likelihood by "
                 "name, or pass a DataFrame."
             )
         X = as_table(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        validate_data(self, with_own_names(X), reset=reset, skip_check_array=True)
         known = self._schema is not None
         if reset and not (known and self.warm_start and hasattr(self, "_theta")):
             self._schema, known = Schema.learn(X, self.likelihood, used), False
@@ -882,7 +883,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         return {self._name_of(d): values for d, values in found.items()}
 
     def _name_of(self, d: int) -> Any:
-        return self._column_name(d) if self._schema is None else self._schema.columns[d].name
+        return self._column_name(d) if self._schema is None else self._schema.names[d]
 
     def dependence(self, *, as_frame: bool = True) -> Any:
         """How much columns tell of each other under the model: mutual information in nats.
