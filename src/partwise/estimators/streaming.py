@@ -22,6 +22,7 @@ from partwise.contracts import Array, Stats
 from partwise.data import ColumnGroup, MemorySource, learn_columns
 from partwise.estimators import _gated
 from partwise.estimators._labels import known_labels, read_labels
+from partwise.runners import runner_for
 
 # Rows that wait for a good start are kept as long as they are no more bytes than this.
 MOST_BYTES = 1 << 28
@@ -117,26 +118,31 @@ def learn_block(estimator: Any, X: Any, y: Any, sample_weight: Any, classes: Any
     rows = Rows(X, weight, None if labels is None else labels[kept])
     how = estimator.streaming or Streaming()
     if first:
-        return _fit(estimator, rows, names, how, 0.0, len(kept))
+        return _fit(estimator, rows, names, how, len(kept))
     run, n_seen = _running(estimator), estimator.n_samples_seen_ + len(kept)
     if run.kept is not None:
         rows_kept = run.kept.beside(rows)
         full = rows_kept.X.shape[0] >= how.warm_up or rows_kept.n_bytes > MOST_BYTES
         if full or len(rows_kept.weight) >= 2 * run.at_last_fit or _new_levels(estimator, rows):
-            return _fit(estimator, rows_kept, names, how, 0.0, n_seen)
+            return _fit(estimator, rows_kept, names, how, n_seen)
         run = run._replace(kept=rows_kept)
     _step(estimator, rows, run, how)
     estimator.n_samples_seen_ = n_seen
     return estimator
 
 
-def _fit(estimator: Any, rows: Rows, names: Any, how: Streaming, seen: float, n_seen: int) -> Any:
+def _fit(estimator: Any, rows: Rows, names: Any, how: Streaming, n_seen: int) -> Any:
     """Learn from all rows at hand, as `fit` does."""
     everyone = np.ones(len(rows.weight), bool)
     _gated.fit_rows(estimator, rows.X, rows.weight, everyone, names, rows.labels)
     wait = len(rows.weight) < how.warm_up and rows.n_bytes <= MOST_BYTES
-    kept = rows if wait else None
-    estimator._running = _running(estimator)._replace(kept=kept, at_last_fit=len(rows.weight))
+    core = _gated.core_of(estimator._model)
+    source = _source(estimator, rows, estimator._columns)
+    estimator._running = _running(estimator)._replace(
+        stats=_total(estimator, core, core.undecide(estimator._theta), source),
+        kept=rows if wait else None,
+        at_last_fit=len(rows.weight),
+    )
     estimator.n_samples_seen_ = n_seen
     estimator.__dict__.pop("row_labels_", None)  # rows have gone by
     return estimator
@@ -154,14 +160,11 @@ def _running(estimator: Any) -> Running:
 
 def _step(estimator: Any, rows: Rows, run: Running, how: Streaming) -> None:
     """One step of stepwise EM."""
-    source = MemorySource(
-        rows.X, _seen_columns(estimator, rows), rows.weight, labels=rows.labels,
-        n_powers=estimator._n_powers,
-    )  # fmt: skip
+    source = _source(estimator, rows, _seen_columns(estimator, rows))
     core = _gated.core_of(estimator._model)
     before = core.sums_of(estimator._theta) if run.stats is None else run.stats
     theta = core.undecide(estimator._theta)
-    stats = Stats.total(core.expect(theta, block, None)[1] for block in source.blocks())
+    stats = _total(estimator, core, theta, source)
     w = float(rows.weight.sum())
     fade = 1.0 if how.half_life is None else 0.5 ** (w / how.half_life)
     seen, weight = run.seen + w, run.weight * fade + w
@@ -189,6 +192,22 @@ def _step(estimator: Any, rows: Rows, run: Running, how: Streaming) -> None:
     estimator.n_iter_ += 1
     estimator.weight_seen_ = weight
     estimator._describe()
+
+
+def _source(estimator: Any, rows: Rows, columns: tuple[ColumnGroup, ...]) -> MemorySource:
+    return MemorySource(
+        rows.X, columns, rows.weight, labels=rows.labels, n_powers=estimator._n_powers
+    )
+
+
+def _total(estimator: Any, core: Any, theta: Any, source: MemorySource) -> Stats:
+    """Sums over all rows."""
+
+    def expect(block: Any) -> Stats:
+        return core.expect(theta, block, None)[1]
+
+    with runner_for(estimator.n_jobs, source.n_blocks) as runner:
+        return Stats.total(runner.map(expect, source.blocks()))
 
 
 def _labels_of(
