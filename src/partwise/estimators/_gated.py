@@ -13,10 +13,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from partwise.contracts import Array, Stats
-from partwise.data import ColumnGroup, MemorySource, learn_columns
+from partwise.data import ColumnGroup, RowBlock, RowSource, by_column, learn_columns
+from partwise.data.rows import is_sparse
 from partwise.engine import Monitor
 from partwise.estimators._base import Leg
 from partwise.estimators._calibrate import calibrate
@@ -28,6 +28,7 @@ from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gating, Standard, Tied
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected, Selection
+from partwise.runners import runner_of
 from partwise.starts.classes import class_start
 
 # Annealing: sweeps in which the temperature falls from the mean number of a column's observations
@@ -77,10 +78,10 @@ def fit_rows(
     background = len(sizes) > estimator.n_parts
     journal = Journal(estimator, checkpoint, X, weight, labels)
     rng = journal.generator()
-    check_pairing(estimator, sparse.issparse(X) and absent_zero)
+    check_pairing(estimator, is_sparse(X) and absent_zero)
     estimator._dtype = X.dtype
     classes = class_variable(estimator, 1 if names is None else len(names))
-    source = MemorySource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
+    source = RowSource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
     core = estimator._core(columns, sizes, ClassVariable(), estimator._totals(source))
     full = replace(core, classes=classes)
 
@@ -112,7 +113,7 @@ def fit_rows(
 
 
 def _describe(
-    estimator: Any, source: MemorySource, monitor: Monitor, kept: Array, rng: np.random.Generator
+    estimator: Any, source: RowSource, monitor: Monitor, kept: Array, rng: np.random.Generator
 ) -> None:
     """Set what is told of a fit, and calibrate its intervals."""
     total = float(source.weight.sum())
@@ -143,20 +144,36 @@ def _with_rows(labels: Array, names: Array) -> Array:
 
 def restore(estimator: Any, state: dict[str, Any]) -> None:
     """Set what a file holds besides the parameters."""
-    prior, fields, name = prior_of(estimator), state["columns"], estimator._likelihood
-    if name == "categorical":
-        likelihood: Any = LIKELIHOODS[name](len(fields["levels"]))
-    elif name == "ordinal":
-        likelihood = Ordinal(tuple(float(cut) for cut in state["cuts"]))
-    elif name == "gaussian" and prior is not None:
-        likelihood = LIKELIHOODS[name](prior.shape, prior.spread)
-    else:
-        likelihood = LIKELIHOODS[name]()
-    estimator._columns = (ColumnGroup(likelihood=likelihood, **fields),)
+    estimator._columns = tuple(_restored(group, estimator) for group in state["columns"])
     estimator._dtype = np.dtype(state["dtype"])
     estimator._calibration = Calibration(**state["calibration"])
     for learned, value in state["learned"].items():
         setattr(estimator, learned, value)
+
+
+def column_state(columns: tuple[ColumnGroup, ...]) -> list[dict[str, Any]]:
+    """Column groups as plain values; `restore` reads them."""
+    found = []
+    for group in columns:
+        law = group.likelihood
+        ordered, cuts = bool(getattr(law, "ordered", False)), list(getattr(law, "cuts", ()))
+        found.append({**group.fields(), "law": law.name, "ordered": ordered, "cuts": cuts})
+    return found
+
+
+def _restored(state: dict[str, Any], estimator: Any) -> ColumnGroup:
+    """One column group from what `column_state` made of it."""
+    fields, prior = dict(state), prior_of(estimator)
+    name, ordered, cuts = (fields.pop(key) for key in ("law", "ordered", "cuts"))
+    if name == "categorical":
+        likelihood: Any = LIKELIHOODS[name](len(fields["levels"]), ordered)
+    elif name == "ordinal":
+        likelihood = Ordinal(tuple(float(cut) for cut in cuts))
+    elif name == "gaussian" and prior is not None:
+        likelihood = LIKELIHOODS[name](prior.shape, prior.spread)
+    else:
+        likelihood = LIKELIHOODS[name]()
+    return ColumnGroup(likelihood=likelihood, **fields)
 
 
 def sizes_of(size: Any, n_parts: int, name: str) -> tuple[int, ...]:
@@ -187,11 +204,12 @@ def chooser(estimator: Any, columns: tuple[ColumnGroup, ...]) -> Chooser:
     """How columns choose parts, by the estimator's arguments."""
     prior = prior_of(estimator)
     gating: Gating = Tied() if estimator.gating in ("annealed", "tied") else Standard()
+    n_columns = max(estimator.n_features_in_, len(columns[0].index))  # some may have arrived since
     return Chooser(
         gating,
         Dirichlet(prior.gates if prior else 0.0),
         float(estimator.entropic),
-        np.concatenate([group.weight for group in columns]),
+        by_column(columns, [group.weight for group in columns], n_columns),
     )
 
 
@@ -255,8 +273,8 @@ def _resumed(
 ) -> tuple[tuple[int, ...], tuple[ColumnGroup, ...]]:
     """Sizes and columns of the last fit, which must suit the new data."""
     core = core_of(estimator._model)
-    same = all(
-        a.likelihood.name == b.likelihood.name and len(a.index) == len(b.index)
+    same = len(columns) == len(estimator._columns) and all(
+        type(a.likelihood) is type(b.likelihood) and np.array_equal(a.index, b.index)
         for a, b in zip(estimator._columns, columns, strict=True)
     )
     same &= (1 if names is None else len(names)) == core.classes.n_classes
@@ -314,7 +332,7 @@ def _chosen_by(core: Any, **changes: Any) -> Any:
 
 
 def _enter_classes(
-    full: Any, model: Any, source: MemorySource, rng: np.random.Generator, theta: Any
+    full: Any, model: Any, source: RowSource, rng: np.random.Generator, theta: Any
 ) -> Any:
     """Begin the classes with the parts as they are."""
     core = core_of(model)
@@ -326,10 +344,11 @@ def _enter_classes(
             some = np.append(some, np.unique(source.labels, return_index=True)[1])
         source = source.of_rows(np.unique(some))
     settled = rowwise_as_expected(model)
-    pieces = [
-        (settled.evidence(theta, block), block.weight, block.labels) for block in source.blocks()
-    ]
-    return class_start(full, theta, pieces, rng)
+
+    def on_block(block: RowBlock) -> tuple[Array, Array, Array | None]:
+        return settled.evidence(theta, block), block.weight, block.labels
+
+    return class_start(full, theta, list(source.each(on_block)), rng)
 
 
 def rowwise_as_expected(model: Any) -> Any:
@@ -337,11 +356,13 @@ def rowwise_as_expected(model: Any) -> Any:
     return replace(model, select=Expected()) if isinstance(model, Rowwise) else model
 
 
-def bound_of_draws(estimator: Any, source: MemorySource) -> float:
+def bound_of_draws(estimator: Any, source: RowSource) -> float:
     """Factorised lower bound of parameters learned by drawing."""
     model, theta = estimator._model, estimator._theta
-    rows = [
-        float(block.weight @ (model.infer(theta, block)[1] + block.base))
-        for block in source.blocks()
-    ]
-    return model.bound(theta, Stats(sum(rows), np.empty(0), ()))
+
+    def on_block(block: RowBlock) -> float:
+        return float(block.weight @ (model.infer(theta, block)[1] + block.base))
+
+    with runner_of(estimator.n_jobs, source) as runner:
+        rows = sum(runner.map(on_block, source))
+    return model.bound(theta, Stats(rows, np.empty(0), ()))

@@ -124,6 +124,13 @@ class MCVQ:
         return np.full(self.n_columns, -1)
 
     @cached_property
+    def unseen(self) -> Array:
+        """Columns that belong to no group, which the model says nothing about; (D,)."""
+        out = np.ones(self.n_columns, bool)
+        out[np.concatenate(self.columns)] = False
+        return out
+
+    @cached_property
     def part_of(self) -> Array:
         """Part of each state, (S,)."""
         return np.repeat(np.arange(len(self.n_states)), self.n_states)
@@ -294,7 +301,7 @@ class MCVQ:
         for which that is known, all parts having been looked at.
         """
         gain = np.zeros_like(theta.gates)
-        looked_at = np.zeros(self.n_columns, bool)
+        looked_at = self.unseen.copy()
         divergence = theta.divergence.copy()
         chis, naturals = [], []
         for g, (columns, layout, packed) in enumerate(
@@ -389,7 +396,7 @@ class MCVQ:
 
     def divergence(self, chi: Sequence[Array], natural: Sequence[Array]) -> Array:
         """Divergence of all entries' parameters, summed over each part's states; (K, D)."""
-        out = np.empty((len(self.n_states), self.n_columns))
+        out = np.zeros((len(self.n_states), self.n_columns))
         for prior, columns, c, eta in zip(self.priors, self.columns, chi, natural, strict=True):
             out[:, columns] = self._by_part(prior.divergence(c, eta))
         return out
@@ -426,6 +433,8 @@ class MCVQ:
             Layout(self.all_undecided[columns], self.n_states) for columns in self.columns
         )
         none = np.empty(0)
+        # An open gate means work for whoever sums over parts.
+        gates = np.where(self.unseen, np.arange(len(gates))[:, None] == len(gates) - 1, gates)
         gate, nothing = self.chooser.learn(gates), np.zeros_like(gates)
         theta = Theta(empty, gate, none, none, none, nothing, empty, layouts, (), 0)
         theta, *_ = self.learn_entries(theta, stats, self.chooser.gating.share(gates))
