@@ -209,9 +209,7 @@ def _refuse_other(path: Any, kept: dict[str, Any], now: dict[str, Any]) -> None:
 
 def digest(X: Any, *arrays: Array | None) -> str:
     """SHA-256 of rows, in memory or not, and of arrays with a value for each."""
-    total = hashlib.sha256(
-        repr([None if one is None else one.dtype.str for one in arrays]).encode()
-    )
+    total = hashlib.sha256(str([one is None for one in arrays]).encode())
     for piece in map_rows(X, _digest_rows, *(one for one in arrays if one is not None)):
         total.update(piece)
     return total.hexdigest()
