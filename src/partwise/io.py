@@ -63,6 +63,7 @@ _LOADABLE = {
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
+    "PartsImputer": "partwise.estimators.imputer",
     "Recommender": "partwise.estimators.recommender",
 }
 _OPTIONS = {

@@ -346,7 +346,7 @@ def _learn_numbers(
         m = (mean * size - shift) / scale
         moments = np.stack([np.ones(D), m, m**2 + 1.0])
         family: Likelihood = (
-            LIKELIHOODS["gaussian"]() if prior is None else Gaussian(prior.shape, prior.spread)
+            Gaussian() if prior is None else Gaussian(prior.shape, prior.spread, prior.resolution)
         )
     else:
         moments = np.stack([np.ones(D), (mean * size * weight + 0.5) / (weight + 1.0)])

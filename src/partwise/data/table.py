@@ -252,8 +252,8 @@ class Schema:
             return int(name)
         raise ValueError(f"There is no column {name!r}; columns are {_listed(names, bare=True)}.")
 
-    def encode(self, X: Any) -> Array:
-        """Rows as numbers, (n, D)."""
+    def encode(self, X: Any, tell: bool = True) -> Array:
+        """Rows as numbers, (n, D); ``tell`` of values that were not seen when learning."""
         raw = read_columns(X)
         if len(raw) != len(self.columns):
             raise ValueError(f"X has {len(raw)} columns, but fit saw {len(self.columns)}.")
@@ -265,7 +265,7 @@ class Schema:
             if column.kind == "ignored":
                 continue
             out[:, d], odd = column.encode(given)
-            if odd:
+            if odd and tell:
                 _warn(
                     f"Column {column.name!r} has {len(odd)} value(s) that fit did not see "
                     f"(first: {odd[0]!r}): taken as missing."
@@ -281,24 +281,28 @@ class Schema:
             out[:, d], _ = self.columns[d].encode(given)
         return out
 
+    def encode_cells(self, places: Array, values: Sequence[Any]) -> Array:
+        """Numbers of single cells, from the place of their column and the user's value."""
+        given = np.empty(len(values), dtype=object)
+        given[:] = list(values)
+        out = np.empty(len(given))
+        for d in np.unique(places):
+            own = np.flatnonzero(places == d)
+            (raw,) = read_columns(given[own, None])
+            out[own], odd = self.columns[d].encode(raw)
+            if odd:
+                known = _listed(self.columns[d].levels, bare=True)
+                raise ValueError(
+                    f"Column {self.columns[d].name!r} has no value {odd[0]!r}; fit saw {known}."
+                )
+        return out
+
     def encode_row(self, values: Mapping[Any, Any]) -> Array:
         """One row from some of its values by name, the others missing; (1, D)."""
         row = np.full((1, len(self.columns)), np.nan)
-        for name, value in values.items():
-            d = self.place(name)
-            (raw,) = read_columns(np.array([[value]], dtype=object))
-            row[0, d] = self.encode_value(d, raw)
+        places = np.array([self.place(name) for name in values], dtype=np.int64)
+        row[0, places] = self.encode_cells(places, list(values.values()))
         return row
-
-    def encode_value(self, d: int, raw: RawColumn) -> float:
-        """One value of column d."""
-        coded, odd = self.columns[d].encode(raw)
-        if odd:
-            known = _listed(self.columns[d].levels, bare=True)
-            raise ValueError(
-                f"Column {self.columns[d].name!r} has no value {odd[0]!r}; fit saw {known}."
-            )
-        return float(coded[0])
 
     def decode(self, values: Array, index: Any = None, which: Sequence[int] | None = None) -> Any:
         """A table of the user's kind from numbers (n, D), of some columns if told."""

@@ -490,7 +490,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             In nats, for the units of X; of counts and categories the log probability.
         """
         check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        return self._score_cells(self._check_rows(X, reset=False), rows, columns, values)
+
+    def _score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+        """The same of checked rows and values as these have them."""
         cells = check_cells(X.shape, rows, columns, values)
         order = np.argsort(cells[0], kind="stable")
         row, column, value = (field[order] for field in cells)
@@ -592,17 +595,17 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                 raise ValueError(
                     "classes and hybrid need a class variable; set n_classes, or fit with labels."
                 )
-            return np.zeros(n_samples, int), np.zeros((n_samples, self.n_parts), int), rng
+            return np.zeros(n_samples, int), np.zeros((n_samples, self.n_parts_), int), rng
         shares = self._class_shares()
         if classes is None:
             rows = rng.choice(len(shares), n_samples, p=shares / shares.sum())
         else:
             rows = classes_of_rows(classes, self.classes_, n_samples)
-        by_part = np.repeat(rows[:, None], self.n_parts, axis=1)
+        by_part = np.repeat(rows[:, None], self.n_parts_, axis=1)
         for part, wanted in (hybrid or {}).items():
-            if isinstance(part, bool) or part not in range(self.n_parts):
+            if isinstance(part, bool) or part not in range(self.n_parts_):
                 raise ValueError(
-                    f"hybrid names part {part!r}, but parts are 0 to {self.n_parts - 1}."
+                    f"hybrid names part {part!r}, but parts are 0 to {self.n_parts_ - 1}."
                 )
             mixture = wanted.items() if isinstance(wanted, dict) else [(wanted, 1.0)]
             numbers = class_numbers([name for name, _ in mixture], self.classes_, "hybrid")

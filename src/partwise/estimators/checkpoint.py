@@ -79,7 +79,13 @@ class Journal:
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         self._checkpoint: Checkpoint | None = checkpoint
-        self._state: dict[str, Any] = {"made": {}, "start": 0, "leg": 0, "place": None}
+        self._state: dict[str, Any] = {
+            "made": {},
+            "start": 0,
+            "leg": 0,
+            "place": None,
+            "told": [],
+        }
         self._seed = estimator.random_state
         if checkpoint is None:
             return
@@ -158,16 +164,27 @@ class Journal:
         kept = self._state.get("best")
         if kept is None:
             return None
-        theta, fields = kept
+        theta, fields, _ = kept
         monitor = fresh()
         for name, value in fields.items():
             setattr(monitor, name, value)
         return theta, monitor
 
     def note_best(self, theta: Any, monitor: Monitor) -> None:
-        """Keep the best start so far."""
+        """Keep the best start so far: the present one."""
         names = ("trace", "converged", "out_of_time", "interrupted")
-        self._state["best"] = theta, {name: getattr(monitor, name) for name in names}
+        fields = {name: getattr(monitor, name) for name in names}
+        self._state["best"] = theta, fields, self._state["start"]
+
+    @property
+    def told(self) -> list[Any]:
+        """What is to be told of every start."""
+        return self._state["told"]
+
+    @property
+    def told_of_best(self) -> Any:
+        """What is to be told of the best start."""
+        return self.told[self._state["best"][2]]
 
     def finish(self) -> None:
         """Remove the file: the fit has ended."""

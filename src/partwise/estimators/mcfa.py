@@ -370,7 +370,7 @@ class MCFA(PartsEstimator):
         """Arrays of every part, padded with 0 along axes of factors; the background left out."""
         J = max(self._mcfa.n_factors)
         out = []
-        for value in values[: self.n_parts]:
+        for value in values[: self.n_parts_]:
             widths = [(0, J - n if axis in axes else 0) for axis, n in enumerate(value.shape)]
             out.append(np.pad(value, widths))
         return np.stack(out)
@@ -378,11 +378,11 @@ class MCFA(PartsEstimator):
     def _describe(self) -> None:
         """Set the learned attributes from the parameters."""
         theta, group = self._theta, self._columns[0]
-        self.gates_ = theta.gates[: self.n_parts].T.astype(self._dtype)
+        self.gates_ = theta.gates[: self.n_parts_].T.astype(self._dtype)
         chosen = theta.gates.argmax(axis=0)
-        self.parts_ = np.where(group.varies & (chosen < self.n_parts), chosen, -1)
+        self.parts_ = np.where(group.varies & (chosen < self.n_parts_), chosen, -1)
         self.column_labels_ = self.parts_
-        own = theta.loadings[: self.n_parts]
+        own = theta.loadings[: self.n_parts_]
         scale = group.scale
         Lambda = self._padded([w.mean[:, :-1] for w in own], (1,)) * scale[:, None]
         self.loadings_ = Lambda.astype(self._dtype)
@@ -402,7 +402,7 @@ class MCFA(PartsEstimator):
 
     def _count_factors(self) -> Array:
         counts = []
-        for g, w in zip(self._theta.gates, self._theta.loadings[: self.n_parts], strict=False):
+        for g, w in zip(self._theta.gates, self._theta.loadings[: self.n_parts_], strict=False):
             variance = np.diagonal(w.cov, axis1=1, axis2=2) * w.noise[:, None]
             energy = g @ (w.mean**2 + variance)[:, :-1]
             counts.append(int(np.sum(energy > FACTOR_SHARE * energy.max(initial=0.0))))
@@ -579,7 +579,7 @@ class MCFA(PartsEstimator):
         if self.likelihood == "ordinal":
             found = [
                 self._level_likelihoods(X, CLASS_DRAWS, k).log_likelihood
-                for k in range(self.n_parts)
+                for k in range(self.n_parts_)
             ]
             density = np.logaddexp.reduce(np.stack(found) + log_shares[:, None], axis=1)
             return -density.T
@@ -588,8 +588,8 @@ class MCFA(PartsEstimator):
         def on_block(block: RowBlock, _: int) -> Array:
             found = predict.part_likelihoods(self._mcfa, self._theta, block)  # (N, K, n)
             density = np.logaddexp.reduce(found + log_shares[:, None, None], axis=0)
-            out = -density[: self.n_parts].T
-            for k in range(self.n_parts):
+            out = -density[: self.n_parts_].T
+            for k in range(self.n_parts_):
                 entries = block.groups[0].entries(np.flatnonzero(parts == k), absent=True)
                 out[:, k] += np.bincount(
                     entries.rows, log_scale[entries.columns], minlength=block.n_rows
@@ -624,7 +624,7 @@ class MCFA(PartsEstimator):
         parts = theta.gates.argmax(axis=0)
         view = self._source(row).block(0).groups[0]
         out = []
-        for k, (_, linear, _) in enumerate(core.spans()[: self.n_parts]):
+        for k, (_, linear, _) in enumerate(core.spans()[: self.n_parts_]):
             entries = view.entries(np.flatnonzero((parts == k) & group.varies))
             d, w, s = entries.columns, theta.loadings[k], features[linear, 0]
             Lambda, rho, noise = w.mean[d, :-1], w.mean[d, -1], w.noise[d]
@@ -697,7 +697,7 @@ class MCFA(PartsEstimator):
         theta, core = self._theta, self._mcfa
         if states is None:
             drawn = []
-            for k, J in enumerate(core.n_factors[: self.n_parts]):
+            for k, J in enumerate(core.n_factors[: self.n_parts_]):
                 root = np.linalg.cholesky(theta.sigma[k])[sources[:, k]]
                 z = rng.standard_normal((n_samples, J))
                 drawn.append(theta.eta[k][sources[:, k]] + np.einsum("nij,nj->ni", root, z))
@@ -738,7 +738,7 @@ class MCFA(PartsEstimator):
             "totals": self._mcfa.totals,
             "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
-            "learned": self._learned("classes_"),
+            "learned": self._learned("classes_", "n_parts_"),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:

@@ -31,6 +31,11 @@ class Prior:
         Gaussian only: prior guess of a state's variance, in units of the column's variance.
     shape : float, default=2.0
         Gaussian only: how many rows that guess weighs.
+    resolution : float, default=0.0
+        Gaussian only: variance to within which an entry is known, in units of the column's
+        variance. Above 0, states of equal rows do not compete in how equal they are: without
+        noise, few states of many rows would otherwise have more evidence than the states that made
+        the data.
     states : float, default=1.0
         Dirichlet count of every state of a part; with a class variable it is shared by the states
         of a part in every class.
@@ -48,13 +53,14 @@ class Prior:
     counts: float = 1.0
     spread: float = 0.03
     shape: float = 2.0
+    resolution: float = 0.0
     states: float = 1.0
     gates: float = 1.0
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            if not np.isfinite(value) or value <= 0:
+            if not np.isfinite(value) or value < 0 or (value == 0 and name != "resolution"):
                 raise ValueError(f"Prior({name}={value!r}): must be a positive number.")
 
 
@@ -84,6 +90,10 @@ class EntryPrior(Protocol):
 
     def divergence(self, chi: Array, natural: Array) -> Array:
         """KL of the posterior from the prior, (S, D)."""
+        ...
+
+    def evidence(self, sums: Array) -> Array:
+        """Log probability of entries with these sums (P, S, D) of statistics; (S, D)."""
         ...
 
     def predictive(self, chi: Array) -> Predictive:
@@ -119,6 +129,14 @@ class Conjugate:
         gain = np.einsum("psd,psd->sd", natural, chi - self.chi0[:, None, :])
         return gain - self.likelihood.log_partition(chi) + self.likelihood.log_partition(self.chi0)
 
+    def evidence(self, sums: Array) -> Array:
+        """Log probability of entries with these sums (P, S, D), but for their base measure; (S, D).
+
+        The parameters are integrated out.
+        """
+        log_partition = self.likelihood.log_partition
+        return log_partition(self.posterior(sums)) - log_partition(self.chi0)
+
     def predictive(self, chi: Array) -> Predictive:
         """New entry with the parameters integrated out."""
         return self.likelihood.predictive(chi)
@@ -150,6 +168,10 @@ class Flat:
         """Nothing: there is no prior to differ from."""
         return np.zeros(chi.shape[1:])
 
+    def evidence(self, sums: Array) -> Array:
+        """Log-likelihood at its maximum."""
+        return np.einsum("psd,psd->sd", self.natural(sums), sums)
+
     def predictive(self, chi: Array) -> Predictive:
         """New entry at the maximum."""
         return self.likelihood.point_predictive(chi)
@@ -178,6 +200,12 @@ class Dirichlet:
         """Posterior mean of the probabilities."""
         a = counts + max(self.concentration, np.finfo(float).tiny)
         return a / a.sum(axis=0)
+
+    def evidence(self, counts: Array) -> float:
+        """Log probability of choices with these counts (J,), their probabilities integrated out."""
+        c, J = self.concentration, len(counts)
+        chosen = special.gammaln(counts + c).sum() - J * special.gammaln(c)
+        return float(chosen - special.gammaln(counts.sum() + J * c) + special.gammaln(J * c))
 
     def divergence(self, counts: Array) -> float:
         """KL of the posterior from the prior, summed over all but the first axis."""

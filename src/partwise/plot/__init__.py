@@ -21,6 +21,7 @@ from partwise.plot.samples import SamplesDisplay
 from partwise.plot.sizes import SizePathDisplay
 from partwise.plot.stability import StabilityDisplay
 from partwise.plot.states import StatesDisplay
+from partwise.plot.tables import DependenceDisplay, ProfilesDisplay, TableDisplay
 
 __all__ = [
     "AssociationDisplay",
@@ -30,16 +31,19 @@ __all__ = [
     "CodebookDisplay",
     "CodesDisplay",
     "ComponentsDisplay",
+    "DependenceDisplay",
     "Display",
     "FeaturesDisplay",
     "GatesDisplay",
     "HintonDisplay",
     "LoadingsDisplay",
     "PicturesDisplay",
+    "ProfilesDisplay",
     "ReconstructionDisplay",
     "RocDisplay",
     "SamplesDisplay",
     "SizePathDisplay",
     "StabilityDisplay",
     "StatesDisplay",
+    "TableDisplay",
 ]

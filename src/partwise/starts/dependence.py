@@ -46,6 +46,33 @@ MOSTLY_SEEN = 0.5
 CHANCE = 0.05
 
 
+class Dependence(NamedTuple):
+    """How much columns depend on each other, and the sample of rows that told it."""
+
+    columns: Array  # those looked at
+    rows: Array  # in the sample
+    weight: Array  # of these rows
+    sample: Array  # (rows, scores of columns), standardised, NaN where missing
+    owner: Array  # the column of each score, by its place among those looked at
+    affinity: Array  # of the columns looked at
+
+    def of_more_than_chance(self) -> Array:
+        """Columns that depend on some other."""
+        shown = float(np.mean(~np.isnan(self.sample))) if self.sample.size else 1.0
+        return depends(self.affinity, self.weight.sum() * shown**2)
+
+
+def dependence(source: RowSource, rng: np.random.Generator) -> Dependence:
+    """Dependence of the best observed columns."""
+    columns = _best_columns(source)
+    kinds, kind_weight = distinct_rows(source)
+    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
+    rows, weight = kinds[some], kind_weight[some]
+    sample, owner, share = _scores(source, rows, columns, weight)
+    affinity = squared_correlations(sample, weight, owner, share)
+    return Dependence(columns, rows, weight, sample, owner, affinity)
+
+
 class Grouped(NamedTuple):
     """Columns grouped by dependence, and the sample of rows that told it."""
 
@@ -65,20 +92,9 @@ def grouped_columns(
     With ``background`` the last part begins with the columns that depend on no other.
     """
     n_groups = K - background
-    columns = _best_columns(source)
-    kinds, kind_weight = distinct_rows(source)
-    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
-    rows, weight = kinds[some], kind_weight[some]
-    sample, owner, share = _scores(source, rows, columns, weight)
-    affinity = squared_correlations(sample, weight, owner, share)
-    if background:
-        shown = float(np.mean(~np.isnan(sample))) if sample.size else 1.0
-        dependent = depends(affinity, weight.sum() * shown**2)
-        if dependent.sum() >= 2 * n_groups:
-            affinity = affinity * dependent * dependent[:, None]
-    # A part of one column explains nothing: more parts than that begin empty.
-    n_tied = int(np.sum(affinity.sum(axis=1) > 0))
-    labels = group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
+    found = dependence(source, rng)
+    columns, owner = found.columns, found.owner
+    labels = labelled_columns(found, n_groups, background, rng)
     if background:
         labels = np.where(labels < 0, n_groups, labels)
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
@@ -86,7 +102,25 @@ def grouped_columns(
     gates[:, columns[named]] = 0.0
     gates[labels[named], columns[named]] = 1.0
     # Not fully closed: the first sweep must be able to correct the grouping.
-    return Grouped(0.9 * gates + 0.1 / K, columns[owner], labels[owner], rows, weight, sample)
+    gates = 0.9 * gates + 0.1 / K
+    return Grouped(gates, columns[owner], labels[owner], found.rows, found.weight, found.sample)
+
+
+def labelled_columns(
+    found: Dependence, n_groups: int, background: bool, rng: np.random.Generator
+) -> Array:
+    """Group of each column, -1 where it depends on no other.
+
+    With ``background`` a column that looks dependent by chance alone is in no group.
+    """
+    affinity = found.affinity
+    if background:
+        dependent = found.of_more_than_chance()
+        if dependent.sum() >= 2 * n_groups:
+            affinity = affinity * dependent * dependent[:, None]
+    # A part of one column explains nothing: more parts than that begin empty.
+    n_tied = int(np.sum(affinity.sum(axis=1) > 0))
+    return group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
 
 
 def dependence_start(
@@ -109,7 +143,9 @@ def dependence_start(
                 kind = split_and_merge(kind, own, J, weight, rng)
         states[start + kind, np.arange(len(few))] = 1.0
         start += J
-    return _sums(source, rows, weight, states, n_states), found.gates
+    layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
+    some = source.of_rows(rows, weight)
+    return sums_of_rows(some, states, layouts, float(source.weight.sum())), found.gates
 
 
 def squared_correlations(
@@ -259,14 +295,10 @@ def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
     return (mean * size).astype(values.dtype), scale.astype(values.dtype)
 
 
-def _sums(
-    source: RowSource, rows: Array, weight: Array, m: Array, n_states: Sequence[int]
-) -> Stats:
-    """Sums of chosen rows under given states, scaled to the weight of all rows."""
-    some = source.of_rows(rows, weight)
-    layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
+def sums_of_rows(some: RowSource, m: Array, layouts: Sequence[Layout], weight: float) -> Stats:
+    """Sums of some rows under given states (S, n), scaled to the weight of all rows."""
     sums = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
         wm = (m[:, lo:hi] * block.weight).astype(block.dtype)
         sums.append(Stats(0.0, wm.sum(axis=1, dtype=float)[None], block.collect(wm, layouts)))
-    return Stats.total(sums).scaled(float(source.weight.sum() / some.weight.sum()))
+    return Stats.total(sums).scaled(weight / float(some.weight.sum()))
