@@ -96,6 +96,11 @@ CASES = {
         lambda: MCVQ(2, 3, likelihood="categorical", max_iter=5, random_state=0),
         (sparse.csr_array(np.nan_to_num(LEVELS)),),
     ),
+    "sizes": (lambda: MCVQ("auto", "auto", n_init=2, max_iter=5, random_state=0), (X[:40, ::9],)),
+    "blocks": (
+        lambda: MCVQ(2, 3, max_iter=5, random_state=0),
+        ([HOLED[:25], HOLED[25:]], FACES.target),
+    ),
     "factors": (lambda: MCFA(2, 2, max_iter=5, random_state=np.random.default_rng(3)), (HOLED,)),
     "factors with classes": (lambda: MCFA(2, 2, max_iter=3, random_state=0), (X, FACES.target)),
     "levels": (lambda: MCFA(2, 1, likelihood="ordinal", max_iter=4, random_state=0), (LEVELS,)),
