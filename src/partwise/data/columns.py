@@ -105,9 +105,9 @@ class ColumnGroup:
             constant = self.moments[1] * self.scale + self.shift
             if self.likelihood.name != "gaussian":  # a smoothed count
                 constant = np.rint(constant)
+        # Means of constant columns are rounded.
         stored, same = ColumnEntries(X, row_weight).sums(
             lambda x, _: np.ones_like(x),
-            # Means of constant columns are rounded.
             lambda x, d: np.isclose(x, constant[d], rtol=1e-6, atol=0.0),
         )
         changed = same < stored * (1.0 - 1e-12)
