@@ -55,8 +55,8 @@ def painting() -> Array:
         "vectors: 56 and 74 kbit. It gives no measure of the errors, but calls GVQ's image "
         "superior.",
         differs="The paper's 56 follow with nine code bits; ours are eight. True sizes are of "
-        "files with 8-bit vectors, deflated, and arithmetically coded codes, for both ways alike. The "
-        "original image has 4325 kbit, not 865.",
+        "files with 8-bit vectors, deflated, and arithmetically coded codes, for both ways alike. "
+        "The original image has 4325 kbit, not 865.",
         needs=("pearl_earring",),
         key=("way",),
         figures={
