@@ -13,6 +13,7 @@ from partwise.datasets import load_eachmovie, load_movielens
 from partwise.estimators.mcvq import MCVQ
 from partwise.experiments import _ratings, register
 from partwise.experiments.registry import Paper, Row, Setting
+from partwise.plot import ProfilesDisplay
 
 PAPER_SHARES = (33, 22, 20, 14, 9)  # % of films with a gate above 0.9, largest first
 
@@ -211,7 +212,11 @@ def jmlr_fig8(setting: Setting) -> list[Row]:
     titles = [str(title).split(" (")[0] for title in data.titles[every]]
     setting.draw(
         "jmlr_fig8",
-        lambda: _bars({name: profile[j, every] for name, j in chosen.items()}, titles),
+        lambda: ProfilesDisplay.from_values(
+            {name: profile[j, every] for name, j in chosen.items()},
+            titles,
+            what="rating above the mean",
+        ),
         "Rating profiles of four states, over the mean of the states.",
         free=True,
     )
@@ -220,23 +225,6 @@ def jmlr_fig8(setting: Setting) -> list[Row]:
         | {name: float(profile[j, d]) for name, j in chosen.items()}
         for title, d in zip(titles, every, strict=True)
     ]
-
-
-def _bars(profiles: dict[str, Array], titles: list[str]) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(
-        1, len(profiles), figsize=(11, 3.4), sharey=True, layout="constrained"
-    )
-    for ax, (name, values) in zip(axes, profiles.items(), strict=True):
-        ax.barh(np.arange(len(values)), values, color="0.4")
-        ax.axvline(0.0, color="black", linewidth=0.8)
-        ax.set_title(name, fontsize="small")
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0].set_yticks(np.arange(len(titles)), titles, fontsize="x-small")
-    axes[0].invert_yaxis()
-    figure.supxlabel("rating above the mean", fontsize="small")
-    return figure
 
 
 # Figure 5 of NIPS: what states predicted, and the true ratings of those that the person rated.
