@@ -113,7 +113,7 @@ def sweep(
         found.append(
             run_trials(names, **arguments, n_trials=setting.choose(fast=30, full=N_TRIALS))
         )
-        rows.append({what: at, **describe(found[-1])})
+        rows.append({"over": what, "at": at, **describe(found[-1])})
     errors = {name: [trials.absolute[name] for trials in found] for name in names}
     setting.draw(
         picture,
@@ -131,8 +131,9 @@ def sweep(
         did="Error of association methods over the connections k of a column (a: n = 12, d = 4, "
         "features N(2, 1)) and over the number of columns d (b: n = 15, features N(0, 1), fully "
         "connected). Directed belief revision is near the least error for k/n < 0.6 and rises "
-        "after 0.65, belief propagation is always above belief revision, mean field is best when fully "
-        "connected; without noise directed belief revision makes no error. Curves, no numbers.",
+        "after 0.65, belief propagation is always above belief revision, mean field is best when "
+        "fully connected; without noise directed belief revision makes no error. Curves, no "
+        "numbers.",
         differs="Exact association, Gibbs sampling, and belief revision that falls back on mean "
         "field stand beside them. With `--fast` 30 problems a point instead of 100.",
     ),

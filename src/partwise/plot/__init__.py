@@ -4,7 +4,7 @@
 again, elsewhere or in other colours. Matplotlib is loaded when something is drawn.
 """
 
-from partwise.plot._display import Display
+from partwise.plot._display import Display, save_picture
 from partwise.plot._pictures import PicturesDisplay
 from partwise.plot.association import AssociationDisplay
 from partwise.plot.bound import BoundDisplay
@@ -15,6 +15,7 @@ from partwise.plot.features import CodesDisplay, FeaturesDisplay
 from partwise.plot.gates import GatesDisplay
 from partwise.plot.hinton import HintonDisplay
 from partwise.plot.loadings import LoadingsDisplay
+from partwise.plot.profiles import ProfilesDisplay
 from partwise.plot.reconstruction import ReconstructionDisplay
 from partwise.plot.roc import RocDisplay
 from partwise.plot.samples import SamplesDisplay
@@ -46,4 +47,5 @@ __all__ = [
     "StabilityDisplay",
     "StatesDisplay",
     "TableDisplay",
+    "save_picture",
 ]
