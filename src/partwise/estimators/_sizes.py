@@ -112,13 +112,14 @@ class Search:
         parts, tried = self._best_start(), set[Any]()
         self._note("start", tuple(range(len(parts))), 0.0, parts)
         for _ in range(MOST_ROUNDS):
-            before = self.evidence(parts)
+            before, n_noted = self.evidence(parts), len(self.path)
             for move in self._moves():
                 if self.late():
                     break
                 parts = move(parts, tried)
             gain, explained = self.evidence(parts) - before, before - self.evidence([])
-            if self.late() or gain <= max(self.tol * self._weight, LEAST_GAIN * explained):
+            made = any(move["accepted"] for move in self.path[n_noted:])
+            if self.late() or not made or gain <= LEAST_GAIN * explained:
                 break
         nothing = self._all.of_columns(self.core, np.empty(0, int))
         return sorted(
