@@ -92,8 +92,8 @@ class Search:
     """Sizes of an MCVQ on one source.
 
     ``core`` gives the priors, whatever its sizes; ``n_parts`` and ``n_states`` are None where they
-    are sought; ``late()`` says whether time is up; a round that gains less than ``tol`` a row is
-    the last.
+    are sought; ``late()`` says whether time is up; trials have settled when their bound
+    rises by less than ``tol`` a row.
     """
 
     core: MCVQ
@@ -360,7 +360,6 @@ class Search:
                 break
             dead.append((int(alive[k]), float(gains[k])))
             alive = np.delete(alive, k)
-        owner = alive[worth[alive].argmax(axis=0)]
 
         def placed(alive: Array) -> list[Part]:
             owner = alive[worth[alive].argmax(axis=0)]
@@ -383,10 +382,10 @@ class Search:
                 self._note("death", (k,), gain, placed(left))
         return self._climbed(placed(alive), MERGE_SWEEPS)
 
-    def _changed(self, parts: list[Part], changes: list[Change], tried: set[Any]) -> list[Part]:
+    def _changed(self, parts: list[Part], changes: list[Change]) -> list[Part]:
         """Try changes to different parts in the same sweeps; make those that gain."""
         new = self._merged(self._climbed([p for c in changes for p in c.new], SPLIT_SWEEPS))
-        tried_new, start = [], 0
+        trials, start = [], 0
         for change in changes:
             own = new[start : start + len(change.new)]
             start += len(change.new)
@@ -396,10 +395,10 @@ class Search:
                 np.concatenate([part.columns for part in own]),
                 np.concatenate([parts[k].columns for k in change.old] or [np.empty(0, int)]),
             )
-            tried_new.append((gain - float(self._alone[taken].sum()), change, own))
+            trials.append((gain - float(self._alone[taken].sum()), change, own))
         gone: set[int] = set()
         more: list[Part] = []
-        for gain, change, own in sorted(tried_new, key=lambda trial: -trial[0]):
+        for gain, change, own in sorted(trials, key=lambda trial: -trial[0]):
             n_parts = len(parts) - len(gone) + len(more)
             after = n_parts - len(change.old) + len(own)
             gain -= self._choice(after) - self._choice(n_parts)
@@ -449,7 +448,7 @@ class Search:
             Change("merge", pair, [self._added_up(part)])
             for pair, part in zip(pairs, merged, strict=True)
         ]
-        left = self._changed(parts, changes, tried)
+        left = self._changed(parts, changes)
         if len(left) == len(parts):  # pairs that tell less of each other would gain less still
             tried.add(("merge", len(parts)))
         return left
@@ -493,7 +492,7 @@ class Search:
             if min(len(one), len(other)):
                 halves = [part.of_columns(self.core, columns) for columns in (one, other)]
                 changes.append(Change("split", (k,), [self._added_up(half) for half in halves]))
-        return self._changed(parts, changes, tried) if changes else parts
+        return self._changed(parts, changes) if changes else parts
 
     def _new_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
         """Begin parts with columns of the background that depend on each other."""
@@ -511,4 +510,4 @@ class Search:
         (begun,) = self._begun([columns], [np.zeros(len(self._sample), int)])
         kind = self._halves(begun, np.zeros(len(self._sample), int), self.n_states or 4)
         changes = [Change("birth", (), self._begun([columns], [kind]))]
-        return self._changed(parts, changes, tried)
+        return self._changed(parts, changes)
