@@ -13,7 +13,7 @@ from partwise.datasets import load_eachmovie, load_movielens
 from partwise.estimators.mcvq import MCVQ
 from partwise.experiments import _ratings, register
 from partwise.experiments.registry import Paper, Row, Setting
-from partwise.plot import ProfilesDisplay
+from partwise.plot import BarsDisplay
 
 PAPER_SHARES = (33, 22, 20, 14, 9)  # % of films with a gate above 0.9, largest first
 
@@ -212,7 +212,7 @@ def jmlr_fig8(setting: Setting) -> list[Row]:
     titles = [str(title).split(" (")[0] for title in data.titles[every]]
     setting.draw(
         "jmlr_fig8",
-        lambda: ProfilesDisplay.from_values(
+        lambda: BarsDisplay.from_values(
             {name: profile[j, every] for name, j in chosen.items()},
             titles,
             what="rating above the mean",
