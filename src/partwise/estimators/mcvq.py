@@ -456,7 +456,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         parts = search.run()
         sizes = (*(part.n_states for part in parts), self._background)
         own = self._core(source.columns, sizes, core.classes)
-        return own.undecide(own.rebuild(search.parameters(parts))), search.path
+        return search.parameters(own, parts), search.path
 
     def _sizes_in(self, theta: mcvq.Theta) -> tuple[int, ...]:
         """Numbers of states that parameters are for, the background's with them."""
