@@ -30,7 +30,7 @@ ACTIVE: ContextVar[Any] = ContextVar("partwise_dask_client", default=None)
 GRAIN = 8
 
 # Seconds without any worker, or between looks at whether there is one.
-PATIENCE = 60.0
+PATIENCE = 300.0
 LOOK_EVERY = 5.0
 
 
