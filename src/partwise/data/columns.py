@@ -97,6 +97,24 @@ class ColumnGroup:
         strength = prior.entries if self.likelihood.name == "gaussian" else prior.counts
         return Conjugate(self.likelihood, self.likelihood.pseudo_sums(self.moments, strength))
 
+    def changed_by(self, X: Any, row_weight: Array) -> Array:
+        """Which constant columns have another value in some rows, dense or CSR; (D,)."""
+        if self.levels is not None:
+            constant = self.levels[self.moments.argmax(axis=0)]
+        else:
+            constant = self.moments[1] * self.scale + self.shift
+            if self.likelihood.name != "gaussian":  # a smoothed count
+                constant = np.rint(constant)
+        # Means of constant columns are rounded.
+        stored, same = ColumnEntries(X, row_weight).sums(
+            lambda x, _: np.ones_like(x),
+            lambda x, d: np.isclose(x, constant[d], rtol=1e-6, atol=0.0),
+        )
+        changed = same < stored * (1.0 - 1e-12)
+        if self.absent_zero:
+            changed |= (stored < row_weight.sum()) & (constant != 0)
+        return changed
+
     @cached_property
     def log_scale(self) -> Array:
         """Log of the units, which densities of the user's values lose; shape (D,)."""
@@ -328,7 +346,7 @@ def _learn_numbers(
         m = (mean * size - shift) / scale
         moments = np.stack([np.ones(D), m, m**2 + 1.0])
         family: Likelihood = (
-            LIKELIHOODS["gaussian"]() if prior is None else Gaussian(prior.shape, prior.spread)
+            Gaussian() if prior is None else Gaussian(prior.shape, prior.spread, prior.resolution)
         )
     else:
         moments = np.stack([np.ones(D), (mean * size * weight + 0.5) / (weight + 1.0)])

@@ -157,7 +157,7 @@ class RowSource:
     ) -> None:
         self.n_powers = n_powers
         self.X, self.columns, self.weight, self.labels = X, columns, weight, labels
-        C, D = X.shape
+        C, D = X.shape[0], sum(len(group.index) for group in columns)
         entries = X.nnz if is_sparse(X) else C * D
         self._forms = [
             _entry_format(self._of(X, group), group, n_powers)

@@ -37,6 +37,7 @@ from partwise.data.frames import (
     fill_columns,
     frame_of,
     make_frame,
+    names_of,
     read_columns,
 )
 
@@ -74,7 +75,7 @@ _TOLD = {
     "mixed": "hold values of several types: each different value is taken as a category",
     "rare": "have categories that only one row has: kept, though little can be learned of them",
     "differ": "hold whole numbers that all differ: taken as numbers",
-    "duplicate": "have a name that another column has: told apart by their place",
+    "duplicate": "have a name that another column has: told apart by a number after it",
 }
 
 
@@ -145,6 +146,8 @@ class TableColumn:
     def decode(self, values: Array, name: Any = None) -> NewColumn:
         """The user's terms of numbers as `encode` makes them."""
         name = self.name if name is None else name
+        if self.kind == "ignored":  # nothing is known of it
+            return NewColumn(name, "other", self.dtype, values)
         missing = np.isnan(values)
         if self.has_levels:
             codes = np.where(missing, -1, np.rint(values)).astype(np.int64)
@@ -179,6 +182,8 @@ class Schema:
     Parameters
     ----------
     columns : sequence of TableColumn
+    names : sequence
+        By which columns are told apart, also where two are called the same.
     frame : {"pandas", "polars", "array"}
         What kind of table was learned from.
 
@@ -197,8 +202,9 @@ class Schema:
            [0.   , 3.125]])
     """
 
-    def __init__(self, columns: Sequence[TableColumn], frame: str) -> None:
+    def __init__(self, columns: Sequence[TableColumn], names: Sequence[Any], frame: str) -> None:
         self.columns = tuple(columns)
+        self.names = list(names)
         self.frame = frame
 
     @classmethod
@@ -221,7 +227,7 @@ class Schema:
             for problem in problems:
                 told.setdefault(problem, []).append(column.name)
         names = [column.name for column in raw]
-        again = [name for i, name in enumerate(names) if name in names[:i]]
+        again = list(dict.fromkeys(name for name in names if names.count(name) > 1))
         if again:
             told["duplicate"] = again
         for problem, which in told.items():
@@ -231,12 +237,7 @@ class Schema:
                 "No column of X is of use to a model (see the warnings); say what they are with "
                 'likelihood={name: "categorical", ...}.'
             )
-        return cls(columns, frame_of(X))
-
-    @property
-    def names(self) -> list[Any]:
-        """Of all columns."""
-        return [column.name for column in self.columns]
+        return cls(columns, names_of(X), frame_of(X))
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -245,15 +246,15 @@ class Schema:
 
     def place(self, name: Any) -> int:
         """Place of the column of that name, or in that place."""
-        names = self.names
-        if name in names:
-            return names.index(name)
-        if isinstance(name, int | np.integer) and 0 <= name < len(names):
+        if name in self.names:
+            return self.names.index(name)
+        if isinstance(name, int | np.integer) and 0 <= name < len(self.names):
             return int(name)
-        raise ValueError(f"There is no column {name!r}; columns are {_listed(names, bare=True)}.")
+        known = _listed(self.names, bare=True)
+        raise ValueError(f"There is no column {name!r}; columns are {known}.")
 
-    def encode(self, X: Any) -> Array:
-        """Rows as numbers, (n, D)."""
+    def encode(self, X: Any, tell: bool = True) -> Array:
+        """Rows as numbers, (n, D); ``tell`` of values that were not seen when learning."""
         raw = read_columns(X)
         if len(raw) != len(self.columns):
             raise ValueError(f"X has {len(raw)} columns, but fit saw {len(self.columns)}.")
@@ -265,7 +266,7 @@ class Schema:
             if column.kind == "ignored":
                 continue
             out[:, d], odd = column.encode(given)
-            if odd:
+            if odd and tell:
                 _warn(
                     f"Column {column.name!r} has {len(odd)} value(s) that fit did not see "
                     f"(first: {odd[0]!r}): taken as missing."
@@ -281,24 +282,28 @@ class Schema:
             out[:, d], _ = self.columns[d].encode(given)
         return out
 
+    def encode_cells(self, places: Array, values: Sequence[Any]) -> Array:
+        """Numbers of single cells, from the place of their column and the user's value."""
+        given = np.empty(len(values), dtype=object)
+        given[:] = list(values)
+        out = np.empty(len(given))
+        for d in np.unique(places):
+            own = np.flatnonzero(places == d)
+            (raw,) = read_columns(given[own, None])
+            out[own], odd = self.columns[d].encode(raw)
+            if odd:
+                known = _listed(self.columns[d].levels, bare=True)
+                raise ValueError(
+                    f"Column {self.columns[d].name!r} has no value {odd[0]!r}; fit saw {known}."
+                )
+        return out
+
     def encode_row(self, values: Mapping[Any, Any]) -> Array:
         """One row from some of its values by name, the others missing; (1, D)."""
         row = np.full((1, len(self.columns)), np.nan)
-        for name, value in values.items():
-            d = self.place(name)
-            (raw,) = read_columns(np.array([[value]], dtype=object))
-            row[0, d] = self.encode_value(d, raw)
+        places = np.array([self.place(name) for name in values], dtype=np.int64)
+        row[0, places] = self.encode_cells(places, list(values.values()))
         return row
-
-    def encode_value(self, d: int, raw: RawColumn) -> float:
-        """One value of column d."""
-        coded, odd = self.columns[d].encode(raw)
-        if odd:
-            known = _listed(self.columns[d].levels, bare=True)
-            raise ValueError(
-                f"Column {self.columns[d].name!r} has no value {odd[0]!r}; fit saw {known}."
-            )
-        return float(coded[0])
 
     def decode(self, values: Array, index: Any = None, which: Sequence[int] | None = None) -> Any:
         """A table of the user's kind from numbers (n, D), of some columns if told."""
@@ -318,13 +323,13 @@ class Schema:
     def state(self) -> dict[str, Any]:
         """Plain values, for a model file; `restore` reads them."""
         columns = [asdict(column) | {"levels": list(column.levels)} for column in self.columns]
-        return {"columns": columns, "frame": self.frame}
+        return {"columns": columns, "names": list(self.names), "frame": self.frame}
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Schema:
         """What `state` describes."""
         made = [TableColumn(**{**c, "levels": tuple(c["levels"])}) for c in state["columns"]]
-        return cls(made, state["frame"])
+        return cls(made, state["names"], state["frame"])
 
 
 def _warn(text: str) -> None:
@@ -392,7 +397,8 @@ def _learn_levels(
     if asked == "auto":
         free = len(levels) == n_seen > 2 or len(levels) > max(MOST_TEXTS, 0.5 * n_seen)
         if (free and not raw.ordered) or len(levels) > MOST_LEVELS:
-            problem = "text" if free else "many"
+            text = any(isinstance(level, str) for level in levels)
+            problem = ("text" if text else "other") if free else "many"
             base |= {"levels": ()}
             return TableColumn(**base, kind="ignored", note=problem), [*problems, problem]
     elif len(levels) > MOST_LEVELS:

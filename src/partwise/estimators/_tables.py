@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -20,6 +20,7 @@ from partwise.models import predict
 # Profiles: a number is high or low from this many deviations on, a level worth naming from this
 # difference of shares on; and words for shares.
 TELLING_DEVIATIONS = 0.5
+VERY = 1.5
 TELLING_SHARE = 0.1
 WORDS = ((0.9, "nearly always"), (0.6, "mostly"), (0.3, "often"), (0.0, "at times"))
 
@@ -28,13 +29,14 @@ def describe(estimator: Any) -> None:
     """Set what is learned of a table's columns alone."""
     schema = estimator._schema
     estimator.kinds_ = np.array([column.kind for column in schema.columns])
-    estimator.column_levels_ = {c.name: c.levels for c in schema.columns if c.has_levels}
+    named = zip(schema.names, schema.columns, strict=True)
+    estimator.column_levels_ = {name: c.levels for name, c in named if c.has_levels}
     estimator.level_shares_ = {}
     for group, law in zip(estimator._columns, estimator._laws(), strict=True):
         if isinstance(law, Levels):
             for i, d in enumerate(group.index):
                 shares = estimator._by_part(law.probability[:, :, i].T, np.nan)
-                estimator.level_shares_[schema.columns[d].name] = shares
+                estimator.level_shares_[schema.names[d]] = shares
         elif group.logged:
             for d in group.index:
                 means = np.exp(estimator.means_[:, :, d]) - schema.columns[d].offset
@@ -55,7 +57,7 @@ def state_columns(estimator: Any, coded: Array) -> list[NewColumn]:
     states = estimator._states_of(estimator._posteriors(coded))
     columns = [
         NewColumn(f"part{k}", "number", dtype, states[:, k].astype(float))
-        for k in range(estimator.n_parts)
+        for k in range(estimator.n_parts_)
     ]
     if hasattr(estimator, "classes_"):
         label = estimator._class_proba(coded).argmax(axis=1)
@@ -195,22 +197,86 @@ def dependence(estimator: Any) -> Array:
     return information.mutual_information(tables, gates, shares, classes, first)
 
 
+class Feature(NamedTuple):
+    """A number, or one level, of a column in the states of its part."""
+
+    name: str
+    level: str | None
+    values: Array  # mean in X's units, or the level's probability, in each state; (J,)
+    usual: float  # the same overall
+    away: Array  # the difference in standard deviations, (J,)
+    column: TableColumn | None
+
+    def text(self, value: float) -> str:
+        """A value as a person would write it."""
+        if self.level is not None:
+            return f"{value:.0%}"
+        return f"{value:.3g}" if self.column is None else self.column.text(value)
+
+    def words(self, j: int) -> str:
+        """What is typical of a state, "" if nothing is."""
+        here, there = self.text(self.values[j]), self.text(self.usual)
+        if self.level is None:
+            if abs(self.away[j]) < TELLING_DEVIATIONS:
+                return ""
+            word = "very " if abs(self.away[j]) > VERY else ""
+            word += "high" if self.away[j] > 0 else "low"
+            return f"{self.name} {word} ({here}, overall {there})"
+        if self.values[j] - self.usual < TELLING_SHARE:
+            return ""
+        word = next(word for least, word in WORDS if self.values[j] >= least)
+        return f'{self.name} {word} "{self.level}" ({here}, overall {there})'
+
+
+def features(estimator: Any, part: int) -> list[Feature]:
+    """What there is to say of a part's states, the columns that they tell most of first."""
+    lo, hi = estimator._first[part : part + 2]
+    b = (estimator._class_shares() @ estimator._state_shares())[lo:hi]
+    b = b / b.sum()
+    told = np.diag(estimator.dependence(as_frame=False))
+    found: dict[int, list[Feature]] = {}
+    for group, law in zip(estimator._columns, estimator._laws(), strict=True):
+        for i, d in enumerate(group.index):
+            if estimator.parts_[d] != part:
+                continue
+            column = None if estimator._schema is None else estimator._schema.columns[d]
+            name = estimator._column_name(int(d))
+            if isinstance(law, Levels):
+                levels = range(len(law.probability)) if group.levels is None else group.levels
+                found[d] = [
+                    _feature(
+                        name, f"{v:g}" if column is None else column.text(v), p[lo:hi, i], None, b,
+                        column,
+                    )
+                    for v, p in zip(levels, law.probability, strict=True)
+                ]  # fmt: skip
+            else:
+                values = law.mean[lo:hi, i] * group.scale[i] + group.shift[i]
+                variances = law.variance[lo:hi, i] * group.scale[i] ** 2
+                found[d] = [_feature(name, None, values, variances, b, column)]
+    order = sorted(found, key=lambda d: -told[d])
+    return [feature for d in order for feature in found[d]]
+
+
+def _feature(
+    name: str, level: str | None, values: Array, variances: Array | None, b: Array, column: Any
+) -> Feature:
+    usual = float(b @ values)
+    within = values * (1.0 - values) if variances is None else variances
+    deviation = float(np.sqrt(b @ (within + (values - usual) ** 2)))
+    return Feature(name, level, values, usual, (values - usual) / max(deviation, 1e-300), column)
+
+
 def parts_table(estimator: Any, n_columns: int) -> Any:
     """Each part's columns, states, shares and what is typical of them, as a table."""
-    told = information_of_parts(estimator)
-    shares = estimator._class_shares() @ estimator._state_shares()
     rows: dict[str, list[Any]] = {
         name: [] for name in ("part", "columns", "state", "share", "profile")
     }
-    for k, (lo, hi) in enumerate(pairwise(estimator._first[: estimator.n_parts + 1])):
-        columns = np.flatnonzero(estimator.parts_ == k)
-        columns = columns[np.argsort(-told[columns], kind="stable")]
-        names = ", ".join(estimator._column_name(int(d)) for d in columns)
-        for s in range(lo, hi):
-            if shares[s] * len(estimator.row_labels_) < 1.0:
-                continue  # no row is in this state
-            profile = _profile(estimator, columns, lo, hi, s, shares, n_columns)
-            values = (f"part{k}", names, s - lo, float(shares[s]), profile)
+    for k in range(estimator.n_parts_):
+        told = features(estimator, k)
+        names = ", ".join(dict.fromkeys(feature.name for feature in told))
+        for j, share in shown_states(estimator, k):
+            values = (f"part{k}", names, j, share, _profile(told, j, n_columns))
             for name, value in zip(rows, values, strict=True):
                 rows[name].append(value)
     background = np.flatnonzero(estimator.parts_ < 0)
@@ -221,9 +287,42 @@ def parts_table(estimator: Any, n_columns: int) -> Any:
     return table_of(estimator, rows)
 
 
-def information_of_parts(estimator: Any) -> Array:
-    """What the part's state tells of every column, in nats; (D,)."""
-    return np.diag(estimator.dependence(as_frame=False))
+def shown_states(estimator: Any, part: int) -> list[tuple[int, float]]:
+    """States of a part that at least one row should be in, and their shares; commonest first."""
+    lo, hi = estimator._first[part : part + 2]
+    share = (estimator._class_shares() @ estimator._state_shares())[lo:hi]
+    order = np.argsort(-share, kind="stable")
+    least = 1.0 / len(estimator.row_labels_)
+    return [(int(j), float(share[j])) for j in order if share[j] >= least]
+
+
+def _profile(told: list[Feature], j: int, most: int) -> str:
+    """What tells a state from the part's others, in words; a column is named once."""
+    found = {
+        feature.name: words
+        for feature in sorted(told, key=lambda feature: abs(feature.away[j]))
+        if (words := feature.words(j))
+    }  # of several levels of a column the last, and loudest, stays
+    loud = {name: max(abs(f.away[j]) for f in told if f.name == name) for name in found}
+    names = sorted(found, key=lambda name: -loud[name])[:most]
+    return "; ".join(found[name] for name in names) or "average"
+
+
+def state_profiles(estimator: Any, part: int) -> dict[str, Any]:
+    """A part's states, by numbers and levels of its columns."""
+    told = features(estimator, part)
+    # Of two levels one tells all.
+    first = {f.name: f.level for f in reversed(told)}
+    two = {f.name for f in told if sum(g.name == f.name for g in told) == 2}
+    told = [f for f in told if f.name not in two or f.level != first[f.name]]
+    states = shown_states(estimator, part)
+    return {
+        "name": [f.name if f.level is None else f"{f.name} = {f.level}" for f in told],
+        "state": np.array([j for j, _ in states]),
+        "share": np.array([share for _, share in states]),
+        "away": np.array([[f.away[j] for f in told] for j, _ in states]).reshape(len(states), -1),
+        "text": [[f.text(f.values[j]) for f in told] for j, _ in states],
+    }
 
 
 def table_of(estimator: Any, rows: dict[str, list[Any]]) -> Any:
@@ -238,56 +337,6 @@ def table_of(estimator: Any, rows: dict[str, list[Any]]) -> Any:
 
         return pl.DataFrame(rows, strict=False)
     return rows
-
-
-def _profile(
-    estimator: Any, columns: Array, lo: int, hi: int, s: int, shares: Array, most: int
-) -> str:
-    """What tells a state from the part's others, in words."""
-    weight = shares[lo:hi] / shares[lo:hi].sum()
-    found: list[tuple[float, str]] = []
-    wanted = set(columns.tolist())
-    for group, law in zip(estimator._columns, estimator._laws(), strict=True):
-        for i, d in enumerate(group.index):
-            if d not in wanted:
-                continue
-            column = None if estimator._schema is None else estimator._schema.columns[d]
-            name = estimator._column_name(int(d))
-            speak = _speak_of_level if isinstance(law, Levels) else _speak_of_number
-            found.append(speak(name, column, group, law, i, slice(lo, hi), s, weight))
-    found = sorted((one for one in found if one[0] > 0), key=lambda one: -one[0])[:most]
-    return "; ".join(text for _, text in found) or "average"
-
-
-def _speak_of_level(
-    name: str, column: TableColumn | None, group: ColumnGroup, law: Any, i: int, part: slice,
-    s: int, weight: Array,
-) -> tuple[float, str]:  # fmt: skip
-    p, usual = law.probability[:, s, i], law.probability[:, part, i] @ weight
-    v = int(np.argmax(p - usual))
-    if p[v] - usual[v] < TELLING_SHARE:
-        return 0.0, ""
-    value = float(v) if group.levels is None else float(group.levels[v])
-    level = f"{value:g}" if column is None else f'"{column.text(value)}"'
-    word = next(word for least, word in WORDS if p[v] >= least)
-    loud = float(np.sum(p * np.log(np.maximum(p, 1e-12) / np.maximum(usual, 1e-12))))
-    return loud, f"{name} {word} {level} ({p[v]:.0%}, overall {usual[v]:.0%})"
-
-
-def _speak_of_number(
-    name: str, column: TableColumn | None, group: ColumnGroup, law: Predictive, i: int, part: slice,
-    s: int, weight: Array,
-) -> tuple[float, str]:  # fmt: skip
-    means, variances = law.mean[part, i], law.variance[part, i]
-    usual = float(weight @ means)
-    deviation = float(np.sqrt(weight @ (variances + (means - usual) ** 2)))
-    away = (float(law.mean[s, i]) - usual) / max(deviation, 1e-12)
-    if abs(away) < TELLING_DEVIATIONS:
-        return 0.0, ""
-    values = np.array([law.mean[s, i], usual]) * group.scale[i] + group.shift[i]
-    here, there = (f"{v:.3g}" if column is None else column.text(v) for v in values)
-    word = ("very " if abs(away) > 1.5 else "") + ("high" if away > 0 else "low")
-    return 0.5 * away**2, f"{name} {word} ({here}, overall {there})"
 
 
 # --- odd cells ---
@@ -308,7 +357,7 @@ def odd_cells(estimator: Any, X: Any, coded: Array, n_cells: int) -> Any:
         own = predict.part_densities(block, laws, core.columns, parts, core.first) + log_prior
         found = []
         for g, group in enumerate(estimator._columns):
-            for k, (lo, hi) in enumerate(pairwise(core.first[: estimator.n_parts + 1])):
+            for k, (lo, hi) in enumerate(pairwise(core.first[: estimator.n_parts_ + 1])):
                 mine = np.flatnonzero((parts[group.index] == k) & group.varies)
                 entries = block.groups[g].entries(mine)
                 row, i, value = entries.rows, entries.columns, entries.values.astype(float)

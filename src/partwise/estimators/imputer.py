@@ -77,10 +77,12 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        names = ("n_parts", "n_states", "likelihood", "n_jobs", "random_state")
-        model = MCVQ(**{name: getattr(self, name) for name in names})
-        self.model_ = model.fit(X, sample_weight=sample_weight)
+        self.model_ = self._model().fit(X, sample_weight=sample_weight)
         return self
+
+    def _model(self) -> MCVQ:
+        names = ("n_parts", "n_states", "likelihood", "n_jobs", "random_state")
+        return MCVQ(**{name: getattr(self, name) for name in names})
 
     @property
     def n_features_in_(self) -> int:
@@ -124,8 +126,27 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         names = [self.model_._column_name(d) for d in range(self.n_features_in_)]
         if not hasattr(self.model_, "feature_names_in_"):
             names = [f"x{name}" for name in names]
-        states = [f"part{k}" for k in range(self.n_parts)] if self.add_states else []
+        states = [f"part{k}" for k in range(self.model_.n_parts_)] if self.add_states else []
         return np.asarray([*names, *states], dtype=object)
+
+    def save(self, path: Any) -> None:
+        """Write the fitted imputer to one safetensors file; `partwise.load` reads it.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
+        from partwise.io import save
+
+        check_is_fitted(self)
+        save(self, path)
+
+    def _state(self) -> dict[str, Any]:
+        return {"model": self.model_._state()}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.model_ = self._model()
+        self.model_._restore(state["model"])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

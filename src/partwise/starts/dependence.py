@@ -2,7 +2,7 @@
 
 Columns are grouped by spectral clustering of their squared correlations over jointly observed
 entries; then the rows of a sample are clustered on each group's columns. Categories without order
-stand in the sample with a yes or no for each level, and pairs of columns are tied by the sum of the
+may also stand there with a yes or no for each level; columns are then tied by the sum of the
 squared correlations of these: Pearson's phi^2 of two categories, the correlation ratio of a number
 and a category, less what chance gives, in units of chance (Tschuprow's T^2).
 
@@ -46,6 +46,32 @@ MOSTLY_SEEN = 0.5
 CHANCE = 0.05
 
 
+class Dependence(NamedTuple):
+    """How much columns depend on each other, and the sample of rows that told it."""
+
+    columns: Array  # those looked at
+    rows: Array  # in the sample
+    weight: Array  # of these rows
+    sample: Array  # (rows, scores of columns), standardised, NaN where missing
+    owner: Array  # the column of each score, by its place among those looked at
+    affinity: Array  # of the columns looked at
+
+    def of_more_than_chance(self) -> Array:
+        """Columns that depend on some other."""
+        shown = float(np.mean(~np.isnan(self.sample))) if self.sample.size else 1.0
+        return depends(self.affinity, self.weight.sum() * shown**2)
+
+
+def dependence(source: RowSource, rng: np.random.Generator) -> Dependence:
+    """Dependence of the best observed columns."""
+    columns = _best_columns(source)
+    kinds, kind_weight = distinct_rows(source)
+    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
+    rows, weight = kinds[some], kind_weight[some]
+    affinity, sample, owner = _ties(source, rows, columns, weight)
+    return Dependence(columns, rows, weight, sample, owner, affinity)
+
+
 class Grouped(NamedTuple):
     """Columns grouped by dependence, and the sample of rows that told it."""
 
@@ -65,20 +91,9 @@ def grouped_columns(
     With ``background`` the last part begins with the columns that depend on no other.
     """
     n_groups = K - background
-    columns = _best_columns(source)
-    kinds, kind_weight = distinct_rows(source)
-    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
-    rows, weight = kinds[some], kind_weight[some]
-    sample, owner, share = _scores(source, rows, columns, weight)
-    affinity = squared_correlations(sample, weight, owner, share)
-    if background:
-        shown = float(np.mean(~np.isnan(sample))) if sample.size else 1.0
-        dependent = depends(affinity, weight.sum() * shown**2)
-        if dependent.sum() >= 2 * n_groups:
-            affinity = affinity * dependent * dependent[:, None]
-    # A part of one column explains nothing: more parts than that begin empty.
-    n_tied = int(np.sum(affinity.sum(axis=1) > 0))
-    labels = group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
+    found = dependence(source, rng)
+    columns, owner = found.columns, found.owner
+    labels = labelled_columns(found, n_groups, background, rng)
     if background:
         labels = np.where(labels < 0, n_groups, labels)
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
@@ -86,7 +101,25 @@ def grouped_columns(
     gates[:, columns[named]] = 0.0
     gates[labels[named], columns[named]] = 1.0
     # Not fully closed: the first sweep must be able to correct the grouping.
-    return Grouped(0.9 * gates + 0.1 / K, columns[owner], labels[owner], rows, weight, sample)
+    gates = 0.9 * gates + 0.1 / K
+    return Grouped(gates, columns[owner], labels[owner], found.rows, found.weight, found.sample)
+
+
+def labelled_columns(
+    found: Dependence, n_groups: int, background: bool, rng: np.random.Generator
+) -> Array:
+    """Group of each column, -1 where it depends on no other.
+
+    With ``background`` a column that looks dependent by chance alone is in no group.
+    """
+    affinity = found.affinity
+    if background:
+        dependent = found.of_more_than_chance()
+        if dependent.sum() >= 2 * n_groups:
+            affinity = affinity * dependent * dependent[:, None]
+    # A part of one column explains nothing: more parts than that begin empty.
+    n_tied = int(np.sum(affinity.sum(axis=1) > 0))
+    return group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
 
 
 def dependence_start(
@@ -109,7 +142,9 @@ def dependence_start(
                 kind = split_and_merge(kind, own, J, weight, rng)
         states[start + kind, np.arange(len(few))] = 1.0
         start += J
-    return _sums(source, rows, weight, states, n_states), found.gates
+    layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
+    some = source.of_rows(rows, weight)
+    return sums_of_rows(some, states, layouts, float(source.weight.sum())), found.gates
 
 
 def squared_correlations(
@@ -199,37 +234,53 @@ def _best_columns(source: RowSource) -> Array:
     return found
 
 
-def _scores(
+def _ties(
     source: RowSource, rows: Array, columns: Array, weight: Array
 ) -> tuple[Array, Array, Array]:
-    """Some rows of some columns as standardised numbers, NaN where missing.
+    """Affinity of columns, the standardised scores that told it, and the column of each score.
 
-    A column has one number, or one for every level where categories have no order. Also the column
-    of each number, by its place among ``columns``, and what it adds to the column's ties.
+    A column is given by its place among ``columns``. Numbers stand for levels, and where levels
+    have no order each has a score of its own as well; what tells more of the other columns is kept.
     """
-    X = source.X[rows]
-    if sparse.issparse(X):
-        X = X[:, columns].tocoo()
-        absent = 0.0 if source.columns[0].absent_zero else np.nan
-        out = np.full(X.shape, absent, source.X.dtype)
-        out[X.row, X.col] = X.data
-    else:
-        out = X[:, columns]
+    values = _dense_sample(source, rows, columns)
+    sample = _standardised(values, weight)
+    affinity, owner = squared_correlations(sample, weight), np.arange(len(columns))
     levels = _unordered(source, columns)
-    owner = np.repeat(np.arange(len(columns)), [max(len(v), 1) for v in levels])
-    share = np.ones(len(owner))
-    if len(owner) > len(columns):
-        out = out[:, owner]
-        seen = ~np.isnan(out)
-        for i, known in enumerate(levels):
-            if len(known):
-                at = np.flatnonzero(owner == i)
-                out[:, at] = np.where(seen[:, at], out[:, at] == known, np.nan)
-                p = (weight @ np.where(seen[:, at], out[:, at], 0)) / (weight @ seen[:, at] + 1e-9)
-                # phi^2 = sum r^2 (1 - p) (1 - p'); chance spreads it by its degrees of freedom.
-                share[at] = (1.0 - p) / np.sqrt(len(known) - 1)
-    mean, scale = _centre(out, weight)
-    return (out - mean) / scale, owner, share
+    if any(len(known) for known in levels):
+        by_level, owner, share = _by_level(values, levels, weight)
+        found = squared_correlations(by_level, weight, owner, share)
+        ordered = affinity.sum(axis=1) >= found.sum(axis=1)
+        affinity = np.maximum(affinity, found)
+        kept = ~ordered[owner]
+        sample = np.hstack([sample[:, ordered], by_level[:, kept]])
+        owner = np.concatenate([np.flatnonzero(ordered), owner[kept]])
+    return affinity, sample, owner
+
+
+def _dense_sample(source: RowSource, rows: Array, columns: Array) -> Array:
+    """Some rows and columns, NaN where missing."""
+    X = source.X[rows]
+    if not sparse.issparse(X):
+        return X[:, columns]
+    X = X[:, columns].tocoo()
+    out = np.full(X.shape, 0.0 if source.columns[0].absent_zero else np.nan, source.X.dtype)
+    out[X.row, X.col] = X.data
+    return out
+
+
+def _by_level(values: Array, levels: Sequence[Array], weight: Array) -> tuple[Array, Array, Array]:
+    """Standardised yes-or-no scores of levels, each one's column, and what it adds to its ties."""
+    owner = np.repeat(np.arange(len(levels)), [max(len(known), 1) for known in levels])
+    out, share = values[:, owner], np.ones(len(owner))
+    for i, known in enumerate(levels):
+        if len(known):
+            at = owner == i
+            seen = ~np.isnan(values[:, i])
+            out[:, at] = np.where(seen[:, None], values[:, i : i + 1] == known, np.nan)
+            p = weight[seen] @ out[np.ix_(seen, at)] / max(weight[seen].sum(), 1e-9)
+            # phi^2 = sum r^2 (1 - p) (1 - p'); chance spreads it by its degrees of freedom.
+            share[at] = (1.0 - p) / np.sqrt(len(known) - 1)
+    return _standardised(out, weight), owner, share
 
 
 def _unordered(source: RowSource, columns: Array) -> list[Array]:
@@ -247,6 +298,12 @@ def _unordered(source: RowSource, columns: Array) -> list[Array]:
     return chosen if few else [none] * len(columns)
 
 
+def _standardised(values: Array, weight: Array) -> Array:
+    """Columns less their weighted mean, over their deviation."""
+    mean, scale = _centre(values, weight)
+    return (values - mean) / scale
+
+
 def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
     """Weighted mean and deviation of each column's observed entries."""
     observed = ~np.isnan(values)
@@ -259,14 +316,10 @@ def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
     return (mean * size).astype(values.dtype), scale.astype(values.dtype)
 
 
-def _sums(
-    source: RowSource, rows: Array, weight: Array, m: Array, n_states: Sequence[int]
-) -> Stats:
-    """Sums of chosen rows under given states, scaled to the weight of all rows."""
-    some = source.of_rows(rows, weight)
-    layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
+def sums_of_rows(some: RowSource, m: Array, layouts: Sequence[Layout], weight: float) -> Stats:
+    """Sums of some rows under given states (S, n), scaled to the weight of all rows."""
     sums = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
         wm = (m[:, lo:hi] * block.weight).astype(block.dtype)
         sums.append(Stats(0.0, wm.sum(axis=1, dtype=float)[None], block.collect(wm, layouts)))
-    return Stats.total(sums).scaled(float(source.weight.sum() / some.weight.sum()))
+    return Stats.total(sums).scaled(weight / float(some.weight.sum()))
