@@ -191,8 +191,8 @@ def _overlap(a: Array, b: Array) -> tuple[Array, Array, Array]:
     both = (a >= 0) & (b >= 0)
     cell = np.ravel_multi_index((a[both], b[both]), shape) if both.any() else np.empty(0, np.int64)
     shared = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
-    sizes = [np.bincount(x[x >= 0], minlength=n) for x, n in zip((a, b), shape, strict=True)]
-    return shared, *sizes
+    n_a, n_b = (np.bincount(x[x >= 0], minlength=n) for x, n in zip((a, b), shape, strict=True))
+    return shared, n_a, n_b
 
 
 def _jaccard(a: Array, b: Array) -> Array:

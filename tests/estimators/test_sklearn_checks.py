@@ -23,12 +23,18 @@ class FindingMCVQ(MCVQ):
     def fit(self, X, y=None, sample_weight=None):
         return super().fit(X, None, sample_weight)
 
+    def partial_fit(self, X, y=None, sample_weight=None):
+        return super().partial_fit(X, None, sample_weight)
+
 
 class FindingMCFA(MCFA):
     """The same of factor analysers."""
 
     def fit(self, X, y=None, sample_weight=None):
         return super().fit(X, None, sample_weight)
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        return super().partial_fit(X, None, sample_weight)
 
 
 class LevelledMCFA(MCFA):

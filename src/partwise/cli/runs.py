@@ -195,7 +195,7 @@ def _print_names(registry: Registry, kind: str) -> None:
 
 def _run_one(registry: Registry, name: str, setting: Setting, debug: bool) -> dict[str, Any]:
     """Run one entry and print its rows."""
-    from partwise.experiments.outcome import beside, carry_out
+    from partwise.experiments.outcome import carry_out, compact
 
     result = carry_out(registry, name, setting, raise_errors=debug)
     if result["status"] == "absent":
@@ -204,9 +204,7 @@ def _run_one(registry: Registry, name: str, setting: Setting, debug: bool) -> di
         complain(f"{name} failed: {result['error']}")
     else:
         say(f"{name}: {result['description']}".rstrip(": "))
-        paper = registry.paper(name)
-        rows = result["rows"]
-        print_table(_table(rows if paper is None else beside(rows, result["comparisons"], paper)))
+        print_table(_table(result["rows"], compact(result["rows"], result["comparisons"])))
         say(f"{result['seconds']:.1f} s\n")
     return result
 
@@ -217,29 +215,19 @@ def _plain(text: str) -> str:
     return escape(text)
 
 
-def _table(rows: list[Row]) -> Table:
-    """Lay rows out, with a column for every name that occurs in one of them."""
+def _table(rows: list[Row], shown: list[Row]) -> Table:
+    """Lay out what is shown of rows, with a column for every name that occurs in one of them."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table()
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys(name for row in shown for name in row))
     for name in names:
         text = any(isinstance(row.get(name), str) for row in rows)
         table.add_column(Text(name), justify="left" if text else "right")
-    for row in rows:
-        table.add_row(*(Text(_cell(row.get(name))) for name in names))
+    for row in shown:
+        table.add_row(*(Text(row.get(name, "")) for name in names))
     return table
-
-
-def _cell(value: Any) -> str:
-    """Write a value of a row."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        # Scores read best with the same few digits; large ones without an exponent.
-        return f"{value:,.1f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
 
 
 def _content(kind: str, results: list[dict[str, Any]]) -> dict[str, Any]:

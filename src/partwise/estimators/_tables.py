@@ -57,7 +57,7 @@ def state_columns(estimator: Any, coded: Array) -> list[NewColumn]:
     states = estimator._states_of(estimator._posteriors(coded))
     columns = [
         NewColumn(f"part{k}", "number", dtype, states[:, k].astype(float))
-        for k in range(len(estimator._own_states()))
+        for k in range(estimator.n_parts_)
     ]
     if hasattr(estimator, "classes_"):
         label = estimator._class_proba(coded).argmax(axis=1)
@@ -272,7 +272,7 @@ def parts_table(estimator: Any, n_columns: int) -> Any:
     rows: dict[str, list[Any]] = {
         name: [] for name in ("part", "columns", "state", "share", "profile")
     }
-    for k in range(len(estimator._own_states())):
+    for k in range(estimator.n_parts_):
         told = features(estimator, k)
         names = ", ".join(dict.fromkeys(feature.name for feature in told))
         for j, share in shown_states(estimator, k):
@@ -357,7 +357,7 @@ def odd_cells(estimator: Any, X: Any, coded: Array, n_cells: int) -> Any:
         own = predict.part_densities(block, laws, core.columns, parts, core.first) + log_prior
         found = []
         for g, group in enumerate(estimator._columns):
-            for k, (lo, hi) in enumerate(pairwise(core.first[: len(estimator._own_states()) + 1])):
+            for k, (lo, hi) in enumerate(pairwise(core.first[: estimator.n_parts_ + 1])):
                 mine = np.flatnonzero((parts[group.index] == k) & group.varies)
                 entries = block.groups[g].entries(mine)
                 row, i, value = entries.rows, entries.columns, entries.values.astype(float)

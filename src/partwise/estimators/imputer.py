@@ -126,9 +126,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         names = [self.model_._column_name(d) for d in range(self.n_features_in_)]
         if not hasattr(self.model_, "feature_names_in_"):
             names = [f"x{name}" for name in names]
-        states = (
-            [f"part{k}" for k in range(len(self.model_._own_states()))] if self.add_states else []
-        )
+        states = [f"part{k}" for k in range(self.model_.n_parts_)] if self.add_states else []
         return np.asarray([*names, *states], dtype=object)
 
     def save(self, path: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -14,19 +15,24 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import Interval, StrOptions, fit_context
-from partwise.contracts import Array
-from partwise.data import Cells, ColumnGroup, MemorySource, RowBlock, by_column
+from partwise.contracts import Array, Runner
+from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
 from partwise.data.frames import as_table, with_columns, with_own_names
+from partwise.data.rows import out_of_memory
 from partwise.data.table import Schema
 from partwise.engine.randomness import as_generator
 from partwise.estimators import _gated, _tables
 from partwise.estimators._base import PartsEstimator, has_classes
+from partwise.estimators._rows import by_rows
+from partwise.estimators._sizes import Search
+from partwise.estimators.streaming import Streaming, can_stream, learn_block
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import calibration, mcvq, predict
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
 from partwise.models.selection import Expected
+from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts import dependence_start, random_start
 
@@ -37,6 +43,11 @@ def _predicts(estimator: Any) -> bool:
     """Whether there are classes to predict, or columns of a table."""
     return estimator._is_table or has_classes(estimator)
 
+
+# Variance to within which entries are known where sizes are sought, in units of the column's.
+# States without noise would otherwise be the better the fewer they are; a third of it still finds
+# the states of noiseless shapes.
+RESOLUTION = 0.01
 
 # Densities of entries and states held at a time where columns have no one part.
 MOST_DENSITIES = 4_000_000
@@ -50,10 +61,11 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     Parameters
     ----------
-    n_parts : int, default=4
-        K, the number of parts.
-    n_states : int or sequence of int, default=8
-        J, the number of states of every part, or one number a part.
+    n_parts : int or "auto", default=4
+        K, the number of parts. "auto": as many as the evidence wants, see Notes.
+    n_states : int, sequence of int or "auto", default=8
+        J, the number of states of every part, or one number a part. "auto": as many in each part as
+        the evidence wants.
     likelihood : str, mapping or sequence, default="gaussian"
         Law of an entry given its state: "gaussian", "bernoulli", "poisson", "categorical" or
         "ordinal" (categories with an order) for a matrix of one kind. "auto" finds out what each
@@ -71,7 +83,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         they are its labels, and rows labelled -1 (None, for strings) are sorted into them. None:
         as many as y has labels, and no class variable without labels.
     prior : "conjugate", Prior or None, default="conjugate"
-        Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood.
+        Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood. Where
+        a size is "auto", "conjugate" is ``Prior(resolution=0.01)``.
     entropic : float, default=0.0
         Strength of an entropic prior that favours gates of low entropy.
     absent : {"auto", "unobserved", "zero"}, default="auto"
@@ -95,10 +108,21 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     verbose : int, default=0
         Above 0 a progress bar is shown.
     warm_start : bool, default=False
-        Begin from the parameters of the last fit, which may have had another gating.
+        Begin from the parameters of the last fit, which may have had another gating; sizes that
+        were sought stay as they were found.
+    streaming : Streaming or None, default=None
+        How `partial_fit` learns (see `partwise.Streaming`).
 
     Attributes
     ----------
+    n_parts_ : int
+        Number of parts, the background aside.
+    n_states_ : ndarray of shape (K,)
+        Number of states of every part.
+    size_path_ : list of dict
+        Where a size is "auto", the moves that were tried: ``kind``, the ``parts`` concerned by
+        their numbers at that time, ``gain`` of the evidence in nats, whether it was ``accepted``,
+        and ``n_parts``, ``n_states`` and ``evidence`` after it.
     gates_ : ndarray of shape (D, K)
         Probability that a part explains a column; what is left is the background's.
     parts_ : ndarray of shape (D,)
@@ -141,9 +165,19 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     n_iter_ : int
         Sweeps taken.
     converged_ : bool
+    n_samples_seen_ : int
+        Rows learned from, with those of `partial_fit`.
+    weight_seen_ : float
+        Summed weight of the rows that the parameters rest on, those forgotten taken off.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (D,)
         Where X had column names.
+
+    Notes
+    -----
+    Sizes are judged by the lower bound of the evidence alone, so "auto" needs a prior, "annealed"
+    or "tied" gating and variational inference. Data in which no column depends on another have one
+    part, of one state and without columns, and a warning says so.
 
     References
     ----------
@@ -162,8 +196,14 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_parts": [Interval(Integral, 1, None, closed="left")],
-        "n_states": [Interval(Integral, 1, None, closed="left"), list, tuple, np.ndarray],
+        "n_parts": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_states": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            list,
+            tuple,
+            np.ndarray,
+        ],
         "likelihood": [StrOptions({*LIKELIHOODS, "auto", "ordinal"}), dict, list, tuple],
         "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
         "inference": [StrOptions({"variational", "gibbs"})],
@@ -180,12 +220,13 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
         "warm_start": ["boolean"],
+        "streaming": [Streaming, None],
     }
 
     def __init__(
         self,
-        n_parts: int = 4,
-        n_states: int | Sequence[int] = 8,
+        n_parts: int | str = 4,
+        n_states: int | str | Sequence[int] = 8,
         *,
         likelihood: Any = "gaussian",
         gating: str = "annealed",
@@ -203,6 +244,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         random_state: Any = None,
         verbose: int = 0,
         warm_start: bool = False,
+        streaming: Streaming | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_states = n_states
@@ -222,11 +264,14 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.streaming = streaming
 
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCVQ:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> MCVQ:
         """Learn parts and states.
 
         Parameters
@@ -239,12 +284,42 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
         self
         """
-        return _gated.fit_gated(self, X, y, sample_weight)
+        return _gated.fit_gated(self, X, y, sample_weight, checkpoint)
+
+    @available_if(can_stream)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None
+    ) -> MCVQ:
+        """Learn from some more rows, of a stream or of data too large to be held.
+
+        Goes on from the rows before, be they those of `fit`; how is for ``streaming`` to say. Not
+        with ``gating="factorised"``, Gibbs sampling.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sparse array of shape (n, D)
+            With the columns of the first call, and its categories.
+        y : array-like of shape (n,), optional
+            Labels of the rows' classes; -1 (None, for strings) where unknown.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is the row given twice.
+        classes : array-like, optional
+            All labels there will be, in the first call if its rows do not have them all.
+
+        Returns
+        -------
+        self
+        """
+        return learn_block(self, X, y, sample_weight, classes)
 
     # What the course of fitting asks of this model.
     _background = 1  # a part of one state: its columns do not change with anything
@@ -278,6 +353,12 @@ class MCVQ(BiclusterMixin, PartsEstimator):
                 "Sparse X has no columns of several kinds; choose one likelihood by name, or pass "
                 "a DataFrame or X.toarray()."
             )
+        X = np.asarray(X) if isinstance(X, np.memmap) else X  # a table is read whole
+        if isinstance(out_of_memory(X), Rows):
+            raise ValueError(
+                "Rows that are not in memory have columns of one kind; choose one likelihood by "
+                "name, or pass a DataFrame."
+            )
         X = as_table(X)
         validate_data(self, with_own_names(X), reset=reset, skip_check_array=True)
         known = self._schema is not None
@@ -305,14 +386,28 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     def _inference(self) -> str:
         return self.inference
 
-    def _sizes(self, n_rows: int) -> tuple[int, ...]:
-        n_states = _gated.sizes_of(self.n_states, self.n_parts, "n_states")
+    @property
+    def _sought(self) -> bool:
+        """Whether some size is left to the evidence."""
+        return "auto" in (self.n_parts, self.n_states if isinstance(self.n_states, str) else "")
+
+    @property
+    def _usual_prior(self) -> Prior:
+        return Prior(resolution=RESOLUTION) if self._sought else Prior()
+
+    def _sizes(self, n_rows: int) -> tuple[int, ...] | None:
+        if self._sought:
+            _gated.check_sought(self, self.n_states, "n_states")
+        if isinstance(self.n_states, str):
+            return None
+        n_parts = 1 if isinstance(self.n_parts, str) else self.n_parts
+        n_states = _gated.sizes_of(self.n_states, n_parts, "n_states")
         if max(n_states) > n_rows:
             raise ValueError(
                 f"n_states={max(n_states)} is more than n_samples={n_rows}, the rows with weight; "
                 "lower n_states or give more rows."
             )
-        return n_states
+        return None if self._sought else n_states
 
     def _absent_zero(self) -> bool:
         return self.likelihood == "poisson" if self.absent == "auto" else self.absent == "zero"
@@ -324,24 +419,48 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         classes: ClassVariable,
         totals: Any = None,
     ) -> mcvq.MCVQ:
-        prior = _gated.prior_of(self)
+        prior, chooser = _gated.prior_of(self), _gated.chooser(self, columns)
+        if self._sought:  # a part of one state has nothing that the background lacks
+            idle = np.append(np.asarray(n_states[:-1]) == 1, False)
+            chooser = replace(chooser, barred=np.repeat(idle[:, None], len(chooser.weight), 1))
         return mcvq.MCVQ(
             n_states,
             tuple(group.entry_prior(prior) for group in columns),
             tuple(group.index for group in columns),
-            _gated.chooser(self, columns),
+            chooser,
             Dirichlet(prior.states if prior else 0.0),
             classes,
             self._dtype,
         )
 
-    def _totals(self, source: MemorySource) -> None:
+    def _totals(self, source: RowSource) -> None:
         """Sums over columns are taken anew in every sweep."""
 
     def _start(
-        self, core: mcvq.MCVQ, source: MemorySource, background: bool, rng: np.random.Generator
+        self, core: mcvq.MCVQ, source: RowSource, background: bool, rng: np.random.Generator
     ) -> mcvq.Theta:
         return core.start(*STARTS[self.init](source, core.n_states, background, rng))
+
+    def _search(
+        self,
+        core: mcvq.MCVQ,
+        source: RowSource,
+        runner: Runner,
+        rng: np.random.Generator,
+        late: Callable[[], bool],
+    ) -> tuple[mcvq.Theta, list[dict[str, Any]]]:
+        """Parameters of the sizes that the evidence wants, and the way there."""
+        n_parts = None if isinstance(self.n_parts, str) else self.n_parts
+        n_states = None if isinstance(self.n_states, str) else int(np.max(self.n_states))
+        search = Search(core, source, runner, rng, n_parts, n_states, late, self.tol)
+        parts = search.run()
+        sizes = (*(part.n_states for part in parts), self._background)
+        own = self._core(source.columns, sizes, core.classes)
+        return own.undecide(own.rebuild(search.parameters(parts))), search.path
+
+    def _sizes_in(self, theta: mcvq.Theta) -> tuple[int, ...]:
+        """Numbers of states that parameters are for, the background's with them."""
+        return theta.layouts[0].n_states
 
     def _below(
         self, theta: mcvq.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
@@ -360,11 +479,17 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         law = self._laws()[g]
         return predict.log_density(law, m, gates, core.part_of, rows, columns, values)
 
-    def _label_rows(self, source: MemorySource, kept: Array) -> None:
+    def _label_rows(self, source: RowSource, kept: Array) -> None:
         """Set ``row_labels_`` from the training rows."""
-        found = [self._states_of(self._model.infer(self._theta, b)[0].T) for b in source.blocks()]
-        self.row_labels_ = np.full((len(kept), self.n_parts), -1)
-        self.row_labels_[kept] = np.concatenate(found)
+
+        def on_block(block: RowBlock) -> Array:
+            return self._states_of(self._model.infer(self._theta, block)[0].T)
+
+        self.row_labels_ = np.full((len(kept), self.n_parts_), -1)
+        rows = np.flatnonzero(kept)
+        with runner_of(self.n_jobs, source) as runner:
+            for (lo, hi), found in zip(source.bounds, runner.map(on_block, source), strict=True):
+                self.row_labels_[rows[lo:hi]] = found
 
     # --- what was learned, in the user's units ---
 
@@ -388,7 +513,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     def _own_states(self) -> tuple[int, ...]:
         """Number of states of every part, the background left out."""
-        return self._mcvq.n_states[: self.n_parts]
+        return self._mcvq.n_states[: self.n_parts_]
 
     def _state_shares(self) -> Array:
         """Posterior mean of the state priors of each class, background included; (N, S)."""
@@ -416,10 +541,11 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     def _describe(self) -> None:
         """Set the learned attributes from the parameters."""
         theta, groups, laws = self._theta, self._columns, self._laws()
-        self.gates_ = theta.gates[: self.n_parts].T.astype(self._dtype)
+        self.n_states_ = np.array(self._own_states())
+        self.gates_ = theta.gates[: self.n_parts_].T.astype(self._dtype)
         chosen = theta.gates.argmax(axis=0)
         varies = self._by_column([group.varies for group in groups])
-        self.parts_ = np.where(varies & (chosen < self.n_parts), chosen, -1)
+        self.parts_ = np.where(varies & (chosen < self.n_parts_), chosen, -1)
         self.column_labels_ = self.parts_
         shares = [self._by_part(b, 0.0) for b in self._state_shares()]
         self.state_priors_ = shares[0]
@@ -468,7 +594,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     @property
     def _n_features_out(self) -> int:
-        return int(self._first[self.n_parts])
+        return int(self._first[self.n_parts_])
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: part0_state0, part0_state1, ...
@@ -493,6 +619,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0])
         return np.concatenate([piece.T for piece in pieces])
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Posterior probability of every state of every part.
 
@@ -509,6 +636,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         m = self._posteriors(self._check_rows(X, reset=False))
         return m[:, : self._n_features_out]
 
+    @by_rows
     def states(self, X: Any) -> Array:
         """Most probable state of each part.
 
@@ -525,7 +653,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     def _states_of(self, m: Array) -> Array:
         """Most probable states (n, K) of posteriors (n, S)."""
-        bounds = pairwise(self._first[: self.n_parts + 1])
+        bounds = pairwise(self._first[: self.n_parts_ + 1])
         return np.stack([m[:, lo:hi].argmax(axis=1) for lo, hi in bounds], axis=1)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -541,7 +669,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         """
         check_is_fitted(self)
         m = self._check_transformed(X, "state", self._dtype)
-        if len(self._first) > self.n_parts + 1:  # the background has one state, always taken
+        if len(self._first) > self.n_parts_ + 1:  # the background has one state, always taken
             m = np.hstack([m, np.ones((len(m), 1), self._dtype)])
         return self._as_given(self._expected_rows(m))
 
@@ -684,17 +812,17 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
         def on_block(block: RowBlock, _: int) -> Array:
             own = predict.part_densities(block, laws, core.columns, parts, core.first)
-            density = predict.part_likelihoods(own, log_prior, core.first)[:, : self.n_parts]
+            density = predict.part_likelihoods(own, log_prior, core.first)[:, : self.n_parts_]
             return -density - self._base_by_part(block, parts)
 
         return np.concatenate(self._map_rows(X, on_block))
 
     def _base_by_part(self, block: RowBlock, parts: Array) -> Array:
         """Base measure of a row's entries, part by part; (n, K)."""
-        out = np.zeros((block.n_rows, self.n_parts))
+        out = np.zeros((block.n_rows, self.n_parts_))
         for group, view in zip(self._columns, block.groups, strict=True):
             absent = view.zero_value is not None and group.likelihood.name != "poisson"
-            for k in range(self.n_parts):
+            for k in range(self.n_parts_):
                 mine = np.flatnonzero(parts[group.index] == k)
                 entries = view.entries(mine)
                 base = group.base(entries.values.astype(float), entries.columns)
@@ -918,7 +1046,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         parts = self._theta.gates.argmax(axis=0)
         block = self._source(row).block(0)
         out = []
-        for k in range(self.n_parts):
+        for k in range(self.n_parts_):
             lo, hi = int(self._first[k]), int(self._first[k + 1])
             best = lo + int(m[lo:hi].argmax())
             columns, expected, evidence = [], [], []
@@ -1023,8 +1151,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         n_states = self._own_states()
         if states is None:
             shares = self._state_shares()
-            states = np.empty((n_samples, self.n_parts), np.int64)
-            for k, (lo, hi) in enumerate(pairwise(self._first[: self.n_parts + 1])):
+            states = np.empty((n_samples, self.n_parts_), np.int64)
+            for k, (lo, hi) in enumerate(pairwise(self._first[: self.n_parts_ + 1])):
                 above = np.cumsum(shares[sources[:, k], lo:hi], axis=1)
                 u = rng.random((n_samples, 1)) * above[:, -1:]
                 states[:, k] = np.minimum((above <= u).sum(axis=1), hi - lo - 1)
@@ -1083,7 +1211,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             "n_states": list(self._mcvq.n_states),
             "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
-            "learned": self._learned("classes_", "row_labels_"),
+            "learned": self._learned("classes_", "row_labels_", "n_parts_", "size_path_"),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:

@@ -136,22 +136,47 @@ def judge(printed: str, ours: float, better: str) -> str:
     return "better" if (ours > float(printed)) == (better == "higher") else "worse"
 
 
-def beside(
-    rows: Sequence[Row], comparisons: Sequence[Mapping[str, Any]], paper: Paper
-) -> list[Row]:
-    """Rows with the paper's numbers and the verdicts in columns of their own, for printing."""
-    told = {(one["row"], one["measure"]): one for one in comparisons}
+def compact(rows: Sequence[Row], comparisons: Sequence[Mapping[str, Any]] = ()) -> list[Row]:
+    """Rows to print: spreads in the cells of their means, the paper's numbers beside ours.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        As `summarise` gives them.
+    comparisons : sequence of dict, default=()
+        As `compare` gives them; each is put into the row that has our number.
+
+    Returns
+    -------
+    rows : list of dict
+    """
+    told = {(one["measure"], one["ours"]): one for one in comparisons if one["ours"] is not None}
+    several = len({one["measure"] for one in comparisons}) > 1
     wide = []
     for row in rows:
-        label = ", ".join(str(row[key]) for key in paper.key if key in row)
         full: Row = {}
         for name, value in row.items():
-            full[name] = value
-            one = told.get((label, name))
+            if any(name == f"{base} {end}" for base in row for end in ("least", "most")):
+                continue
+            full[name] = number(value)
+            if f"{name} least" in row:
+                ends = (number(row[f"{name} {end}"]) for end in ("least", "most"))
+                full[name] += " ({} to {})".format(*ends)
+            one = told.get((name, value))
             if one is not None:
-                full |= {f"paper's {name}": one["paper"], f"{name} is": one["verdict"]}
+                of = f" {name}" if several else ""
+                full |= {f"paper{of}": one["paper"], f"ours is{of}": one["verdict"]}
         wide.append(full)
     return wide
+
+
+def number(value: Any) -> str:
+    """Write a value of a row: few digits, large numbers without an exponent."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.1f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
 
 
 def finite(value: Any) -> Any:

@@ -206,7 +206,7 @@ def holistic(setting: Setting, name: str, with_cvq: bool) -> list[Row]:
             vectors[kind] = model.means_.reshape(-1, train.shape[1])
         else:
             model = Linear.fit(kind, 15, train, 0)
-            vectors[kind] = model.vectors
+            vectors[kind] = model.vectors / np.abs(model.vectors).max(axis=1, keepdims=True)
         remade[kind] = model.reconstruct(top)
         errors.append(rms(remade[kind] - top))
         unseen = rms(model.reconstruct(test) - test)

@@ -100,8 +100,13 @@ class SizePathDisplay:
         evidence = np.array([float(move["evidence"]) for move in self.path])
         gain = np.array([float(move["gain"]) for move in self.path])
         at = np.arange(len(self.path))
-        options = {"marker": "o", "markersize": 3, "linewidth": 1.2, "label": "made"}
-        ax.plot(at[accepted], evidence[accepted], **(options | line_options))
+        options: dict[str, Any] = {
+            "marker": "o",
+            "markersize": 3,
+            "linewidth": 1.2,
+            "label": "made",
+        }
+        ax.plot(at[accepted], evidence[accepted], **({"label": "made"} | options | line_options))
         refused = (evidence + np.minimum(gain, 0.0))[~accepted]
         ax.plot(at[~accepted], refused, "x", color="0.7", markersize=4, zorder=1, label="refused")
         if accepted.any():

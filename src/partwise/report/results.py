@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from partwise.experiments.outcome import compact, number
+
 # Beginnings of the sources, in the order of the page, and what they are.
 _PAPERS = {
     "JMLR": "Ross and Zemel (2006), Learning Parts-Based Representations of Data",
@@ -103,7 +105,7 @@ def _section(one: Mapping[str, Any], pictures: str) -> list[str]:
     elif one["why"]:
         lines += [one["why"], ""]
     if one["rows"]:
-        shown = _table(one["rows"][:_MAX_ROWS])
+        shown = _table(compact(one["rows"][:_MAX_ROWS]))
         cut = len(one["rows"]) - _MAX_ROWS
         more = [f"And {cut} more rows.", ""] if cut > 0 else []
         if one["comparisons"]:
@@ -141,5 +143,4 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|")
+    return number(value).replace("|", "\\|")

@@ -22,7 +22,8 @@ from sklearn.cluster import KMeans
 
 from partwise.contracts import Array, Layout, Stats
 from partwise.data.columns import by_column
-from partwise.data.source import MemorySource
+from partwise.data.rows import is_sparse, map_rows
+from partwise.data.source import RowSource
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.refine import split_and_merge
 from partwise.starts.rows import distinct_rows, some_rows
@@ -45,6 +46,32 @@ MOSTLY_SEEN = 0.5
 CHANCE = 0.05
 
 
+class Dependence(NamedTuple):
+    """How much columns depend on each other, and the sample of rows that told it."""
+
+    columns: Array  # those looked at
+    rows: Array  # in the sample
+    weight: Array  # of these rows
+    sample: Array  # (rows, scores of columns), standardised, NaN where missing
+    owner: Array  # the column of each score, by its place among those looked at
+    affinity: Array  # of the columns looked at
+
+    def of_more_than_chance(self) -> Array:
+        """Columns that depend on some other."""
+        shown = float(np.mean(~np.isnan(self.sample))) if self.sample.size else 1.0
+        return depends(self.affinity, self.weight.sum() * shown**2)
+
+
+def dependence(source: RowSource, rng: np.random.Generator) -> Dependence:
+    """Dependence of the best observed columns."""
+    columns = _best_columns(source)
+    kinds, kind_weight = distinct_rows(source)
+    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
+    rows, weight = kinds[some], kind_weight[some]
+    affinity, sample, owner = _ties(source, rows, columns, weight)
+    return Dependence(columns, rows, weight, sample, owner, affinity)
+
+
 class Grouped(NamedTuple):
     """Columns grouped by dependence, and the sample of rows that told it."""
 
@@ -57,26 +84,16 @@ class Grouped(NamedTuple):
 
 
 def grouped_columns(
-    source: MemorySource, K: int, background: bool, rng: np.random.Generator
+    source: RowSource, K: int, background: bool, rng: np.random.Generator
 ) -> Grouped:
     """Gates by the columns' dependence.
 
     With ``background`` the last part begins with the columns that depend on no other.
     """
     n_groups = K - background
-    columns = _best_columns(source)
-    kinds, kind_weight = distinct_rows(source)
-    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
-    rows, weight = kinds[some], kind_weight[some]
-    affinity, sample, owner = _ties(source, rows, columns, weight)
-    if background:
-        shown = float(np.mean(~np.isnan(sample))) if sample.size else 1.0
-        dependent = depends(affinity, weight.sum() * shown**2)
-        if dependent.sum() >= 2 * n_groups:
-            affinity = affinity * dependent * dependent[:, None]
-    # A part of one column explains nothing: more parts than that begin empty.
-    n_tied = int(np.sum(affinity.sum(axis=1) > 0))
-    labels = group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
+    found = dependence(source, rng)
+    columns, owner = found.columns, found.owner
+    labels = labelled_columns(found, n_groups, background, rng)
     if background:
         labels = np.where(labels < 0, n_groups, labels)
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
@@ -84,11 +101,29 @@ def grouped_columns(
     gates[:, columns[named]] = 0.0
     gates[labels[named], columns[named]] = 1.0
     # Not fully closed: the first sweep must be able to correct the grouping.
-    return Grouped(0.9 * gates + 0.1 / K, columns[owner], labels[owner], rows, weight, sample)
+    gates = 0.9 * gates + 0.1 / K
+    return Grouped(gates, columns[owner], labels[owner], found.rows, found.weight, found.sample)
+
+
+def labelled_columns(
+    found: Dependence, n_groups: int, background: bool, rng: np.random.Generator
+) -> Array:
+    """Group of each column, -1 where it depends on no other.
+
+    With ``background`` a column that looks dependent by chance alone is in no group.
+    """
+    affinity = found.affinity
+    if background:
+        dependent = found.of_more_than_chance()
+        if dependent.sum() >= 2 * n_groups:
+            affinity = affinity * dependent * dependent[:, None]
+    # A part of one column explains nothing: more parts than that begin empty.
+    n_tied = int(np.sum(affinity.sum(axis=1) > 0))
+    return group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
 
 
 def dependence_start(
-    source: MemorySource, n_states: Sequence[int], background: bool, rng: np.random.Generator
+    source: RowSource, n_states: Sequence[int], background: bool, rng: np.random.Generator
 ) -> tuple[Stats, Array]:
     """First sums and gates from grouped columns and, in each group, clustered rows."""
     found = grouped_columns(source, len(n_states), background, rng)
@@ -107,7 +142,9 @@ def dependence_start(
                 kind = split_and_merge(kind, own, J, weight, rng)
         states[start + kind, np.arange(len(few))] = 1.0
         start += J
-    return _sums(source, rows, weight, states, n_states), found.gates
+    layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
+    some = source.of_rows(rows, weight)
+    return sums_of_rows(some, states, layouts, float(source.weight.sum())), found.gates
 
 
 def squared_correlations(
@@ -182,14 +219,15 @@ def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
     return labels
 
 
-def _best_columns(source: MemorySource) -> Array:
+def _best_columns(source: RowSource) -> Array:
     """Columns that vary, the most observed first if there are too many."""
     groups, D = source.columns, source.X.shape[1]
     weight = by_column(groups, [g.weight for g in groups], D)
     varies = by_column(groups, [g.varies for g in groups], D)
     # Of zero-filled counts the weight says nothing: take the columns with most that is not zero.
-    if sparse.issparse(source.X) and source.columns[0].absent_zero:
-        weight = np.bincount(source.X.indices, minlength=source.X.shape[1]).astype(float)
+    if is_sparse(source.X) and source.columns[0].absent_zero:
+        counts = map_rows(source.X, lambda rows: np.bincount(rows.indices, minlength=D))
+        weight = np.sum(list(counts), axis=0, dtype=float)
     found = np.flatnonzero(varies)
     if len(found) > MOST_COLUMNS:
         found = np.sort(found[np.argsort(-weight[found], kind="stable")[:MOST_COLUMNS]])
@@ -197,7 +235,7 @@ def _best_columns(source: MemorySource) -> Array:
 
 
 def _ties(
-    source: MemorySource, rows: Array, columns: Array, weight: Array
+    source: RowSource, rows: Array, columns: Array, weight: Array
 ) -> tuple[Array, Array, Array]:
     """Affinity of columns, the standardised scores that told it, and the column of each score.
 
@@ -219,7 +257,7 @@ def _ties(
     return affinity, sample, owner
 
 
-def _dense_sample(source: MemorySource, rows: Array, columns: Array) -> Array:
+def _dense_sample(source: RowSource, rows: Array, columns: Array) -> Array:
     """Some rows and columns, NaN where missing."""
     X = source.X[rows]
     if not sparse.issparse(X):
@@ -245,7 +283,7 @@ def _by_level(values: Array, levels: Sequence[Array], weight: Array) -> tuple[Ar
     return _standardised(out, weight), owner, share
 
 
-def _unordered(source: MemorySource, columns: Array) -> list[Array]:
+def _unordered(source: RowSource, columns: Array) -> list[Array]:
     """Levels of each column if they are unordered, some, and not too many in all; else none."""
     none: Array = np.empty(0)
     found = [none] * source.X.shape[1]
@@ -278,14 +316,10 @@ def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
     return (mean * size).astype(values.dtype), scale.astype(values.dtype)
 
 
-def _sums(
-    source: MemorySource, rows: Array, weight: Array, m: Array, n_states: Sequence[int]
-) -> Stats:
-    """Sums of chosen rows under given states, scaled to the weight of all rows."""
-    some = source.of_rows(rows, weight)
-    layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
+def sums_of_rows(some: RowSource, m: Array, layouts: Sequence[Layout], weight: float) -> Stats:
+    """Sums of some rows under given states (S, n), scaled to the weight of all rows."""
     sums = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
         wm = (m[:, lo:hi] * block.weight).astype(block.dtype)
         sums.append(Stats(0.0, wm.sum(axis=1, dtype=float)[None], block.collect(wm, layouts)))
-    return Stats.total(sums).scaled(float(source.weight.sum() / some.weight.sum()))
+    return Stats.total(sums).scaled(weight / float(some.weight.sum()))
