@@ -1,4 +1,4 @@
-"""Measures of predicted ratings, on plain arrays; and the length of a description.
+"""Measures of predictions and predicted ratings, on plain arrays; and a description's length.
 
 Absolute and squared errors are scikit-learn's own (`mean_absolute_error`, `root_mean_squared_error`
 in `sklearn.metrics`). Its `ndcg_score` wants a score for every user and item, most of which were
@@ -16,6 +16,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from partwise.contracts import Array
 
 __all__ = [
+    "calibration_error",
     "chance_error",
     "description_length",
     "log_loss_of_levels",
@@ -261,3 +262,32 @@ def _top(user: Array, score: Array, gain: Array, discount: Array) -> Array:
     tie = np.cumsum(begins) - 1
     shared = np.bincount(tie, gain) * np.bincount(tie, worth) / np.bincount(tie)
     return np.bincount(user[begins], shared)
+
+
+def calibration_error(confidence: Any, hit: Any, n_bins: int = 15) -> float:
+    """Expected calibration error: how far, on average, shares of hits are from their probability.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Probability that each prediction was given.
+    hit : array-like of shape (n,)
+        Whether it was right.
+    n_bins : int, default=15
+        Predictions are compared in so many groups of equal width in probability.
+
+    Returns
+    -------
+    error : float
+        0 if predictions made with probability p are right in a share p of cases.
+
+    Examples
+    --------
+    >>> from partwise.metrics import calibration_error
+    >>> calibration_error([0.75, 0.75, 0.75, 0.75], [1, 1, 0, 1])
+    0.0
+    """
+    p, right = np.asarray(confidence, dtype=float), np.asarray(hit, dtype=float)
+    bin_of = np.minimum((p * n_bins).astype(int), n_bins - 1)
+    gaps = np.bincount(bin_of, right - p, minlength=n_bins)
+    return float(np.abs(gaps).sum() / max(len(p), 1))

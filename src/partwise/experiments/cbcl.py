@@ -53,7 +53,7 @@ def mcfa_of_faces(seed: int) -> MCFA:
 
 def sizes_of_parts(model: Any) -> Row:
     """What the parts of a model are like."""
-    counts = np.bincount(model.parts_[model.parts_ >= 0], minlength=model.n_parts)
+    counts = np.bincount(model.parts_[model.parts_ >= 0], minlength=model.n_parts_)
     return {
         "entropy of gates (bits)": entropy_bits(model.gates_),
         "pixels with a gate above 0.9 (%)": 100 * float(np.mean(model.gates_.max(axis=1) > 0.9)),

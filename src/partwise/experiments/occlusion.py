@@ -104,7 +104,7 @@ def states_for_covered(model: MCVQ, faces: Array, noisy: Array, covered: Array) 
     """
     states = model.states(np.vstack([faces, noisy]))
     found = 0
-    for k in range(model.n_parts):
+    for k in range(model.n_parts_):
         hidden = covered[:, model.parts_ == k].mean(axis=1) >= 0.1
         is_hidden = np.append(np.zeros(len(faces), bool), hidden)
         share = np.bincount(states[:, k], is_hidden) / np.maximum(np.bincount(states[:, k]), 1)

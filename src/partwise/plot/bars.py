@@ -1,4 +1,4 @@
-"""Profiles: numbers of the same things, a bar chart for each of several states."""
+"""Numbers of the same things, a bar chart for each of several profiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ProfilesDisplay:
+class BarsDisplay:
     """Bars of every profile beside each other (Ross and Zemel 2006, Figure 8).
 
     Parameters
@@ -36,9 +36,9 @@ class ProfilesDisplay:
 
     Examples
     --------
-    >>> from partwise.plot import ProfilesDisplay
+    >>> from partwise.plot import BarsDisplay
     >>> profiles = {"fond": [1.0, 0.5], "not fond": [-0.5, -2.0]}
-    >>> ProfilesDisplay.from_values(profiles, ["first", "second"]).axes_.shape
+    >>> BarsDisplay.from_values(profiles, ["first", "second"]).axes_.shape
     (2,)
     """
 
@@ -56,7 +56,7 @@ class ProfilesDisplay:
         *,
         what: str = "",
         figure: Figure | SubFigure | None = None,
-    ) -> ProfilesDisplay:
+    ) -> BarsDisplay:
         """Draw profiles that are known.
 
         Parameters
@@ -70,12 +70,12 @@ class ProfilesDisplay:
 
         Returns
         -------
-        display : ProfilesDisplay
+        display : BarsDisplay
         """
         arrays = {name: np.asarray(values, dtype=float) for name, values in profiles.items()}
         return cls(profiles=arrays, names=list(names), what=what).plot(figure=figure)
 
-    def plot(self, figure: Figure | SubFigure | None = None) -> ProfilesDisplay:
+    def plot(self, figure: Figure | SubFigure | None = None) -> BarsDisplay:
         """Draw them.
 
         Parameters
@@ -85,7 +85,7 @@ class ProfilesDisplay:
 
         Returns
         -------
-        display : ProfilesDisplay
+        display : BarsDisplay
             This one, with ``figure_`` and ``axes_``.
         """
         n = len(self.profiles)
