@@ -1,4 +1,4 @@
-"""Profiles: numbers of the same things, a bar chart for each of several states."""
+"""Numbers of the same things, a bar chart for each of several profiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise.plot._draw import get_figure, name_ticks
+from partwise.plot._draw import get_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -89,14 +89,15 @@ class BarsDisplay:
             This one, with ``figure_`` and ``axes_``.
         """
         n = len(self.profiles)
-        figure = get_figure(figure, 2.2 * n + 2.0, 0.24 * len(self.names) + 1.0)
-        axes = figure.subplots(1, n, sharey=True, squeeze=False)[0]
+        figure = get_figure(figure, 2.0 * n + 2.5, 0.22 * len(self.names) + 1.0)
+        axes = figure.subplots(1, n, sharex=True, sharey=True, squeeze=False)[0]
         for ax, (name, values) in zip(axes, self.profiles.items(), strict=True):
             ax.barh(np.arange(len(values)), values, color="0.4")
             ax.axvline(0.0, color="black", linewidth=0.8)
             ax.set_title(name, fontsize="small")
             ax.spines[["top", "right"]].set_visible(False)
-        name_ticks(axes[0], self.names, axis="y")
+        names = [plain(name, 40) for name in self.names]
+        axes[0].set_yticks(np.arange(len(names)), names, fontsize="x-small")
         axes[0].invert_yaxis()
         figure.supxlabel(self.what, fontsize="small")
         self.figure_, self.axes_ = figure, axes
