@@ -31,6 +31,12 @@ def test_parts_of_faces():
 
 
 @needs_data
+def test_a_stream_of_digits_ends_where_the_batch_does():
+    *_, last = run("streaming_mnist")
+    assert last["above fit, %"] <= 1.0
+
+
+@needs_data
 def test_held_out_faces():
     key = "log-likelihood of a face"
     rows = {row["model"]: row[key] for row in run("cbcl_likelihood")}

@@ -38,6 +38,10 @@ from partwise.starts.classes import class_start
 # papers lower it linearly; a constant factor spends its sweeps where gates begin to close.
 ANNEALING_SWEEPS = 40
 
+# Where columns are of several kinds, states begin roughly (rows are clustered on scores, not by the
+# columns' laws), and plain steps take longer to show what the start was worth.
+MIXED_PROBE = 20
+
 # Gibbs: rounds over a block averaged in one EM step, and EM steps averaged before the log joint
 # density is compared with what it was.
 GIBBS_ROUNDS = 4
@@ -395,7 +399,8 @@ def _legs(
             estimator._modelled(_chosen_by(core, gating=Tied(1.0 / t), barred=barred), columns)
             for t in temperatures
         ]
-        return [Leg(estimator._modelled(core, columns), stages, probe=estimator._probe)]
+        probe = estimator._probe if len(columns) == 1 else MIXED_PROBE
+        return [Leg(estimator._modelled(core, columns), stages, probe=probe)]
     return [Leg(estimator._modelled(core, columns))]
 
 
