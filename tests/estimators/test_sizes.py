@@ -258,3 +258,12 @@ def test_saved_and_resumed(tmp_path):
     labelled = auto(X, y=states[:, 1])
     assert labelled.n_parts_ == 3
     assert np.mean(labelled.predict(X) == states[:, 1]) > 0.95
+
+
+def test_parts_at_a_time_do_not_matter(monkeypatch):
+    X, _, _ = draw(n=150)
+    whole = auto(X)
+    monkeypatch.setattr("partwise.estimators._sizes.MOST_SUMS", 3 * X.shape[1] * 5)
+    pieces = auto(X)
+    assert pieces.parts_.tolist() == whole.parts_.tolist()
+    assert pieces.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-9)

@@ -29,12 +29,12 @@ from partwise.models.sizes import (
     Judge,
     Part,
     Survey,
-    add_overlaps,
     assembled,
     column_cost,
     laid_out,
     padded,
     parts_of,
+    summed,
     survey,
     together,
 )
@@ -54,8 +54,10 @@ FIRST_PARTS = (2, 4, 8, 16, 32)
 MISSES = 2
 LEAST_COLUMNS = 3
 
-# Most states of a part: more than any of the papers' data ask for, so that sums stay small.
-MOST_STATES = 64
+# Most states of a part, and numbers in the sums of all states of some parts in all columns: where
+# columns are many, fewer states (but not less than the least) and fewer parts at a time.
+MOST_STATES = (16, 64)
+MOST_SUMS = 20_000_000
 
 # Fewest and most rows whose halves are told by 2-means, and entries between; its runs and steps.
 SPLIT_ROWS = (1500, 4000)
@@ -74,6 +76,10 @@ MOST_ROUNDS = 30
 LEAST_GAIN = 1e-4
 DOUBLINGS = 7
 FIRST_DOUBLINGS = 4
+
+# Ways of pairing parts that are tried in a round, until a merge gains; pairs that tell most of each
+# other come first.
+MATCHINGS = 3
 
 # Joint states of two parts that explain less weight of rows than this begin no state.
 LEAST_ROWS = 1.0
@@ -132,7 +138,7 @@ class Search:
         gates = np.zeros((len(parts) + 1, core.n_columns))
         for layout, columns in zip(model.layouts, core.columns, strict=True):
             gates[layout.parts, columns] = 1.0
-        return core.start(self._surveyed(model, theta, everywhere=True).stats, gates)
+        return core.start(self._everywhere(model, theta).stats, gates)
 
     def _moves(self) -> list[Callable[[list[Part], set[Any]], list[Part]]]:
         """Kinds of moves, in the order of a round."""
@@ -160,6 +166,9 @@ class Search:
     def _prepare(self) -> None:
         """Look at what no move changes: dependence, a sample of rows, columns on their own."""
         source, core = self.source, self.core
+        n_statistics = max(prior.likelihood.n_statistics for prior in core.priors)
+        self._most_summed = MOST_SUMS // (n_statistics * core.n_columns)
+        self._most_states = int(np.clip(self._most_summed // FIRST_PARTS[-1], *MOST_STATES))
         self._weight = float(source.weight.sum())
         self._found: Dependence = dependence(source, self.rng)
         most = SPLIT_CELLS // max(len(self._found.columns), 1)
@@ -190,8 +199,18 @@ class Search:
         """Sum over all blocks."""
         return reduce(add, self.runner.map(on_block, self.source))
 
-    def _surveyed(self, model: HeldParts, theta: Held, everywhere: bool = False) -> Survey:
-        found: Survey = self._total(lambda block: survey(model, theta, block, everywhere))
+    def _parts(self, model: HeldParts, on_block: Callable[[Any], Survey]) -> list[Part]:
+        """Parts by what their posteriors sum to."""
+        found = self._total(on_block)
+        return parts_of(model, found.stats, found.overlap)
+
+    def _everywhere(self, model: HeldParts, theta: Held) -> Survey:
+        """Sums of the posteriors in all columns."""
+
+        def on_block(block: Any) -> Survey:
+            return summed(model, model.expect(theta, block)[0], block, everywhere=True)
+
+        found: Survey = self._total(on_block)
         return found
 
     def _climbed(self, parts: Sequence[Part], sweeps: int) -> list[Part]:
@@ -201,8 +220,7 @@ class Search:
         model, theta = assembled(self.core, parts, self._all)
         monitor = Monitor(sweeps, self.tol, self._weight)
         theta = climb(model, theta, self.source, self.runner, monitor)
-        found = self._surveyed(model, theta)
-        return parts_of(model, found.stats, found.overlap)
+        return self._parts(model, lambda block: survey(model, theta, block))
 
     def _merged(self, parts: Sequence[Part]) -> list[Part]:
         """Parts with their states added up where that gains, then climbed."""
@@ -210,7 +228,7 @@ class Search:
 
     def _added_up(self, part: Part) -> Part:
         """The part with states added up where that gains, or to the number that was asked for."""
-        least, most = self.n_states or 1, self.n_states or MOST_STATES
+        least, most = self.n_states or 1, self.n_states or self._most_states
         fewer = Judge.of(self.core, part.columns).merged(part, least, most)
         return padded(fewer, least)
 
@@ -335,52 +353,63 @@ class Search:
         """Give every column to the part of most evidence; parts that gain nothing by it die."""
         if not parts:
             return parts
-        model, theta = assembled(self.core, parts, self._all)
-        core, found = model.core, self._surveyed(model, theta, everywhere=True)
-        sums = [packed.shared for packed in found.stats.sums]
-        worth = self._by_column(sums, core.first[:-1])
-        counts = found.stats.states[0]
-        entropy = np.diag(found.overlap)
-        choice = np.array(
-            [
-                self.core.state_prior.evidence(counts[lo:hi]) + entropy[lo:hi].sum()
-                for lo, hi in pairwise(core.first)
-            ]
-        )
+        worth, choice = self._by_part(parts)
         alive = np.arange(len(worth))  # the background is the last
         dead: list[tuple[int, float]] = []
         while self.n_parts is None and len(alive) > 1:
             order = np.sort(worth[alive], axis=0)
             owner = worth[alive].argmax(axis=0)
-            lost = np.bincount(owner, order[-1] - order[-2], minlength=len(alive))
+            lost = np.bincount(owner, order[-1] - order[-2], minlength=len(alive))[:-1]
             saved = self._choice(len(alive) - 1) - self._choice(len(alive) - 2)
-            gains = (saved - lost - choice[alive])[:-1]
+            gains = saved - lost - choice[alive[:-1]]
             k = int(gains.argmax())
             if gains[k] <= 0:
                 break
             dead.append((int(alive[k]), float(gains[k])))
             alive = np.delete(alive, k)
-
-        def placed(alive: Array) -> list[Part]:
-            owner = alive[worth[alive].argmax(axis=0)]
-            out = []
-            for k in alive[:-1]:
-                lo, hi = core.first[k], core.first[k + 1]
-                whole = Part(
-                    self._all.columns,
-                    tuple(s[:, lo:hi] for s in sums),
-                    counts[lo:hi],
-                    found.overlap[lo:hi, lo:hi],
-                )
-                out.append(whole.of_columns(self.core, np.flatnonzero(owner == k)))
-            return out
-
         left = np.arange(len(worth))
-        for k, gain in dead:
+        for k, gain in dead if noted else []:
             left = left[left != k]
-            if noted:
-                self._note("death", (k,), gain, placed(left))
-        return self._climbed(placed(alive), MERGE_SWEEPS)
+            self._note("death", (k,), gain, self._moved(parts, worth, left))
+        return self._climbed(self._moved(parts, worth, alive), MERGE_SWEEPS)
+
+    def _by_part(self, parts: list[Part]) -> tuple[Array, Array]:
+        """Evidence of every column under every part and in the background, (K + 1, D).
+
+        Also what the choice of states adds to it, (K,). Some parts at a time are looked at.
+        """
+        worth, choice = [], []
+        first = np.cumsum([0, *(part.n_states for part in parts)])
+        piece = first[:-1] // max(self._most_summed, 1)
+        for i in np.unique(piece):
+            some = [part for part, own in zip(parts, piece, strict=True) if own == i]
+            model, theta = assembled(self.core, some, self._all)
+            found, first = self._everywhere(model, theta), model.core.first
+            sums = [packed.shared for packed in found.stats.sums]
+            worth.append(self._by_column(sums, first[:-1])[:-1])
+            entropy, counts = np.diag(found.overlap), found.stats.states[0]
+            for lo, hi in list(pairwise(first))[:-1]:
+                chosen = self.core.state_prior.evidence(counts[lo:hi])
+                choice.append(chosen + float(entropy[lo:hi].sum()))
+        return np.concatenate([*worth, self._alone[None]]), np.array(choice)
+
+    def _moved(self, parts: list[Part], worth: Array, alive: Array) -> list[Part]:
+        """Some of the parts, every column in that of most evidence, the rows' states as they are.
+
+        The last of ``worth`` (K + 1, D) and of ``alive`` is the background.
+        """
+        owner = alive[worth[alive].argmax(axis=0)]
+        model, theta = assembled(self.core, parts, self._all)
+        kept = [np.arange(*model.core.first[[k, k + 1]]) for k in alive]
+        columns = [np.flatnonzero(owner == k) for k in alive[:-1]]
+        moved = laid_out(self.core, columns, [len(states) for states in kept[:-1]])
+        states = np.concatenate(kept)
+
+        def on_block(block: Any) -> Survey:
+            m, _ = model.expect(theta, block)
+            return summed(moved, m[states], block)
+
+        return self._parts(moved, on_block)
 
     def _changed(self, parts: list[Part], changes: list[Change]) -> list[Part]:
         """Try changes to different parts in the same sweeps; make those that gain."""
@@ -413,17 +442,31 @@ class Search:
 
     def _merge_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
         """Make one part of two whose states tell of each other."""
-        if len(parts) < 2 or ("merge", len(parts)) in tried:
-            return parts
         model, theta = assembled(self.core, parts, self._all)
-        both, core = self._total(lambda block: together(model, theta, block)), model.core
-        pairs = self._pairs(core.first[:-1], both, parts, tried)
-        if not pairs:
-            return parts
+        both = self._total(lambda block: together(model, theta, block))
+        for _ in range(MATCHINGS):
+            pairs = self._pairs(model.core.first[:-1], both, parts, tried)
+            if not pairs or self.late():
+                break
+            left = self._changed(parts, self._joined(model, theta, parts, both, pairs))
+            if len(left) < len(parts):
+                return left
+        return parts
+
+    def _joined(
+        self,
+        model: HeldParts,
+        theta: Held,
+        parts: list[Part],
+        both: Array,
+        pairs: list[tuple[int, int]],
+    ) -> list[Change]:
+        """Pairs of parts as one, which begins with the pairs of states that occur."""
+        core = model.core
         cells = []
         for a, b in pairs:
             T = both[core.first[a] : core.first[a + 1], core.first[b] : core.first[b + 1]]
-            order = np.argsort(-T.ravel(), kind="stable")[: 4 * MOST_STATES]
+            order = np.argsort(-T.ravel(), kind="stable")[: 4 * self._most_states]
             cells.append(np.unravel_index(order[: max(int((T > LEAST_ROWS).sum()), 1)], T.shape))
         union = [np.union1d(parts[a].columns, parts[b].columns) for a, b in pairs]
         joined = laid_out(self.core, union, [len(cell[0]) for cell in cells])
@@ -432,26 +475,15 @@ class Search:
         def on_block(block: Any) -> Survey:
             m, _ = model.expect(theta, block)
             joint = np.ones((first[-1], block.n_rows), m.dtype)
-            overlap = np.zeros((first[-1], first[-1]))
             for k, ((a, b), (i, j)) in enumerate(zip(pairs, cells, strict=True)):
-                own = slice(first[k], first[k + 1])
-                joint[own] = m[core.first[a] + i] * m[core.first[b] + j]
-                add_overlaps(joint[own], block.weight, overlap[own, own])
-            wm = (joint * block.weight).astype(m.dtype)
-            counts = wm.sum(axis=1, dtype=float)[None]
-            stats = Stats(0.0, counts, block.collect(wm, joined.layouts))
-            return Survey(stats, overlap)
+                joint[first[k] : first[k + 1]] = m[core.first[a] + i] * m[core.first[b] + j]
+            return summed(joined, joint, block)
 
-        found = self._total(on_block)
-        merged = parts_of(joined, found.stats, found.overlap)
-        changes = [
+        merged = self._parts(joined, on_block)
+        return [
             Change("merge", pair, [self._added_up(part)])
             for pair, part in zip(pairs, merged, strict=True)
         ]
-        left = self._changed(parts, changes)
-        if len(left) == len(parts):  # pairs that tell less of each other would gain less still
-            tried.add(("merge", len(parts)))
-        return left
 
     def _pairs(
         self, first: Array, both: Array, parts: list[Part], tried: set[Any]

@@ -274,16 +274,28 @@ def parts_of(model: HeldParts, stats: Stats, overlap: Array) -> list[Part]:
     return out
 
 
-def survey(model: HeldParts, theta: Held, block: Any, everywhere: bool = False) -> Survey:
-    """What a block's posteriors sum to, in their parts' own columns or in all."""
-    m, stats = model.expect(theta, block)
-    overlap = np.zeros((len(m), len(m)))
-    for lo, hi in pairwise(model.core.first):
-        add_overlaps(m[lo:hi], block.weight, overlap[lo:hi, lo:hi])
+def summed(model: HeldParts, m: Array, block: Any, everywhere: bool = False) -> Survey:
+    """What posteriors (S, n) of a block's rows sum to, in their parts' own columns or in all."""
+    layouts = model.layouts
     if everywhere:
-        undecided = [Layout(np.full_like(own.parts, -1), own.n_states) for own in model.layouts]
-        stats = replace(stats, sums=block.collect(weighted(m, block.weight), undecided))
-    return Survey(stats, overlap)
+        layouts = tuple(Layout(np.full_like(own.parts, -1), own.n_states) for own in layouts)
+    wm = weighted(m, block.weight)
+    counts = wm.sum(axis=1, dtype=float)[None]
+    return Survey(Stats(0.0, counts, block.collect(wm, layouts)), overlaps(model, m, block))
+
+
+def overlaps(model: HeldParts, m: Array, block: Any) -> Array:
+    """Overlaps of the states of every part, (S, S)."""
+    out = np.zeros((len(m), len(m)))
+    for lo, hi in pairwise(model.core.first):
+        add_overlaps(m[lo:hi], block.weight, out[lo:hi, lo:hi])
+    return out
+
+
+def survey(model: HeldParts, theta: Held, block: Any) -> Survey:
+    """What a block's posteriors under the parameters sum to."""
+    m, stats = model.expect(theta, block)
+    return Survey(stats, overlaps(model, m, block))
 
 
 def together(model: HeldParts, theta: Held, block: Any) -> Array:
