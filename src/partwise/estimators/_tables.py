@@ -292,7 +292,7 @@ def shown_states(estimator: Any, part: int) -> list[tuple[int, float]]:
     lo, hi = estimator._first[part : part + 2]
     share = (estimator._class_shares() @ estimator._state_shares())[lo:hi]
     order = np.argsort(-share, kind="stable")
-    least = 1.0 / len(estimator.row_labels_)
+    least = 1.0 / max(float(estimator._theta.state_counts[:, lo:hi].sum()), 1.0)
     return [(int(j), float(share[j])) for j in order if share[j] >= least]
 
 
