@@ -37,10 +37,6 @@ def describe(estimator: Any) -> None:
             for i, d in enumerate(group.index):
                 shares = estimator._by_part(law.probability[:, :, i].T, np.nan)
                 estimator.level_shares_[schema.names[d]] = shares
-        elif group.logged:
-            for d in group.index:
-                means = np.exp(estimator.means_[:, :, d]) - schema.columns[d].offset
-                estimator.means_[:, :, d] = means
     for d in np.flatnonzero(estimator.kinds_ == "ignored"):
         estimator.means_[:, :, d] = estimator.variances_[:, :, d] = np.nan
 
