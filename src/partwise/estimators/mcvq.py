@@ -154,7 +154,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     kinds_ : ndarray of shape (D,)
         What each column of a table was taken for (``likelihood="auto"``, a mapping or a sequence).
         There ``means_`` has shape (K, J, D) whatever the kinds: of categories it is the mean of
-        their numbers, of skewed numbers the median; see ``level_shares_`` and `parts_table`.
+        their numbers, of "lognormal" columns that of the logarithm; see ``level_shares_`` and
+        `parts_table` for what they mean.
     level_shares_ : dict
         Of a table: probability of each level in each state, (K, J, V), by the column's name.
     lower_bound_ : float
