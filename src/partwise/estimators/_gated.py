@@ -303,12 +303,18 @@ def selects_by_row(estimator: Any) -> bool:
 
 
 def refuses_stream(estimator: Any) -> str | None:
-    """The argument with which rows remember something, so that sums alone do not tell all."""
+    """What the sums that `partial_fit` goes on with do not tell all of, if anything."""
     if estimator._inference == "gibbs":
         return 'inference="gibbs"'
     if estimator.gating == "factorised":
         return 'gating="factorised"'
-    return 'likelihood="ordinal"' if estimator._likelihood == "ordinal" else None
+    if estimator._likelihood == "ordinal":
+        return 'likelihood="ordinal"'
+    # How sure parameters are says from how many rows they come; without a prior they are sure.
+    fitted = hasattr(estimator, "_theta") and not hasattr(estimator, "_running")
+    if fitted and estimator.prior is None and not estimator._sums_without_prior:
+        return "a model of prior=None that fit has learned; begin with partial_fit"
+    return None
 
 
 def check_pairing(estimator: Any, absent_zero: bool) -> None:

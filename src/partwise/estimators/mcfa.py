@@ -280,6 +280,7 @@ class MCFA(PartsEstimator):
     # What the course of fitting asks of this model.
     _background = 0  # a part without factors: its columns do not change with anything
     _probe = 12  # plain steps that tell whether annealing lost what the start knew
+    _sums_without_prior = False
     _size_name = "n_factors"
     _inference = "variational"
 

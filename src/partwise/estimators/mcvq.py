@@ -326,6 +326,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     _background = 1  # a part of one state: its columns do not change with anything
     _probe = 3  # plain steps that tell whether annealing lost what the start knew
     _n_powers = None  # as many as the likelihood has
+    _sums_without_prior = True  # parameters are shares of the sums, whose weight is known
     _size_name = "n_states"
 
     _schema: Schema | None = None  # what the columns of a table are
