@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -10,10 +11,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
-from partwise.contracts import Array
+from partwise.contracts import Array, Runner
 from partwise.data import ColumnGroup, MemorySource, RowBlock
 from partwise.estimators import _gated
 from partwise.estimators._base import CLASS_DRAWS, PartsEstimator
+from partwise.estimators._factor_sizes import FactorSearch, needed_factors
 from partwise.likelihoods import Prior
 from partwise.models import calibration, factors, levels, loadings, mcfa, ordinal
 from partwise.models import predict_factors as predict
@@ -24,9 +26,6 @@ from partwise.sampling.importance import RowLikelihood
 from partwise.starts.factors import dependence_loadings, random_loadings
 
 STARTS = {"dependence": dependence_loadings, "random": random_loadings}
-
-# A direction counts as a factor of its part if its loadings carry this share of the largest's.
-FACTOR_SHARE = 0.01
 
 # Latent numbers of ordered levels share one unit over all columns, so a column's offset leans to
 # the common mean and its noise to half of the variance: one of few entries is like the others.
@@ -48,11 +47,12 @@ class MCFA(PartsEstimator):
 
     Parameters
     ----------
-    n_parts : int, default=4
-        K, the number of parts.
-    n_factors : int or sequence of int, default=4
+    n_parts : int or "auto", default=4
+        K, the number of parts; "auto" finds it by the evidence (docs/sizes.md).
+    n_factors : int, "auto" or sequence of int, default=4
         J, the number of factors of every part, or one number a part. With a prior it is the most:
-        directions that the data do not need shrink to nothing (see ``n_factors_``).
+        directions that the data do not need shrink to nothing (see ``n_factors_``). "auto" finds a
+        number for each part.
     likelihood : {"gaussian", "ordinal"}, default="gaussian"
         "ordinal": entries are ordered levels (ratings, grades), each an interval of a latent number
         to which all else applies; intervals follow from how often the levels occur.
@@ -97,6 +97,11 @@ class MCFA(PartsEstimator):
 
     Attributes
     ----------
+    n_parts_ : int
+        Number of parts, the background aside.
+    size_path_ : list of dict
+        Where a size is "auto", the moves that were tried, as in `MCVQ`; ``n_factors`` has the
+        factors of every part after it.
     gates_ : ndarray of shape (D, K)
         Probability that a part explains a column; what is left is the background's.
     parts_ : ndarray of shape (D,)
@@ -153,8 +158,14 @@ class MCFA(PartsEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_parts": [Interval(Integral, 1, None, closed="left")],
-        "n_factors": [Interval(Integral, 1, None, closed="left"), list, tuple, np.ndarray],
+        "n_parts": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_factors": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            list,
+            tuple,
+            np.ndarray,
+        ],
         "likelihood": [StrOptions({"gaussian", "ordinal"})],
         "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), None],
@@ -174,8 +185,8 @@ class MCFA(PartsEstimator):
 
     def __init__(
         self,
-        n_parts: int = 4,
-        n_factors: int | Sequence[int] = 4,
+        n_parts: int | str = 4,
+        n_factors: int | str | Sequence[int] = 4,
         *,
         likelihood: str = "gaussian",
         gating: str = "annealed",
@@ -257,14 +268,20 @@ class MCFA(PartsEstimator):
         """Squares of entries are needed only where rows select parts for themselves."""
         return 3 if _gated.selects_by_row(self) else 2
 
-    def _sizes(self, n_rows: int) -> tuple[int, ...]:
-        sizes = _gated.sizes_of(self.n_factors, self.n_parts, "n_factors")
+    def _sizes(self, n_rows: int) -> tuple[int, ...] | None:
+        sought = _gated.is_sought(self)
+        if sought:
+            _gated.check_sought(self, self.n_factors, "n_factors")
+        if isinstance(self.n_factors, str):
+            return None
+        n_parts = 1 if isinstance(self.n_parts, str) else self.n_parts
+        sizes = _gated.sizes_of(self.n_factors, n_parts, "n_factors")
         if max(sizes) > self.n_features_in_:
             raise ValueError(
                 f"n_factors={max(sizes)} is more than n_features={self.n_features_in_} of X; lower "
                 "n_factors."
             )
-        return sizes
+        return None if sought else sizes
 
     def _absent_zero(self) -> bool:
         return self.absent == "zero"
@@ -294,6 +311,26 @@ class MCFA(PartsEstimator):
         self, core: mcfa.MCFA, source: MemorySource, background: bool, rng: np.random.Generator
     ) -> mcfa.Theta:
         return core.start(*STARTS[self.init](source, core.n_factors, background, rng))
+
+    def _search(
+        self,
+        core: mcfa.MCFA,
+        source: MemorySource,
+        runner: Runner,
+        rng: np.random.Generator,
+        late: Callable[[], bool],
+    ) -> tuple[mcfa.MCFA, mcfa.Theta, list[dict[str, Any]]]:
+        """A model of the sizes that the evidence wants, its parameters, and the way there."""
+
+        def make(some: MemorySource, sizes: tuple[int, ...]) -> tuple[mcfa.MCFA, Any]:
+            own = self._core(some.columns, sizes, ClassVariable(), self._totals(some))
+            return own, self._modelled(own, some.columns)
+
+        sizes = _gated.given(self.n_parts), _gated.given(self.n_factors)
+        search = FactorSearch(make, source, runner, rng, *sizes, late, self.tol)
+        n_factors, first, gates = search.run()
+        own = replace(core, n_factors=n_factors)
+        return own, own.start(first, gates), search.path
 
     def _below(
         self, theta: mcfa.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
@@ -346,7 +383,7 @@ class MCFA(PartsEstimator):
         self.offsets_ = (rho * scale + group.shift).astype(self._dtype)
         with np.errstate(over="ignore"):
             self.noise_ = (np.stack([w.noise for w in own]) * scale**2).astype(self._dtype)
-        self.n_factors_ = self._count_factors()
+        self.n_factors_ = needed_factors(theta)[: self.n_parts_]
         if group.levels is not None:
             self.levels_ = group.levels
         if hasattr(self, "classes_"):
@@ -355,14 +392,6 @@ class MCFA(PartsEstimator):
             self.factor_means_ = np.moveaxis(means, 0, 1).astype(self._dtype)
             covariances = self._padded(theta.sigma, (1, 2))
             self.factor_covariances_ = np.moveaxis(covariances, 0, 1).astype(self._dtype)
-
-    def _count_factors(self) -> Array:
-        counts = []
-        for g, w in zip(self._theta.gates, self._theta.loadings[: self.n_parts_], strict=False):
-            variance = np.diagonal(w.cov, axis1=1, axis2=2) * w.noise[:, None]
-            energy = g @ (w.mean**2 + variance)[:, :-1]
-            counts.append(int(np.sum(energy > FACTOR_SHARE * energy.max(initial=0.0))))
-        return np.array(counts)
 
     def _class_shares(self) -> Array:
         """Posterior mean of the classes' shares, (N,)."""
@@ -693,7 +722,7 @@ class MCFA(PartsEstimator):
             "totals": self._mcfa.totals,
             "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
-            "learned": self._learned("classes_", "n_parts_"),
+            "learned": self._learned("classes_", "n_parts_", "size_path_"),
             "cuts": list(getattr(group.likelihood, "cuts", ())),
         }
 

@@ -135,8 +135,8 @@ class SizePathDisplay:
 
     @staticmethod
     def _sizes(move: dict[str, Any]) -> str:
-        """Parts and states once a move is made."""
-        sizes = np.atleast_1d(move["n_states"])
+        """Parts, and states or factors, once a move is made."""
+        sizes = np.atleast_1d(move["n_factors"] if "n_factors" in move else move["n_states"])
         low, high = (int(sizes.min()), int(sizes.max())) if sizes.size else (0, 0)
         return f"{move['n_parts']}×{low}" if low == high else f"{move['n_parts']}×{low}–{high}"
 
