@@ -212,7 +212,8 @@ def test_cells_check_the_choice_of_the_evidence_in_one_line():
     sizes = [{"n_parts": ["auto"], "n_states": ["auto"]}, {"n_parts": [1, 2], "n_states": [2, 3]}]
     search = GridSearchCV(MCVQ(random_state=0), sizes, cv=CellKFold(3, random_state=0))
     search.fit(Cells(X))
-    scores = dict(zip(map(str, search.cv_results_["params"]), search.cv_results_["mean_test_score"], strict=True))  # fmt: skip
+    tried, found = search.cv_results_["params"], search.cv_results_["mean_test_score"]
+    scores = dict(zip(map(str, tried), found, strict=True))
     assert len(scores) == 5
     auto = scores[str({"n_parts": "auto", "n_states": "auto"})]
     assert auto > max(scores.values()) - 0.1
