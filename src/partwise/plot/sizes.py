@@ -40,10 +40,12 @@ class SizePathDisplay:
 
     Examples
     --------
+    >>> from partwise import MCVQ, make_shapes
     >>> from partwise.plot import SizePathDisplay
-    >>> move = {"n_parts": 1, "n_states": (2,), "gain": 0.0, "accepted": True, "evidence": -9.0}
-    >>> SizePathDisplay(path=[move]).plot().ax_.get_ylabel()
-    'evidence (nats)'
+    >>> model = MCVQ(n_parts="auto", n_states="auto", random_state=0).fit(make_shapes().data)
+    >>> display = SizePathDisplay.from_estimator(model)
+    >>> len(display.path) == len(model.size_path_)
+    True
     """
 
     path: list[dict[str, Any]]
