@@ -18,7 +18,7 @@ def planted(rng, n_noise=0, C=300):
     """Two parts of six columns with three states each, then columns of noise."""
     blocks = []
     for _ in range(2):
-        means = 2.0 * rng.normal(size=(3, 6))
+        means = rng.permuted(np.tile([[-2.0], [0.0], [2.0]], 6), axis=0)
         blocks.append(means[rng.integers(3, size=C)] + 0.3 * rng.normal(size=(C, 6)))
     return np.hstack([*blocks, rng.normal(size=(C, n_noise))])
 

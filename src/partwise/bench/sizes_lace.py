@@ -134,7 +134,7 @@ def compare(name: str, problem: Problem, progress: Callable[[str], None]) -> lis
     progress(f"{name}: MCVQ")
     rows.append(trial.fit("MCVQ, automatic", make()))
     if _lace.is_installed():
-        budget = float(rows[0]["seconds"]) / 10
+        budget = float(rows[0]["seconds"]) / 20  # calibration comes on top
         progress(f"{name}: MCVQ in {budget:.1f} s")
         rows.append(trial.fit("MCVQ, automatic, a tenth of the time", make(max_time=budget)))
     progress(f"{name}: {N_FITS} MCVQ")

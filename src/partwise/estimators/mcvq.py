@@ -338,7 +338,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         parts = search.run()
         n_states = (*(part.n_states for part in parts), self._background)
         own = self._core(source.columns, n_states, core.classes)
-        return own, own.undecide(own.rebuild(search.parameters(parts))), search.path
+        return own, search.parameters(own, parts), search.path
 
     def _below(
         self, theta: mcvq.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
