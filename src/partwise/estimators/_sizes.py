@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from partwise.contracts import Array, Layout, Runner, Stats
-from partwise.data import MemorySource
+from partwise.data import RowSource
 from partwise.engine import Monitor, climb
 from partwise.models.mcvq import MCVQ, Theta
 from partwise.models.sizes import (
@@ -97,7 +97,7 @@ class Search:
     """
 
     core: MCVQ
-    source: MemorySource
+    source: RowSource
     runner: Runner
     rng: np.random.Generator
     n_parts: int | None
@@ -187,7 +187,7 @@ class Search:
 
     def _total(self, on_block: Callable[[Any], Any]) -> Any:
         """Sum over all blocks."""
-        return reduce(add, self.runner.map(on_block, self.source.blocks()))
+        return reduce(add, self.runner.map(on_block, self.source))
 
     def _surveyed(self, model: HeldParts, theta: Held, everywhere: bool = False) -> Survey:
         found: Survey = self._total(lambda block: survey(model, theta, block, everywhere))
@@ -225,7 +225,7 @@ class Search:
 
     def _halves(self, part: Part, kind: Array, J: int = 2) -> Array:
         """Kinds (n,) of the sample's rows, each cut in J by their entries in the part's columns."""
-        own = self._sample[:, np.isin(self._found.columns, part.columns)]
+        own = self._sample[:, np.isin(self._found.columns[self._found.owner], part.columns)]
         out = np.zeros(len(kind), int)
         n_kinds = 0
         for j in range(part.n_states):

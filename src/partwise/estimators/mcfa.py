@@ -8,14 +8,17 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array, Runner
-from partwise.data import ColumnGroup, MemorySource, RowBlock
+from partwise.data import ColumnGroup, RowBlock, Rows, RowSource
 from partwise.estimators import _gated
 from partwise.estimators._base import CLASS_DRAWS, PartsEstimator
 from partwise.estimators._factor_sizes import FactorSearch, needed_factors
+from partwise.estimators._rows import by_rows
+from partwise.estimators.streaming import Streaming, can_stream, learn_block
 from partwise.likelihoods import Prior
 from partwise.models import calibration, factors, levels, loadings, mcfa, ordinal
 from partwise.models import predict_factors as predict
@@ -94,6 +97,8 @@ class MCFA(PartsEstimator):
         Above 0 a progress bar is shown.
     warm_start : bool, default=False
         Begin from the parameters of the last fit, which may have had another gating.
+    streaming : Streaming or None, default=None
+        How `partial_fit` learns (see `partwise.Streaming`).
 
     Attributes
     ----------
@@ -133,6 +138,10 @@ class MCFA(PartsEstimator):
     n_iter_ : int
         Sweeps taken.
     converged_ : bool
+    n_samples_seen_ : int
+        Rows learned from, with those of `partial_fit`.
+    weight_seen_ : float
+        Summed weight of the rows that the parameters rest on, those forgotten taken off.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (D,)
         Where X had column names.
@@ -181,6 +190,7 @@ class MCFA(PartsEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
         "warm_start": ["boolean"],
+        "streaming": [Streaming, None],
     }
 
     def __init__(
@@ -203,6 +213,7 @@ class MCFA(PartsEstimator):
         random_state: Any = None,
         verbose: int = 0,
         warm_start: bool = False,
+        streaming: Streaming | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_factors = n_factors
@@ -221,11 +232,14 @@ class MCFA(PartsEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.streaming = streaming
 
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCFA:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> MCFA:
         """Learn parts and their factors.
 
         Parameters
@@ -237,12 +251,42 @@ class MCFA(PartsEstimator):
             ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
         self
         """
-        return _gated.fit_gated(self, X, y, sample_weight)
+        return _gated.fit_gated(self, X, y, sample_weight, checkpoint)
+
+    @available_if(can_stream)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None
+    ) -> MCFA:
+        """Learn from some more rows, of a stream or of data too large to be held.
+
+        Goes on from the rows before, be they those of `fit`; how is for ``streaming`` to say. Not
+        with ``gating="factorised"`` and ordered levels.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sparse array of shape (n, D)
+            With the columns of the first call, and its categories.
+        y : array-like of shape (n,), optional
+            Labels of the rows' classes; -1 (None, for strings) where unknown.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is the row given twice.
+        classes : array-like, optional
+            All labels there will be, in the first call if its rows do not have them all.
+
+        Returns
+        -------
+        self
+        """
+        return learn_block(self, X, y, sample_weight, classes)
 
     # What the course of fitting asks of this model.
     _background = 0  # a part without factors: its columns do not change with anything
@@ -304,33 +348,44 @@ class MCFA(PartsEstimator):
         chooser = _gated.chooser(self, columns)
         return mcfa.MCFA(n_factors, how, chooser, classes, strength, totals, self._dtype)
 
-    def _totals(self, source: MemorySource) -> Array:
+    def _totals(self, source: RowSource) -> Array:
         return mcfa.column_totals(source)
 
     def _start(
-        self, core: mcfa.MCFA, source: MemorySource, background: bool, rng: np.random.Generator
+        self, core: mcfa.MCFA, source: RowSource, background: bool, rng: np.random.Generator
     ) -> mcfa.Theta:
         return core.start(*STARTS[self.init](source, core.n_factors, background, rng))
 
     def _search(
         self,
         core: mcfa.MCFA,
-        source: MemorySource,
+        source: RowSource,
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
-    ) -> tuple[mcfa.MCFA, mcfa.Theta, list[dict[str, Any]]]:
-        """A model of the sizes that the evidence wants, its parameters, and the way there."""
+    ) -> tuple[mcfa.Theta, list[dict[str, Any]]]:
+        """Parameters of the sizes that the evidence wants, and the way there."""
+        if isinstance(source.X, Rows):
+            raise ValueError(
+                'n_parts="auto" and n_factors="auto" look at columns by themselves, which rows '
+                "outside of memory do not allow; seek the sizes of some rows in memory, and give "
+                "them for all."
+            )
 
-        def make(some: MemorySource, sizes: tuple[int, ...]) -> tuple[mcfa.MCFA, Any]:
-            own = self._core(some.columns, sizes, ClassVariable(), self._totals(some))
+        def make(some: RowSource, sizes: tuple[int, ...]) -> tuple[mcfa.MCFA, Any]:
+            own = self._core(some.columns, sizes, ClassVariable(), mcfa.column_totals(some))
+            chooser = replace(own.chooser, weight=some.columns[0].weight)  # of these columns alone
+            own = replace(own, chooser=chooser)
             return own, self._modelled(own, some.columns)
 
         sizes = _gated.given(self.n_parts), _gated.given(self.n_factors)
         search = FactorSearch(make, source, runner, rng, *sizes, late, self.tol)
         n_factors, first, gates = search.run()
-        own = replace(core, n_factors=n_factors)
-        return own, own.start(first, gates), search.path
+        return replace(core, n_factors=n_factors).start(first, gates), search.path
+
+    def _sizes_in(self, theta: mcfa.Theta) -> tuple[int, ...]:
+        """Numbers of factors that parameters are for, the background's with them."""
+        return tuple(w.mean.shape[1] - 1 for w in theta.loadings)
 
     def _below(
         self, theta: mcfa.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
@@ -349,7 +404,7 @@ class MCFA(PartsEstimator):
             return np.log(shares[np.arange(len(rows)), values.astype(int)] + 1e-300)
         return predict.log_density(self._mcfa, self._theta, features, rows, columns, values)
 
-    def _label_rows(self, source: MemorySource, kept: Array) -> None:
+    def _label_rows(self, source: RowSource, kept: Array) -> None:
         """Rows have no labels here: factors are numbers."""
 
     # --- what was learned, in the user's units ---
@@ -424,6 +479,7 @@ class MCFA(PartsEstimator):
         pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0])
         return np.concatenate(pieces, axis=1)
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Posterior mean of every factor of every part.
 
@@ -709,7 +765,7 @@ class MCFA(PartsEstimator):
 
     def _state(self) -> dict[str, Any]:
         check_is_fitted(self)
-        theta, group = self._theta, self._columns[0]
+        theta = self._theta
         return {
             "loadings": [w._asdict() for w in theta.loadings],
             "theta": {
@@ -717,13 +773,12 @@ class MCFA(PartsEstimator):
                 for name in ("relevance", "class_counts", "log_beta", "eta", "sigma")
             },
             "gate": theta.gate._asdict(),
-            "columns": group.fields(),
+            "columns": _gated.column_state(self._columns),
             "n_factors": list(self._mcfa.n_factors),
             "totals": self._mcfa.totals,
             "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
             "learned": self._learned("classes_", "n_parts_", "size_path_"),
-            "cuts": list(getattr(group.likelihood, "cuts", ())),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:

@@ -80,6 +80,10 @@ class EntryPrior(Protocol):
         """Parameters (P, S, D) from sums of that shape."""
         ...
 
+    def sums(self, chi: Array) -> Array:
+        """Sums that give parameters (P, S, D)."""
+        ...
+
     def natural(self, chi: Array) -> Array:
         """Natural parameters to score with, (P, S, D)."""
         ...
@@ -111,6 +115,10 @@ class Conjugate:
     def posterior(self, sums: Array) -> Array:
         """Pseudo-sums of the posterior."""
         return self.chi0[:, None, :] + sums
+
+    def sums(self, chi: Array) -> Array:
+        """The posterior's pseudo-sums less the prior's."""
+        return chi - self.chi0[:, None, :]
 
     def natural(self, chi: Array) -> Array:
         """Expected natural parameters."""
@@ -147,6 +155,10 @@ class Flat:
     def posterior(self, sums: Array) -> Array:
         """The sums."""
         return sums
+
+    def sums(self, chi: Array) -> Array:
+        """The parameters."""
+        return chi
 
     def natural(self, chi: Array) -> Array:
         """Natural parameters at the maximum."""

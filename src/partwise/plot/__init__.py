@@ -4,8 +4,10 @@
 again, elsewhere or in other colours. Matplotlib is loaded when something is drawn.
 """
 
-from partwise.plot._display import Display
+from partwise.plot._display import Display, save_picture
+from partwise.plot._pictures import PicturesDisplay
 from partwise.plot.association import AssociationDisplay
+from partwise.plot.bars import BarsDisplay
 from partwise.plot.bound import BoundDisplay
 from partwise.plot.classes import ClassPriorsDisplay, ClassTableDisplay
 from partwise.plot.codebook import CodebookDisplay
@@ -20,24 +22,31 @@ from partwise.plot.samples import SamplesDisplay
 from partwise.plot.sizes import SizePathDisplay
 from partwise.plot.stability import StabilityDisplay
 from partwise.plot.states import StatesDisplay
+from partwise.plot.tables import DependenceDisplay, ProfilesDisplay, TableDisplay
 
 __all__ = [
     "AssociationDisplay",
+    "BarsDisplay",
     "BoundDisplay",
     "ClassPriorsDisplay",
     "ClassTableDisplay",
     "CodebookDisplay",
     "CodesDisplay",
     "ComponentsDisplay",
+    "DependenceDisplay",
     "Display",
     "FeaturesDisplay",
     "GatesDisplay",
     "HintonDisplay",
     "LoadingsDisplay",
+    "PicturesDisplay",
+    "ProfilesDisplay",
     "ReconstructionDisplay",
     "RocDisplay",
     "SamplesDisplay",
     "SizePathDisplay",
     "StabilityDisplay",
     "StatesDisplay",
+    "TableDisplay",
+    "save_picture",
 ]
