@@ -58,6 +58,7 @@ def collect(
     title: str = "Partwise report",
     model_file: str | None = None,
     row_names: Sequence[Any] | None = None,
+    column_names: Sequence[Any] | None = None,
     fit_seconds: float | None = None,
 ) -> dict[str, Any]:
     """Gather what the report says.
@@ -76,6 +77,8 @@ def collect(
         Name of the file the model was saved to, if it was.
     row_names : sequence of n_samples names, or None
         What rows are called, such as titles of documents; None takes a frame's index.
+    column_names : sequence of n_features names, or None
+        What columns are called, such as the words of a vocabulary; None takes those seen in fit.
     fit_seconds : float or None
         How long the fit took, if it is known.
 
@@ -86,7 +89,7 @@ def collect(
         holds what the page's own code works with (None where it has nothing to do).
     """
     check_is_fitted(model)
-    names = names_of(model)
+    names = _named(column_names, names_of(model), "columns")
     lead = model
     if isinstance(model, Recommender):
         lead = model.estimators_[0]
@@ -98,7 +101,8 @@ def collect(
     shape = check_image_shape(image_shape, len(names))
     seen = replace(view(lead), names=names) if hasattr(lead, "gates_") else None
     kind = _kind(model, seen, shape)
-    rows = None if data is None else _rows(model, data, row_names, kind, shape)
+    rows = None if data is None else _Rows(model, data, row_names, _MOST_ROWS.get(kind, 0))
+    rows = rows if rows is not None and rows.n_rows else None
     content: dict[str, Any] = {
         "title": title,
         "version": __version__,
@@ -123,6 +127,15 @@ def collect(
             content["live"] = live
     content["summary"] = _summary(content)
     return content
+
+
+def _named(given: Sequence[Any] | None, usual: list[str], what: str) -> list[str]:
+    """Give names as text, the usual ones if there are no others."""
+    if given is None:
+        return usual
+    if len(given) != len(usual):
+        raise ValueError(f"There are {len(given)} names for {len(usual)} {what}; give one each.")
+    return [str(name) for name in given]
 
 
 def _kind(model: Any, seen: View | None, shape: tuple[int, int] | None) -> str:
@@ -253,11 +266,10 @@ class _Rows:
 
     def __init__(self, model: Any, data: Any, names: Sequence[Any] | None, most: int) -> None:
         self.n_rows = data.shape[0] if hasattr(data, "shape") else len(data)
-        if names is not None and len(names) != self.n_rows:
-            raise ValueError(f"There are {len(names)} row names for {self.n_rows} rows of data.")
+        index: Sequence[Any] = getattr(data, "index", range(self.n_rows))
         n_columns = max(len(names_of(model)), 1)
-        self.scored, index = take_rows(data, max(_SCORED_CELLS // n_columns, 1))
-        self.n_scored = len(index)
+        self.scored, scored = take_rows(data, max(_SCORED_CELLS // n_columns, 1))
+        self.n_scored = len(scored)
         n = min(most, self.n_scored)
         if sparse.issparse(self.scored):
             ends = self.scored.tocsr().indptr[1 : n + 1]
@@ -265,16 +277,8 @@ class _Rows:
         else:
             n = min(n, max(_MOST_ENTRIES // n_columns, 1))
         self.carried, _ = take_rows(self.scored, n)
-        if names is None:
-            names = getattr(data, "index", range(self.n_rows))
-        self.names = [f"Row {name}" if isinstance(name, int) else str(name) for name in names[:n]]
-
-
-def _rows(
-    model: Any, data: Any, names: Sequence[Any] | None, kind: str, shape: tuple[int, int] | None
-) -> _Rows | None:
-    rows = _Rows(model, data, names, _MOST_ROWS.get(kind, 0))
-    return rows if rows.n_rows else None
+        usual = [f"Row {i}" if isinstance(i, int) else str(i) for i in index]
+        self.names = _named(names, usual, "rows")[:n]
 
 
 def _scores(

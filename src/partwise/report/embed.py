@@ -17,7 +17,7 @@ from scipy import sparse
 
 from partwise.data import ColumnGroup
 from partwise.estimators import _gated
-from partwise.estimators._tastes import StateTastes, Tastes
+from partwise.estimators._tastes import FactorTastes, StateTastes, Tastes
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.estimators.recommender import COVERAGE, Recommender
@@ -231,6 +231,7 @@ def _taste(taste: Tastes, kept: np.ndarray) -> dict[str, Any]:
         if isinstance(taste, StateTastes):
             own = taste.M[taste.core.first[k] : taste.core.first[k + 1]][:, unknown]
         else:
+            assert isinstance(taste, FactorTastes)
             unit = taste.units[0][unknown]
             own = (taste.theta.loadings[k].mean[unknown, :-1] * unit[:, None]).T
         # What items that the page does not know add to the squared error of predictions.
@@ -246,7 +247,7 @@ def _taste(taste: Tastes, kept: np.ndarray) -> dict[str, Any]:
             block["answers"] = pack(P.reshape(len(P), -1))
             share = taste.estimator._class_shares() @ taste.estimator._state_shares()[:, states]
             part["share"] = pack(share, "f8")
-        else:
+        elif isinstance(taste, FactorTastes):
             block["answerEnds"] = pack(taste.ends[live], "f8")
     return content
 

@@ -39,6 +39,7 @@ def write_report(
     title: str = "Partwise report",
     model_file: str | None = None,
     row_names: Sequence[Any] | None = None,
+    column_names: Sequence[Any] | None = None,
     fit_seconds: float | None = None,
 ) -> None:
     """Write a page about a fitted model to one HTML file.
@@ -62,6 +63,8 @@ def write_report(
         Name of the file the model was saved to, shown in the lines that load it again.
     row_names : sequence of n_samples names, or None, default=None
         What rows are called, such as titles of documents; None takes a frame's index.
+    column_names : sequence of n_features names, or None, default=None
+        What columns are called, such as the words of a vocabulary; None takes those seen in fit.
     fit_seconds : float or None, default=None
         How long the fit took, if it is known.
 
@@ -79,7 +82,8 @@ def write_report(
     ...     path.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    content = collect(model, data, image_shape, title, model_file, row_names, fit_seconds)
+    names = row_names, column_names
+    content = collect(model, data, image_shape, title, model_file, *names, fit_seconds)
     write_atomically(path, render(content).encode())
 
 

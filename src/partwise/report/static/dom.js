@@ -26,6 +26,11 @@ function formatNumber(value) {
   return String(Number(value.toPrecision(4)));
 }
 
+/* So many decimals, and no minus zero. */
+function fixed(value, digits) {
+  return (Number(value.toFixed(digits)) || 0).toFixed(digits);
+}
+
 function formatPercent(share) {
   if (share > 0 && share < 0.01) return "<1 %";
   if (share < 1 && share > 0.99) return ">99 %";

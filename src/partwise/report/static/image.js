@@ -61,7 +61,7 @@ class Sketch {
         h(
           "div",
           { class: "stage" },
-          this.picture.canvas,
+          h("div", { class: "stage-view" }, this.picture.canvas),
           h(
             "div",
             { class: "buttons" },
@@ -195,7 +195,7 @@ class Sketch {
       show: (own) => {
         for (const { j, input, output } of sliders) {
           input.value = String(own[j]);
-          output.textContent = own[j].toFixed(1);
+          output.textContent = fixed(own[j], 1);
         }
       },
       focus: () => sliders[0]?.input.focus(),
@@ -454,8 +454,8 @@ class Inspector {
         h("strong", {}, `Part ${k}`),
         this.model.type === "states"
           ? [h("span", {}, `state ${part.state}`), bar(part.probability)]
-          : h("span", {}, Array.from(this.content.parts[k].order.slice(0, 3), (j) => part.factors[j].toFixed(1)).join(", ")),
-        h("span", { class: "soft" }, share === null ? "hidden" : `${share.toFixed(2)} nats a pixel`),
+          : h("span", {}, Array.from(this.content.parts[k].order.slice(0, 3), (j) => fixed(part.factors[j], 1)).join(", ")),
+        h("span", { class: "soft" }, share === null ? "hidden" : `${fixed(share, 2)} nats a pixel`),
       );
     });
     this.results.replaceChildren(h("ul", { class: "found-list" }, items));
