@@ -1,5 +1,6 @@
 """The page in a real browser: what it computes is what Python computes, and people can use it."""
 
+import sys
 import warnings
 from importlib import import_module
 
@@ -429,13 +430,14 @@ def test_a_table_by_keyboard_and_by_search(browser, table, tmp_path):
         page.get_by_role("spinbutton", name="c1", exact=True).fill("3.25")
         page.get_by_role("spinbutton", name="c5", exact=True).fill("")
         filled = page.evaluate("Array.from(partwise.panels.reader.filled)")
-        np.testing.assert_allclose(filled, model.reconstruct(x[None])[0], **AGREE)
+        changed = pd.DataFrame([x], columns=frame.columns)
+        np.testing.assert_allclose(filled, model.reconstruct(changed)[0], **AGREE)
         titles = reader.locator(".card h4").all_inner_texts()
         for k, part in enumerate(model.explain(x)):
             assert titles[k].startswith(f"Part {k} state {part['state']}, ")
         page.get_by_role("button", name="As it was").click()
         filled = page.evaluate("Array.from(partwise.panels.reader.filled)")
-        np.testing.assert_allclose(filled, model.reconstruct(table[17:18])[0], **AGREE)
+        np.testing.assert_allclose(filled, model.reconstruct(frame[17:18])[0], **AGREE)
 
 
 def test_texts(browser, tmp_path):
@@ -607,6 +609,31 @@ def test_for_everybody(kind, scheme, pages, browser):
         )
         assert dark == (scheme == "dark")
         assert page.get_by_role("status").count() >= (kind != "by_row")
+
+
+def test_in_a_notebook(browser, face_model, faces, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    face_model.show(faces.data[:3], image_shape=faces.image_shape, title=ODD)
+    (output,) = shown
+    (tmp_path / "notebook.html").write_text(output.data, "utf-8")
+    with opened(browser, tmp_path / "notebook.html") as page:
+        frame = page.frame_locator("iframe")
+        frame.get_by_role("radiogroup", name="States of part 0").get_by_role("radio").nth(1).click()
+        said = frame.locator(".stage [role=status]").inner_text()
+        assert said.startswith("Part 0: state ")
+        assert frame.locator("h1").text_content() == ODD
+
+
+def test_a_recommender_in_a_notebook(ratings, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    model = Recommender(MEMBERS["states"]).fit(ratings)
+    model.show()
+    assert "A few questions" in shown[0].data
+    monkeypatch.setitem(sys.modules, "IPython.display", None)
+    with pytest.raises(ImportError, match="needs IPython"):
+        model.show()
 
 
 def test_the_file_is_small(face_page):
