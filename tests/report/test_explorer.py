@@ -601,6 +601,8 @@ def test_for_everybody(kind, scheme, pages, browser):
     with opened(browser, pages[kind], **options) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         assert page.evaluate(NAMELESS) == []
+        identities = page.locator("[id]").evaluate_all("(all) => all.map((one) => one.id)")
+        assert len(set(identities)) == len(identities)
         contrast = page.evaluate(CONTRAST)
         assert contrast["text"] >= 4.5
         assert contrast["edges"] >= 3.0

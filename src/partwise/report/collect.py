@@ -26,7 +26,7 @@ from partwise.report.embed import embed, names_of, pack_rows, packed_size
 from partwise.report.pictures import grey_picture, part_colour, parts_picture
 
 # Enough to judge by; more would make the page long, or the wait for scores of large data.
-_SCORED_CELLS = 4_000_000
+_SCORED_CELLS = 1_000_000
 _SHOWN_COLUMNS = 40
 _LISTED_COLUMNS = 400
 _PICTURES = 48

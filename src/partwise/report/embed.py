@@ -178,11 +178,11 @@ def _columns(
     levels = [0.0, 1.0] if group.likelihood.name == "bernoulli" else group.levels
     block = {
         "columns": pack(place[live], "i4"),
-        "gate": pack(gate[live][None], "f8"),
+        "gate": pack(gate[None, live]),
         "own": pack((gates[:, group.index[live]].argmax(axis=0) == k)[None], "u1"),
-        "varies": pack(group.varies[live][None], "u1"),
-        "shift": pack(group.shift[live], "f8"),
-        "scale": pack(group.scale[live], "f8"),
+        "varies": pack(group.varies[None, live], "u1"),
+        "shift": pack(group.shift[None, live], "f8"),
+        "scale": pack(group.scale[None, live], "f8"),
         "levels": None if levels is None else [float(level) for level in levels],
     }
     return block, live
@@ -201,12 +201,7 @@ def _law(law: Predictive, natural: np.ndarray, group: ColumnGroup) -> dict[str, 
             "df": pack(law.df),
         }
     if isinstance(law, NegativeBinomial):
-        return {
-            "law": "counts",
-            "shape": pack(law.shape),
-            "rate": pack(law.rate),
-            "logRate": pack(natural[1]),
-        }
+        return {"law": "counts", "shape": pack(law.shape), "rate": pack(law.rate)}
     assert isinstance(law, Levels)
     logs = natural if group.levels is not None else np.stack([natural[0], natural.sum(axis=0)])
     J, n = natural.shape[1:]

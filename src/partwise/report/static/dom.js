@@ -16,7 +16,7 @@ function h(tag, attributes = {}, ...children) {
 let identities = 0;
 function newId(word) {
   identities += 1;
-  return `${word}-${identities}`;
+  return `explorer-${word}-${identities}`; /* the rest of the page has names of its own */
 }
 
 function formatNumber(value) {

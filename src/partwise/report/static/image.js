@@ -130,8 +130,8 @@ class Sketch {
   card(part, k, note, ...body) {
     const heading = newId("part");
     return h(
-      "section",
-      { class: "card", style: { "--part": part.colour }, "aria-labelledby": heading },
+      "div",
+      { class: "card", role: "group", style: { "--part": part.colour }, "aria-labelledby": heading },
       h(
         "div",
         { class: "card-head" },

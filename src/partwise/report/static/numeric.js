@@ -61,6 +61,17 @@ function logGamma(x) {
   return (x - 0.5) * Math.log(x) - x + HALF_LOG_2PI + series - Math.log(product);
 }
 
+/* Derivative of the log of the Gamma function, by the same way. */
+function digamma(x) {
+  let moved = 0;
+  while (x < 12) {
+    moved += 1 / x;
+    x += 1;
+  }
+  const q = 1 / (x * x);
+  return Math.log(x) - 0.5 / x - q * (1 / 12 - q * (1 / 120 - q * (1 / 252 - q * (1 / 240 - q / 132)))) - moved;
+}
+
 /* Complementary error function: its series near 0, a continued fraction farther out. */
 function erfc(x) {
   if (x < 0) return 2 - erfc(-x);

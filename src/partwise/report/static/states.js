@@ -11,8 +11,8 @@ function readColumns(block) {
     gate: unpack(block.gate, n),
     own: unpack(block.own, n),
     varies: unpack(block.varies, n),
-    shift: unpack(block.shift),
-    scale: unpack(block.scale),
+    shift: unpack(block.shift, n),
+    scale: unpack(block.scale, n),
     levels: block.levels,
   };
 }
@@ -99,13 +99,21 @@ const STATE_LAWS = {
   },
   counts(block, J) {
     const n = block.n;
-    const [shape, rate, logRate] = ["shape", "rate", "logRate"].map((name) => unpack(block.source[name], n));
+    const [shape, rate] = ["shape", "rate"].map((name) => unpack(block.source[name], n));
+    /* Of a rate with a Gamma posterior, or of one that is known. */
+    const logRate = shape.map((value, at) => (Number.isFinite(rate[at]) ? digamma(value) - Math.log(rate[at]) : Math.log(value)));
     const means = Float64Array.from(shape, (value, at) => (Number.isFinite(rate[at]) ? value / rate[at] : value));
     return {
       means,
       encode: (value) => value,
       base: (value) => -logGamma(value + 1),
       expected: (at, x) => x * logRate[at] - means[at],
+      /* What all columns say if none of their words occurs, which most do not. */
+      nothing: Float64Array.from({ length: J }, (_, j) => {
+        let total = 0;
+        for (let i = 0; i < n; i++) total -= block.gate[i] * means[j * n + i];
+        return total;
+      }),
       density(at, x) {
         const r = shape[at];
         if (!Number.isFinite(rate[at])) return (x > 0 ? x * Math.log(r) : 0) - r;
@@ -158,9 +166,19 @@ class StatesModel {
   evidence(values) {
     return this.parts.map((part) => {
       const score = new Float64Array(part.size);
-      this.eachEntry(part, values, (block, i, x) => {
-        for (let j = 0; j < part.size; j++) score[j] += block.gate[i] * block.expected(j * block.n + i, x);
-      });
+      for (const { n, columns, gate, nothing, encode, expected } of part.blocks) {
+        if (nothing) for (let j = 0; j < part.size; j++) score[j] += nothing[j];
+        for (let i = 0; i < n; i++) {
+          const value = values[columns[i]];
+          if (nothing ? value === 0 : Number.isNaN(value)) continue;
+          const x = encode(value, i);
+          for (let j = 0; j < part.size; j++) {
+            const at = j * n + i;
+            const said = Number.isNaN(value) ? 0 : expected(at, x);
+            score[j] += gate[i] * (nothing ? said - expected(at, 0) : said);
+          }
+        }
+      }
       return score;
     });
   }
