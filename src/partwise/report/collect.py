@@ -270,13 +270,11 @@ class _Rows:
         n_columns = max(len(names_of(model)), 1)
         self.scored, scored = take_rows(data, max(_SCORED_CELLS // n_columns, 1))
         self.n_scored = len(scored)
-        n = min(most, self.n_scored)
-        if sparse.issparse(self.scored):
-            ends = self.scored.tocsr().indptr[1 : n + 1]
-            n = int(np.searchsorted(ends, _MOST_ENTRIES, side="right"))
-        else:
-            n = min(n, max(_MOST_ENTRIES // n_columns, 1))
-        self.carried, _ = take_rows(self.scored, n)
+        self.carried, kept = take_rows(data, most)
+        n = min(len(kept), max(_MOST_ENTRIES // n_columns, 1))
+        if sparse.issparse(self.carried):
+            n = int(np.searchsorted(self.carried.indptr[1:], _MOST_ENTRIES, side="right"))
+        self.carried, _ = take_rows(self.carried, n)
         usual = [f"Row {i}" if isinstance(i, int) else str(i) for i in index]
         self.names = _named(names, usual, "rows")[:n]
 

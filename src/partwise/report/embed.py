@@ -131,7 +131,9 @@ def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
                 "blocks": [block],
             }
         )
-    return _whole(model, "factors", parts, exact=model.gating in ("annealed", "tied"))
+    # One part for all rows: a column is given to its likeliest. Ordered levels need draws.
+    tied = model.gating in ("annealed", "tied") and group.likelihood.name != "ordinal"
+    return _whole(model, "factors", parts, exact=tied)
 
 
 @embed.register

@@ -61,6 +61,14 @@ function bar(share, text = formatPercent(share)) {
   );
 }
 
+/* Probabilities of the classes, as bars. */
+function classBars(model, classes, shares) {
+  return [
+    h("h4", {}, model.exact ? "Its class" : "Its class, approximately"),
+    h("ul", { class: "bars" }, classes.map(({ label }, n) => h("li", {}, h("span", {}, label), bar(shares[n])))),
+  ];
+}
+
 /* Choices of which one is taken: arrow keys move, as in any group of radio buttons. */
 class RadioGroup {
   constructor({ label, labelledby, choices, chosen = null, className = "chips", onchoose }) {

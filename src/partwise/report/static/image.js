@@ -19,10 +19,6 @@ class ImagePanels {
     this.element = h("div", {}, panels);
   }
 
-  partName(k) {
-    return `part ${k}`;
-  }
-
   /* A picture of what a part alone is like: its own pixels of a row. */
   cutout(k, name) {
     return new Cutout(this.page.content.shape, this.page.content.limits, this.pixels[k], name);
@@ -463,10 +459,7 @@ class Inspector {
       this.model.type === "states" ? `States: ${parts.map((part) => part.state).join(", ")}.` : "";
     if (!this.content.classes.length) return;
     const shares = this.model.classes(seen, this.found);
-    this.classes.replaceChildren(
-      h("h4", {}, this.model.exact ? "Its class" : "Its class, approximately"),
-      h("ul", { class: "bars" }, this.content.classes.map(({ label }, n) => h("li", {}, h("span", {}, label), bar(shares[n])))),
-    );
+    this.classes.replaceChildren(...classBars(this.model, this.content.classes, shares));
     this.summary += ` Class: ${this.content.classes[argmax(shares)].label}.`;
   }
 

@@ -167,7 +167,7 @@ class RatingsPanels {
             { class: "reason" },
             `Between ${lower} and ${upper}. `,
             reasons.length
-              ? `Because of ${reasons.map((one) => `${this.names[one.item]} (${one.rating}: ${one.effect > 0 ? "+" : "−"}${Math.abs(one.effect).toFixed(2)})`).join(" and ")}. `
+              ? `Because you gave ${reasons.map((one) => `${this.names[one.item]} ${one.rating} (${one.effect > 0 ? "+" : "−"}${Math.abs(one.effect).toFixed(2)})`).join(" and ")}. `
               : means
                 ? "Your ratings say little about it. "
                 : "",

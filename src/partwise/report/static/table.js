@@ -387,8 +387,6 @@ class RowReader {
     this.status.textContent = `${odd.length ? `Odd: ${odd.map((k) => `part ${k}`).join(", ")}. ` : ""}${holes ? `${plural(holes, "cell")} missing; what the model puts there is underlined in orange.` : "No cell is missing."}`;
     if (!content.classes.length) return;
     const shares = model.classes(this.values, found);
-    this.classes.replaceChildren(
-      h("ul", { class: "bars" }, content.classes.map(({ label }, n) => h("li", {}, h("span", {}, label), bar(shares[n])))),
-    );
+    this.classes.replaceChildren(...classBars(model, content.classes, shares));
   }
 }

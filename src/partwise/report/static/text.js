@@ -28,7 +28,7 @@ class TextPanels {
     const [block] = this.page.model.parts[k].blocks;
     const gain = Float64Array.from({ length: block.n }, (_, i) => {
       const [own, all] = [block.means[j * block.n + i], this.average[k][i]];
-      return block.own[i] && own > all ? own * Math.log(own / all) - own + all : -Infinity;
+      return block.own[i] && own > all ? block.gate[i] * (own * Math.log(own / all) - own + all) : -Infinity;
     });
     return descending(gain)
       .slice(0, n)
