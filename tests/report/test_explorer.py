@@ -440,6 +440,82 @@ def test_a_table_by_keyboard_and_by_search(browser, table, tmp_path):
         np.testing.assert_allclose(filled, model.reconstruct(frame[17:18])[0], **AGREE)
 
 
+@pytest.fixture(scope="module")
+def mixed():
+    """Columns of every kind, in two parts; with holes, and one column that no model uses."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(3, size=(2, 200))
+    grades = ["poor", "fair", "good"]
+    frame = pd.DataFrame(
+        {
+            "height": 170 + 9 * a + rng.normal(size=200),
+            "income": np.exp(6 + 0.8 * a + rng.normal(size=200)),
+            "visits": rng.poisson(np.array([1, 4, 9])[a]),
+            "colour": np.array(["red", SCRIPT, "blue"])[(b + (rng.random(200) < 0.1)) % 3],
+            "grade": pd.Categorical(np.array(grades)[b], grades, ordered=True),
+            "member": (b == 1) ^ (rng.random(200) < 0.1),
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(200 * b + rng.integers(50), "D"),
+            "note": [f"free text {i}" for i in range(200)],
+        }
+    )
+    for name in frame.columns[:7]:
+        frame[name] = frame[name].astype(object if name == "member" else frame[name].dtype)
+        frame.loc[rng.random(200) < 0.15, name] = None
+    return frame
+
+
+def test_tables_of_several_kinds(browser, mixed, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MCVQ(2, 3, likelihood="auto", random_state=0).fit(mixed)
+        write_report(model, tmp_path / "page.html", mixed)
+        some = mixed[:40]
+        coded = model._check_rows(some, reset=False)
+        kinds = {"gaussian", "lognormal", "poisson", "categorical", "ordinal", "bernoulli"}
+        assert set(model.kinds_) == {*kinds, "ignored"}
+        with opened(browser, tmp_path / "page.html") as page:
+            found = page.evaluate(INFER, listed(coded))
+            np.testing.assert_allclose(
+                [row["code"] for row in found], model.transform(some), **AGREE
+            )
+            used = model.kinds_ != "ignored"
+            filled = np.array([row["filled"] for row in found])[:, used]
+            np.testing.assert_allclose(filled, model._impute(coded)[:, used], **AGREE)
+            parts = [row["parts"] for row in found]
+            np.testing.assert_allclose(parts, -model.anomaly_scores(some), **AGREE)
+            # The page sums states out where every column has one part.
+            closed = np.all(model._theta.gates[:, used].max(axis=0) >= 1.0)
+            assert (found[0]["whole"] is not None) == closed
+            # All is shown, and read back, in the user's own terms.
+            complete = int(np.flatnonzero(mixed.iloc[:, :7].notna().all(axis=1))[0])
+            page.evaluate(f"partwise.panels.choose({complete})")
+            for name in mixed.columns[:7]:
+                field = page.get_by_label(name, exact=True)
+                value, shown = mixed[name][complete], field.input_value()
+                if name in ("height", "income", "visits"):
+                    assert float(shown) == pytest.approx(value)
+                else:
+                    assert shown == (str(value.date()) if name == "since" else str(value))
+            page.get_by_label("colour", exact=True).select_option("blue")
+            page.get_by_label("income", exact=True).fill("1234.5")
+            page.get_by_label("since", exact=True).fill("2020-05-06")
+            page.get_by_label("grade", exact=True).select_option("missing")
+            changed = mixed[complete : complete + 1].copy()
+            changed["colour"], changed["income"] = "blue", 1234.5
+            changed["since"], changed["grade"] = pd.Timestamp("2020-05-06"), None
+            values = page.evaluate("Array.from(partwise.panels.reader.values)")
+            expected = model._check_rows(changed, reset=False)[0]
+            np.testing.assert_allclose(values, expected, **AGREE)
+            line = page.get_by_role("row").filter(has=page.get_by_label("grade", exact=True))
+            assert (
+                str(model.impute(changed)["grade"].iloc[0]) in line.locator(".filled").inner_text()
+            )
+            page.get_by_role("searchbox").fill("colour = blue, since > 2020-12-01")
+            wanted = (mixed["colour"] == "blue") & (mixed["since"] > pd.Timestamp("2020-12-01"))
+            said = page.locator(".search [role=status]").inner_text()
+            assert said.startswith(f"{wanted.sum()} rows found")
+
+
 def test_texts(browser, tmp_path):
     rng = np.random.default_rng(0)
     words = [*["ship", "wave", "tide", "storm"], *["judge", "law", "jury", "trial"], ODD]
@@ -493,9 +569,8 @@ def test_an_interview_by_keyboard(browser, ratings, tmp_path):
             page.get_by_role("button", name="Rate 5 of 5").focus()
         reasons = model.explain(person, best[0], n=1)["because"][0]
         text = page.locator(".recommendations li").first.inner_text()
-        assert f"Because of {reasons['item']} (5: {reasons['effect']:+.2f})" in text.replace(
-            "−", "-"
-        )
+        reason = f"Because you gave {reasons['item']} 5 ({reasons['effect']:+.2f})"
+        assert reason.replace("-", "−") in text
         skipped = asked.inner_text()
         page.get_by_role("button", name="I do not know it").click()
         assert asked.inner_text() != skipped

@@ -8,11 +8,11 @@ are always those of the user's own units.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse, special
@@ -45,6 +45,8 @@ class ColumnGroup:
         False for columns that are constant or never observed.
     absent_zero : bool
         Whether an entry that a sparse matrix does not store is a zero (else it is missing).
+    logged : bool
+        Whether X holds logarithms of the user's values, whose densities are wanted.
     """
 
     index: Array
@@ -56,11 +58,11 @@ class ColumnGroup:
     moments: Array
     varies: Array
     absent_zero: bool
+    logged: bool = False
 
     def fields(self) -> dict[str, Any]:
         """All but the likelihood, as plain values."""
-        names = ("index", "shift", "scale", "levels", "weight", "moments", "varies", "absent_zero")
-        return {name: getattr(self, name) for name in names}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "likelihood"}
 
     def take(self, which: Array) -> ColumnGroup:
         """The group of some of these columns."""
@@ -93,6 +95,23 @@ class ColumnGroup:
             return Flat(self.likelihood)
         strength = prior.entries if self.likelihood.name == "gaussian" else prior.counts
         return Conjugate(self.likelihood, self.likelihood.pseudo_sums(self.moments, strength))
+
+    def changed_by(self, X: Any, row_weight: Array) -> Array:
+        """Which constant columns have another value in some rows, dense or CSR; (D,)."""
+        if self.levels is not None:
+            constant = self.levels[self.moments.argmax(axis=0)]
+        else:
+            constant = self.moments[1] * self.scale + self.shift
+            if self.likelihood.name != "gaussian":  # a smoothed count
+                constant = np.rint(constant)
+        entries = ColumnEntries(X, row_weight)
+        stored = entries.total(lambda x, _: np.ones_like(x))
+        # Means of constant columns are rounded.
+        same = entries.total(lambda x, d: np.isclose(x, constant[d], rtol=1e-6, atol=0.0))
+        changed = same < stored * (1.0 - 1e-12)
+        if self.absent_zero:
+            changed |= (stored < row_weight.sum()) & (constant != 0)
+        return changed
 
     @cached_property
     def log_scale(self) -> Array:
@@ -145,6 +164,8 @@ class ColumnGroup:
             out = -special.gammaln(values + 1.0)
         else:
             out = np.broadcast_to(-self.log_scale[columns], values.shape)
+        if self.logged:  # the density of x is that of log x, over x
+            out = out - (values * self.scale[columns] + self.shift[columns])
         return np.where(np.isnan(values), 0.0, out)
 
 
@@ -176,19 +197,67 @@ def check_values(likelihood: str, values: Array, name: str) -> None:
 MOST_LEVELS = 256
 
 
+class Kind(NamedTuple):
+    """What a column of a table with columns of several kinds is.
+
+    ``likelihood`` is one of `learn_columns`, "" for a column that no model sees; ``n_levels`` that
+    of levels coded 0, 1, ...; ``logged`` as in `ColumnGroup`.
+    """
+
+    likelihood: str
+    n_levels: int = 0
+    logged: bool = False
+
+
 def learn_columns(
-    X: Any, likelihood: str, row_weight: Array, absent_zero: bool, prior: Prior | None
+    X: Any,
+    likelihood: str | Sequence[Kind],
+    row_weight: Array,
+    absent_zero: bool,
+    prior: Prior | None,
 ) -> tuple[ColumnGroup, ...]:
-    """Learn the column groups of dense (NaN missing) or CSR data; here always a single group."""
-    entries = ColumnEntries(X, row_weight)
+    """Learn the column groups of dense (NaN missing) or CSR data.
+
+    ``likelihood`` is that of all columns, "ordered" being categories that have an order, or the
+    kind of each: columns of one kind make a group.
+    """
+    if isinstance(likelihood, str):
+        return (_learn_group(X, Kind(likelihood), row_weight, absent_zero, prior),)
+    groups = []
+    for kind in sorted(set(likelihood)):
+        index = np.flatnonzero([one == kind for one in likelihood])
+        if kind.likelihood:
+            own = X if len(index) == X.shape[1] else X[:, index]
+            group = _learn_group(own, kind, row_weight, absent_zero, prior)
+            groups.append(replace(group, index=index))
+    return tuple(groups)
+
+
+def by_column(columns: Sequence[ColumnGroup], values: Sequence[Array], n_columns: int) -> Array:
+    """Values (..., D_g) of every group in the place of their columns, 0 elsewhere; (..., D)."""
+    if len(columns) == 1 and len(columns[0].index) == n_columns:
+        return values[0]
+    shape = (*values[0].shape[:-1], n_columns)
+    out = np.zeros(shape, np.result_type(*values))
+    for group, own in zip(columns, values, strict=True):
+        out[..., group.index] = own
+    return out
+
+
+def _learn_group(
+    X: Any, kind: Kind, row_weight: Array, absent_zero: bool, prior: Prior | None
+) -> ColumnGroup:
+    """Learn columns of one kind."""
+    entries, likelihood = ColumnEntries(X, row_weight), kind.likelihood
     absent_zero = absent_zero and entries.sparse
-    if likelihood in ("categorical", "ordinal"):
-        group = _learn_levels(entries, absent_zero, likelihood)
-        if likelihood == "ordinal":
-            group = _order_levels(group)
-    else:
+    if likelihood not in ("categorical", "ordered", "ordinal"):
         group = _learn_numbers(entries, likelihood, absent_zero, prior)
-    return (group,)
+        return replace(group, logged=kind.logged)
+    levels = np.arange(float(kind.n_levels)) if kind.n_levels else None
+    group = _learn_levels(entries, absent_zero, likelihood, levels)
+    if likelihood == "ordered":
+        return replace(group, likelihood=replace(group.likelihood, ordered=True))
+    return _order_levels(group) if likelihood == "ordinal" else group
 
 
 def _learn_levels(
@@ -280,7 +349,7 @@ def _learn_numbers(
         m = (mean * size - shift) / scale
         moments = np.stack([np.ones(D), m, m**2 + 1.0])
         family: Likelihood = (
-            LIKELIHOODS["gaussian"]() if prior is None else Gaussian(prior.shape, prior.spread)
+            Gaussian() if prior is None else Gaussian(prior.shape, prior.spread, prior.resolution)
         )
     else:
         moments = np.stack([np.ones(D), (mean * size * weight + 0.5) / (weight + 1.0)])

@@ -150,7 +150,7 @@ class MemorySource:
     ) -> None:
         self.n_powers = n_powers
         self.X, self.columns, self.weight, self.labels = X, columns, weight, labels
-        C, D = X.shape
+        C, D = X.shape[0], sum(len(group.index) for group in columns)
         self._forms = [
             _entry_format(self._of(X, group), group, n_powers)
             if sparse.issparse(X) or not group.likelihood.powers
@@ -195,7 +195,7 @@ class MemorySource:
 
     def _of(self, rows: Any, group: ColumnGroup) -> Any:
         """The group's columns of some rows."""
-        return rows if len(self.columns) == 1 else rows[:, group.index]
+        return rows if len(group.index) == rows.shape[1] else rows[:, group.index]
 
     def of_rows(self, rows: Array, weight: Array | None = None) -> MemorySource:
         """A source of some of the rows, with other weights if given."""

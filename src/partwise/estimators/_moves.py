@@ -193,9 +193,7 @@ class Search:
 
     def _choice(self, counts: Array) -> float:
         """Log probability of a choice of components, their shares integrated out."""
-        u, M = self.model.shares.concentration, len(counts)
-        out = special.gammaln(counts + u).sum() - special.gammaln(counts.sum() + M * u)
-        return float(out - M * special.gammaln(u) + special.gammaln(M * u))
+        return self.model.shares.evidence(counts)
 
     # --- moves ---
 

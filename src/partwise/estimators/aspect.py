@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from partwise.engine import Monitor, climb
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg, PartsEstimator
 from partwise.estimators._gated import prior_of
+from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import LIKELIHOODS, Prior
 from partwise.models import aspect
 from partwise.runners import runner_for
@@ -151,7 +153,9 @@ class AspectModel(PartsEstimator):
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> AspectModel:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> AspectModel:
         """Learn what each aspect makes of the columns.
 
         Parameters
@@ -161,6 +165,9 @@ class AspectModel(PartsEstimator):
         y : ignored
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
@@ -171,26 +178,29 @@ class AspectModel(PartsEstimator):
         group = learn_scale(X, weight)
         self._warn_of_holes((group,))
         self._dtype = X.dtype
-        rng = as_generator(self.random_state)
+        journal = Journal(self, checkpoint, X, weight)
+        rng = journal.generator()
         source = MemorySource(X, (group,), weight)
         core = self._core(group, 1.0)
         seed = rng.spawn(1)[0]
         theta = self._start(core, source, seed)
         if isinstance(self.beta, str):
-            beta, enough = self._judge(core, theta, source, rng, deadline)
+            judge = partial(self._judge, core, theta, source, rng, deadline)
+            beta, enough = journal.once("temperature", rng, judge)
         else:
             beta, enough = float(self.beta), None
         model = replace(core, beta=beta)
 
-        def begin(_: np.random.Generator) -> tuple[list[Leg], Any]:
+        def begin(_: int, __: np.random.Generator) -> tuple[list[Leg], Any]:
             return [Leg(model, enough=enough)], theta
 
-        model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline)
+        model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline, journal)
         self._model, self._theta, self._columns = model, theta, (group,)
         self.lower_bounds_ = np.asarray(monitor.trace) / float(weight.sum())
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_, self.converged_, self.beta_ = monitor.n_iter, monitor.converged, beta
         self._describe()
+        journal.finish()
         return self
 
     def _core(self, group: ScaleGroup, beta: float) -> aspect.Aspect:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from partwise.estimators._analysers import (
 from partwise.estimators._base import Leg, has_classes
 from partwise.estimators._labels import classes_of_rows, read_labels
 from partwise.estimators._moves import Search, giving_up, size_posterior
+from partwise.estimators.checkpoint import Journal
 from partwise.models.bayesian_pca import Theta, pieces
 from partwise.models.mcfa import column_totals
 from partwise.runners import Serial, runner_for
@@ -178,7 +180,9 @@ class BayesianPCA(Analysers):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianPCA:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> BayesianPCA:
         """Learn directions, mean and noise.
 
         Parameters
@@ -188,6 +192,9 @@ class BayesianPCA(Analysers):
         y : ignored
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
@@ -198,13 +205,18 @@ class BayesianPCA(Analysers):
         source = MemorySource(X, self._columns, weight, n_powers=2)
         model = self._core(source)
 
-        def first(child: np.random.Generator) -> tuple[list[Leg], Theta]:
+        journal = Journal(self, checkpoint, X, weight)
+
+        def start(child: np.random.Generator) -> Theta:
             Z, alone = encoded_rows(source), np.ones((1, X.shape[0]))
             n = likely_dimension(Z, weight, q) if model.prior.relevance else q
-            return [Leg(model)], begin(model, source, Z, alone, n, child)
+            return begin(model, source, Z, alone, n, child)
 
-        rng = as_generator(self.random_state)
-        _, theta, monitor = self._climb_best(source, first, rng, X, 1)
+        def first(_: int, child: np.random.Generator) -> tuple[list[Leg], Theta]:
+            return [Leg(model)], journal.once("start", child, partial(start, child))
+
+        rng = journal.generator()
+        _, theta, monitor = self._climb_best(source, first, rng, X, 1, journal=journal)
         self._model, self._theta = model, (theta,)
         self.n_directions_ = q
         self._tell_fit(monitor, float(weight.sum()))
@@ -212,6 +224,7 @@ class BayesianPCA(Analysers):
         fits = [(Space(model, source), theta)]
         self._calibration = self._calibrate(fits, X, everyone, rng.spawn(1)[0])
         self._describe()
+        journal.finish()
         return self
 
     def _describe(self) -> None:
@@ -545,7 +558,7 @@ class BayesianPCAMixture(Analysers):
                 theta, bound = settle(at, start(at, int(self.n_components)))
                 search.bounds[len(theta.counts)] = bound
         _, theta, monitor = self._climb_best(
-            at.source, lambda _: ([Leg(at.model)], theta), rng, X, 1, deadline
+            at.source, lambda *_: ([Leg(at.model)], theta), rng, X, 1, deadline
         )
         return at, theta, monitor, search
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import cycle
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg, PartsEstimator
 from partwise.estimators._gated import prior_of
+from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.models import cvq
 from partwise.sampling.importance import RowLikelihood
@@ -145,7 +146,9 @@ class CVQ(PartsEstimator):
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CVQ:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> CVQ:
         """Learn what the states add, and the noise.
 
         Parameters
@@ -155,6 +158,9 @@ class CVQ(PartsEstimator):
         y : ignored
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
@@ -172,21 +178,25 @@ class CVQ(PartsEstimator):
         self._dtype = X.dtype
         model = self._core()
         source = MemorySource(X, columns, weight)
-        starts = cycle([separate_start, residual_start])
+        ways = (separate_start, residual_start)
         betas = np.geomspace(WARMEST, 1.0, COOLING_SWEEPS, endpoint=False)
         stages = [replace(model, beta=float(beta)) for beta in betas]
 
-        def begin(child: np.random.Generator) -> tuple[list[Leg], Any]:
-            return [Leg(model, stages)], model.start(*next(starts)(source, K, J, child))
+        journal = Journal(self, checkpoint, X, weight)
 
-        rng = as_generator(self.random_state)
-        _, theta, monitor = self._climb_best(source, begin, rng, X, self.n_init)
+        def begin(i: int, child: np.random.Generator) -> tuple[list[Leg], Any]:
+            start = partial(ways[i % len(ways)], source, K, J, child)
+            return [Leg(model, stages)], model.start(*journal.once("start", child, start))
+
+        rng = journal.generator()
+        _, theta, monitor = self._climb_best(source, begin, rng, X, self.n_init, journal=journal)
         self._model, self._theta, self._columns = model, theta, columns
         self.lower_bounds_ = np.asarray(monitor.trace) / float(weight.sum())
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_ = monitor.n_iter
         self.converged_ = monitor.converged
         self._describe()
+        journal.finish()
         return self
 
     def _check_rows(self, X: Any, *, reset: bool) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from itertools import cycle
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg, PartsEstimator
+from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import LIKELIHOODS
 from partwise.models import gvq
 from partwise.models.gvq_binary import BinaryGVQ
@@ -186,7 +187,9 @@ class GVQ(PartsEstimator):
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GVQ:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> GVQ:
         """Learn features and origins.
 
         Parameters
@@ -196,6 +199,9 @@ class GVQ(PartsEstimator):
         y : ignored
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
@@ -211,22 +217,23 @@ class GVQ(PartsEstimator):
         before = self._kept_features()
         columns = self._learn_columns(X, weight)
         self._warn_of_holes(columns)
-        rng = as_generator(self.random_state)
+        journal = Journal(self, checkpoint, X, weight)
+        rng = journal.generator()
         seed = int(rng.integers(2**31))
         self._dtype, self._columns, self._seed = X.dtype, columns, seed
         model = self._core()
         source = MemorySource(X, columns, weight, most_rows=BLOCK_ROWS, n_powers=2)
-        ways = cycle([True, False])
 
-        def begin(child: np.random.Generator) -> tuple[list[Leg], Any]:
+        def begin(i: int, child: np.random.Generator) -> tuple[list[Leg], Any]:
             if before is not None:
                 return [Leg(model)], model.start(*self._encoded(*before))
-            independent = next(ways) and model.n_values == 2
-            first = model.start(*self._start(source, child, independent))
+            independent = i % 2 == 0 and model.n_values == 2
+            start = partial(self._start, source, child, independent)
+            first = model.start(*journal.once("start", child, start))
             return [Leg(model, self._stages(model, child, independent))], first
 
         n_init = 1 if before is not None else self.n_init
-        _, theta, monitor = self._climb_best(source, begin, rng, X, n_init)
+        _, theta, monitor = self._climb_best(source, begin, rng, X, n_init, journal=journal)
         self._model, self._theta = model, theta._replace(thorough=True)
         self._warn_of_freedom(theta)
         self.lower_bounds_ = np.asarray(monitor.trace) * self._unit**2 / float(weight.sum())
@@ -241,6 +248,7 @@ class GVQ(PartsEstimator):
         self.noise_ = squares * self._unit**2 / cells
         self.certificate_ = self._certify(X, found)
         self._describe()
+        journal.finish()
         return self
 
     def _check_form(self) -> None:

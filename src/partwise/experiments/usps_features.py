@@ -42,7 +42,7 @@ def factor_weights(model: MCFA) -> Array:
     reconstructions.
     """
     squares = np.einsum("dk,kdj->kj", model.gates_, model.loadings_**2)
-    sizes = np.broadcast_to(model.n_factors, model.n_parts)
+    sizes = np.broadcast_to(model.n_factors, model.n_parts_)
     return np.sqrt(np.concatenate([row[:J] for row, J in zip(squares, sizes, strict=True)]))
 
 

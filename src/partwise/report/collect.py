@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise import __version__
+from partwise.estimators._tables import Feature, features
 from partwise.estimators.recommender import Recommender
 from partwise.plot.view import (
     View,
@@ -19,11 +20,11 @@ from partwise.plot.view import (
     check_image_shape,
     percent,
     shades,
-    take_rows,
     view,
 )
 from partwise.report.embed import embed, names_of, pack_rows, packed_size
 from partwise.report.pictures import grey_picture, part_colour, parts_picture
+from partwise.stability import PartStability
 
 # Enough to judge by; more would make the page long, or the wait for scores of large data.
 _SCORED_CELLS = 1_000_000
@@ -57,6 +58,7 @@ def collect(
     image_shape: Sequence[int] | None = None,
     title: str = "Partwise report",
     model_file: str | None = None,
+    stability: PartStability | None = None,
     row_names: Sequence[Any] | None = None,
     column_names: Sequence[Any] | None = None,
     fit_seconds: float | None = None,
@@ -75,6 +77,8 @@ def collect(
         Heading of the page.
     model_file : str or None
         Name of the file the model was saved to, if it was.
+    stability : PartStability or None
+        How sure the parts are, as `partwise.part_stability` of this model gives it.
     row_names : sequence of n_samples names, or None
         What rows are called, such as titles of documents; None takes a frame's index.
     column_names : sequence of n_features names, or None
@@ -100,6 +104,8 @@ def collect(
             )
     shape = check_image_shape(image_shape, len(names))
     seen = replace(view(lead), names=names) if hasattr(lead, "gates_") else None
+    if stability is not None and (seen is None or not np.array_equal(stability.parts, seen.parts)):
+        raise ValueError("stability is that of another model; give part_stability of this one.")
     kind = _kind(model, seen, shape)
     rows = None if data is None else _Rows(model, data, row_names, _MOST_ROWS.get(kind, 0))
     rows = rows if rows is not None and rows.n_rows else None
@@ -119,7 +125,7 @@ def collect(
         "learned": [] if seen is not None else _learned(model, shape),
         "uses": [list(use) for use in _USES if hasattr(model, use[0].split(".")[1].split("(")[0])],
     }
-    content |= _parts(seen, kind, shape)
+    content |= _parts(seen, kind, shape, stability)
     content["live"] = None
     if seen is not None:
         live = _live(model, seen, kind, shape, rows, content)
@@ -165,13 +171,21 @@ def _bound(model: Any) -> dict[str, Any] | None:
     }
 
 
-def _parts(seen: View | None, kind: str, shape: tuple[int, int] | None) -> dict[str, Any]:
+def _parts(
+    seen: View | None, kind: str, shape: tuple[int, int] | None, stability: PartStability | None
+) -> dict[str, Any]:
     """Describe the parts, if a model has them."""
     if seen is None:
         return {"noun": None, "n_parts": 0, "n_vectors": 0, "parts": [], "background": None}
     parts = [_part(seen, k, kind, shape) for k in range(seen.n_parts)]
+    for part in parts:
+        part["agreement"] = None
+        if stability is not None and part["n_columns"]:
+            part["agreement"] = float(stability.part_agreement[part["number"]])
     return {
         "noun": seen.noun,
+        "mixed": _schema(seen.model) is not None,
+        "n_refits": 0 if stability is None else len(stability.refits),
         "left_out": seen.left_out,
         "n_parts": seen.n_parts,
         "n_vectors": sum(len(part["vectors"]) for part in parts),
@@ -205,6 +219,11 @@ def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> dict[
         for vector in vectors:
             picture = seen.masked(k, seen.vectors[k, vector["number"]], sum(limits) / 2)
             vector["picture"] = grey_picture(picture, shape, limits)
+    elif _schema(seen.model) is not None:
+        part["profile"] = [
+            {"name": _told(feature), "cells": [_cell(feature, int(j)) for j in shown]}
+            for feature in features(seen.model, k)[:_SHOWN_COLUMNS]
+        ]
     else:
         # The columns that the part explains best come first.
         at = np.ix_(shown, first)
@@ -215,16 +234,35 @@ def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> dict[
     return part
 
 
+def _schema(model: Any) -> Any:
+    """Give what is known of the columns of a table of several kinds, None if it is none."""
+    return getattr(model, "_schema", None)
+
+
+def _told(feature: Feature) -> str:
+    """Name a number, or a level of a column."""
+    return feature.name if feature.level is None else f"{feature.name} = {feature.level}"
+
+
+def _cell(feature: Feature, j: int) -> dict[str, Any]:
+    """Write what a column is in one state, as `_cells` does."""
+    value, tint = float(feature.values[j]), float(np.clip(feature.away[j] / 2, -1, 1))
+    return {"value": value, "tint": tint, "text": feature.text(value)}
+
+
 def _listed(seen: View, part: int, columns: np.ndarray) -> dict[str, Any]:
     """Name columns of a part, not more than a page can hold."""
     names = [seen.names[d] for d in columns[:_LISTED_COLUMNS]]
     return {"n_columns": len(seen.columns(part)), "columns": names}
 
 
-def _cells(values: np.ndarray, tints: np.ndarray) -> list[list[dict[str, float]]]:
+def _cells(values: np.ndarray, tints: np.ndarray) -> list[list[dict[str, Any]]]:
     """Write a table as numbers with the strength of their colour, from -1 to 1."""
     return [
-        [{"value": float(value), "tint": float(tint)} for value, tint in zip(*row, strict=True)]
+        [
+            {"value": float(value), "tint": float(tint), "text": None}
+            for value, tint in zip(*row, strict=True)
+        ]
         for row in zip(values, tints, strict=True)
     ]
 
@@ -268,34 +306,44 @@ class _Rows:
         self.n_rows = data.shape[0] if hasattr(data, "shape") else len(data)
         index: Sequence[Any] = getattr(data, "index", range(self.n_rows))
         n_columns = max(len(names_of(model)), 1)
-        self.scored, scored = take_rows(data, max(_SCORED_CELLS // n_columns, 1))
-        self.n_scored = len(scored)
-        self.carried, kept = take_rows(data, most)
-        n = min(len(kept), max(_MOST_ENTRIES // n_columns, 1))
-        if sparse.issparse(self.carried):
-            n = int(np.searchsorted(self.carried.indptr[1:], _MOST_ENTRIES, side="right"))
-        self.carried, _ = take_rows(self.carried, n)
+        data = data.tocsr() if sparse.issparse(data) else data
+        self.scored = data[: max(_SCORED_CELLS // n_columns, 1)]
+        self.n_scored = min(self.n_rows, max(_SCORED_CELLS // n_columns, 1))
+        if sparse.issparse(data):
+            n = int(np.searchsorted(data.indptr[1:], _MOST_ENTRIES, side="right"))
+        else:
+            n = max(_MOST_ENTRIES // n_columns, 1)
+        n = min(n, most, self.n_rows)
+        self.carried = _coded(model, data[:n]) if n else None
         usual = [f"Row {i}" if isinstance(i, int) else str(i) for i in index]
         self.names = _named(names, usual, "rows")[:n]
+
+
+def _coded(model: Any, X: Any) -> Any:
+    """Give rows as the model's numbers: as they are, unless columns are of several kinds."""
+    return X if _schema(model) is None else model._check_rows(X, reset=False)
 
 
 def _scores(
     model: Any, seen: View | None, rows: _Rows, shape: tuple[int, int] | None
 ) -> dict[str, Any]:
     """Score the data, and say how far its reconstruction is from it."""
-    originals = as_shown(rows.scored, model)
+    originals = as_shown(_coded(model, rows.scored), model)
     known = np.isfinite(originals)
-    reconstructed = np.asarray(model.reconstruct(rows.scored), dtype=float)
-    # Columns of a table have units of their own; pixels share one.
-    if shape is not None:
-        unit: Any = 1.0
-    elif seen is not None:
-        unit = seen.own_spread()
+    # Columns of a table have units of their own; pixels share one. Levels have no distances.
+    unit: Any = 1.0
+    if _schema(model) is not None:
+        reconstructed = np.asarray(model._reconstruct(originals), dtype=float)
+        numbers = np.isin(model.kinds_, ("gaussian", "lognormal", "poisson"))
     else:
-        with np.errstate(invalid="ignore"):
-            spread = np.nanstd(np.where(known.any(axis=0), originals, 0.0), axis=0)
+        reconstructed = np.asarray(model.reconstruct(rows.scored), dtype=float)
+        numbers = np.ones(originals.shape[1], bool)
+        if shape is None and seen is not None:
+            unit = seen.own_spread()
+    if shape is None and (seen is None or _schema(model) is not None):
+        spread = np.sqrt(np.ma.masked_invalid(originals).var(axis=0).filled(0.0))
         unit = np.where(spread > 0, spread, 1.0)
-    misses = ((originals - reconstructed) / unit)[known]
+    misses = ((originals - reconstructed) / unit)[known & numbers]
     return {
         "n_rows": int(rows.n_rows),
         "n_scored": rows.n_scored,
@@ -348,17 +396,33 @@ def _live(
             limits = apart(seen.own_centre() + np.outer([-3, 3], seen.own_spread()))
         live |= {"shape": list(shape), "limits": list(limits)}
     elif kind == "table":
-        centre, spread = seen.own_centre(), seen.own_spread()
-        live["centre"] = [float(value) for value in centre]
-        live["spread"] = [float(value) for value in spread]
         # Parts side by side, in each the columns that tell most first, then the background.
         order = [seen.telling_columns(k, len(names)) for k in range(seen.n_parts)]
-        live["columnOrder"] = [int(d) for d in np.concatenate([*order, seen.columns(-1)])]
+        used = np.concatenate([group.index for group in model._columns])
+        rest = seen.columns(-1)[np.isin(seen.columns(-1), used)]
+        live["columnOrder"] = [int(d) for d in np.concatenate([*order, rest])]
+        schema = _schema(model)
+        live["terms"] = [None] * len(names) if schema is None else _terms(schema)
     if rows is not None and rows.names:
         absent_zero = bool(model._columns[0].absent_zero)
         kept = pack_rows(rows.carried, absent_zero, "f4" if kind in ("image", "text") else "f8")
         live["rows"] = {"names": rows.names, **kept}
     return live
+
+
+def _terms(schema: Any) -> list[dict[str, Any] | None]:
+    """Say how a table's columns are written: levels, logarithms and dates."""
+    out: list[dict[str, Any] | None] = []
+    for column in schema.columns:
+        terms: dict[str, Any] = {}
+        if column.has_levels:
+            terms["levels"] = [column.text(code) for code in range(len(column.levels))]
+        elif column.kind == "lognormal":
+            terms["offset"] = float(column.offset)
+        elif column.form == "date":
+            terms["date"] = "date" if column.whole else "datetime-local"
+        out.append(terms or None)
+    return out
 
 
 def _summary(content: dict[str, Any]) -> list[tuple[str, str]]:

@@ -154,14 +154,16 @@ def _whole(
     model: Any, kind: str, parts: list[dict[str, Any]], exact: bool = False
 ) -> dict[str, Any]:
     """Write what parts have in common; ``exact`` says that every column counts in one part."""
-    gates = model._theta.gates
+    used = np.concatenate([group.index for group in model._columns])
+    closed = np.all(model._theta.gates[:, used].max(axis=0) >= 1.0)
     return {
         "type": kind,
         "logBeta": [float(value) for value in model._theta.log_beta],
         "logClassShare": [float(value) for value in np.log(model._class_shares())],
-        "nParts": int(model.n_parts),  # a background may follow
-        "exact": exact or bool(np.all(gates.max(axis=0) >= 1.0)),
+        "nParts": int(model.n_parts_),  # a background may follow
+        "exact": exact or bool(closed),
         "byRow": _gated.selects_by_row(model),
+        "isTable": getattr(model, "_schema", None) is not None,
         "parts": parts,
     }
 
@@ -186,6 +188,8 @@ def _columns(
         "shift": pack(group.shift[None, live], "f8"),
         "scale": pack(group.scale[None, live], "f8"),
         "levels": None if levels is None else [float(level) for level in levels],
+        "ordered": bool(getattr(group.likelihood, "ordered", False)),
+        "logged": group.logged,
     }
     return block, live
 

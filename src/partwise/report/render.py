@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from partwise.io import write_atomically
 from partwise.report.collect import collect
+from partwise.stability import PartStability
 
 # The page's own code: arithmetic first, then what is seen of it.
 _SCRIPTS = (
@@ -38,6 +39,7 @@ def write_report(
     image_shape: Sequence[int] | None = None,
     title: str = "Partwise report",
     model_file: str | None = None,
+    stability: PartStability | None = None,
     row_names: Sequence[Any] | None = None,
     column_names: Sequence[Any] | None = None,
     fit_seconds: float | None = None,
@@ -61,6 +63,8 @@ def write_report(
         Heading of the page.
     model_file : str or None, default=None
         Name of the file the model was saved to, shown in the lines that load it again.
+    stability : PartStability or None, default=None
+        How sure the parts are, as `partwise.part_stability` of this model gives it.
     row_names : sequence of n_samples names, or None, default=None
         What rows are called, such as titles of documents; None takes a frame's index.
     column_names : sequence of n_features names, or None, default=None
@@ -83,7 +87,7 @@ def write_report(
     '<!doctype html>'
     """
     names = row_names, column_names
-    content = collect(model, data, image_shape, title, model_file, *names, fit_seconds)
+    content = collect(model, data, image_shape, title, model_file, stability, *names, fit_seconds)
     write_atomically(path, render(content).encode())
 
 

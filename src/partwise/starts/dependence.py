@@ -1,9 +1,14 @@
 """Start from the data's own structure: columns that move together, then kinds of rows in each part.
 
 Columns are grouped by spectral clustering of their squared correlations over jointly observed
-entries; then the rows of a sample are clustered on each group's columns. Random starts fall into
-poor optima; this one does not cost D^2: beyond ``MOST_COLUMNS`` columns only the best observed are
-grouped, and the others' gates begin uniform, to be chosen by the first sweep.
+entries; then the rows of a sample are clustered on each group's columns. Categories without order
+stand in the sample with a yes or no for each level, and pairs of columns are tied by the sum of the
+squared correlations of these: Pearson's phi^2 of two categories, the correlation ratio of a number
+and a category, less what chance gives, in units of chance (Tschuprow's T^2).
+
+Random starts fall into poor optima; this one does not cost D^2: beyond ``MOST_COLUMNS`` columns
+only the best observed are grouped, and the others' gates begin uniform, to be chosen by the first
+sweep.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from scipy import linalg, sparse, special
 from sklearn.cluster import KMeans
 
 from partwise.contracts import Array, Layout, Stats
-from partwise.data.columns import ColumnGroup
+from partwise.data.columns import by_column
 from partwise.data.source import MemorySource
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.refine import split_and_merge
@@ -24,6 +29,8 @@ from partwise.starts.rows import distinct_rows, some_rows
 
 # Correlations of more columns cost more than they tell.
 MOST_COLUMNS = 1500
+# Levels of a column that are looked at one by one.
+MOST_SCORES = 32
 # Numbers in the dense sample from which correlations are taken.
 MOST_CELLS = 8_000_000
 # Rows whose states are clustered: this many a state.
@@ -38,15 +45,42 @@ MOSTLY_SEEN = 0.5
 CHANCE = 0.05
 
 
+class Dependence(NamedTuple):
+    """How much columns depend on each other, and the sample of rows that told it."""
+
+    columns: Array  # those looked at
+    rows: Array  # in the sample
+    weight: Array  # of these rows
+    sample: Array  # (rows, scores of columns), standardised, NaN where missing
+    owner: Array  # the column of each score, by its place among those looked at
+    affinity: Array  # of the columns looked at
+
+    def of_more_than_chance(self) -> Array:
+        """Columns that depend on some other."""
+        shown = float(np.mean(~np.isnan(self.sample))) if self.sample.size else 1.0
+        return depends(self.affinity, self.weight.sum() * shown**2)
+
+
+def dependence(source: MemorySource, rng: np.random.Generator) -> Dependence:
+    """Dependence of the best observed columns."""
+    columns = _best_columns(source)
+    kinds, kind_weight = distinct_rows(source)
+    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
+    rows, weight = kinds[some], kind_weight[some]
+    sample, owner, share = _scores(source, rows, columns, weight)
+    affinity = squared_correlations(sample, weight, owner, share)
+    return Dependence(columns, rows, weight, sample, owner, affinity)
+
+
 class Grouped(NamedTuple):
     """Columns grouped by dependence, and the sample of rows that told it."""
 
     gates: Array  # (K, D)
-    columns: Array  # those grouped
+    columns: Array  # those grouped, once for every score
     labels: Array  # their parts, -1 for none
     rows: Array  # in the sample
     weight: Array  # of these rows
-    sample: Array  # (rows, columns), standardised, NaN where missing
+    sample: Array  # (rows, scores of columns), standardised, NaN where missing
 
 
 def grouped_columns(
@@ -57,20 +91,9 @@ def grouped_columns(
     With ``background`` the last part begins with the columns that depend on no other.
     """
     n_groups = K - background
-    columns = _best_columns(source)
-    kinds, kind_weight = distinct_rows(source)
-    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
-    rows, weight = kinds[some], kind_weight[some]
-    sample = _dense_sample(source, rows, columns, weight)
-    affinity = squared_correlations(sample, weight)
-    if background:
-        shown = float(np.mean(~np.isnan(sample))) if sample.size else 1.0
-        dependent = depends(affinity, weight.sum() * shown**2)
-        if dependent.sum() >= 2 * n_groups:
-            affinity = affinity * dependent * dependent[:, None]
-    # A part of one column explains nothing: more parts than that begin empty.
-    n_tied = int(np.sum(affinity.sum(axis=1) > 0))
-    labels = group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
+    found = dependence(source, rng)
+    columns, owner = found.columns, found.owner
+    labels = labelled_columns(found, n_groups, background, rng)
     if background:
         labels = np.where(labels < 0, n_groups, labels)
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
@@ -78,7 +101,25 @@ def grouped_columns(
     gates[:, columns[named]] = 0.0
     gates[labels[named], columns[named]] = 1.0
     # Not fully closed: the first sweep must be able to correct the grouping.
-    return Grouped(0.9 * gates + 0.1 / K, columns, labels, rows, weight, sample)
+    gates = 0.9 * gates + 0.1 / K
+    return Grouped(gates, columns[owner], labels[owner], found.rows, found.weight, found.sample)
+
+
+def labelled_columns(
+    found: Dependence, n_groups: int, background: bool, rng: np.random.Generator
+) -> Array:
+    """Group of each column, -1 where it depends on no other.
+
+    With ``background`` a column that looks dependent by chance alone is in no group.
+    """
+    affinity = found.affinity
+    if background:
+        dependent = found.of_more_than_chance()
+        if dependent.sum() >= 2 * n_groups:
+            affinity = affinity * dependent * dependent[:, None]
+    # A part of one column explains nothing: more parts than that begin empty.
+    n_tied = int(np.sum(affinity.sum(axis=1) > 0))
+    return group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
 
 
 def dependence_start(
@@ -101,13 +142,18 @@ def dependence_start(
                 kind = split_and_merge(kind, own, J, weight, rng)
         states[start + kind, np.arange(len(few))] = 1.0
         start += J
-    return _sums(source, rows, weight, states, n_states), found.gates
+    layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
+    some = source.of_rows(rows, weight)
+    return sums_of_rows(some, states, layouts, float(source.weight.sum())), found.gates
 
 
-def squared_correlations(sample: Array, weight: Array) -> Array:
+def squared_correlations(
+    sample: Array, weight: Array, owner: Array | None = None, share: Array | None = None
+) -> Array:
     """Squared correlations over jointly observed rows, less what chance gives; (D, D).
 
-    ``sample`` has column means near 0 and variances near 1, NaN where missing.
+    ``sample`` has column means near 0 and variances near 1, NaN where missing. Where a column has
+    several scores, ``owner`` is each score's column and ``share`` what it adds to the column's tie.
     """
     observed = ~np.isnan(sample)
     root = np.sqrt(weight).astype(sample.dtype)[:, None]
@@ -130,6 +176,10 @@ def squared_correlations(sample: Array, weight: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         r2 = np.where(scale > 1e-12, cross**2 / scale, 0.0)
         r2 = np.minimum(r2, 1.0) - 1.0 / np.maximum(n, 1.0)
+    if owner is not None and share is not None and np.any(np.diff(owner) == 0):
+        scores = np.flatnonzero(np.diff(owner, prepend=-1))  # each column's first
+        r2 = np.add.reduceat(r2 * share * share[:, None], scores, axis=0)
+        r2, n = np.add.reduceat(r2, scores, axis=1), n[np.ix_(scores, scores)]
     affinity = np.maximum(r2, 0.0) * n / (n + HALF_TRUST)
     np.fill_diagonal(affinity, 0.0)  # a column's tie to itself says nothing
     return affinity
@@ -171,8 +221,9 @@ def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
 
 def _best_columns(source: MemorySource) -> Array:
     """Columns that vary, the most observed first if there are too many."""
-    weight = np.concatenate([g.weight for g in source.columns])
-    varies = np.concatenate([g.varies for g in source.columns])
+    groups, D = source.columns, source.X.shape[1]
+    weight = by_column(groups, [g.weight for g in groups], D)
+    varies = by_column(groups, [g.varies for g in groups], D)
     # Of zero-filled counts the weight says nothing: take the columns with most that is not zero.
     if sparse.issparse(source.X) and source.columns[0].absent_zero:
         weight = np.bincount(source.X.indices, minlength=source.X.shape[1]).astype(float)
@@ -182,18 +233,52 @@ def _best_columns(source: MemorySource) -> Array:
     return found
 
 
-def _dense_sample(source: MemorySource, rows: Array, columns: Array, weight: Array) -> Array:
-    """Some rows and columns, standardised, NaN where missing; numbers stand for levels."""
+def _scores(
+    source: MemorySource, rows: Array, columns: Array, weight: Array
+) -> tuple[Array, Array, Array]:
+    """Some rows of some columns as standardised numbers, NaN where missing.
+
+    A column has one number, or one for every level where categories have no order. Also the column
+    of each number, by its place among ``columns``, and what it adds to the column's ties.
+    """
     X = source.X[rows]
-    group: ColumnGroup = source.columns[0]
     if sparse.issparse(X):
         X = X[:, columns].tocoo()
-        out = np.full(X.shape, 0.0 if group.absent_zero else np.nan, source.X.dtype)
+        absent = 0.0 if source.columns[0].absent_zero else np.nan
+        out = np.full(X.shape, absent, source.X.dtype)
         out[X.row, X.col] = X.data
     else:
         out = X[:, columns]
+    levels = _unordered(source, columns)
+    owner = np.repeat(np.arange(len(columns)), [max(len(v), 1) for v in levels])
+    share = np.ones(len(owner))
+    if len(owner) > len(columns):
+        out = out[:, owner]
+        seen = ~np.isnan(out)
+        for i, known in enumerate(levels):
+            if len(known):
+                at = np.flatnonzero(owner == i)
+                out[:, at] = np.where(seen[:, at], out[:, at] == known, np.nan)
+                p = (weight @ np.where(seen[:, at], out[:, at], 0)) / (weight @ seen[:, at] + 1e-9)
+                # phi^2 = sum r^2 (1 - p) (1 - p'); chance spreads it by its degrees of freedom.
+                share[at] = (1.0 - p) / np.sqrt(len(known) - 1)
     mean, scale = _centre(out, weight)
-    return (out - mean) / scale
+    return (out - mean) / scale, owner, share
+
+
+def _unordered(source: MemorySource, columns: Array) -> list[Array]:
+    """Levels of each column if they are unordered, some, and not too many in all; else none."""
+    none: Array = np.empty(0)
+    found = [none] * source.X.shape[1]
+    for group in source.columns:
+        law = group.likelihood
+        if law.name == "categorical" and not law.ordered and 2 < law.n_levels <= MOST_SCORES:
+            assert group.levels is not None
+            for d in group.index:
+                found[d] = group.levels
+    chosen = [found[d] for d in columns]
+    few = sum(max(len(levels), 1) for levels in chosen) <= MOST_COLUMNS
+    return chosen if few else [none] * len(columns)
 
 
 def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
@@ -208,14 +293,10 @@ def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
     return (mean * size).astype(values.dtype), scale.astype(values.dtype)
 
 
-def _sums(
-    source: MemorySource, rows: Array, weight: Array, m: Array, n_states: Sequence[int]
-) -> Stats:
-    """Sums of chosen rows under given states, scaled to the weight of all rows."""
-    some = source.of_rows(rows, weight)
-    layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
+def sums_of_rows(some: MemorySource, m: Array, layouts: Sequence[Layout], weight: float) -> Stats:
+    """Sums of some rows under given states (S, n), scaled to the weight of all rows."""
     sums = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
         wm = (m[:, lo:hi] * block.weight).astype(block.dtype)
         sums.append(Stats(0.0, wm.sum(axis=1, dtype=float)[None], block.collect(wm, layouts)))
-    return Stats.total(sums).scaled(float(source.weight.sum() / some.weight.sum()))
+    return Stats.total(sums).scaled(weight / float(some.weight.sum()))

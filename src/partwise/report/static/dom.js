@@ -122,6 +122,14 @@ class RadioGroup {
   }
 }
 
+/* Rows and columns that arrow keys move by. */
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/* A number kept between 0 and below a size. */
+function inside(place, size) {
+  return Math.max(0, Math.min(size - 1, place));
+}
+
 /* Colours of the page, which differ in the light and in the dark. */
 function pageColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -334,14 +334,7 @@ class FactorsModel {
   draw(k, classWeights) {
     const { eta, sigma } = this.parts[k].priors[choose(classWeights)];
     const J = this.parts[k].size;
-    const L = new Float64Array(J * J);
-    for (let i = 0; i < J; i++) {
-      for (let j = 0; j <= i; j++) {
-        let value = sigma[i * J + j];
-        for (let l = 0; l < j; l++) value -= L[i * J + l] * L[j * J + l];
-        L[i * J + j] = i === j ? Math.sqrt(value) : value / L[j * J + j];
-      }
-    }
+    const L = cholesky(sigma, J);
     const z = Array.from({ length: J }, normal);
     return eta.map((mean, i) => mean + dot(L.subarray(i * J, (i + 1) * J), z));
   }

@@ -251,10 +251,10 @@ class Sketch {
 /* Row and column of the pixel under a pointer. */
 function pixelAt(picture, event) {
   const box = picture.canvas.getBoundingClientRect();
-  const inside = (share, size) => Math.max(0, Math.min(size - 1, Math.floor(share * size)));
+  const place = (share, size) => inside(Math.floor(share * size), size);
   return {
-    row: inside((event.clientY - box.top) / box.height, picture.height),
-    column: inside((event.clientX - box.left) / box.width, picture.width),
+    row: place((event.clientY - box.top) / box.height, picture.height),
+    column: place((event.clientX - box.left) / box.width, picture.width),
   };
 }
 
@@ -311,8 +311,8 @@ class Inspector {
           ["bottom", (row) => row >= height / 2],
           ["left", (row, column) => column < width / 2],
           ["right", (row, column) => column >= width / 2],
-        ].map(([name, inside]) =>
-          h("button", { type: "button", class: "small", onclick: () => this.hide(inside, `The ${name} half is hidden.`) }, `Hide ${name}`),
+        ].map(([name, chosen]) =>
+          h("button", { type: "button", class: "small", onclick: () => this.hide(chosen, `The ${name} half is hidden.`) }, `Hide ${name}`),
         ),
         h("button", { type: "button", class: "small", onclick: () => this.hide(() => false, "Nothing is hidden.") }, "Show all"),
       ),
@@ -346,9 +346,9 @@ class Inspector {
     this.infer(said);
   }
 
-  hide(inside, said) {
+  hide(chosen, said) {
     const width = this.content.shape[1];
-    this.hidden = this.hidden.map((_, at) => Number(inside(Math.floor(at / width), at % width)));
+    this.hidden = this.hidden.map((_, at) => Number(chosen(Math.floor(at / width), at % width)));
     this.infer(said);
   }
 
@@ -387,11 +387,10 @@ class Inspector {
     canvas.addEventListener("blur", () => this.showCursor(false));
     canvas.addEventListener("keydown", (event) => {
       const [height, width] = this.content.shape;
-      const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-      if (event.key in moves) {
-        const [down, right] = moves[event.key];
-        this.cursor.row = Math.max(0, Math.min(height - 1, this.cursor.row + down));
-        this.cursor.column = Math.max(0, Math.min(width - 1, this.cursor.column + right));
+      if (event.key in ARROWS) {
+        const [down, right] = ARROWS[event.key];
+        this.cursor.row = inside(this.cursor.row + down, height);
+        this.cursor.column = inside(this.cursor.column + right, width);
         this.showCursor(true);
       } else if (event.key === " " || event.key === "Delete" || event.key === "Backspace") {
         this.dab(this.cursor, Number(event.key === " "));

@@ -106,18 +106,24 @@ function intervalMean(a, b) {
   return b - 1 / t + (width * Math.exp(-t * width)) / -Math.expm1(-t * width);
 }
 
-/* Inverse and log determinant of a symmetric positive definite matrix, (J, J) in one row. */
-function invert(matrix, J) {
+/* Lower triangular root of a symmetric positive definite matrix, (J, J) in one row. */
+function cholesky(matrix, J) {
   const L = new Float64Array(J * J);
-  let logDet = 0;
   for (let i = 0; i < J; i++) {
     for (let j = 0; j <= i; j++) {
       let value = matrix[i * J + j];
       for (let k = 0; k < j; k++) value -= L[i * J + k] * L[j * J + k];
       L[i * J + j] = i === j ? Math.sqrt(value) : value / L[j * J + j];
     }
-    logDet += 2 * Math.log(L[i * J + i]);
   }
+  return L;
+}
+
+/* Inverse and log determinant of such a matrix. */
+function invert(matrix, J) {
+  const L = cholesky(matrix, J);
+  let logDet = 0;
+  for (let i = 0; i < J; i++) logDet += 2 * Math.log(L[i * J + i]);
   const root = new Float64Array(J * J); /* of the inverse: L^-1 */
   for (let j = 0; j < J; j++) {
     root[j * J + j] = 1 / L[j * J + j];

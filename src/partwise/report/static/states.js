@@ -14,6 +14,8 @@ function readColumns(block) {
     shift: unpack(block.shift, n),
     scale: unpack(block.scale, n),
     levels: block.levels,
+    ordered: block.ordered,
+    logged: block.logged,
   };
 }
 
@@ -42,6 +44,23 @@ function levelCode(levels, value) {
   return best;
 }
 
+/* The first code by which half of the probability is reached. */
+function medianCode(shares) {
+  const half = 0.5 * shares.reduce((a, b) => a + b, 0);
+  let below = 0;
+  for (let code = 0; code < shares.length - 1; code++) {
+    below += shares[code];
+    if (below >= half) return code;
+  }
+  return shares.length - 1;
+}
+
+/* Variance of Student's t; where it is infinite, that of 2.1 degrees of freedom. */
+function variance(spread, df) {
+  const safe = Math.max(df, 2.1);
+  return spread * spread * (Number.isFinite(safe) ? safe / (safe - 2) : 1);
+}
+
 /* Laws of entries: what a value says for state j of column i, expected or predictive. */
 const STATE_LAWS = {
   numbers(block, J) {
@@ -62,8 +81,10 @@ const STATE_LAWS = {
     }
     return {
       means,
+      /* Of logarithms, what exp is expected to be, as a logarithm. */
+      growth: block.logged ? means.map((value, at) => value + 0.5 * Math.min(variance(spread[at], df[at]), 1) * block.scale[at % n] ** 2) : null,
       encode: (value, i) => (value - block.shift[i]) / block.scale[i],
-      base: (value, i) => -Math.log(block.scale[i]),
+      base: (value, i) => -Math.log(block.scale[i]) - (block.logged ? value : 0),
       expected(at, z) {
         const away = z - mean[at];
         return constant[at] - 0.5 * precision[at] * away * away;
@@ -131,6 +152,7 @@ class StatesModel {
     this.nColumns = nColumns;
     this.nParts = content.nParts;
     this.exact = content.exact;
+    this.isTable = content.isTable; /* of columns of several kinds */
     this.logBeta = content.logBeta;
     this.logClassShare = content.logClassShare;
     this.parts = content.parts.map((part) => {
@@ -214,16 +236,17 @@ class StatesModel {
     return { m, z: null };
   }
 
-  /* Expected row: the sum over parts and states of g m mean. */
-  expect(found) {
-    const out = new Float64Array(this.nColumns);
+  /* Mixture of a column's states: the sum over parts and states of g m value(block, place). */
+  mix(found, value, width = () => 1) {
+    const out = new Array(this.nColumns).fill(null);
     this.parts.forEach((part, k) => {
       for (const block of part.blocks) {
-        for (let j = 0; j < part.size; j++) {
-          const weight = found.m[k][j];
-          if (weight === 0) continue;
-          for (let i = 0; i < block.n; i++) {
-            out[block.columns[i]] += block.gate[i] * weight * block.means[j * block.n + i];
+        const V = width(block);
+        for (let i = 0; i < block.n; i++) {
+          const total = (out[block.columns[i]] ??= new Float64Array(V));
+          for (let j = 0; j < part.size; j++) {
+            const weight = block.gate[i] * found.m[k][j];
+            if (weight > 0) for (let v = 0; v < V; v++) total[v] += weight * value(block, j * block.n + i, v);
           }
         }
       }
@@ -231,26 +254,31 @@ class StatesModel {
     return out;
   }
 
-  /* What goes into holes: expectations of numbers and counts, the likeliest of levels. */
+  /* Expected row; of a table of several kinds, what is likely. */
+  expect(found) {
+    if (this.isTable) return this.fill(found);
+    return Float64Array.from(this.mix(found, (block, at) => block.means[at]), (one) => one?.[0] ?? 0);
+  }
+
+  /* What goes into holes: expectations of numbers and counts, the likeliest of levels or, where they
+     have an order, the median; of logarithms the logarithm of what is expected. */
   fill(found) {
-    const out = this.expect(found);
-    const shares = new Map();
-    this.parts.forEach((part, k) => {
+    const value = (block, at, v) =>
+      block.probability ? block.probability[at * block.levels.length + v] : block.growth ? Math.exp(block.growth[at]) : block.means[at];
+    const mixed = this.mix(found, value, (block) => (block.probability ? block.levels.length : 1));
+    const out = new Float64Array(this.nColumns);
+    for (const part of this.parts) {
       for (const block of part.blocks) {
-        if (block.law !== "levels") continue;
-        const V = block.levels.length;
         for (let i = 0; i < block.n; i++) {
-          const column = block.columns[i];
-          if (!shares.has(column)) shares.set(column, { share: new Float64Array(V), levels: block.levels });
-          const { share } = shares.get(column);
-          for (let j = 0; j < part.size; j++) {
-            const weight = block.gate[i] * found.m[k][j];
-            for (let v = 0; v < V; v++) share[v] += weight * block.probability[(j * block.n + i) * V + v];
-          }
+          const one = mixed[block.columns[i]];
+          out[block.columns[i]] = !block.probability
+            ? block.growth
+              ? Math.log(one[0])
+              : one[0]
+            : block.levels[block.ordered ? medianCode(one) : argmax(one)];
         }
       }
-    });
-    for (const [column, { share, levels }] of shares) out[column] = levels[argmax(share)];
+    }
     return out;
   }
 
@@ -302,12 +330,19 @@ class StatesModel {
         if (!block.own[i] || !block.varies[i]) return;
         const density = Array.from({ length: part.size }, (_, j) => block.density(j * block.n + i, x));
         const average = logSumExp(density.map((one, j) => one + part.logMarginal[j]));
-        const expected = block.means[state * block.n + i];
+        const expected = this.expectedIn(block, state * block.n + i);
         columns.push({ column: block.columns[i], value, expected, evidence: density[state] - average });
       });
       columns.sort((a, b) => b.evidence - a.evidence || a.column - b.column);
       return { part: k, state, probability: found.m[k][state], logLikelihood: likelihoods[k], columns };
     });
+  }
+
+  /* What is expected of a column in one state; of a table's levels the likeliest. */
+  expectedIn(block, at) {
+    if (!this.isTable || !block.probability) return block.means[at];
+    const V = block.levels.length;
+    return block.levels[argmax(block.probability.subarray(at * V, (at + 1) * V))];
   }
 
   /* Draw the state of a part from a mixture of the classes' priors. */

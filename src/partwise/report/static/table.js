@@ -6,6 +6,7 @@ class TablePanels {
     const { rows, content } = page;
     const panels = [];
     this.canInfer = !content.model.byRow;
+    page.terms = content.names.map((_, d) => new Terms(content.terms[d] ?? {}, page.model.columns[d].levels));
     this.own = content.parts.map((_, k) => content.columnOrder.filter((d) => content.partOf[d] === k));
     if (rows.count && this.canInfer) {
       this.prepare();
@@ -58,6 +59,43 @@ class TablePanels {
   }
 }
 
+/* How a column's numbers are written: levels by name, logarithms as what they are of, days as dates. */
+class Terms {
+  constructor({ levels, offset, date }, codes) {
+    this.codes = codes;
+    this.names = levels ?? codes?.map(formatNumber) ?? null;
+    this.offset = offset;
+    this.date = date;
+  }
+
+  /* As the field of a form has it. */
+  raw(value) {
+    if (Number.isNaN(value)) return "";
+    if (this.names) return this.names[levelCode(this.codes, value)];
+    if (this.date) return new Date(864e5 * value).toISOString().slice(0, this.date === "date" ? 10 : 16);
+    return String(this.offset === undefined ? value : Number((Math.exp(value) - this.offset).toPrecision(12)));
+  }
+
+  text(value) {
+    if (Number.isNaN(value)) return "missing";
+    return this.names || this.date ? this.raw(value) : formatNumber(Number(this.raw(value)));
+  }
+
+  /* Back to a number, NaN for what is none. */
+  read(text) {
+    if (text === "") return NaN;
+    if (this.names) return this.codes[this.names.indexOf(text)] ?? NaN;
+    if (this.date) return Date.parse(text.length > 10 ? `${text}Z` : text) / 864e5;
+    return this.offset === undefined ? Number(text) : Math.log(Number(text) + this.offset);
+  }
+
+  field(attributes, onchange) {
+    if (!this.names) return h("input", { ...attributes, type: this.date ?? "number", step: "any", placeholder: "missing", oninput: onchange });
+    const options = ["", ...this.names].map((name) => h("option", { value: name }, name || "missing"));
+    return h("select", { ...attributes, onchange }, options);
+  }
+}
+
 const MOST_LABELS = 16;
 
 class HeatMap {
@@ -102,8 +140,21 @@ class HeatMap {
     );
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     this.chosen = 0;
+    this.units = this.measure();
     this.order.value = "part0";
     this.sort();
+  }
+
+  /* Mean and standard deviation of every column here. */
+  measure() {
+    const { rows, content } = this.page;
+    const all = Array.from({ length: rows.count }, (_, i) => rows.row(i));
+    return content.names.map((_, d) => {
+      const seen = all.map((row) => row[d]).filter((value) => !Number.isNaN(value));
+      const mean = seen.reduce((a, b) => a + b, 0) / Math.max(seen.length, 1);
+      const variance = seen.reduce((sum, value) => sum + (value - mean) ** 2, 0) / Math.max(seen.length, 1);
+      return { mean, spread: Math.sqrt(variance) || 1 };
+    });
   }
 
   /* Names above the columns, where there is room for them. */
@@ -136,8 +187,8 @@ class HeatMap {
   /* Colour of a cell: how far it is from its column's mean. */
   colour(value, d, colours) {
     if (Number.isNaN(value)) return colours.missing;
-    const { centre, spread } = this.page.content;
-    const away = Math.max(-1, Math.min(1, (value - centre[d]) / (2 * spread[d])));
+    const { mean, spread } = this.units[d];
+    const away = Math.max(-1, Math.min(1, (value - mean) / (2 * spread)));
     const end = away > 0 ? colours.high : colours.low;
     return colours.page.map((from, c) => Math.round(from + Math.abs(away) * (end[c] - from)));
   }
@@ -186,11 +237,10 @@ class HeatMap {
   }
 
   key(event) {
-    const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-    if (event.key in moves) {
-      const [down, right] = moves[event.key];
-      this.at.row = Math.max(0, Math.min(this.rows.length - 1, this.at.row + down));
-      this.at.column = Math.max(0, Math.min(this.columns.length - 1, this.at.column + right));
+    if (event.key in ARROWS) {
+      const [down, right] = ARROWS[event.key];
+      this.at.row = inside(this.at.row + down, this.rows.length);
+      this.at.column = inside(this.at.column + right, this.columns.length);
       if (down) this.markRow(this.rows[this.at.row]);
       this.say();
     } else if (event.key === "Enter" || event.key === " ") {
@@ -204,12 +254,12 @@ class HeatMap {
     const i = this.rows[this.at.row];
     const d = this.columns[this.at.column];
     const k = content.partOf[d];
-    this.status.textContent = `${rows.names[i]}, ${content.names[d]} (${k < 0 ? "background" : `part ${k}`}): ${formatNumber(rows.row(i)[d])}`;
+    this.status.textContent = `${rows.names[i]}, ${content.names[d]} (${k < 0 ? "background" : `part ${k}`}): ${this.page.terms[d].text(rows.row(i)[d])}`;
   }
 }
 
 /* Find a row by its name, or by conditions such as "age > 40". */
-function matcher(text, content) {
+function matcher(text, { content, terms }) {
   const tests = text.split(",").map((piece) => {
     const found = piece.match(/^\s*(.+?)\s*(<=|>=|=|<|>)\s*(\S.*?)\s*$/);
     const column = found ? content.names.indexOf(found[1]) : -1;
@@ -218,9 +268,9 @@ function matcher(text, content) {
       return (name) => name.toLowerCase().includes(word);
     }
     const [, , sign, wanted] = found;
-    const value = Number(wanted);
+    const value = terms[column].read(wanted);
     const compare = { "<": (a) => a < value, ">": (a) => a > value, "<=": (a) => a <= value, ">=": (a) => a >= value, "=": (a) => a === value };
-    if (sign === "=" && wanted.toLowerCase() === "missing") return (_, row) => Number.isNaN(row[column]);
+    if (sign === "=" && wanted === "missing") return (_, row) => Number.isNaN(row[column]);
     return (_, row) => compare[sign](row[column]);
   });
   return (name, row) => tests.every((test) => test(name, row));
@@ -240,8 +290,8 @@ class RowSearch {
   }
 
   find() {
-    const { rows, content } = this.page;
-    const matches = matcher(this.input.value, content);
+    const { rows } = this.page;
+    const matches = matcher(this.input.value, this.page);
     const found = [];
     for (let i = 0; i < rows.count; i++) if (matches(rows.names[i], rows.row(i))) found.push(i);
     const shown = found.slice(0, 24);
@@ -314,16 +364,11 @@ class RowReader {
 
   /* One column of the row: its value, to be changed, and what is expected of it. */
   line(d) {
-    const { content, model } = this.page;
-    const { levels } = model.columns[d];
-    const attributes = { "aria-label": content.names[d] };
-    const read = () => {
-      this.values[d] = input.value === "" ? NaN : Number(input.value);
+    const { content, terms } = this.page;
+    const input = terms[d].field({ "aria-label": content.names[d] }, () => {
+      this.values[d] = terms[d].read(input.value);
       this.infer();
-    };
-    const input = levels
-      ? h("select", { ...attributes, onchange: read }, h("option", { value: "" }, "missing"), levels.map((level) => h("option", { value: String(level) }, formatNumber(level))))
-      : h("input", { ...attributes, type: "number", step: "any", placeholder: "missing", oninput: read });
+    });
     const expected = h("td", {});
     const evidence = h("td", {});
     return {
@@ -346,7 +391,7 @@ class RowReader {
     this.name.textContent = rows.names[i];
     this.values = rows.row(i);
     for (const card of this.cards) {
-      for (const { d, input } of card.lines) input.value = Number.isNaN(this.values[d]) ? "" : String(this.values[d]);
+      for (const { d, input } of card.lines) input.value = this.page.terms[d].raw(this.values[d]);
     }
     this.infer();
   }
@@ -377,7 +422,7 @@ class RowReader {
       const told = new Map(part.columns.map((one) => [one.column, one]));
       for (const line of card.lines) {
         const one = told.get(line.d);
-        line.expected.textContent = formatNumber(one ? one.expected : filled[line.d]);
+        line.expected.textContent = this.page.terms[line.d].text(one ? one.expected : filled[line.d]);
         line.expected.classList.toggle("filled", !one);
         line.evidence.textContent = one ? one.evidence.toFixed(2) : "";
       }
