@@ -17,6 +17,7 @@ _PUBLIC = {
     "CellKFold": "partwise.data",
     "Cells": "partwise.data",
     "Checkpoint": "partwise.estimators.checkpoint",
+    "Dask": "partwise.runners",
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
@@ -24,6 +25,7 @@ _PUBLIC = {
     "Prior": "partwise.likelihoods.prior",
     "Recommender": "partwise.estimators.recommender",
     "Streaming": "partwise.estimators.streaming",
+    "Rows": "partwise.data",
     "load": "partwise.io",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
@@ -42,9 +44,11 @@ __all__ = [
     "CellKFold",
     "Cells",
     "Checkpoint",
+    "Dask",
     "PartsImputer",
     "Prior",
     "Recommender",
+    "Rows",
     "Streaming",
     "__version__",
     "load",
@@ -55,7 +59,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from partwise.data import CellKFold, Cells
+    from partwise.data import CellKFold, Cells, Rows
     from partwise.datasets import make_faces, make_shapes, make_survey
     from partwise.estimators.aspect import AspectModel
     from partwise.estimators.bayesian_pca import BayesianPCA, BayesianPCAMixture
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
     from partwise.estimators.streaming import Streaming
     from partwise.io import load
     from partwise.likelihoods.prior import Prior
+    from partwise.runners import Dask
     from partwise.stability import part_stability
 
 

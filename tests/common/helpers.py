@@ -6,7 +6,7 @@ from operator import add
 import numpy as np
 
 from partwise.contracts import Layout, Stats
-from partwise.data import MemorySource, by_column, learn_columns
+from partwise.data import RowSource, by_column, learn_columns
 from partwise.engine import Monitor, climb
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
@@ -63,7 +63,7 @@ def build(X, weight, n_states, likelihood="gaussian", gating=None, prior=None, e
         ClassVariable() if classes is None else classes,
         X.dtype,
     )
-    return core, MemorySource(X, columns, weight)
+    return core, RowSource(X, columns, weight)
 
 
 def start_from(core, source, m, gates):

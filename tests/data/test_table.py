@@ -162,13 +162,14 @@ def test_odd_columns_are_named_with_what_was_done(case):
     assert schema.columns[0].kind != "ignored"
 
 
-def test_equal_names_are_told_apart_by_their_place():
+def test_equal_names_are_told_apart():
     table = survey()[["height", "town"]]
     table.columns = ["x", "x"]
     with pytest.warns(UserWarning, match="'x' have a name that another column has"):
         schema = Schema.learn(table, "auto")
     assert [column.kind for column in schema.columns] == ["gaussian", "categorical"]
     assert list(schema.decode(schema.encode(table)).columns) == ["x", "x"]
+    assert schema.place("x (2)") == 1
 
 
 def test_what_fit_did_not_see_is_missing_and_said():

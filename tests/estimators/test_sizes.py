@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import partwise
 from partwise import MCVQ, Prior, make_shapes
-from partwise.data import MemorySource, learn_columns, source
+from partwise.data import RowSource, learn_columns, source
 from partwise.estimators._sizes import Search
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
@@ -51,7 +51,7 @@ def search(X, prior, n_states=None):
     columns = learn_columns(X, "gaussian", np.ones(len(X)), False, prior)
     core = estimator._core(columns, (1, 1), ClassVariable())
     made = Search(
-        core, MemorySource(X, columns, np.ones(len(X))), Serial(), np.random.default_rng(0), None,
+        core, RowSource(X, columns, np.ones(len(X))), Serial(), np.random.default_rng(0), None,
         n_states, lambda: False, 1e-3,
     )  # fmt: skip
     made._prepare()

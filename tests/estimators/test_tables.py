@@ -506,6 +506,15 @@ def test_unseen_categories_are_missing(survey, model):
     assert_array_equal(found, model.states(holed))
 
 
+def test_equal_names_are_no_obstacle(survey):
+    table = survey.frame.iloc[:200, :3].set_axis(["x", "y", "x"], axis=1)
+    with pytest.warns(UserWarning, match="Column 'x' have a name"):
+        model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(table)
+    assert list(model.feature_names_in_) == ["x", "y", "x (2)"]
+    assert list(model.impute(table).columns) == ["x", "y", "x"]
+    assert set(model.level_shares_) == {"y", "x (2)"}
+
+
 def test_what_tables_refuse(survey, model):
     from scipy import sparse
 

@@ -2,15 +2,17 @@
 
 from partwise.data.cells import CellKFold, Cells
 from partwise.data.columns import ColumnGroup, Kind, by_column, learn_columns
-from partwise.data.source import MemorySource, RowBlock
+from partwise.data.rows import Rows
+from partwise.data.source import RowBlock, RowSource
 
 __all__ = [
     "CellKFold",
     "Cells",
     "ColumnGroup",
     "Kind",
-    "MemorySource",
     "RowBlock",
+    "RowSource",
+    "Rows",
     "by_column",
     "learn_columns",
 ]

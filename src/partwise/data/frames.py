@@ -7,6 +7,7 @@ Neither is imported unless the caller's table is one of its frames. A column is 
 from __future__ import annotations
 
 import datetime
+import decimal
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, NamedTuple
@@ -34,6 +35,23 @@ def frame_of(X: Any) -> str:
     """What kind of table X is: "pandas", "polars" or "array"."""
     module = type(X).__module__.split(".")[0]
     return module if module in ("pandas", "polars") and hasattr(X, "columns") else "array"
+
+
+def names_of(X: Any) -> list[Any]:
+    """Names of the columns, numbers of an array's; equal ones are numbered: x, x (2), ..."""
+    given = list(X.columns) if frame_of(X) != "array" else list(range(X.shape[1]))
+    out: list[Any] = []
+    for i, name in enumerate(given):
+        times = given[:i].count(name)
+        out.append(f"{name} ({times + 1})" if times else name)
+    return out
+
+
+def with_own_names(X: Any) -> Any:
+    """The same table, of whose columns no two are called the same."""
+    if frame_of(X) != "pandas" or X.columns.is_unique:
+        return X
+    return X.set_axis(names_of(X), axis=1)
 
 
 def as_table(X: Any) -> Any:
@@ -158,7 +176,7 @@ def _days(values: Array) -> Array:
 # What Python objects are; the first that fits. A truth value is a number to Python.
 _SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("truth", (bool, np.bool_)),
-    ("number", (Real,)),
+    ("number", (Real, decimal.Decimal)),
     ("date", (datetime.date, np.datetime64)),
     ("text", (str,)),
 )
@@ -199,6 +217,8 @@ class NewColumn(NamedTuple):
 
     def plain(self) -> Array:
         """Values in the user's terms as an array; None or NaN where missing."""
+        if self.form == "other":
+            return np.full(len(self.values), None)
         if self.form == "level":
             known = np.empty(len(self.levels) + 1, dtype=object)
             known[:-1] = self.levels
@@ -284,6 +304,8 @@ def _pandas_values(column: NewColumn, dtype: Any = None) -> Any:
         dtype = pd.CategoricalDtype(list(column.levels), ordered=column.ordered)
     dtype = column.dtype if dtype is None else dtype
     series = pd.Series(values)
+    if column.form == "other":
+        return series.array
     if column.form == "date" and getattr(pd.Series([], dtype=dtype).dtype, "tz", None) is not None:
         series = series.dt.tz_localize("UTC")
     missing = bool(series.isna().any())
@@ -295,6 +317,8 @@ def _polars_series(column: NewColumn) -> Any:
     import polars as pl
 
     values = column.plain()
+    if column.form == "other":
+        return pl.Series(column.name, list(values))
     if column.form == "level":
         series = pl.Series(column.name, list(values), strict=False)
         return series if column.dtype == "Enum" else series.cast(getattr(pl, column.dtype))

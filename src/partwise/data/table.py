@@ -37,6 +37,7 @@ from partwise.data.frames import (
     fill_columns,
     frame_of,
     make_frame,
+    names_of,
     read_columns,
 )
 
@@ -74,7 +75,7 @@ _TOLD = {
     "mixed": "hold values of several types: each different value is taken as a category",
     "rare": "have categories that only one row has: kept, though little can be learned of them",
     "differ": "hold whole numbers that all differ: taken as numbers",
-    "duplicate": "have a name that another column has: told apart by their place",
+    "duplicate": "have a name that another column has: told apart by a number after it",
 }
 
 
@@ -142,9 +143,11 @@ class TableColumn:
         codes = np.array([place.get(value, np.nan) for value in found.tolist()])
         return codes[at], [v for v in found[np.isnan(codes)].tolist() if v == v]
 
-    def decode(self, values: Array, name: Any = None) -> NewColumn:
+    def decode(self, values: Array) -> NewColumn:
         """The user's terms of numbers as `encode` makes them."""
-        name = self.name if name is None else name
+        name = self.name
+        if self.kind == "ignored":  # nothing is known of it
+            return NewColumn(name, "other", self.dtype, values)
         missing = np.isnan(values)
         if self.has_levels:
             codes = np.where(missing, -1, np.rint(values)).astype(np.int64)
@@ -179,6 +182,8 @@ class Schema:
     Parameters
     ----------
     columns : sequence of TableColumn
+    names : sequence
+        By which columns are told apart, also where two are called the same.
     frame : {"pandas", "polars", "array"}
         What kind of table was learned from.
 
@@ -197,8 +202,9 @@ class Schema:
            [0.   , 3.125]])
     """
 
-    def __init__(self, columns: Sequence[TableColumn], frame: str) -> None:
+    def __init__(self, columns: Sequence[TableColumn], names: Sequence[Any], frame: str) -> None:
         self.columns = tuple(columns)
+        self.names = list(names)
         self.frame = frame
 
     @classmethod
@@ -221,7 +227,7 @@ class Schema:
             for problem in problems:
                 told.setdefault(problem, []).append(column.name)
         names = [column.name for column in raw]
-        again = [name for i, name in enumerate(names) if name in names[:i]]
+        again = list(dict.fromkeys(name for name in names if names.count(name) > 1))
         if again:
             told["duplicate"] = again
         for problem, which in told.items():
@@ -231,12 +237,7 @@ class Schema:
                 "No column of X is of use to a model (see the warnings); say what they are with "
                 'likelihood={name: "categorical", ...}.'
             )
-        return cls(columns, frame_of(X))
-
-    @property
-    def names(self) -> list[Any]:
-        """Of all columns."""
-        return [column.name for column in self.columns]
+        return cls(columns, names_of(X), frame_of(X))
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -245,12 +246,12 @@ class Schema:
 
     def place(self, name: Any) -> int:
         """Place of the column of that name, or in that place."""
-        names = self.names
-        if name in names:
-            return names.index(name)
-        if isinstance(name, int | np.integer) and 0 <= name < len(names):
+        if name in self.names:
+            return self.names.index(name)
+        if isinstance(name, int | np.integer) and 0 <= name < len(self.names):
             return int(name)
-        raise ValueError(f"There is no column {name!r}; columns are {_listed(names, bare=True)}.")
+        known = _listed(self.names, bare=True)
+        raise ValueError(f"There is no column {name!r}; columns are {known}.")
 
     def encode(self, X: Any, tell: bool = True) -> Array:
         """Rows as numbers, (n, D); ``tell`` of values that were not seen when learning."""
@@ -322,13 +323,13 @@ class Schema:
     def state(self) -> dict[str, Any]:
         """Plain values, for a model file; `restore` reads them."""
         columns = [asdict(column) | {"levels": list(column.levels)} for column in self.columns]
-        return {"columns": columns, "frame": self.frame}
+        return {"columns": columns, "names": list(self.names), "frame": self.frame}
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Schema:
         """What `state` describes."""
         made = [TableColumn(**{**c, "levels": tuple(c["levels"])}) for c in state["columns"]]
-        return cls(made, state["frame"])
+        return cls(made, state["names"], state["frame"])
 
 
 def _warn(text: str) -> None:
@@ -396,7 +397,8 @@ def _learn_levels(
     if asked == "auto":
         free = len(levels) == n_seen > 2 or len(levels) > max(MOST_TEXTS, 0.5 * n_seen)
         if (free and not raw.ordered) or len(levels) > MOST_LEVELS:
-            problem = "text" if free else "many"
+            text = any(isinstance(level, str) for level in levels)
+            problem = ("text" if text else "other") if free else "many"
             base |= {"levels": ()}
             return TableColumn(**base, kind="ignored", note=problem), [*problems, problem]
     elif len(levels) > MOST_LEVELS:

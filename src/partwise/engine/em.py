@@ -1,7 +1,6 @@
 """The only EM loop."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from partwise.contracts import Model, Runner, Source
@@ -63,17 +62,7 @@ def climb(
         return [model.fresh_memory(i) for i in range(source.n_blocks)]
 
     def sweep(model: Model[Theta], theta: Theta) -> Any:
-        def on_block(block: Any, kept: Any) -> tuple[Any, Any]:
-            return model.expect(theta, block, kept)
-
-        def results() -> Iterator[Any]:
-            for i, (kept, stats) in enumerate(runner.map(on_block, source.blocks(), memory)):
-                memory[i] = kept if model.remembers else None
-                yield stats
-
-        found = results()
-        first = next(found)
-        return type(first).total(chain([first], found))
+        return runner.total(model, theta, source, memory)
 
     def note(phase: int, step: int, theta: Theta) -> None:
         if log is not None:

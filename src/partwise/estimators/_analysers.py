@@ -8,11 +8,11 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse, special
+from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
+from partwise.data import ColumnGroup, RowBlock, RowSource, learn_columns
 from partwise.engine import Monitor
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
@@ -44,11 +44,15 @@ ENOUGH_CELLS = 16_000
 
 
 class Space(NamedTuple):
-    """Rows to fit a mixture to, perhaps in a frame: a centre (D,) and directions (D, D')."""
+    """Rows to fit a mixture to, perhaps in a frame: a centre (D,) and directions (D, D').
+
+    Where rows are so many that one matters little (not ``forgets``), none is ever forgotten.
+    """
 
     model: BayesianPCA
-    source: MemorySource
+    source: RowSource
     frame: tuple[Array, Array] | None = None
+    forgets: bool = True
 
     def told(self, theta: Theta) -> Theta:
         """Parameters in terms of the columns."""
@@ -62,7 +66,7 @@ class Space(NamedTuple):
     def without(self, theta: Theta, rows: Array) -> Theta:
         """Parameters in terms of the columns that have forgotten some of the rows."""
         rest = np.setdiff1d(np.arange(self.source.X.shape[0]), rows)
-        if len(rest) and self.source.X.size <= MOST_CELLS:
+        if len(rest) and self.forgets and self.source.X.size <= MOST_CELLS:
             some = self.source.of_rows(rest)
             n, squares = self.model.outside
             share = some.weight.sum() / self.source.weight.sum()
@@ -73,18 +77,21 @@ class Space(NamedTuple):
         return self.told(theta)
 
 
-def total(model: BayesianPCA, theta: Theta, source: MemorySource) -> Sums:
+def total(model: BayesianPCA, theta: Theta, source: RowSource) -> Sums:
     """Sums over all rows."""
-    return Sums.total(model.expect(theta, block, None)[1] for block in source.blocks())
+    return Sums.total(source.each(lambda block: model.expect(theta, block, None)[1]))
 
 
 def begin(
-    model: BayesianPCA, source: MemorySource, Z: Array, shares: Array, q: int,
+    model: BayesianPCA, source: RowSource, Z: Array, weight: Array, shares: Array, q: int,
     rng: np.random.Generator, noise: float | None = None,
 ) -> Theta:  # fmt: skip
-    """First parameters, from principal directions of groups of rows (M, C), noise given or not."""
-    mean, left = principal_start(Z, source.weight, shares, q, rng)
-    theta = model.start(mean, left if noise is None else noise, shares @ source.weight)
+    """First parameters, from principal directions of groups of rows (M, n), noise given or not.
+
+    ``Z`` are rows of the source, or some of them that stand for all by their ``weight``.
+    """
+    mean, left = principal_start(Z, weight, shares, q, rng)
+    theta = model.start(mean, left if noise is None else noise, shares @ weight)
     if noise is not None:
         theta = model.with_noise(theta, noise)
     return model.maximise(theta, total(model, theta, source))
@@ -106,13 +113,7 @@ class Analysers(PartsEstimator):
 
     # --- input ---
 
-    def _check_rows(self, X: Any, *, reset: bool) -> Any:
-        if sparse.issparse(X):
-            raise TypeError(
-                f"{type(self).__name__} takes dense X only, not sparse: every direction adds to "
-                "every entry; pass X.toarray(), with NaN for entries that are missing."
-            )
-        return super()._check_rows(X, reset=reset)
+    _dense_since = "every direction adds to every entry"
 
     def _check_size(self, X: Array) -> int:
         """Largest number of directions."""
@@ -151,7 +152,7 @@ class Analysers(PartsEstimator):
         strength = STRENGTH if isinstance(self.prior, str) else float(self.prior)
         return Broad(strength, bool(getattr(self, "relevance", True)))
 
-    def _core(self, source: MemorySource, noise: float | None = None) -> BayesianPCA:
+    def _core(self, source: RowSource, noise: float | None = None) -> BayesianPCA:
         shares = Dirichlet(0.0 if self.prior is None else SHARES)
         holds = frozenset[str]() if noise is None else frozenset(["noise"])
         return BayesianPCA(self._prior(), shares, column_totals(source), holds=holds)
@@ -327,8 +328,3 @@ class Analysers(PartsEstimator):
         for name, value in state["learned"].items():
             setattr(self, name, value)
         self._describe()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags

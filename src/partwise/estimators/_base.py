@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse, special
@@ -18,17 +18,19 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from partwise._compat import CallbackSupportMixin, check_sample_weight
+from partwise._compat import CallbackSupportMixin, check_columns, check_sample_weight
 from partwise.contracts import Array
-from partwise.data import Cells, ColumnGroup, MemorySource, RowBlock, by_column
+from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
 from partwise.data.cells import cells_of_block, check_cells
+from partwise.data.rows import check_finite, is_sparse, out_of_memory
 from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
 from partwise.engine.randomness import as_generator
 from partwise.estimators._labels import class_numbers, classes_of_rows
+from partwise.estimators._rows import by_rows
 from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import Prior
-from partwise.runners import runner_for
+from partwise.runners import placed, runner_of
 from partwise.sampling.importance import RowLikelihood, mix_classes
 
 # Draws a row where classes are told by importance sampling.
@@ -85,10 +87,27 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     _theta: Any
     _model: Any
 
+    # Why sparse rows are refused, if they are.
+    _dense_since: ClassVar[str | None] = None
+
     # --- input ---
 
     def _check_rows(self, X: Any, *, reset: bool) -> Any:
-        """Finite floats, dense with NaN for missing entries or CSR, in the fit's dtype."""
+        """Finite floats, dense with NaN for missing entries or CSR, in the fit's dtype.
+
+        Rows that are not in memory come as they are: what they hold is checked as it is read.
+        """
+        X = out_of_memory(X)
+        if is_sparse(X) and self._dense_since is not None:
+            raise TypeError(
+                f"{type(self).__name__} takes dense X only, not sparse: {self._dense_since}; pass "
+                "X.toarray(), with NaN for entries that are missing."
+            )
+        if isinstance(X, Rows):
+            if not reset:
+                raise TypeError("X must be in memory here; pass X[lo:hi] of some rows at a time.")
+            check_columns(self, X, X.names, reset=True)
+            return X
         if isinstance(X, Cells):
             if X.is_sparse and self._absent_zero():
                 raise ValueError(
@@ -106,11 +125,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             ensure_all_finite=False,
         )
         values = X.data if sparse.issparse(X) else X
-        if np.isinf(values).any():
-            raise ValueError(
-                "Input X contains infinity or a value too large for its dtype; replace such "
-                "entries by NaN to treat them as missing."
-            )
+        check_finite(values)
         if sparse.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
@@ -122,13 +137,15 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self, X: Any, sample_weight: Any, *, reset: bool = True
     ) -> tuple[Any, Array, Array]:
         """Rows with weight, their weights, and which they are: the others are as if never given."""
-        X = self._check_rows(X, reset=reset, **self._used_rows(sample_weight))
+        X = placed(self._check_rows(X, reset=reset, **self._used_rows(sample_weight)))
+        if isinstance(X, Rows):
+            X.look(absent_zero=self._absent_zero())
         weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
             raise ValueError("sample_weight is zero for every row; give some row a weight.")
         kept = weight > 0
         if not kept.all():
-            X, weight = X[kept], weight[kept]
+            X, weight = X.some(kept) if isinstance(X, Rows) else X[kept], weight[kept]
         return X, weight, kept
 
     def _used_rows(self, sample_weight: Any) -> dict[str, Any]:
@@ -176,9 +193,9 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- rows in blocks ---
 
-    def _source(self, X: Any, most_rows: int | None = None) -> MemorySource:
+    def _source(self, X: Any, most_rows: int | None = None) -> RowSource:
         weight = np.ones(X.shape[0])
-        return MemorySource(X, self._columns, weight, keep=False, most_rows=most_rows)
+        return RowSource(X, self._columns, weight, keep=False, most_rows=most_rows)
 
     def _map_rows(
         self,
@@ -188,8 +205,8 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     ) -> list[Any]:
         """``function(block, index)`` of every block of new rows, in order."""
         source = self._source(X, most_rows)
-        with runner_for(self.n_jobs, source.n_blocks) as runner:
-            return list(runner.map(function, source.blocks(), range(source.n_blocks)))
+        with runner_of(self.n_jobs, source) as runner:
+            return list(runner.map(function, source, range(source.n_blocks)))
 
     def _likelihood_of_rows(
         self,
@@ -209,7 +226,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     def _climb_best(
         self,
-        source: MemorySource,
+        source: RowSource,
         begin: Callable[[int, np.random.Generator], tuple[Sequence[Leg], Any]],
         rng: np.random.Generator,
         X: Any,
@@ -231,7 +248,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         best = journal.best(partial(Monitor, self.max_iter, self.tol, weight))
         with (
             ProgressBar(name, self.max_iter, bool(self.verbose)) as bar,
-            runner_for(self.n_jobs, source.n_blocks) as runner,
+            runner_of(self.n_jobs, source) as runner,
         ):
             for i, child in journal.starts(rng.spawn(n_init)):
                 legs, theta = begin(i, child)
@@ -280,6 +297,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- entries ---
 
+    @by_rows
     def reconstruct(self, X: Any) -> Array:
         """What the model expects of each row, observed entries included.
 
@@ -295,6 +313,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         rows = self._reconstruct(self._check_rows(X, reset=False))
         return self._as_given(rows.astype(self._dtype, copy=False), X)
 
+    @by_rows
     def impute(self, X: Any) -> Array:
         """Fill missing entries; observed ones stay as they are.
 
@@ -321,6 +340,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         return filled
 
     @available_if(_can("_interval"))
+    @by_rows
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Interval that should hold an entry with probability ``coverage``.
 
@@ -345,6 +365,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         return lower, upper
 
     @available_if(_can("_anomaly_scores"))
+    @by_rows
     def anomaly_scores(self, X: Any) -> Array:
         """How odd each part of each row is: minus the log-likelihood of the part's entries.
 
@@ -406,11 +427,12 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         -------
         bic : float
         """
-        log_likelihood = self.score_samples(X)
+        log_likelihood = np.asarray(self.score_samples(X))
         penalty = self._n_parameters() * np.log(len(log_likelihood))
         return float(penalty - 2.0 * log_likelihood.sum())
 
     @available_if(_can("_likelihoods"))
+    @by_rows
     def row_likelihood(self, X: Any, n_draws: int = 200) -> RowLikelihood:
         """Log-likelihood of each row with its error.
 
@@ -508,11 +530,12 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             found = self.score_cells(X.others(), X.rows, X.columns, X.values)
         else:
             found = self.score_samples(X)
-        return float(np.average(found, weights=weight))
+        return float(np.average(np.asarray(found), weights=weight))
 
     # --- classes ---
 
     @available_if(has_classes)
+    @by_rows
     def predict_proba(self, X: Any) -> Array:
         """Probability of every class.
 
@@ -535,6 +558,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         return special.softmax(joint, axis=1)
 
     @available_if(has_classes)
+    @by_rows
     def predict(self, X: Any) -> Array:
         """Most probable class of each row.
 
@@ -650,7 +674,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self._dense_since is None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.classifier_tags = ClassifierTags()  # fitted with labels, it predicts
         return tags

@@ -15,10 +15,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from partwise.contracts import Array, Stats
-from partwise.data import ColumnGroup, MemorySource, by_column, learn_columns
+from partwise.data import ColumnGroup, RowBlock, RowSource, by_column, learn_columns
+from partwise.data.rows import is_sparse
 from partwise.engine import Monitor
 from partwise.estimators._base import Leg
 from partwise.estimators._calibrate import calibrate
@@ -30,13 +30,17 @@ from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gating, Standard, Tied
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected, Selection
-from partwise.runners import runner_for
+from partwise.runners import runner_of
 from partwise.starts.classes import class_start
 
 # Annealing: sweeps in which the temperature falls from the mean number of a column's observations
 # (at which a column weighs its evidence per observation, as the standard gating does) to 1. The
 # papers lower it linearly; a constant factor spends its sweeps where gates begin to close.
 ANNEALING_SWEEPS = 40
+
+# Where columns are of several kinds, states begin roughly (rows are clustered on scores, not by the
+# columns' laws), and plain steps take longer to show what the start was worth.
+MIXED_PROBE = 20
 
 # Gibbs: rounds over a block averaged in one EM step, and EM steps averaged before the log joint
 # density is compared with what it was.
@@ -85,10 +89,10 @@ def fit_rows(
     deadline = estimator._deadline()
     journal = Journal(estimator, checkpoint, X, weight, labels)
     rng = journal.generator()
-    check_pairing(estimator, sparse.issparse(X) and absent_zero)
+    check_pairing(estimator, is_sparse(X) and absent_zero)
     estimator._dtype = X.dtype
     classes = class_variable(estimator, 1 if names is None else len(names))
-    source = MemorySource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
+    source = RowSource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
     totals = estimator._totals(source)
     core = estimator._core(columns, sizes, ClassVariable(), totals)
     full = replace(core, classes=classes)
@@ -141,7 +145,7 @@ def fit_rows(
 
 
 def _describe(
-    estimator: Any, source: MemorySource, monitor: Monitor, kept: Array, rng: np.random.Generator
+    estimator: Any, source: RowSource, monitor: Monitor, kept: Array, rng: np.random.Generator
 ) -> None:
     """Set what is told of a fit, and calibrate its intervals."""
     total = float(source.weight.sum())
@@ -206,10 +210,10 @@ def _restored(state: dict[str, Any], estimator: Any) -> ColumnGroup:
 
 
 def _search(
-    estimator: Any, core: Any, source: MemorySource, rng: np.random.Generator, deadline: float
+    estimator: Any, core: Any, source: RowSource, rng: np.random.Generator, deadline: float
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Parameters of the sizes that the evidence wants, and the way there."""
-    with runner_for(estimator.n_jobs, source.n_blocks) as runner:
+    with runner_of(estimator.n_jobs, source) as runner:
         return estimator._search(core, source, runner, rng, partial(_is_over, deadline))
 
 
@@ -299,12 +303,18 @@ def selects_by_row(estimator: Any) -> bool:
 
 
 def refuses_stream(estimator: Any) -> str | None:
-    """The argument with which rows remember something, so that sums alone do not tell all."""
+    """What the sums that `partial_fit` goes on with do not tell all of, if anything."""
     if estimator._inference == "gibbs":
         return 'inference="gibbs"'
     if estimator.gating == "factorised":
         return 'gating="factorised"'
-    return 'likelihood="ordinal"' if estimator._likelihood == "ordinal" else None
+    if estimator._likelihood == "ordinal":
+        return 'likelihood="ordinal"'
+    # How sure parameters are says from how many rows they come; without a prior they are sure.
+    fitted = hasattr(estimator, "_theta") and not hasattr(estimator, "_running")
+    if fitted and estimator.prior is None and not estimator._sums_without_prior:
+        return "a model of prior=None that fit has learned; begin with partial_fit"
+    return None
 
 
 def check_pairing(estimator: Any, absent_zero: bool) -> None:
@@ -395,7 +405,8 @@ def _legs(
             estimator._modelled(_chosen_by(core, gating=Tied(1.0 / t), barred=barred), columns)
             for t in temperatures
         ]
-        return [Leg(estimator._modelled(core, columns), stages, probe=estimator._probe)]
+        probe = estimator._probe if len(columns) == 1 else MIXED_PROBE
+        return [Leg(estimator._modelled(core, columns), stages, probe=probe)]
     return [Leg(estimator._modelled(core, columns))]
 
 
@@ -404,7 +415,7 @@ def _chosen_by(core: Any, **changes: Any) -> Any:
 
 
 def _enter_classes(
-    full: Any, model: Any, source: MemorySource, rng: np.random.Generator, theta: Any
+    full: Any, model: Any, source: RowSource, rng: np.random.Generator, theta: Any
 ) -> Any:
     """Begin the classes with the parts as they are."""
     core = core_of(model)
@@ -416,10 +427,11 @@ def _enter_classes(
             some = np.append(some, np.unique(source.labels, return_index=True)[1])
         source = source.of_rows(np.unique(some))
     settled = rowwise_as_expected(model)
-    pieces = [
-        (settled.evidence(theta, block), block.weight, block.labels) for block in source.blocks()
-    ]
-    return class_start(full, theta, pieces, rng)
+
+    def on_block(block: RowBlock) -> tuple[Array, Array, Array | None]:
+        return settled.evidence(theta, block), block.weight, block.labels
+
+    return class_start(full, theta, list(source.each(on_block)), rng)
 
 
 def rowwise_as_expected(model: Any) -> Any:
@@ -427,11 +439,13 @@ def rowwise_as_expected(model: Any) -> Any:
     return replace(model, select=Expected()) if isinstance(model, Rowwise) else model
 
 
-def bound_of_draws(estimator: Any, source: MemorySource) -> float:
+def bound_of_draws(estimator: Any, source: RowSource) -> float:
     """Factorised lower bound of parameters learned by drawing."""
     model, theta = estimator._model, estimator._theta
-    rows = [
-        float(block.weight @ (model.infer(theta, block)[1] + block.base))
-        for block in source.blocks()
-    ]
-    return model.bound(theta, Stats(sum(rows), np.empty(0), ()))
+
+    def on_block(block: RowBlock) -> float:
+        return float(block.weight @ (model.infer(theta, block)[1] + block.base))
+
+    with runner_of(estimator.n_jobs, source) as runner:
+        rows = sum(runner.map(on_block, source))
+    return model.bound(theta, Stats(rows, np.empty(0), ()))

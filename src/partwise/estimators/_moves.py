@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from partwise.contracts import Array
-from partwise.data import MemorySource
+from partwise.data import RowSource
 from partwise.engine import Monitor, climb
 from partwise.models.bayesian_pca import BayesianPCA, Sums, Theta, pieces
 from partwise.models.mcfa import column_totals
@@ -91,7 +91,7 @@ class Search:
     """
 
     model: BayesianPCA
-    source: MemorySource
+    source: RowSource
     begin: Callable[[int], Theta]
     settle: Callable[[Theta, float], tuple[Theta, float]]
     spent: Callable[[], bool]
@@ -163,28 +163,26 @@ class Search:
         r = np.concatenate([rows.r for rows in found], axis=1)
         return r, np.concatenate([rows.log_z for rows in found])
 
-    def _trial(self, share: Array) -> tuple[BayesianPCA, MemorySource]:
+    def _trial(self, share: Array) -> tuple[BayesianPCA, RowSource]:
         """A model and a source of the rows that some components explain, (C,)."""
         rows = np.flatnonzero(share > LEAST_SHARE)
         some = self.source.of_rows(rows, self.source.weight[rows] * share[rows])
         return replace(self.model, totals=column_totals(some), holds=HELD), some
 
     @staticmethod
-    def _climb(
-        model: BayesianPCA, theta: Theta, source: MemorySource, aim: float = -np.inf
-    ) -> Theta:
+    def _climb(model: BayesianPCA, theta: Theta, source: RowSource, aim: float = -np.inf) -> Theta:
         weight, stop = float(source.weight.sum()), giving_up(aim)
         monitor = Monitor(TRIAL_SWEEPS, 1e-3, weight, on_step=stop)
         return climb(model, theta, source, Serial(), monitor)
 
     def _refitted(
-        self, model: BayesianPCA, theta: Theta, source: MemorySource, aim: float = -np.inf
+        self, model: BayesianPCA, theta: Theta, source: RowSource, aim: float = -np.inf
     ) -> Theta:
         """Components climbed from the rows of a source, wherever they were before."""
         theta = model.maximise(theta, _total(model, theta, source))
         return self._climb(model, theta, source, aim)
 
-    def _worth(self, model: BayesianPCA, theta: Theta, source: MemorySource) -> tuple[float, Array]:
+    def _worth(self, model: BayesianPCA, theta: Theta, source: RowSource) -> tuple[float, Array]:
         """Bound on some rows, the choice of components aside, and the components' counts."""
         stats = _total(model, theta, source)
         log_pi = model.shares.expected_log(theta.counts)
@@ -221,7 +219,7 @@ class Search:
         return (_joined(theta.take(kept), *halves), made) if made else None
 
     def _cut(
-        self, model: BayesianPCA, theta: Theta, k: int, some: MemorySource, aim: float
+        self, model: BayesianPCA, theta: Theta, k: int, some: RowSource, aim: float
     ) -> tuple[float, Theta, Array]:
         """Best pair of halves: what they are worth, parameters, counts."""
         found = []
@@ -313,7 +311,7 @@ def size_posterior(bounds: dict[int, float]) -> Array:
     return out
 
 
-def _total(model: BayesianPCA, theta: Theta, source: MemorySource) -> Any:
+def _total(model: BayesianPCA, theta: Theta, source: RowSource) -> Any:
     return Sums.total(model.expect(theta, block, None)[1] for block in source.blocks())
 
 

@@ -29,17 +29,14 @@ def describe(estimator: Any) -> None:
     """Set what is learned of a table's columns alone."""
     schema = estimator._schema
     estimator.kinds_ = np.array([column.kind for column in schema.columns])
-    estimator.column_levels_ = {c.name: c.levels for c in schema.columns if c.has_levels}
+    named = zip(schema.names, schema.columns, strict=True)
+    estimator.column_levels_ = {name: c.levels for name, c in named if c.has_levels}
     estimator.level_shares_ = {}
     for group, law in zip(estimator._columns, estimator._laws(), strict=True):
         if isinstance(law, Levels):
             for i, d in enumerate(group.index):
                 shares = estimator._by_part(law.probability[:, :, i].T, np.nan)
-                estimator.level_shares_[schema.columns[d].name] = shares
-        elif group.logged:
-            for d in group.index:
-                means = np.exp(estimator.means_[:, :, d]) - schema.columns[d].offset
-                estimator.means_[:, :, d] = means
+                estimator.level_shares_[schema.names[d]] = shares
     for d in np.flatnonzero(estimator.kinds_ == "ignored"):
         estimator.means_[:, :, d] = estimator.variances_[:, :, d] = np.nan
 
@@ -291,7 +288,7 @@ def shown_states(estimator: Any, part: int) -> list[tuple[int, float]]:
     lo, hi = estimator._first[part : part + 2]
     share = (estimator._class_shares() @ estimator._state_shares())[lo:hi]
     order = np.argsort(-share, kind="stable")
-    least = 1.0 / len(estimator.row_labels_)
+    least = 1.0 / max(float(estimator._theta.state_counts[:, lo:hi].sum()), 1.0)
     return [(int(j), float(share[j])) for j in order if share[j] >= least]
 
 

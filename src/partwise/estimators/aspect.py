@@ -13,16 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
-from partwise.data import CellKFold, Cells, MemorySource, RowBlock
+from partwise.data import CellKFold, Cells, RowBlock, RowSource
 from partwise.data.scale import ScaleGroup, learn_scale
 from partwise.engine import Monitor, climb
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg, PartsEstimator
 from partwise.estimators._gated import prior_of
+from partwise.estimators._rows import by_rows
 from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import LIKELIHOODS, Prior
 from partwise.models import aspect
-from partwise.runners import runner_for
+from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts import random_start
 
@@ -38,6 +39,9 @@ PATIENCE = 10
 # Ratings of every aspect that Prior(states=1) gives a row beforehand. A row has few ratings to tell
 # its shares from, and takes of a few aspects only.
 MIXING = 0.02
+
+# Ratings of the rows that the temperature is told by.
+MOST_JUDGED = 20_000_000
 
 # Shares of aspects drawn at a time, over rows, draws and ratings.
 MOST_DENSITIES = 4_000_000
@@ -180,7 +184,7 @@ class AspectModel(PartsEstimator):
         self._dtype = X.dtype
         journal = Journal(self, checkpoint, X, weight)
         rng = journal.generator()
-        source = MemorySource(X, (group,), weight)
+        source = RowSource(X, (group,), weight)
         core = self._core(group, 1.0)
         seed = rng.spawn(1)[0]
         theta = self._start(core, source, seed)
@@ -217,7 +221,7 @@ class AspectModel(PartsEstimator):
         )
 
     def _start(
-        self, core: aspect.Aspect, source: MemorySource, rng: np.random.Generator
+        self, core: aspect.Aspect, source: RowSource, rng: np.random.Generator
     ) -> aspect.Theta:
         """Aspects that begin at rows picked at random."""
         first, _ = random_start(source, (core.n_aspects,), False, rng)
@@ -227,11 +231,12 @@ class AspectModel(PartsEstimator):
         self,
         core: aspect.Aspect,
         theta: aspect.Theta,
-        source: MemorySource,
+        source: RowSource,
         rng: np.random.Generator,
         deadline: float,
     ) -> tuple[float, int | None]:
         """Temperature and number of sweeps at which held-out ratings are likeliest."""
+        source = source.sample(MOST_JUDGED, rng)
         cells = Cells(source.X)
         if len(cells) < HELD_ONE_IN:
             return 1.0, None
@@ -241,9 +246,9 @@ class AspectModel(PartsEstimator):
         X = sparse.hstack(tables, format="csr") if is_sparse else np.hstack(tables)
         (group,) = source.columns
         held = replace(group, index=group.index + len(group.index))
-        judged = MemorySource(X, (group, held), source.weight)
+        judged = RowSource(X, (group, held), source.weight)
         best, beta, sweeps = -np.inf, 1.0, PATIENCE
-        with runner_for(self.n_jobs, judged.n_blocks) as runner:
+        with runner_of(self.n_jobs, judged) as runner:
             for trial in BETAS:
                 monitor = Monitor(
                     self.max_iter,
@@ -291,6 +296,7 @@ class AspectModel(PartsEstimator):
         check_is_fitted(self)
         return np.asarray([f"aspect{z}" for z in range(self._n_features_out)], dtype=object)
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """How much each row takes of every aspect, p(z | row).
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource
+from partwise.data import ColumnGroup, Rows, RowSource
 from partwise.engine import Monitor, climb
 from partwise.engine.randomness import as_generator
 from partwise.estimators._analysers import (
@@ -29,10 +29,11 @@ from partwise.estimators._analysers import (
 from partwise.estimators._base import Leg, has_classes
 from partwise.estimators._labels import classes_of_rows, read_labels
 from partwise.estimators._moves import Search, giving_up, size_posterior
+from partwise.estimators._rows import by_rows
 from partwise.estimators.checkpoint import Journal
 from partwise.models.bayesian_pca import Theta, pieces
 from partwise.models.mcfa import column_totals
-from partwise.runners import Serial, runner_for
+from partwise.runners import Serial, runner_of
 from partwise.starts.principal import (
     encoded_rows,
     grouped_rows,
@@ -40,11 +41,15 @@ from partwise.starts.principal import (
     plain_columns,
     principal_frame,
 )
+from partwise.starts.rows import some_rows
 
 # Levels of the noise that classes share, in units of the columns' mean variance; then half and
 # twice the best. By its own rows alone a class has next to no noise in directions in which they
 # hardly vary, and one odd pixel decides; which level serves best is seen on rows left out.
 NOISES = (0.00125, 0.005, 0.02, 0.08, 0.32)
+
+# Cells of the rows whose principal directions are the beginning.
+MOST_BEGUN = 20_000_000
 
 # Sweeps of the fits that only serve to choose the noise.
 NOISE_SWEEPS = 10
@@ -202,15 +207,17 @@ class BayesianPCA(Analysers):
         """
         X, weight, _, q, group = self._read(X, sample_weight)
         self._columns = (group,)
-        source = MemorySource(X, self._columns, weight, n_powers=2)
+        source = RowSource(X, self._columns, weight, n_powers=2)
         model = self._core(source)
 
         journal = Journal(self, checkpoint, X, weight)
 
         def start(child: np.random.Generator) -> Theta:
-            Z, alone = encoded_rows(source), np.ones((1, X.shape[0]))
-            n = likely_dimension(Z, weight, q) if model.prior.relevance else q
-            return begin(model, source, Z, alone, n, child)
+            some = source.sample(MOST_BEGUN, child)
+            Z, alone = encoded_rows(some), np.ones((1, some.X.shape[0]))
+            stands = some.weight * (weight.sum() / some.weight.sum())
+            n = likely_dimension(Z, stands, q) if model.prior.relevance else q
+            return begin(model, source, Z, stands, alone, n, child)
 
         def first(_: int, child: np.random.Generator) -> tuple[list[Leg], Theta]:
             return [Leg(model)], journal.once("start", child, partial(start, child))
@@ -256,6 +263,7 @@ class BayesianPCA(Analysers):
         check_is_fitted(self)
         return np.asarray([f"factor{i}" for i in range(self._n_features_out)], dtype=object)
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Posterior mean of the rows' positions.
 
@@ -454,16 +462,19 @@ class BayesianPCAMixture(Analysers):
             )
         X, weight, kept, q, group = self._read(X, sample_weight)
         names, labels = read_labels(y, None, len(kept))
-        parts = [np.arange(X.shape[0])]
-        if names is not None and labels is not None:
-            parts = [np.flatnonzero(labels[kept] == c) for c in range(len(names))]
+        labels = np.zeros(len(weight), int) if labels is None or names is None else labels[kept]
+        whole = X, weight, labels
+        rng, deadline = as_generator(self.random_state), self._deadline()
+        if isinstance(X, Rows):
+            some = some_rows(weight, max(MOST_BEGUN // X.shape[1], 1), rng)
+            X, weight, labels = X[some], weight[some], labels[some]
+        parts = [np.flatnonzero(labels == c) for c in range(1 if names is None else len(names))]
         self._check_parts(parts, names)
         self._columns = (group,)
-        rng, deadline = as_generator(self.random_state), self._deadline()
         self.__dict__.pop("classes_", None)  # of a fit before
         self.__dict__.pop("class_priors_", None)
         if names is not None:
-            counts = np.array([weight[rows].sum() for rows in parts])
+            counts = np.bincount(whole[2][whole[2] >= 0], whole[1][whole[2] >= 0], len(names))
             self.classes_, self.class_priors_ = names, counts / counts.sum()
         fold = self._folds(parts, X.shape[0], rng.spawn(1)[0])
         noise = self._choose_noise(X, weight, parts, fold, group, rng, deadline)
@@ -477,16 +488,20 @@ class BayesianPCAMixture(Analysers):
         if noise is not None and fold is not None and time.monotonic() < deadline:
             fits = [(space, theta) for space, theta, *_ in found]
             revised = self._revise_noise(noise, fits, X, weight, parts, fold, deadline)
-            found = found if revised == noise else fit_all(revised)
+            found, noise = (found, noise) if revised == noise else (fit_all(revised), revised)
+        if X.shape[0] < len(whole[1]):  # what some rows told goes on with all
+            found = [
+                self._go_on(*whole, c, one, noise, rng, deadline) for c, one in enumerate(found)
+            ]
         fits = [(space, theta) for space, theta, *_ in found]
         self.moves_, posteriors = [], []
         for c, (_, _, _, search) in enumerate(found):
             which = {} if names is None else {"class": names.tolist()[c]}
             self.moves_ += [{**move._asdict(), **which} for move in search.moves]
             posteriors.append(size_posterior(search.bounds))
-        self._tell_fit(found[0][2], float(weight.sum()))
-        bounds = [monitor.trace[-1] for _, _, monitor, _ in found]
-        self.lower_bound_ = float(sum(bounds) / weight.sum())
+        total = float(whole[1].sum())
+        self._tell_fit(found[0][2], total)
+        self.lower_bound_ = sum(monitor.trace[-1] for _, _, monitor, _ in found) / total
         longest = max(len(p) for p in posteriors)
         table = np.stack([np.pad(p, (0, longest - len(p))) for p in posteriors])
         self.n_components_posterior_ = table[0] if names is None else table
@@ -498,6 +513,21 @@ class BayesianPCAMixture(Analysers):
         self._teller: dict[str, Any] = {"slope": slope, "offsets": offsets}
         self._describe()
         return self
+
+    def _go_on(
+        self, X: Rows, weight: Array, labels: Array, c: int,
+        found: tuple[Space, Theta, Monitor, Search], noise: float | None,
+        rng: np.random.Generator, deadline: float,
+    ) -> tuple[Space, Theta, Monitor, Search]:  # fmt: skip
+        """A class's mixture, learned from some of its rows, climbed on with all of them."""
+        own = labels == c
+        source = RowSource(X.some(own), self._columns, weight[own], n_powers=2)
+        at = Space(self._core(source, noise), source, forgets=False)
+        start = found[0].told(found[1])
+        _, theta, monitor = self._climb_best(
+            source, lambda *_: ([Leg(at.model)], start), rng, X, 1, deadline
+        )
+        return at, theta, monitor, found[3]
 
     def _check_parts(self, parts: list[Array], names: Array | None) -> None:
         """Refuse classes, or all rows, that are too few."""
@@ -519,10 +549,10 @@ class BayesianPCAMixture(Analysers):
         rng: np.random.Generator, deadline: float,
     ) -> tuple[Space, Theta, Monitor, Search]:  # fmt: skip
         """A mixture of some rows, with a given noise or one that is learned."""
-        source = MemorySource(X, (group,), weight, n_powers=2)
+        source = RowSource(X, (group,), weight, n_powers=2)
         whole = Space(self._core(source, noise), source)
         q = self._most_directions(X)
-        with runner_for(self.n_jobs, source.n_blocks) as runner:
+        with runner_of(self.n_jobs, source) as runner:
 
             def settle(at: Space, theta: Theta, aim: float = -np.inf) -> tuple[Theta, float]:
                 monitor = Monitor(
@@ -541,7 +571,7 @@ class BayesianPCAMixture(Analysers):
                 widest = min(q, Z.shape[1] if len(shares) == 1 else Z.shape[1] - 1)
                 if at.frame is None and at.model.prior.relevance:
                     widest = likely_dimension(Z, weight, widest)
-                return begin(at.model, at.source, Z, shares, max(widest, 1), rng, noise)
+                return begin(at.model, at.source, Z, weight, shares, max(widest, 1), rng, noise)
 
             at, alone = whole, None
             if self.prior is not None and self.n_components != 1 and not np.isnan(X).any():
@@ -586,7 +616,7 @@ class BayesianPCAMixture(Analysers):
             directions = principal_frame(away, weight, n, rng)
             inside = away @ directions
             columns = (plain_columns(source.columns[0], n),)
-            inner = MemorySource(inside, columns, weight, n_powers=2)
+            inner = RowSource(inside, columns, weight, n_powers=2)
             squares = float(weight @ (away**2).sum(axis=1) - weight @ (inside**2).sum(axis=1))
             outside = (float(weight.sum()) * (D - n), squares)
             # Densities are of the user's units, here as elsewhere.
@@ -619,14 +649,14 @@ class BayesianPCAMixture(Analysers):
         """
         if fold is None or self.prior is None:
             return None
-        sources = [MemorySource(X[rows], (group,), weight[rows], n_powers=2) for rows in parts]
+        sources = [RowSource(X[rows], (group,), weight[rows], n_powers=2) for rows in parts]
 
         def loss(noise: float) -> float:
             fits = []
             for source in sources:
                 model, Z = self._core(source, noise), encoded_rows(source)
                 n = likely_dimension(Z, source.weight, self._most_directions(source.X))
-                theta = begin(model, source, Z, np.ones((1, len(Z))), n, rng, noise)
+                theta = begin(model, source, Z, source.weight, np.ones((1, len(Z))), n, rng, noise)
                 monitor = Monitor(NOISE_SWEEPS, LOOSE * self.tol, float(source.weight.sum()))
                 fits.append((Space(model, source), climb(model, theta, source, Serial(), monitor)))
             return self._learn_to_tell(fits, X, weight, parts, fold)[0]
@@ -693,6 +723,7 @@ class BayesianPCAMixture(Analysers):
         return _fit_slope(scores[:, seen], labels[seen], weight[seen], prior)
 
     @available_if(has_classes)
+    @by_rows
     def predict_proba(self, X: Any) -> Array:
         """Probability of every class.
 
@@ -781,6 +812,7 @@ class BayesianPCAMixture(Analysers):
 
     # --- rows ---
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Probability of every component, and position in it times that probability.
 
@@ -799,6 +831,7 @@ class BayesianPCAMixture(Analysers):
         codes = self._codes(self._check_rows(X, reset=False))
         return codes.astype(self._dtype, copy=False)
 
+    @by_rows
     def responsibilities(self, X: Any) -> Array:
         """Probability of every component.
 

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array
+from partwise.data.rows import map_rows
 from partwise.engine import Monitor, Place
 from partwise.engine.randomness import as_generator, freeze, thaw
 from partwise.io import ModelFileError, load_checkpoint, save_checkpoint, temporary_name
@@ -28,9 +29,6 @@ _IDLE = ("max_time", "n_jobs", "verbose")
 
 # Writing may take this share of the time: a checkpoint is put off where it takes longer.
 MOST_WRITING = 0.1
-
-# Bytes of rows that are read at a time for their checksum.
-_PIECE = 1 << 24
 
 _Made = TypeVar("_Made")
 
@@ -73,11 +71,11 @@ class Journal:
     ----------
     estimator : estimator
     checkpoint : None, path or Checkpoint
-    arrays : arrays and CSR matrices, or None
-        Data of the fit, of which a checksum is kept.
+    rows : ndarray, CSR or Rows, then ndarray or None
+        Rows of the fit and what they have with them, of which a checksum is kept.
     """
 
-    def __init__(self, estimator: Any, checkpoint: Any, *arrays: Any) -> None:
+    def __init__(self, estimator: Any, checkpoint: Any, *rows: Any) -> None:
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         self._checkpoint: Checkpoint | None = checkpoint
@@ -91,7 +89,7 @@ class Journal:
         self._seed = estimator.random_state
         if checkpoint is None:
             return
-        self._of = _described(estimator, arrays)
+        self._of = _described(estimator, rows)
         if os.path.exists(checkpoint.path):
             of, self._state = load_checkpoint(checkpoint.path)
             _refuse_other(checkpoint.path, of, self._of)
@@ -155,7 +153,8 @@ class Journal:
         self._state |= {"place": place, "child": self._child.bit_generator.state}
         begun = time.monotonic()
         if begun >= self._due:
-            save_checkpoint(self._checkpoint.path, self._of, self._state)
+            here = place._replace(memory=_here(place.memory), remembered=_here(place.remembered))
+            save_checkpoint(self._checkpoint.path, self._of, self._state | {"place": here})
             ended = time.monotonic()
             pause = max(self._checkpoint.every, (ended - begun) * (1.0 / MOST_WRITING - 1.0))
             self._due = ended + pause
@@ -195,7 +194,12 @@ class Journal:
                     os.remove(path)
 
 
-def _described(estimator: Any, arrays: tuple[Any, ...]) -> dict[str, Any]:
+def _here(memory: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What rows remember, brought here if it lies on the workers of a cluster."""
+    return tuple(one.result() if hasattr(one, "result") else one for one in memory)
+
+
+def _described(estimator: Any, rows: tuple[Any, ...]) -> dict[str, Any]:
     """What a fit that goes on must share with the one that was killed."""
     arguments = estimator.get_params(deep=False)
     streams = (np.random.Generator, np.random.RandomState)
@@ -204,8 +208,8 @@ def _described(estimator: Any, arrays: tuple[Any, ...]) -> dict[str, Any]:
         for name, value in arguments.items()
         if name not in _IDLE and not isinstance(value, streams)
     }
-    shape = list(arrays[0].shape)
-    return {"model": type(estimator).__name__, **described, "shape": shape, "data": digest(*arrays)}
+    data = {"shape": list(rows[0].shape), "data": digest(*rows)}
+    return {"model": type(estimator).__name__, **described, **data}
 
 
 def _refuse_other(path: Any, kept: dict[str, Any], now: dict[str, Any]) -> None:
@@ -220,22 +224,17 @@ def _refuse_other(path: Any, kept: dict[str, Any], now: dict[str, Any]) -> None:
             )
 
 
-def digest(*arrays: Any) -> str:
-    """SHA-256 of arrays, CSR matrices and None, as far as their values go."""
-    total = hashlib.sha256()
-    for array in arrays:
-        pieces = (array.indptr, array.indices, array.data) if sparse.issparse(array) else (array,)
-        for piece in pieces:
-            if piece is None:
-                total.update(b"None")
-                continue
-            total.update(f"{piece.dtype.str}{piece.shape}".encode())
-            for rows in _row_pieces(piece):
-                total.update(np.ascontiguousarray(rows).data)
+def digest(X: Any, *arrays: Array | None) -> str:
+    """SHA-256 of rows, in memory or not, and of arrays with a value for each."""
+    total = hashlib.sha256(str([one is None for one in arrays]).encode())
+    for piece in map_rows(X, _digest_rows, *(one for one in arrays if one is not None)):
+        total.update(piece)
     return total.hexdigest()
 
 
-def _row_pieces(array: Array) -> Iterator[Array]:
-    """Rows in pieces, so that no copy of a whole array is made."""
-    step = max(_PIECE // max(array[:1].nbytes, 1), 1)
-    return (array[i : i + step] for i in range(0, len(array), step))
+def _digest_rows(rows: Any, *values: Array) -> bytes:
+    own = (rows.indptr, rows.indices, rows.data) if sparse.issparse(rows) else (rows,)
+    total = hashlib.sha256(str(rows.dtype).encode())
+    for array in (*own, *values):
+        total.update(np.ascontiguousarray(array).data)
+    return total.digest()

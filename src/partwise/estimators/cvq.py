@@ -8,16 +8,16 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.association import Certificate, Codes, Exact
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
+from partwise.data import ColumnGroup, RowBlock, RowSource, learn_columns
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg, PartsEstimator
 from partwise.estimators._gated import prior_of
+from partwise.estimators._rows import by_rows
 from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.models import cvq
@@ -118,6 +118,8 @@ class CVQ(PartsEstimator):
         "verbose": ["verbose"],
     }
 
+    _dense_since = "every part adds to every entry"
+
     def __init__(
         self,
         n_parts: int = 4,
@@ -177,7 +179,7 @@ class CVQ(PartsEstimator):
         self._warn_of_holes(columns)
         self._dtype = X.dtype
         model = self._core()
-        source = MemorySource(X, columns, weight)
+        source = RowSource(X, columns, weight)
         ways = (separate_start, residual_start)
         betas = np.geomspace(WARMEST, 1.0, COOLING_SWEEPS, endpoint=False)
         stages = [replace(model, beta=float(beta)) for beta in betas]
@@ -198,15 +200,6 @@ class CVQ(PartsEstimator):
         self._describe()
         journal.finish()
         return self
-
-    def _check_rows(self, X: Any, *, reset: bool) -> Any:
-        X = super()._check_rows(X, reset=reset)
-        if sparse.issparse(X):
-            raise TypeError(
-                "CVQ takes dense X only, not sparse: every part adds to every entry; pass "
-                "X.toarray(), with NaN for entries that are missing."
-            )
-        return X
 
     def _core(self) -> cvq.CVQ:
         prior, sizes = prior_of(self), (int(self.n_parts), int(self.n_states))
@@ -245,6 +238,7 @@ class CVQ(PartsEstimator):
 
     # --- rows ---
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Posterior probability of every state of every part.
 
@@ -264,6 +258,7 @@ class CVQ(PartsEstimator):
         pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0].T)
         return np.concatenate(pieces).astype(self._dtype, copy=False)
 
+    @by_rows
     def states(self, X: Any) -> Array:
         """Most probable state of each part.
 
@@ -278,6 +273,7 @@ class CVQ(PartsEstimator):
         m = np.asarray(self.transform(X))
         return m.reshape(len(m), self._model.n_parts, -1).argmax(axis=2)
 
+    @by_rows
     def encode(self, X: Any) -> Array:
         """Most probable combination of states of each row, by exact search.
 
@@ -317,6 +313,7 @@ class CVQ(PartsEstimator):
         rows = self._theta.mu[S.astype(np.int64) + J * np.arange(K)].sum(axis=1)
         return self._columns[0].decode(rows).astype(self._dtype, copy=False)
 
+    @by_rows
     def certify(self, X: Any) -> Certificate:
         """How good the code of each row is: proven the most probable, or how far from it at most.
 
@@ -430,8 +427,3 @@ class CVQ(PartsEstimator):
         for name, value in state["learned"].items():
             setattr(self, name, value)
         self._describe()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags

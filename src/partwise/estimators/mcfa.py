@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource, RowBlock
+from partwise.data import ColumnGroup, RowBlock, RowSource
 from partwise.estimators import _gated
 from partwise.estimators._base import CLASS_DRAWS, PartsEstimator
+from partwise.estimators._rows import by_rows
 from partwise.estimators.streaming import Streaming, can_stream, learn_block
 from partwise.likelihoods import Prior
 from partwise.models import calibration, factors, levels, loadings, mcfa, ordinal
@@ -279,6 +280,7 @@ class MCFA(PartsEstimator):
     # What the course of fitting asks of this model.
     _background = 0  # a part without factors: its columns do not change with anything
     _probe = 12  # plain steps that tell whether annealing lost what the start knew
+    _sums_without_prior = False
     _size_name = "n_factors"
     _inference = "variational"
 
@@ -330,11 +332,11 @@ class MCFA(PartsEstimator):
         chooser = _gated.chooser(self, columns)
         return mcfa.MCFA(n_factors, how, chooser, classes, strength, totals, self._dtype)
 
-    def _totals(self, source: MemorySource) -> Array:
+    def _totals(self, source: RowSource) -> Array:
         return mcfa.column_totals(source)
 
     def _start(
-        self, core: mcfa.MCFA, source: MemorySource, background: bool, rng: np.random.Generator
+        self, core: mcfa.MCFA, source: RowSource, background: bool, rng: np.random.Generator
     ) -> mcfa.Theta:
         return core.start(*STARTS[self.init](source, core.n_factors, background, rng))
 
@@ -355,7 +357,7 @@ class MCFA(PartsEstimator):
             return np.log(shares[np.arange(len(rows)), values.astype(int)] + 1e-300)
         return predict.log_density(self._mcfa, self._theta, features, rows, columns, values)
 
-    def _label_rows(self, source: MemorySource, kept: Array) -> None:
+    def _label_rows(self, source: RowSource, kept: Array) -> None:
         """Rows have no labels here: factors are numbers."""
 
     # --- what was learned, in the user's units ---
@@ -438,6 +440,7 @@ class MCFA(PartsEstimator):
         pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0])
         return np.concatenate(pieces, axis=1)
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Posterior mean of every factor of every part.
 

@@ -16,12 +16,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array, Runner
-from partwise.data import Cells, ColumnGroup, MemorySource, RowBlock, by_column
-from partwise.data.frames import as_table, with_columns
+from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
+from partwise.data.frames import as_table, with_columns, with_own_names
+from partwise.data.rows import out_of_memory
 from partwise.data.table import Schema
 from partwise.engine.randomness import as_generator
 from partwise.estimators import _gated, _tables
 from partwise.estimators._base import PartsEstimator, has_classes
+from partwise.estimators._rows import by_rows
 from partwise.estimators._sizes import Search
 from partwise.estimators.streaming import Streaming, can_stream, learn_block
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
@@ -30,6 +32,7 @@ from partwise.models import calibration, mcvq, predict
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
 from partwise.models.selection import Expected
+from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts import dependence_start, random_start
 
@@ -151,7 +154,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     kinds_ : ndarray of shape (D,)
         What each column of a table was taken for (``likelihood="auto"``, a mapping or a sequence).
         There ``means_`` has shape (K, J, D) whatever the kinds: of categories it is the mean of
-        their numbers, of skewed numbers the median; see ``level_shares_`` and `parts_table`.
+        their numbers, of "lognormal" columns that of the logarithm; see ``level_shares_`` and
+        `parts_table` for what they mean.
     level_shares_ : dict
         Of a table: probability of each level in each state, (K, J, V), by the column's name.
     lower_bound_ : float
@@ -322,6 +326,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     _background = 1  # a part of one state: its columns do not change with anything
     _probe = 3  # plain steps that tell whether annealing lost what the start knew
     _n_powers = None  # as many as the likelihood has
+    _sums_without_prior = True  # parameters are shares of the sums, whose weight is known
     _size_name = "n_states"
 
     _schema: Schema | None = None  # what the columns of a table are
@@ -350,8 +355,14 @@ class MCVQ(BiclusterMixin, PartsEstimator):
                 "Sparse X has no columns of several kinds; choose one likelihood by name, or pass "
                 "a DataFrame or X.toarray()."
             )
+        X = np.asarray(X) if isinstance(X, np.memmap) else X  # a table is read whole
+        if isinstance(out_of_memory(X), Rows):
+            raise ValueError(
+                "Rows that are not in memory have columns of one kind; choose one likelihood by "
+                "name, or pass a DataFrame."
+            )
         X = as_table(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        validate_data(self, with_own_names(X), reset=reset, skip_check_array=True)
         known = self._schema is not None
         if reset and not (known and self.warm_start and hasattr(self, "_theta")):
             self._schema, known = Schema.learn(X, self.likelihood, used), False
@@ -424,18 +435,18 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             self._dtype,
         )
 
-    def _totals(self, source: MemorySource) -> None:
+    def _totals(self, source: RowSource) -> None:
         """Sums over columns are taken anew in every sweep."""
 
     def _start(
-        self, core: mcvq.MCVQ, source: MemorySource, background: bool, rng: np.random.Generator
+        self, core: mcvq.MCVQ, source: RowSource, background: bool, rng: np.random.Generator
     ) -> mcvq.Theta:
         return core.start(*STARTS[self.init](source, core.n_states, background, rng))
 
     def _search(
         self,
         core: mcvq.MCVQ,
-        source: MemorySource,
+        source: RowSource,
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
@@ -447,7 +458,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         parts = search.run()
         sizes = (*(part.n_states for part in parts), self._background)
         own = self._core(source.columns, sizes, core.classes)
-        return own.undecide(own.rebuild(search.parameters(parts))), search.path
+        return search.parameters(own, parts), search.path
 
     def _sizes_in(self, theta: mcvq.Theta) -> tuple[int, ...]:
         """Numbers of states that parameters are for, the background's with them."""
@@ -470,11 +481,17 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         law = self._laws()[g]
         return predict.log_density(law, m, gates, core.part_of, rows, columns, values)
 
-    def _label_rows(self, source: MemorySource, kept: Array) -> None:
+    def _label_rows(self, source: RowSource, kept: Array) -> None:
         """Set ``row_labels_`` from the training rows."""
-        found = [self._states_of(self._model.infer(self._theta, b)[0].T) for b in source.blocks()]
+
+        def on_block(block: RowBlock) -> Array:
+            return self._states_of(self._model.infer(self._theta, block)[0].T)
+
         self.row_labels_ = np.full((len(kept), self.n_parts_), -1)
-        self.row_labels_[kept] = np.concatenate(found)
+        rows = np.flatnonzero(kept)
+        with runner_of(self.n_jobs, source) as runner:
+            for (lo, hi), found in zip(source.bounds, runner.map(on_block, source), strict=True):
+                self.row_labels_[rows[lo:hi]] = found
 
     # --- what was learned, in the user's units ---
 
@@ -604,6 +621,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0])
         return np.concatenate([piece.T for piece in pieces])
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Posterior probability of every state of every part.
 
@@ -620,6 +638,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         m = self._posteriors(self._check_rows(X, reset=False))
         return m[:, : self._n_features_out]
 
+    @by_rows
     def states(self, X: Any) -> Array:
         """Most probable state of each part.
 
@@ -866,7 +885,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         return {self._name_of(d): values for d, values in found.items()}
 
     def _name_of(self, d: int) -> Any:
-        return self._column_name(d) if self._schema is None else self._schema.columns[d].name
+        return self._column_name(d) if self._schema is None else self._schema.names[d]
 
     def dependence(self, *, as_frame: bool = True) -> Any:
         """How much columns tell of each other under the model: mutual information in nats.

@@ -19,9 +19,11 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array, Stats
-from partwise.data import ColumnGroup, MemorySource, learn_columns
+from partwise.data import ColumnGroup, RowSource, learn_columns
+from partwise.data import Rows as OutsideRows
 from partwise.estimators import _gated
 from partwise.estimators._labels import known_labels, read_labels
+from partwise.runners import runner_of
 
 # Rows that wait for a good start are kept as long as they are no more bytes than this.
 MOST_BYTES = 1 << 28
@@ -113,30 +115,37 @@ def learn_block(estimator: Any, X: Any, y: Any, sample_weight: Any, classes: Any
     """Learn from some more rows; sets all learned attributes."""
     first = not hasattr(estimator, "_theta")
     X, weight, kept = estimator._check_fit_rows(X, sample_weight, reset=first)
+    if isinstance(X, OutsideRows):
+        raise TypeError("partial_fit learns from rows in memory; pass some of them at a time.")
     names, labels = _labels_of(estimator, y, classes, len(kept), first)
     rows = Rows(X, weight, None if labels is None else labels[kept])
     how = estimator.streaming or Streaming()
     if first:
-        return _fit(estimator, rows, names, how, 0.0, len(kept))
+        return _fit(estimator, rows, names, how, len(kept))
     run, n_seen = _running(estimator), estimator.n_samples_seen_ + len(kept)
     if run.kept is not None:
         rows_kept = run.kept.beside(rows)
         full = rows_kept.X.shape[0] >= how.warm_up or rows_kept.n_bytes > MOST_BYTES
         if full or len(rows_kept.weight) >= 2 * run.at_last_fit or _new_levels(estimator, rows):
-            return _fit(estimator, rows_kept, names, how, 0.0, n_seen)
+            return _fit(estimator, rows_kept, names, how, n_seen)
         run = run._replace(kept=rows_kept)
     _step(estimator, rows, run, how)
     estimator.n_samples_seen_ = n_seen
     return estimator
 
 
-def _fit(estimator: Any, rows: Rows, names: Any, how: Streaming, seen: float, n_seen: int) -> Any:
+def _fit(estimator: Any, rows: Rows, names: Any, how: Streaming, n_seen: int) -> Any:
     """Learn from all rows at hand, as `fit` does."""
     everyone = np.ones(len(rows.weight), bool)
     _gated.fit_rows(estimator, rows.X, rows.weight, everyone, names, rows.labels)
     wait = len(rows.weight) < how.warm_up and rows.n_bytes <= MOST_BYTES
-    kept = rows if wait else None
-    estimator._running = _running(estimator)._replace(kept=kept, at_last_fit=len(rows.weight))
+    core = _gated.core_of(estimator._model)
+    source = _source(estimator, rows, estimator._columns)
+    estimator._running = _running(estimator)._replace(
+        stats=_total(estimator, core, core.undecide(estimator._theta), source),
+        kept=rows if wait else None,
+        at_last_fit=len(rows.weight),
+    )
     estimator.n_samples_seen_ = n_seen
     estimator.__dict__.pop("row_labels_", None)  # rows have gone by
     return estimator
@@ -146,22 +155,19 @@ def _running(estimator: Any) -> Running:
     """What the stream, or the fit before it, has left behind."""
     run = getattr(estimator, "_running", None)
     if run is None:
-        (group,), core = estimator._columns, _gated.core_of(estimator._model)
-        totals, weight = getattr(core, "totals", None), estimator.weight_seen_
-        run = Running(None, totals, group.weight, weight, weight, None, 0)
+        core, weight = _gated.core_of(estimator._model), estimator.weight_seen_
+        totals = getattr(core, "totals", None)
+        run = Running(None, totals, core.chooser.weight, weight, weight, None, 0)
     return run
 
 
 def _step(estimator: Any, rows: Rows, run: Running, how: Streaming) -> None:
     """One step of stepwise EM."""
-    source = MemorySource(
-        rows.X, _seen_columns(estimator, rows), rows.weight, labels=rows.labels,
-        n_powers=estimator._n_powers,
-    )  # fmt: skip
+    source = _source(estimator, rows, _seen_columns(estimator, rows))
     core = _gated.core_of(estimator._model)
     before = core.sums_of(estimator._theta) if run.stats is None else run.stats
     theta = core.undecide(estimator._theta)
-    stats = Stats.total(core.expect(theta, block, None)[1] for block in source.blocks())
+    stats = _total(estimator, core, theta, source)
     w = float(rows.weight.sum())
     fade = 1.0 if how.half_life is None else 0.5 ** (w / how.half_life)
     seen, weight = run.seen + w, run.weight * fade + w
@@ -170,8 +176,7 @@ def _step(estimator: Any, rows: Rows, run: Running, how: Streaming) -> None:
     totals = estimator._totals(source)
     column_weight = old * run.column_weight + new * source.column_weight()
     blended = None if totals is None else old * run.totals + new * totals
-    (group,) = source.columns
-    columns = (replace(group, weight=column_weight),)
+    columns = tuple(replace(g, weight=column_weight[g.index]) for g in source.columns)
 
     def core_of(totals: Array | None) -> Any:
         return estimator._core(columns, core.sizes, core.classes, totals)
@@ -189,6 +194,16 @@ def _step(estimator: Any, rows: Rows, run: Running, how: Streaming) -> None:
     estimator.n_iter_ += 1
     estimator.weight_seen_ = weight
     estimator._describe()
+
+
+def _source(estimator: Any, rows: Rows, columns: tuple[ColumnGroup, ...]) -> RowSource:
+    return RowSource(rows.X, columns, rows.weight, labels=rows.labels, n_powers=estimator._n_powers)
+
+
+def _total(estimator: Any, core: Any, theta: Any, source: RowSource) -> Stats:
+    """Sums over all rows."""
+    with runner_of(estimator.n_jobs, source) as runner:
+        return runner.total(core, theta, source, [None] * source.n_blocks)
 
 
 def _labels_of(
@@ -218,20 +233,24 @@ def _labels_of(
 
 def _new_levels(estimator: Any, rows: Rows) -> bool:
     """Whether rows hold categories that the columns do not know."""
-    (group,) = estimator._columns
-    values = rows.X.data if sparse.issparse(rows.X) else rows.X
-    if group.levels is None:
-        return False
-    return not np.isin(values[~np.isnan(values)], group.levels).all()
+    for group in estimator._columns:
+        own = rows.X[:, group.index]
+        values = own.data if sparse.issparse(own) else own
+        if group.levels is not None and not np.isin(values[~np.isnan(values)], group.levels).all():
+            return True
+    return False
 
 
 def _seen_columns(estimator: Any, rows: Rows) -> tuple[ColumnGroup, ...]:
     """Columns with the units of those observed for the first time, and who has begun to vary."""
-    (group,) = estimator._columns
+    return tuple(_seen_group(estimator, group, rows) for group in estimator._columns)
+
+
+def _seen_group(estimator: Any, group: ColumnGroup, rows: Rows) -> ColumnGroup:
     still = np.flatnonzero(~group.varies)
     if len(still) == 0:
-        return estimator._columns
-    some = rows.X[:, still]
+        return group
+    some = rows.X[:, group.index[still]]
     own = group.take(still)
     changes = own.changed_by(some, rows.weight)
     unseen = own.weight <= 0
@@ -242,4 +261,4 @@ def _seen_columns(estimator: Any, rows: Rows) -> tuple[ColumnGroup, ...]:
         shift[still[unseen]], scale[still[unseen]] = new.shift[unseen], new.scale[unseen]
         changes = np.where(unseen, new.varies, changes)
     varies[still] = changes
-    return (replace(group, shift=shift, scale=scale, varies=varies),)
+    return replace(group, shift=shift, scale=scale, varies=varies)

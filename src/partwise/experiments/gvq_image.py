@@ -55,8 +55,8 @@ def painting() -> Array:
         "vectors: 56 and 74 kbit. It gives no measure of the errors, but calls GVQ's image "
         "superior.",
         differs="The paper's 56 follow with nine code bits; ours are eight. True sizes are of "
-        "files with 8-bit vectors, deflated, and arithmetically coded codes, for both ways alike. The "
-        "original image has 4325 kbit, not 865.",
+        "files with 8-bit vectors, deflated, and arithmetically coded codes, for both ways alike. "
+        "The original image has 4325 kbit, not 865.",
         needs=("pearl_earring",),
         key=("way",),
         figures={
@@ -90,22 +90,16 @@ def gvq_fig10(setting: Setting) -> list[Row]:
     pictures = {"original": image, "VQ, 16 vectors": plain.image, "GVQ, 8 features": ours.image}
     setting.draw(
         "gvq_fig10",
-        lambda: _beside(pictures),
+        lambda: PicturesDisplay.from_groups(
+            {"": np.stack([picture[::2, ::2].ravel() for picture in pictures.values()])},
+            titles={"": list(pictures)},
+            size=3.0,
+            image_shape=(384, 352),
+        ),
         "The painting, by 16 vectors, and by 8 features in fewer bits.",
         free=True,
     )
     return rows
-
-
-def _beside(pictures: dict[str, Array]) -> PicturesDisplay:
-    import matplotlib.pyplot as plt
-
-    return PicturesDisplay.from_groups(
-        {"": np.stack([picture[::2, ::2].ravel() for picture in pictures.values()])},
-        titles={"": list(pictures)},
-        image_shape=(384, 352),
-        figure=plt.figure(figsize=(9, 3.6), layout="constrained"),
-    )
 
 
 @register(

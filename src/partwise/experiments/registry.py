@@ -73,7 +73,7 @@ class Setting:
         name : str
             Name of its file, without ending.
         plot : callable
-            Gives a display, or a matplotlib figure. Not called if no pictures are wanted.
+            Gives a display. Not called if no pictures are wanted.
         caption : str
             What is seen.
         free : bool, default=False
@@ -81,13 +81,10 @@ class Setting:
         """
         if self.folder is None:
             return
-        import matplotlib.pyplot as plt
+        from partwise.plot import save_picture
 
-        drawn = plot()
-        figure = getattr(drawn, "figure_", drawn)
         self.folder.mkdir(parents=True, exist_ok=True)
-        figure.savefig(self.folder / f"{name}.png", dpi=90, bbox_inches="tight")
-        plt.close(figure)
+        save_picture(plot(), self.folder / f"{name}.png")
         self.pictures.append({"file": f"{name}.png", "caption": caption, "free": free})
 
 

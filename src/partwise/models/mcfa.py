@@ -656,7 +656,7 @@ class MCFA:
 
 def column_totals(source: Any) -> Array:
     """Sums of 1, x and x^2 over the observed entries of every column, (3, D)."""
-    return np.sum([block.groups[0].totals(block.weight) for block in source.blocks()], axis=0)
+    return np.sum(list(source.each(lambda block: block.groups[0].totals(block.weight))), axis=0)
 
 
 def _precision(score: Array, prior: Array) -> Array:

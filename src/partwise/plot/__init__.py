@@ -4,9 +4,10 @@
 again, elsewhere or in other colours. Matplotlib is loaded when something is drawn.
 """
 
-from partwise.plot._display import Display
+from partwise.plot._display import Display, save_picture
 from partwise.plot._pictures import PicturesDisplay
 from partwise.plot.association import AssociationDisplay
+from partwise.plot.bars import BarsDisplay
 from partwise.plot.bound import BoundDisplay
 from partwise.plot.classes import ClassPriorsDisplay, ClassTableDisplay
 from partwise.plot.codebook import CodebookDisplay
@@ -25,6 +26,7 @@ from partwise.plot.tables import DependenceDisplay, ProfilesDisplay, TableDispla
 
 __all__ = [
     "AssociationDisplay",
+    "BarsDisplay",
     "BoundDisplay",
     "ClassPriorsDisplay",
     "ClassTableDisplay",
@@ -46,4 +48,5 @@ __all__ = [
     "StabilityDisplay",
     "StatesDisplay",
     "TableDisplay",
+    "save_picture",
 ]

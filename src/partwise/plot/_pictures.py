@@ -33,6 +33,8 @@ class PicturesDisplay(Display):
         Values drawn with the two ends of the colour map.
     feature_names : list of str
         Names of the columns.
+    size : float, default=0.95
+        Inches across a picture.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class PicturesDisplay(Display):
     labels: list[str]
     limits: tuple[float, float]
     feature_names: list[str]
+    size: float = 0.95
 
     table_unit: ClassVar[str] = "value"
 
@@ -58,6 +61,7 @@ class PicturesDisplay(Display):
         groups: Mapping[str, Any],
         *,
         titles: Mapping[str, Sequence[str]] | None = None,
+        size: float = 0.95,
         image_shape: Sequence[int] | None = None,
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
@@ -70,6 +74,8 @@ class PicturesDisplay(Display):
             Vectors of each group, and what is written beside it.
         titles : mapping of str to sequence of str, or None, default=None
             What is written above the vectors of a group; nothing for groups left out.
+        size : float, default=0.95
+            Inches across a picture.
         image_shape, figure, cmap
             As for every `Display`.
 
@@ -86,6 +92,7 @@ class PicturesDisplay(Display):
             labels=list(groups),
             limits=apart(np.concatenate(pictures)),
             feature_names=[str(d) for d in range(n_columns)],
+            size=size,
             image_shape=check_image_shape(image_shape, n_columns),
         )
         return display.plot(figure=figure, cmap=cmap)
@@ -94,7 +101,7 @@ class PicturesDisplay(Display):
         self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
     ) -> tuple[Figure | SubFigure, np.ndarray]:
         most = max(1, *(len(group) for group in self.pictures))
-        figure = get_figure(figure, 0.95 * most + 0.6, 1.15 * len(self.pictures))
+        figure = get_figure(figure, self.size * most + 0.6, 1.2 * self.size * len(self.pictures))
         grid = figure.subplots(len(self.pictures), most, squeeze=False)
         for row, label, group, titles in zip(
             grid, self.labels, self.pictures, self.titles, strict=True

@@ -314,33 +314,26 @@ class _Rows:
         else:
             n = max(_MOST_ENTRIES // n_columns, 1)
         n = min(n, most, self.n_rows)
-        self.carried = _coded(model, data[:n]) if n else None
+        # Of a table of several kinds, the model's own numbers.
+        self.carried = data[:n] if _schema(model) is None else as_shown(data[:n], model)
         usual = [f"Row {i}" if isinstance(i, int) else str(i) for i in index]
         self.names = _named(names, usual, "rows")[:n]
-
-
-def _coded(model: Any, X: Any) -> Any:
-    """Give rows as the model's numbers: as they are, unless columns are of several kinds."""
-    return X if _schema(model) is None else model._check_rows(X, reset=False)
 
 
 def _scores(
     model: Any, seen: View | None, rows: _Rows, shape: tuple[int, int] | None
 ) -> dict[str, Any]:
     """Score the data, and say how far its reconstruction is from it."""
-    originals = as_shown(_coded(model, rows.scored), model)
+    originals = as_shown(rows.scored, model)
+    reconstructed = as_shown(model.reconstruct(rows.scored), model)
     known = np.isfinite(originals)
     # Columns of a table have units of their own; pixels share one. Levels have no distances.
-    unit: Any = 1.0
+    numbers, unit = np.ones(originals.shape[1], bool), np.ones(originals.shape[1])
     if _schema(model) is not None:
-        reconstructed = np.asarray(model._reconstruct(originals), dtype=float)
         numbers = np.isin(model.kinds_, ("gaussian", "lognormal", "poisson"))
-    else:
-        reconstructed = np.asarray(model.reconstruct(rows.scored), dtype=float)
-        numbers = np.ones(originals.shape[1], bool)
-        if shape is None and seen is not None:
-            unit = seen.own_spread()
-    if shape is None and (seen is None or _schema(model) is not None):
+    if shape is None and seen is not None and _schema(model) is None:
+        unit = seen.own_spread()
+    elif shape is None:
         spread = np.sqrt(np.ma.masked_invalid(originals).var(axis=0).filled(0.0))
         unit = np.where(spread > 0, spread, 1.0)
     misses = ((originals - reconstructed) / unit)[known & numbers]

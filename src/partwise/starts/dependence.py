@@ -2,7 +2,7 @@
 
 Columns are grouped by spectral clustering of their squared correlations over jointly observed
 entries; then the rows of a sample are clustered on each group's columns. Categories without order
-stand in the sample with a yes or no for each level, and pairs of columns are tied by the sum of the
+may also stand there with a yes or no for each level; columns are then tied by the sum of the
 squared correlations of these: Pearson's phi^2 of two categories, the correlation ratio of a number
 and a category, less what chance gives, in units of chance (Tschuprow's T^2).
 
@@ -22,7 +22,8 @@ from sklearn.cluster import KMeans
 
 from partwise.contracts import Array, Layout, Stats
 from partwise.data.columns import by_column
-from partwise.data.source import MemorySource
+from partwise.data.rows import is_sparse, map_rows
+from partwise.data.source import RowSource
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.refine import split_and_merge
 from partwise.starts.rows import distinct_rows, some_rows
@@ -61,14 +62,13 @@ class Dependence(NamedTuple):
         return depends(self.affinity, self.weight.sum() * shown**2)
 
 
-def dependence(source: MemorySource, rng: np.random.Generator) -> Dependence:
+def dependence(source: RowSource, rng: np.random.Generator) -> Dependence:
     """Dependence of the best observed columns."""
     columns = _best_columns(source)
     kinds, kind_weight = distinct_rows(source)
     some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
     rows, weight = kinds[some], kind_weight[some]
-    sample, owner, share = _scores(source, rows, columns, weight)
-    affinity = squared_correlations(sample, weight, owner, share)
+    affinity, sample, owner = _ties(source, rows, columns, weight)
     return Dependence(columns, rows, weight, sample, owner, affinity)
 
 
@@ -84,7 +84,7 @@ class Grouped(NamedTuple):
 
 
 def grouped_columns(
-    source: MemorySource, K: int, background: bool, rng: np.random.Generator
+    source: RowSource, K: int, background: bool, rng: np.random.Generator
 ) -> Grouped:
     """Gates by the columns' dependence.
 
@@ -123,7 +123,7 @@ def labelled_columns(
 
 
 def dependence_start(
-    source: MemorySource, n_states: Sequence[int], background: bool, rng: np.random.Generator
+    source: RowSource, n_states: Sequence[int], background: bool, rng: np.random.Generator
 ) -> tuple[Stats, Array]:
     """First sums and gates from grouped columns and, in each group, clustered rows."""
     found = grouped_columns(source, len(n_states), background, rng)
@@ -219,54 +219,71 @@ def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
     return labels
 
 
-def _best_columns(source: MemorySource) -> Array:
+def _best_columns(source: RowSource) -> Array:
     """Columns that vary, the most observed first if there are too many."""
     groups, D = source.columns, source.X.shape[1]
     weight = by_column(groups, [g.weight for g in groups], D)
     varies = by_column(groups, [g.varies for g in groups], D)
     # Of zero-filled counts the weight says nothing: take the columns with most that is not zero.
-    if sparse.issparse(source.X) and source.columns[0].absent_zero:
-        weight = np.bincount(source.X.indices, minlength=source.X.shape[1]).astype(float)
+    if is_sparse(source.X) and source.columns[0].absent_zero:
+        counts = map_rows(source.X, lambda rows: np.bincount(rows.indices, minlength=D))
+        weight = np.sum(list(counts), axis=0, dtype=float)
     found = np.flatnonzero(varies)
     if len(found) > MOST_COLUMNS:
         found = np.sort(found[np.argsort(-weight[found], kind="stable")[:MOST_COLUMNS]])
     return found
 
 
-def _scores(
-    source: MemorySource, rows: Array, columns: Array, weight: Array
+def _ties(
+    source: RowSource, rows: Array, columns: Array, weight: Array
 ) -> tuple[Array, Array, Array]:
-    """Some rows of some columns as standardised numbers, NaN where missing.
+    """Affinity of columns, the standardised scores that told it, and the column of each score.
 
-    A column has one number, or one for every level where categories have no order. Also the column
-    of each number, by its place among ``columns``, and what it adds to the column's ties.
+    A column is given by its place among ``columns``. Numbers stand for levels, and where levels
+    have no order each has a score of its own as well; what tells more of the other columns is kept.
     """
-    X = source.X[rows]
-    if sparse.issparse(X):
-        X = X[:, columns].tocoo()
-        absent = 0.0 if source.columns[0].absent_zero else np.nan
-        out = np.full(X.shape, absent, source.X.dtype)
-        out[X.row, X.col] = X.data
-    else:
-        out = X[:, columns]
+    values = _dense_sample(source, rows, columns)
+    sample = _standardised(values, weight)
+    affinity, owner = squared_correlations(sample, weight), np.arange(len(columns))
     levels = _unordered(source, columns)
-    owner = np.repeat(np.arange(len(columns)), [max(len(v), 1) for v in levels])
-    share = np.ones(len(owner))
-    if len(owner) > len(columns):
-        out = out[:, owner]
-        seen = ~np.isnan(out)
-        for i, known in enumerate(levels):
-            if len(known):
-                at = np.flatnonzero(owner == i)
-                out[:, at] = np.where(seen[:, at], out[:, at] == known, np.nan)
-                p = (weight @ np.where(seen[:, at], out[:, at], 0)) / (weight @ seen[:, at] + 1e-9)
-                # phi^2 = sum r^2 (1 - p) (1 - p'); chance spreads it by its degrees of freedom.
-                share[at] = (1.0 - p) / np.sqrt(len(known) - 1)
-    mean, scale = _centre(out, weight)
-    return (out - mean) / scale, owner, share
+    if any(len(known) for known in levels):
+        by_level, owner, share = _by_level(values, levels, weight)
+        found = squared_correlations(by_level, weight, owner, share)
+        ordered = affinity.sum(axis=1) >= found.sum(axis=1)
+        affinity = np.maximum(affinity, found)
+        kept = ~ordered[owner]
+        sample = np.hstack([sample[:, ordered], by_level[:, kept]])
+        owner = np.concatenate([np.flatnonzero(ordered), owner[kept]])
+    return affinity, sample, owner
 
 
-def _unordered(source: MemorySource, columns: Array) -> list[Array]:
+def _dense_sample(source: RowSource, rows: Array, columns: Array) -> Array:
+    """Some rows and columns, NaN where missing."""
+    X = source.X[rows]
+    if not sparse.issparse(X):
+        return X[:, columns]
+    X = X[:, columns].tocoo()
+    out = np.full(X.shape, 0.0 if source.columns[0].absent_zero else np.nan, source.X.dtype)
+    out[X.row, X.col] = X.data
+    return out
+
+
+def _by_level(values: Array, levels: Sequence[Array], weight: Array) -> tuple[Array, Array, Array]:
+    """Standardised yes-or-no scores of levels, each one's column, and what it adds to its ties."""
+    owner = np.repeat(np.arange(len(levels)), [max(len(known), 1) for known in levels])
+    out, share = values[:, owner], np.ones(len(owner))
+    for i, known in enumerate(levels):
+        if len(known):
+            at = owner == i
+            seen = ~np.isnan(values[:, i])
+            out[:, at] = np.where(seen[:, None], values[:, i : i + 1] == known, np.nan)
+            p = weight[seen] @ out[np.ix_(seen, at)] / max(weight[seen].sum(), 1e-9)
+            # phi^2 = sum r^2 (1 - p) (1 - p'); chance spreads it by its degrees of freedom.
+            share[at] = (1.0 - p) / np.sqrt(len(known) - 1)
+    return _standardised(out, weight), owner, share
+
+
+def _unordered(source: RowSource, columns: Array) -> list[Array]:
     """Levels of each column if they are unordered, some, and not too many in all; else none."""
     none: Array = np.empty(0)
     found = [none] * source.X.shape[1]
@@ -281,6 +298,12 @@ def _unordered(source: MemorySource, columns: Array) -> list[Array]:
     return chosen if few else [none] * len(columns)
 
 
+def _standardised(values: Array, weight: Array) -> Array:
+    """Columns less their weighted mean, over their deviation."""
+    mean, scale = _centre(values, weight)
+    return (values - mean) / scale
+
+
 def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
     """Weighted mean and deviation of each column's observed entries."""
     observed = ~np.isnan(values)
@@ -293,7 +316,7 @@ def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
     return (mean * size).astype(values.dtype), scale.astype(values.dtype)
 
 
-def sums_of_rows(some: MemorySource, m: Array, layouts: Sequence[Layout], weight: float) -> Stats:
+def sums_of_rows(some: RowSource, m: Array, layouts: Sequence[Layout], weight: float) -> Stats:
     """Sums of some rows under given states (S, n), scaled to the weight of all rows."""
     sums = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
