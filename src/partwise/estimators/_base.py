@@ -618,7 +618,45 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             by_part[:, int(part)] = rng.choice(numbers, n_samples, p=weights / weights.sum())
         return rows, by_part, rng
 
-    # --- saving, and what scikit-learn asks ---
+    # --- showing, saving, and what scikit-learn asks ---
+
+    def show(
+        self,
+        data: Any = None,
+        *,
+        image_shape: Sequence[int] | None = None,
+        row_names: Sequence[Any] | None = None,
+        column_names: Sequence[Any] | None = None,
+        title: str | None = None,
+        height: int = 900,
+    ) -> None:
+        """Display the explorer of the fitted model in a notebook.
+
+        `partwise.report.write_report` writes the same page to a file.
+
+        Parameters
+        ----------
+        data : array-like, frame or sparse of shape (n, D), optional
+            Rows to look at.
+        image_shape : two int, optional
+            Height and width, if the columns are the pixels of an image.
+        row_names, column_names : sequence, optional
+            What rows and columns are called; those of frames if not given.
+        title : str, optional
+        height : int, default=900
+            In pixels.
+        """
+        from partwise.report import show
+
+        show(
+            self,
+            height,
+            data=data,
+            image_shape=image_shape,
+            row_names=row_names,
+            column_names=column_names,
+            title=type(self).__name__ if title is None else title,
+        )
 
     def _learned(self, *more: str) -> dict[str, Any]:
         """Learned attributes that are not made from the parameters, those of fit among them."""
