@@ -168,7 +168,7 @@ def _decoded(path: Path, encoding: str | None) -> str:
         raise ValueError(
             f"{path} is neither text, parquet, .npy nor .npz; convert it to one of these."
         )
-    return text.rstrip() + "\n"
+    return text.rstrip("\r\n") + "\n"
 
 
 def _records(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -300,13 +300,14 @@ def _read_parquet(path: Path) -> Data:
 def _read_arrays(path: Path) -> Data:
     """The array of a ``.npy`` file; the only one, or data or X, of a ``.npz``; or a sparse one."""
     try:
-        content = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            array = content
-        elif "format" in content.files and "shape" in content.files:
-            array = sparse.csr_array(sparse.load_npz(path))
-        else:
-            array = content[_choose(content.files)]
+        with path.open("rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                array = content
+            elif "format" in content.files and "shape" in content.files:
+                array = sparse.csr_array(sparse.load_npz(path))
+            else:
+                array = content[_choose(content.files)]
     except (ValueError, OSError, EOFError, BadZipFile) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     shape = None

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _MODELS = ("mcvq", "mcfa")
 _MCFA_SIZES = 4, 4  # MCFA does not find its own sizes
+# Sizes are sought in so many cells, but in no fewer rows; more would hardly change them. Columns of
+# few levels have all of these among them.
+_SOUGHT_CELLS, _SOUGHT_ROWS, _MOST_LEVELS = 500_000, 5_000, 256
 _SHOWN_COLUMNS = 12  # names of a part's columns
 _TOLD_COLUMNS = 300  # profiles compare all pairs of columns, which many make slow
 
@@ -125,7 +128,16 @@ def fit(
     estimator = _estimator(model, sizes, likelihood, kinds, found, seed, max_time)
     start = time.perf_counter()
     with busy("Learning", max_time), _ending_on_interrupt(estimator) as stopped:
-        estimator.fit(found.X)
+        some = _enough_rows(estimator, found.X, seed)
+        if some is None:
+            estimator.fit(found.X)
+        else:
+            estimator.fit(found.X[some])
+            left = max_time - (time.perf_counter() - start)
+            if left > 0 and not stopped:
+                estimator.set_params(warm_start=True, max_time=left).fit(found.X)
+            estimator.set_params(warm_start=False, max_time=max_time)
+            complain(f"Sizes were sought in {len(some):,} of the rows.")
     seconds = time.perf_counter() - start
     estimator.save(out)
     content = _content(estimator, found, seconds, out, bool(stopped))
@@ -210,6 +222,24 @@ def _law_of_sparse(X: Any) -> tuple[str, str]:
     if np.all((X.data >= 0) & (X.data == np.rint(X.data))):
         return "poisson", "zero"
     return "gaussian", "unobserved"
+
+
+def _enough_rows(estimator: Any, X: Any, seed: int) -> Any:
+    """Rows to seek sizes in, with every level of every column; None for all.
+
+    All rows are learned from then, with the sizes that were found.
+    """
+    import numpy as np
+
+    n = max(_SOUGHT_CELLS // X.shape[1], _SOUGHT_ROWS)
+    if n >= X.shape[0] or "auto" not in (estimator.n_parts, getattr(estimator, "n_states", "")):
+        return None
+    rows = np.random.default_rng(seed).choice(X.shape[0], n, replace=False)
+    for name in getattr(X, "columns", ()):
+        first = X[name].arg_unique()
+        if len(first) <= _MOST_LEVELS:
+            rows = np.append(rows, first)
+    return np.unique(rows)
 
 
 @contextmanager
