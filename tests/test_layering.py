@@ -18,8 +18,8 @@ SOURCE = Path(partwise.__file__).parent
 
 # A layer may import itself and those after it.
 LAYERS = (
-    ("cli", "report", "plot", "experiments", "bench"),
-    ("estimators", "compression", "datasets", "metrics", "io", "stability"),
+    ("cli", "report", "plot", "experiments", "bench", "__main__"),
+    ("estimators", "compression", "datasets", "metrics", "io", "reading", "stability"),
     ("engine", "runners", "data", "starts", "models"),
     ("association", "likelihoods", "sampling"),
     ("contracts", "_compat"),

@@ -137,6 +137,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self, X: Any, sample_weight: Any, *, reset: bool = True
     ) -> tuple[Any, Array, Array]:
         """Rows with weight, their weights, and which they are: the others are as if never given."""
+        self._halted = False
         X = placed(self._check_rows(X, reset=reset, **self._used_rows(sample_weight)))
         if isinstance(X, Rows):
             X.look(absent_zero=self._absent_zero())
@@ -220,6 +221,15 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- fitting ---
 
+    _halted = False
+
+    def stop(self) -> None:
+        """End the fit that is under way at its next sweep; the best parameters so far are kept.
+
+        For signal handlers and other threads: `fit` itself returns, a little later.
+        """
+        self._halted = True
+
     def _deadline(self) -> float:
         """Value of ``time.monotonic()`` at which ``max_time``, beginning now, is over."""
         return float("inf") if self.max_time is None else time.monotonic() + self.max_time
@@ -269,6 +279,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                         leg.window,
                         on_step,
                         enough=leg.enough,
+                        halted=lambda: self._halted,
                     )
                     theta = climb(
                         leg.model, theta, source, runner, monitor, leg.stages, leg.probe, journal
