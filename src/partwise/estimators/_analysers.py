@@ -18,7 +18,8 @@ from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, mixtures
 from partwise.models import calibration
-from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Found, Sums, Theta, pieces
+from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Found, Theta, pieces, total
+from partwise.models.leaps import Scatter
 from partwise.models.calibration import Calibration
 from partwise.models.mcfa import column_totals
 from partwise.sampling.importance import RowLikelihood
@@ -73,16 +74,14 @@ class Space(NamedTuple):
         return self.told(theta)
 
 
-def total(model: BayesianPCA, theta: Theta, source: MemorySource) -> Sums:
-    """Sums over all rows."""
-    return Sums.total(model.expect(theta, block, None)[1] for block in source.blocks())
-
-
 def begin(
     model: BayesianPCA, source: MemorySource, Z: Array, shares: Array, q: int,
     rng: np.random.Generator, noise: float | None = None,
 ) -> Theta:  # fmt: skip
     """First parameters, from principal directions of groups of rows (M, C), noise given or not."""
+    if model.leaps:
+        tau = None if noise is None else model.noise_of(noise)
+        return model.leap(Scatter.of(Z.T, shares * source.weight), tau)[0]
     mean, left = principal_start(Z, source.weight, shares, q, rng)
     theta = model.start(mean, left if noise is None else noise, shares @ source.weight)
     if noise is not None:
@@ -154,7 +153,9 @@ class Analysers(PartsEstimator):
     def _core(self, source: MemorySource, noise: float | None = None) -> BayesianPCA:
         shares = Dirichlet(0.0 if self.prior is None else SHARES)
         holds = frozenset[str]() if noise is None else frozenset(["noise"])
-        return BayesianPCA(self._prior(), shares, column_totals(source), holds=holds)
+        import os
+        leaps = not np.isnan(source.X).any() and source.X.shape[1] <= 128 and self.prior is not None and 'NOLEAP' not in os.environ
+        return BayesianPCA(self._prior(), shares, column_totals(source), holds=holds, directions=self._most_directions(source.X), leaps=leaps)
 
     def _absent_zero(self) -> bool:
         return False

@@ -514,7 +514,7 @@ class BayesianPCAMixture(Analysers):
             def settle(at: Space, theta: Theta, aim: float = -np.inf) -> tuple[Theta, float]:
                 monitor = Monitor(
                     self.max_iter, LOOSE * self.tol, float(weight.sum()), deadline,
-                    on_step=giving_up(aim),
+                    on_step=giving_up(aim, at.model.leaps),
                 )  # fmt: skip
                 theta = climb(at.model, theta, at.source, runner, monitor)
                 return theta, monitor.trace[-1]

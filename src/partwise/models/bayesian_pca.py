@@ -40,6 +40,7 @@ from scipy import linalg, special
 
 from partwise.contracts import Array
 from partwise.likelihoods import Dirichlet
+from partwise.models.leaps import Scatter, leap, log_joint
 from partwise.models.loadings import gamma_divergence
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -246,6 +247,8 @@ class BayesianPCA:
     outside: tuple[float, float] = (0.0, 0.0)
     units: float = 0.0
     holds: frozenset[str] = frozenset()
+    directions: int | None = None
+    leaps: bool = False
     remembers: ClassVar[bool] = False
 
     @property
@@ -263,6 +266,8 @@ class BayesianPCA:
     def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[None, Sums]:
         """Sums of the rows' posterior; rows remember nothing."""
         total: Sums | None = None
+        if self.leaps:
+            return None, self._scatter(theta, block)
         for rows, view in pieces(theta, block):
             weight = block.weight[rows]
             found = self.infer(theta, view)
@@ -270,6 +275,18 @@ class BayesianPCA:
             total = sums if total is None else total + sums
         assert total is not None
         return None, total
+
+    def _scatter(self, theta: Theta, block: Any) -> Scatter:
+        x, weight = block.groups[0].additive().x, block.weight
+        log_r = log_joint(theta, x)
+        log_r += self.shares.expected_log(theta.counts)[:, None]
+        highest = log_r.max(axis=0)
+        r = np.exp(log_r - highest)
+        sums = r.sum(axis=0)
+        r *= weight / sums
+        units = float(weight @ block.base)
+        bound = float(weight @ (highest + np.log(sums)))
+        return Scatter.of(x, r, bound + units, bound + units - float(np.vdot(r, log_r)))
 
     def infer(self, theta: Theta, view: Any) -> Found:
         """Posterior of some rows; its normaliser lacks what only the noise decides."""
@@ -354,16 +371,69 @@ class BayesianPCA:
 
     def with_noise(self, theta: Theta, noise: float) -> Theta:
         """The same as if all entries had shown this noise."""
+        return theta._replace(tau=self.noise_of(noise))
+
+    def noise_of(self, noise: float) -> Array:
+        """Posterior of tau as if all entries had shown this noise."""
         n, _ = self._entries
-        return theta._replace(tau=self.prior.noise(n, n * noise))
+        return self.prior.noise(n, n * noise)
 
     def maximise(self, theta: Theta, stats: Sums) -> Theta:
         """All posteriors of what rows share, one after another."""
+        if isinstance(stats, Scatter):
+            return self._leap(theta, stats)
         theta = self._learn(theta._replace(counts=stats.counts), stats)
         if "relevances" in self.holds:
             return theta
         theta, stats = self.shed(theta, stats)
         return self.rescale(theta, stats)
+
+    def _leap(self, theta: Theta, scatter: Scatter) -> Theta:
+        """The best posteriors given the rows' components, unless those before are better."""
+        new, worth = self.leap(scatter, theta.tau, theta.alpha)
+        if worth + scatter.entropy - self.units >= self.bound(theta, scatter):
+            return new
+        return theta._replace(counts=scatter.counts)
+
+    def leap(
+        self, scatter: Scatter, tau: Array | None = None, alpha: Array | None = None
+    ) -> tuple[Theta, float]:
+        """Parameters from scatters, and what the bound has of them.
+
+        Noise and relevances are those given if they are held; otherwise the noise given is begun
+        with.
+        """
+        M, D = scatter.first.shape
+        given = alpha if "relevances" in self.holds else None
+        assert self.directions is not None
+        q = min(self.directions, D - (M > 1)) if given is None else given.shape[1]
+        noise = None if tau is None else float(tau[1] / tau[0])
+        held = tau if "noise" in self.holds else None
+        found = leap(self.prior, scatter, q, given, held, noise, self._entries)
+        p = found.variances.shape[1]
+        cov = np.zeros((M, 1, p, p))
+        cov[:, 0, np.arange(p), np.arange(p)] = found.variances
+        log_det = np.log(found.variances).sum(axis=1)[:, None]
+        new = Theta(found.mean, cov, log_det, np.ones(D), found.tau, found.alpha, scatter.counts)
+        shares = float(scatter.counts @ self.shares.expected_log(scatter.counts))
+        return new, found.worth + shares - self.shares.divergence(scatter.counts)
+
+    def from_shares(self, r: Array, source: Any, theta: Theta) -> tuple[float, Theta]:
+        """Parameters of components with shares r (M, C) in rows, and a bound that they have.
+
+        Noise and relevances are begun with as in ``theta``, or held.
+        """
+        blocks, lo = [], 0
+        for block in source.blocks():
+            own = r[:, lo : lo + block.n_rows]
+            lo += block.n_rows
+            entropy = special.entr(own).sum(axis=0) + block.base
+            weight = own * block.weight
+            x = block.groups[0].additive().x
+            blocks.append(Scatter.of(x, weight, entropy=float(block.weight @ entropy)))
+        scatter = Scatter.total(blocks)
+        new, worth = self.leap(scatter, theta.tau, theta.alpha)
+        return worth + scatter.entropy - self.units, new
 
     def _learn(self, theta: Theta, stats: Sums) -> Theta:
         """W and mu, then noise, then relevances, unless they are held."""
@@ -474,6 +544,12 @@ class BayesianPCA:
         out -= 0.5 * theta.precision * (squares + self._error(theta, stats))
         out += float(stats.counts @ self.shares.expected_log(theta.counts))
         return out - self.prior.cost(theta) - self.shares.divergence(theta.counts)
+
+
+def total(model: BayesianPCA, theta: Theta, source: Any) -> Sums | Scatter:
+    """Sums over all rows."""
+    found = [model.expect(theta, block, None)[1] for block in source.blocks()]
+    return type(found[0]).total(found)
 
 
 def pieces(theta: Theta, block: Any) -> Any:

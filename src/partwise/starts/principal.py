@@ -56,7 +56,7 @@ def grouped_rows(Z: Array, weight: Array, M: int, rng: np.random.Generator) -> A
     """Rows clustered into at most M groups, as shares (M, C) of 0 and 1; NaN is missing."""
     first, place = kinds_of_rows(Z)
     of_kind = np.bincount(place, weight)
-    labels = masked_kmeans(Z[first], M, of_kind, rng, n_init=2)[place]
+    labels = masked_kmeans(Z[first], M, of_kind, rng, n_init=1)[place]
     return (np.unique(labels)[:, None] == labels).astype(float)
 
 
