@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import partwise
 from partwise import BayesianPCA, BayesianPCAMixture
 from partwise.data.additive import Additive
+from partwise.estimators._tellers import LeftOut
 from tests.common.helpers import assert_never_falls, punch_holes
 from tests.common.manifolds import embedded, gaussian, near_curve, near_sphere
 
@@ -187,13 +188,13 @@ def test_classes_keep_to_the_time_given(monkeypatch):
     """When time is up, one level of the noise is looked at, and none is revised."""
     X = gaussian(np.random.default_rng(0), 60)
     looked = []
-    tell = BayesianPCAMixture._learn_to_tell
+    tell = LeftOut.tell
 
     def counted(self, *args):
         looked.append(1)
         return tell(self, *args)
 
-    monkeypatch.setattr(BayesianPCAMixture, "_learn_to_tell", counted)
+    monkeypatch.setattr(LeftOut, "tell", counted)
     with pytest.warns(ConvergenceWarning, match="ran out"):
         BayesianPCAMixture(random_state=0, max_time=1e-9).fit(X, X[:, 0] > 0)
     assert len(looked) == 2  # the level, and what densities are worth in the end

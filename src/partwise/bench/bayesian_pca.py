@@ -17,7 +17,7 @@ from partwise.bench._timing import best_ms
 from partwise.contracts import Array
 from partwise.data import MemorySource, learn_columns
 from partwise.estimators._analysers import begin
-from partwise.estimators.bayesian_pca import BayesianPCAMixture
+from partwise.estimators.bayesian_pca_mixture import BayesianPCAMixture
 from partwise.experiments.bayesian_pca import small_digits
 from partwise.experiments.registry import Row
 from partwise.likelihoods import Dirichlet
@@ -45,7 +45,7 @@ class Sweep:
     def sweep(self) -> Theta:
         """E-step, sums and M-step."""
 
-        def on_block(block: Any) -> Sums:
+        def on_block(block: Any) -> Any:
             return self.model.expect(self.theta, block, None)[1]
 
         stats = Sums.total(self.runner.map(on_block, self.source.blocks()))

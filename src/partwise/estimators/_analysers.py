@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse, special
 from sklearn.utils.validation import check_is_fitted
 
+from partwise._compat import Interval, StrOptions
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
 from partwise.engine import Monitor
@@ -19,11 +20,11 @@ from partwise.estimators._base import PartsEstimator
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, mixtures
 from partwise.models import calibration
 from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Found, Theta, pieces, total
-from partwise.models.leaps import Scatter
 from partwise.models.calibration import Calibration
+from partwise.models.leaps import Principal, Scatter
 from partwise.models.mcfa import column_totals
 from partwise.sampling.importance import RowLikelihood
-from partwise.starts.principal import isotropic, kinds_of_rows, principal_start
+from partwise.starts.principal import isotropic, kinds_of_rows, principal_groups, principal_start
 
 # Shape and rate of the Gammas and precision of the means, as in the paper.
 STRENGTH = 1e-3
@@ -42,6 +43,20 @@ MOST_CELLS = 4_000_000
 
 # Cells that are enough to calibrate intervals.
 ENOUGH_CELLS = 16_000
+
+# Most columns whose scatter matrices are worked with: beyond, sweeps over the rows are cheaper.
+WIDEST_LEAP = 400
+
+SHARED: dict[str, list[Any]] = {
+    "max_components": [Interval(Integral, 1, None, closed="left"), None],
+    "prior": [StrOptions({"conjugate"}), Interval(Real, 0, None, closed="neither"), None],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "max_time": [Interval(Real, 0, None, closed="neither"), None],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state", np.random.Generator],
+    "verbose": ["verbose"],
+}
 
 
 class Space(NamedTuple):
@@ -79,9 +94,13 @@ def begin(
     rng: np.random.Generator, noise: float | None = None,
 ) -> Theta:  # fmt: skip
     """First parameters, from principal directions of groups of rows (M, C), noise given or not."""
-    if model.leaps:
+    if isinstance(model.prior, Broad) and not np.isnan(source.X).any():
         tau = None if noise is None else model.noise_of(noise)
-        return model.leap(Scatter.of(Z.T, shares * source.weight), tau)[0]
+        if model.leaps:
+            rows = Scatter.of(Z.T, shares * source.weight).principal(q)
+        else:
+            rows = Principal(*principal_groups(Z, source.weight, shares, q, rng))
+        return model.leap(rows, tau)[0]
     mean, left = principal_start(Z, source.weight, shares, q, rng)
     theta = model.start(mean, left if noise is None else noise, shares @ source.weight)
     if noise is not None:
@@ -93,6 +112,16 @@ def effective_dimension(theta: Theta) -> int:
     """Directions whose E|w|^2, over all components, is above 1 % of the largest."""
     squares = theta.squares.sum(axis=0)
     return int(np.sum(squares > DIRECTION_SHARE * squares.max(initial=0.0)))
+
+
+def in_units(theta: Theta, unit: float) -> tuple[float, Array]:
+    """Variance of the noise and relevances (q,) in the user's units.
+
+    Squares of units beyond 1e154 or below 1e-154 are infinite or zero.
+    """
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        square = np.square(unit)
+        return float(square / theta.precision), theta.alpha[0] / theta.alpha[1] / square
 
 
 class Analysers(PartsEstimator):
@@ -130,10 +159,11 @@ class Analysers(PartsEstimator):
             )
         return self._most_directions(X)
 
-    def _most_directions(self, X: Array) -> int:
+    def _most_directions(self, X: Array, kinds: tuple[Array, Array] | None = None) -> int:
         """As many as asked for, but fewer than columns, and than rows that differ."""
         most = X.shape[1] - 1 if self.max_components is None else int(self.max_components)
-        return max(min(most, len(kinds_of_rows(X)[0]) - 1), 1)
+        first, _ = kinds_of_rows(X) if kinds is None else kinds
+        return max(min(most, len(first) - 1), 1)
 
     def _read(self, X: Any, sample_weight: Any) -> tuple[Any, Array, Array, int, ColumnGroup]:
         """Checked rows, their weights, which they are, most directions, and the columns."""
@@ -150,12 +180,18 @@ class Analysers(PartsEstimator):
         strength = STRENGTH if isinstance(self.prior, str) else float(self.prior)
         return Broad(strength, bool(getattr(self, "relevance", True)))
 
-    def _core(self, source: MemorySource, noise: float | None = None) -> BayesianPCA:
+    def _core(self, source: MemorySource, q: int, noise: float | None = None) -> BayesianPCA:
         shares = Dirichlet(0.0 if self.prior is None else SHARES)
         holds = frozenset[str]() if noise is None else frozenset(["noise"])
-        import os
-        leaps = not np.isnan(source.X).any() and source.X.shape[1] <= 128 and self.prior is not None and 'NOLEAP' not in os.environ
-        return BayesianPCA(self._prior(), shares, column_totals(source), holds=holds, directions=self._most_directions(source.X), leaps=leaps)
+        return BayesianPCA(
+            self._prior(), shares, column_totals(source), holds=holds,
+            directions=q, leaps=self._may_leap(source.X),
+        )  # fmt: skip
+
+    def _may_leap(self, X: Array) -> bool:
+        """Whether scatter matrices will do."""
+        few = X.shape[1] <= min(WIDEST_LEAP, len(X))
+        return few and self.prior is not None and not np.isnan(X).any()
 
     def _absent_zero(self) -> bool:
         return False

@@ -16,7 +16,8 @@ from sklearn.svm import SVC
 
 from partwise.contracts import Array
 from partwise.datasets import load_cbcl_faces, load_usps
-from partwise.estimators.bayesian_pca import BayesianPCA, BayesianPCAMixture
+from partwise.estimators.bayesian_pca import BayesianPCA
+from partwise.estimators.bayesian_pca_mixture import BayesianPCAMixture
 from partwise.estimators.mcvq import MCVQ
 from partwise.experiments import register
 from partwise.experiments.registry import Row

@@ -40,7 +40,7 @@ from scipy import linalg, special
 
 from partwise.contracts import Array
 from partwise.likelihoods import Dirichlet
-from partwise.models.leaps import Scatter, leap, log_joint
+from partwise.models.leaps import Principal, Scatter, leap, log_joint
 from partwise.models.loadings import gamma_divergence
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -161,6 +161,10 @@ class Broad:
         A = np.append(a / b, self.strength)
         return A, np.append(special.digamma(a) - np.log(b), np.log(self.strength))
 
+    def cost_of_mean(self, precision: float) -> float:
+        """What a column's mean costs that rows of this summed precision tell, being 0."""
+        return float(0.5 * np.log1p(precision / self.strength))
+
     def noise(self, n: float, error: float) -> Array:
         """Posterior of tau from the number of entries and their expected squared error."""
         return np.array([self.strength + 0.5 * n, self.strength + 0.5 * max(error, 0.0)])
@@ -202,6 +206,10 @@ class Flat:
         mean = _by_column(first, inverse)
         return mean, np.zeros((len(mean), 1, *second.shape[2:])), np.zeros((len(mean), 1))
 
+    def cost_of_mean(self, precision: float) -> float:
+        """Nothing."""
+        return 0.0
+
     def noise(self, n: float, error: float) -> Array:
         """The mean squared error: a shape without limit makes tau what it is."""
         return np.array([1e300, 1e300 * max(error / n, LEAST_NOISE)])
@@ -239,6 +247,10 @@ class BayesianPCA:
     holds : frozenset of {"noise", "relevances"}
         What stays as it is: both while components are tried on some of the rows, the noise where
         several mixtures share it.
+    directions : int or None
+        Most directions that a leap may take up.
+    leaps : bool
+        Whether to take sums of t t' and leap (see `leaps`): for complete rows of few columns.
     """
 
     prior: Broad | Flat
@@ -263,7 +275,7 @@ class BayesianPCA:
         """Rows keep nothing from one sweep to the next."""
         return None
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[None, Sums]:
+    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[None, Sums | Scatter]:
         """Sums of the rows' posterior; rows remember nothing."""
         total: Sums | None = None
         if self.leaps:
@@ -378,7 +390,7 @@ class BayesianPCA:
         n, _ = self._entries
         return self.prior.noise(n, n * noise)
 
-    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+    def maximise(self, theta: Theta, stats: Sums | Scatter) -> Theta:
         """All posteriors of what rows share, one after another."""
         if isinstance(stats, Scatter):
             return self._leap(theta, stats)
@@ -390,33 +402,38 @@ class BayesianPCA:
 
     def _leap(self, theta: Theta, scatter: Scatter) -> Theta:
         """The best posteriors given the rows' components, unless those before are better."""
-        new, worth = self.leap(scatter, theta.tau, theta.alpha)
+        new, worth = self.leap(self._principal(scatter, theta), theta.tau, theta.alpha)
         if worth + scatter.entropy - self.units >= self.bound(theta, scatter):
             return new
         return theta._replace(counts=scatter.counts)
 
+    def _principal(self, scatter: Scatter, theta: Theta) -> Principal:
+        """Principal directions, as many as there may be."""
+        if "relevances" in self.holds or not self.prior.relevance:
+            return scatter.principal(theta.alpha.shape[1])
+        M, D = scatter.first.shape
+        return scatter.principal(max(min(self.directions or D, D - (M > 1)), 1))
+
     def leap(
-        self, scatter: Scatter, tau: Array | None = None, alpha: Array | None = None
+        self, rows: Principal, tau: Array | None = None, alpha: Array | None = None
     ) -> tuple[Theta, float]:
-        """Parameters from scatters, and what the bound has of them.
+        """Parameters from the components' principal directions, and what the bound has of them.
 
         Noise and relevances are those given if they are held; otherwise the noise given is begun
-        with.
+        with, or several.
         """
-        M, D = scatter.first.shape
-        given = alpha if "relevances" in self.holds else None
-        assert self.directions is not None
-        q = min(self.directions, D - (M > 1)) if given is None else given.shape[1]
         noise = None if tau is None else float(tau[1] / tau[0])
         held = tau if "noise" in self.holds else None
-        found = leap(self.prior, scatter, q, given, held, noise, self._entries)
+        given = alpha if "relevances" in self.holds else None
+        found = leap(self.prior, rows, given, held, noise, self._entries)
+        (M, D), counts = rows.mean.shape, rows.counts
         p = found.variances.shape[1]
         cov = np.zeros((M, 1, p, p))
         cov[:, 0, np.arange(p), np.arange(p)] = found.variances
         log_det = np.log(found.variances).sum(axis=1)[:, None]
-        new = Theta(found.mean, cov, log_det, np.ones(D), found.tau, found.alpha, scatter.counts)
-        shares = float(scatter.counts @ self.shares.expected_log(scatter.counts))
-        return new, found.worth + shares - self.shares.divergence(scatter.counts)
+        new = Theta(found.mean, cov, log_det, np.ones(D), found.tau, found.alpha, counts)
+        shares = float(counts @ self.shares.expected_log(counts))
+        return new, found.worth + shares - self.shares.divergence(counts)
 
     def from_shares(self, r: Array, source: Any, theta: Theta) -> tuple[float, Theta]:
         """Parameters of components with shares r (M, C) in rows, and a bound that they have.
@@ -432,7 +449,7 @@ class BayesianPCA:
             x = block.groups[0].additive().x
             blocks.append(Scatter.of(x, weight, entropy=float(block.weight @ entropy)))
         scatter = Scatter.total(blocks)
-        new, worth = self.leap(scatter, theta.tau, theta.alpha)
+        new, worth = self.leap(self._principal(scatter, theta), theta.tau, theta.alpha)
         return worth + scatter.entropy - self.units, new
 
     def _learn(self, theta: Theta, stats: Sums) -> Theta:
@@ -526,7 +543,7 @@ class BayesianPCA:
 
     # --- bound ---
 
-    def bound(self, theta: Theta, stats: Sums) -> float:
+    def bound(self, theta: Theta, stats: Sums | Scatter) -> float:
         """Lower bound of the log evidence, given the sums taken with these parameters."""
         n, squares = self._entries
         noise = 0.5 * n * (self.prior.log_tau(theta.tau) - _LOG_2PI)
@@ -546,10 +563,9 @@ class BayesianPCA:
         return out - self.prior.cost(theta) - self.shares.divergence(theta.counts)
 
 
-def total(model: BayesianPCA, theta: Theta, source: Any) -> Sums | Scatter:
-    """Sums over all rows."""
-    found = [model.expect(theta, block, None)[1] for block in source.blocks()]
-    return type(found[0]).total(found)
+def total(model: BayesianPCA, theta: Theta, source: Any) -> Any:
+    """Sums over all rows, those that the model asks for."""
+    return reduce(add, (model.expect(theta, block, None)[1] for block in source.blocks()))
 
 
 def pieces(theta: Theta, block: Any) -> Any:

@@ -13,7 +13,7 @@ lambda     values       (M, q)        largest eigenvalues of each component's co
 |w|        length       (M, q)        length of a direction's expected loadings
 Sigma      width        (M, q)        variance of its loadings, the same in all columns
 c          loose        (M, q)        variance of a row's position along it
-mu         mean         (M, D)        that of the rows; its broad prior would move it by next to nothing
+mu         mean         (M, D)        that of the rows: a broad prior moves it by nothing much
 =========  ===========  ============  ============================================================
 """
 
@@ -78,6 +78,26 @@ class Scatter:
             np.matmul(scaled, scaled.T, out=own)
         return Scatter(bound, entropy, weight.sum(axis=1), weight @ x.T, second)
 
+    def principal(self, q: int) -> Principal:
+        """The largest q directions of every component."""
+        n = np.maximum(self.counts, np.finfo(float).tiny)
+        mean = self.first / n[:, None]
+        covariance = self.second / n[:, None, None] - mean[:, :, None] * mean[:, None, :]
+        values, vectors = np.linalg.eigh(covariance)
+        return Principal(
+            self.counts, mean, np.maximum(values[:, : -q - 1 : -1], 0.0),
+            vectors[:, :, : -q - 1 : -1],
+        )  # fmt: skip
+
+
+class Principal(NamedTuple):
+    """Principal directions of the rows of every component, the largest first."""
+
+    counts: Array  # (M,)
+    mean: Array  # (M, D)
+    values: Array  # variances along them, (M, q)
+    vectors: Array  # (M, D, q)
+
 
 def log_joint(theta: Any, x: Array) -> Array:
     """Log normalisers of complete rows (D, n) under every component, its share aside, (M, n)."""
@@ -108,7 +128,7 @@ class Leap(NamedTuple):
 
 
 def leap(
-    prior: Any, scatter: Scatter, q: int, alpha: Array | None, tau: Array | None,
+    prior: Any, rows: Principal, alpha: Array | None, tau: Array | None,
     noise: float | None, entries: tuple[float, float],
 ) -> Leap:  # fmt: skip
     """Nearly the best posterior of W, mu, tau and alpha, given the rows' components.
@@ -116,9 +136,8 @@ def leap(
     Parameters
     ----------
     prior : Broad
-    scatter : Scatter
-    q : int
-        Most directions.
+    rows : Principal
+        With as many directions as there may be.
     alpha : ndarray of shape (2, q) or None
         Relevances; None if they are learned.
     tau : ndarray of shape (2,) or None
@@ -129,14 +148,11 @@ def leap(
     entries : tuple of two float
         Number of observed entries, and the sum of their squares.
     """
-    M, D = scatter.first.shape
-    n, strength = np.maximum(scatter.counts, np.finfo(float).tiny), float(prior.strength)
-    mean = scatter.first / n[:, None]
-    covariance = scatter.second / n[:, None, None] - mean[:, :, None] * mean[:, None, :]
-    values, vectors = np.linalg.eigh(covariance)
-    values, vectors = np.maximum(values[:, : -q - 1 : -1], 0.0), vectors[:, :, : -q - 1 : -1]
+    (M, D), q = rows.mean.shape, rows.values.shape[1]
+    n, strength = np.maximum(rows.counts, np.finfo(float).tiny), float(prior.strength)
+    mean, values, vectors = rows.mean, np.ascontiguousarray(rows.values), rows.vectors
     about = (mean**2).sum(axis=1)
-    squares = entries[1] - scatter.counts @ about  # about the components' means
+    squares = entries[1] - n @ about  # about the components' means
     kind = PLAIN if not prior.relevance else LEARNED if alpha is None else GIVEN
     shape = strength + 0.5 * M * D if alpha is None else float(alpha[0, 0])
     rates = np.ones(q) if alpha is None else alpha[1]
@@ -147,13 +163,15 @@ def leap(
         float(gamma_divergence(flat, strength, strength)[0]) - shape * strength, noise_shape,
     )  # fmt: skip
     best: tuple[float, Any, Array] | None = None
-    starts = [float(tau[1] / tau[0])] if tau is not None else [noise]
-    if tau is None and noise is None:
+    if tau is not None:
+        noise = float(tau[1] / tau[0])
+    starts: list[Any] = [noise]
+    if noise is None:
         js = np.unique((np.array(BEGIN_WITH) * q).astype(int))
         left = squares - np.append(0.0, np.cumsum(n @ values))[js]
-        starts = np.maximum(left / (entries[0] - n.sum() * js), LEAST_START)
+        starts = list(np.maximum(left / (entries[0] - n.sum() * js), LEAST_START))
     for start in starts:
-        found = _settle(values, n, squares, D, kind, rates, 1.0 / start, *constants)
+        found = _settle(values, n, squares, D, kind, rates, 1.0 / float(start), *constants)
         precision = tau if tau is not None else np.array([noise_shape, noise_shape / found[1]])
         worth = found[0] + 0.5 * entries[0] * (prior.log_tau(precision) - LOG_2PI)
         worth -= float(gamma_divergence(precision, strength, strength))
@@ -166,7 +184,7 @@ def leap(
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None, :], axis=1)
     W = vectors * (np.where(largest < 0, -1.0, 1.0) * length[:, None, :])
     wide = 1.0 / (strength + t * n)  # of mu
-    if kind == GIVEN:
+    if kind == GIVEN and alpha is not None:
         worth -= float(gamma_divergence(alpha, strength, strength).sum())
     worth -= 0.5 * (strength * about.sum() - D * (np.log(strength * wide)).sum())
     mean = np.concatenate([W, mean[:, :, None]], axis=2)
