@@ -11,9 +11,11 @@ from partwise.data import MemorySource, learn_columns
 from partwise.data.additive import Additive
 from partwise.likelihoods import Dirichlet
 from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Sums, pieces
+from partwise.models.bayesian_pca import total as model_total
+from partwise.models.leaps import log_joint
 from partwise.models.loadings import gamma_divergence
 from partwise.models.mcfa import column_totals
-from partwise.starts.principal import encoded_rows, principal_start
+from partwise.starts.principal import encoded_rows, principal_start, subspace_cost
 from tests.common.helpers import assert_never_falls, climb_from, punch_holes
 from tests.reference import bayesian_pca as slow
 
@@ -266,3 +268,79 @@ def test_a_frame_changes_nothing_about_rows_inside_it():
     assert_allclose(small.r, large.r, rtol=1e-10)
     assert_allclose(small.m, large.m, rtol=1e-9)
     assert_allclose(small.log_z, large.log_z, rtol=1e-10)
+
+
+# --- leaps ---
+
+
+def leaping(prior, M, holds=(), seed=0):
+    model, source, theta = problem(prior=prior, n_rows=120, M=M, q=3, seed=seed)
+    return replace(model, leaps=True, directions=3, holds=frozenset(holds)), model, source, theta
+
+
+PRIORS = pytest.mark.parametrize("prior", [Broad(), Broad(STRENGTH), Broad(relevance=False)])
+HOLDS = pytest.mark.parametrize("holds", [(), ("noise",), ("noise", "relevances")])
+
+
+@PRIORS
+@HOLDS
+@pytest.mark.parametrize("M", [1, 3])
+def test_a_leap_is_worth_what_the_bound_says(prior, holds, M):
+    """With the rows' components held, the loop over numbers knows the bound exactly."""
+    model, plain, source, theta = leaping(prior, M, holds)
+    scatter = model_total(model, theta, source)
+    assert_allclose(
+        model.bound(theta, scatter), plain.bound(theta, total(plain, theta, source)), rtol=1e-12
+    )
+    r = np.concatenate(
+        [plain.infer(theta, view).r for b in source.blocks() for _, view in pieces(theta, b)], 1
+    )
+    claimed, new = model.from_shares(r, source, theta)
+    (block,) = source.blocks()
+    log_r = log_joint(new, block.groups[0].additive().x)
+    log_r += model.shares.expected_log(new.counts)[:, None]
+    rows = (r * (log_r - np.log(r))).sum(axis=0) + block.base
+    held = replace(scatter, bound=float(block.weight @ rows))
+    assert_allclose(claimed, model.bound(new, held), rtol=1e-10)
+    assert claimed >= model.bound(theta, scatter)
+
+
+@PRIORS
+@HOLDS
+def test_leaps_never_lower_the_bound(prior, holds):
+    model, _, source, theta = leaping(prior, 3, holds)
+    _, trace = climb_from(model, theta, source, 25)
+    assert_never_falls(trace)
+    assert trace[-1] > trace[0]
+
+
+def test_one_component_leaps_to_where_sweeps_end():
+    model, plain, source, theta = leaping(Broad(), 1)
+    leapt = model.maximise(theta, model_total(model, theta, source))
+    swept, trace = climb_from(plain, theta, source, 300)
+    reached = plain.bound(leapt, total(plain, leapt, source))
+    assert_allclose(reached, trace[-1], rtol=1e-6)
+    assert leapt.alpha.shape == swept.alpha.shape
+
+
+def test_any_split_into_blocks_gives_the_same_scatter():
+    model, _, source, theta = leaping(Broad(), 2)
+    whole = model_total(model, theta, source)
+    parts = source.with_rows(source.X, source.weight)
+    parts.bounds = [(0, 70), (70, 71), (71, 120)]
+    parts.n_blocks, parts._kept = 3, [None] * 3
+    for a, b in zip(whole._fields(), model_total(model, theta, parts)._fields(), strict=True):
+        assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_the_cost_of_a_subspace_is_its_share_of_all():
+    """Minus the log of the mean of exp(-h u / 2), directions being drawn at random."""
+    rng = np.random.default_rng(0)
+    value, noise, weight, n_columns = 1.5, 1.0, 60.0, 5
+    x = rng.normal(size=(400_000, n_columns))
+    u = 1.0 - x[:, 0] ** 2 / (x**2).sum(axis=1)
+    h = weight * (value - noise) ** 2 / (noise * value)
+    drawn = -np.log(np.exp(-0.5 * h * u).mean())
+    cost = subspace_cost(np.array([value]), n_columns, weight, noise)
+    assert_allclose(cost, drawn, atol=0.2)
+    assert subspace_cost(np.array([4.0, 3.0]), 2, weight, noise) == 0.0

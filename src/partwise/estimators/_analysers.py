@@ -41,6 +41,9 @@ FOLDS = 5
 FORGETTING_STEPS = 2
 MOST_CELLS = 4_000_000
 
+# Components of less probability are not told of when a row is explained.
+LEAST_PROBABLE = 0.01
+
 # Cells that are enough to calibrate intervals.
 ENOUGH_CELLS = 16_000
 
@@ -168,6 +171,8 @@ class Analysers(PartsEstimator):
     def _read(self, X: Any, sample_weight: Any) -> tuple[Any, Array, Array, int, ColumnGroup]:
         """Checked rows, their weights, which they are, most directions, and the columns."""
         X, weight, kept = self._check_fit_rows(X, sample_weight)
+        if np.isnan(X).all():
+            raise ValueError("X has no observed entry: all are NaN; give rows with some values.")
         q = self._check_size(X)
         columns = learn_columns(X, "gaussian", weight, False, None)
         self._warn_of_holes(columns)
@@ -291,6 +296,52 @@ class Analysers(PartsEstimator):
             mixtures.part_quantiles(gates, mean, np.sqrt(variance), deviate, np.full(n, p), out)
             ends.append(self._columns[0].decode(out.T))
         return ends[0], ends[1]
+
+    def _anomaly_scores(self, X: Any) -> Array:
+        """All columns are one part, (n, 1)."""
+        return -np.asarray(self.score_samples(X))[:, None]
+
+    def explain(self, x: Any, n_columns: int = 5) -> list[dict[str, Any]]:
+        """What the model sees in one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (D,) or (1, D)
+        n_columns : int, default=5
+            Columns to name for each component.
+
+        Returns
+        -------
+        components : list of dict
+            Of every component that may explain the row (one, for `BayesianPCA`), the most probable
+            first: ``component``, ``class`` if there are classes, its ``probability``, the row's
+            ``factors`` in it, and ``columns``: those that decided where the row lies, each with
+            ``column``, ``value``, ``expected`` at these factors, and ``evidence``, by how many nats
+            the entry speaks for these factors against the component's average.
+        """
+        row = self._one_row(x)
+        (group,), weights = self._columns, self._class_weights(row)[:, 0]
+        z = group.encode(row, np.arange(row.shape[1]))[0]
+        shown = np.flatnonzero(~np.isnan(z) & group.varies)
+        found = self._found(row, lambda theta, view, found: found)
+        out, m = [], 0
+        for c, (theta, (rows,)) in enumerate(zip(self._theta, found, strict=True)):
+            for k, x_k in enumerate(rows.m):
+                W, mu = theta.mean[k, :, :-1], theta.mean[k, :, -1]
+                noise, factors = 1.0 / theta.precision, x_k[:, 0]
+                expected, broad = mu + W @ factors, noise + (W**2).sum(axis=1)
+                evidence = 0.5 * (np.log(broad / noise) - (z - expected) ** 2 / noise)
+                evidence += 0.5 * (z - mu) ** 2 / broad
+                told = group.decode(expected)
+                which = {"class": self.classes_[c]} if hasattr(self, "classes_") else {}
+                out.append({
+                    "component": m, **which, "probability": float(weights[c] * rows.r[k, 0]),
+                    "factors": factors,
+                    "columns": self._telling(row, shown, told[shown], evidence[shown], n_columns),
+                })  # fmt: skip
+                m += 1
+        likely = [one for one in out if one["probability"] >= LEAST_PROBABLE]
+        return sorted(likely, key=lambda one: -one["probability"])
 
     # --- densities ---
 

@@ -8,30 +8,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import optimize, special
 
 from partwise.contracts import Array
 from partwise.data import MemorySource
-from partwise.engine import Monitor, climb
 from partwise.estimators._analysers import FOLDS, Space
 from partwise.models.bayesian_pca import Theta, pieces
-from partwise.runners import Serial
+from partwise.starts.principal import kinds_of_rows
 
 # Levels of the noise that classes share, in units of the columns' mean variance; then half and
 # twice the best. By its own rows alone a class has next to no noise in directions in which they
 # hardly vary, and one odd pixel decides; which level serves best is seen on rows left out.
 NOISES = (0.00125, 0.005, 0.02, 0.08, 0.32)
 
-# Sweeps of the fits that only serve to choose the noise.
-NOISE_SWEEPS = 10
-
 # Classes of fewer rows have noises of their own, and are told by their densities as they are.
 LEAST_CLASS = 2 * FOLDS
-
-# While moves are looked for, a climb ends at this many times the tolerance of the last one.
-LOOSE = 300.0
 
 
 @dataclass
@@ -39,7 +33,7 @@ class LeftOut:
     """Rows of several classes, each left out with a part of its class.
 
     ``source(X)`` codes rows (C, D); ``parts`` are the rows of each class, ``shares`` (N,) their
-    prior, and ``tol`` is when a climb has converged.
+    prior.
     """
 
     source: Callable[[Array], MemorySource]
@@ -47,59 +41,38 @@ class LeftOut:
     weight: Array
     parts: list[Array]
     shares: Array
-    tol: float
     fold: Array | None = None  # part that each row is left out with, -1 for none
 
     def cut(self, rng: np.random.Generator) -> LeftOut:
-        """Choose the parts, unless classes are too small or there is but one."""
-        if len(self.parts) > 1 and min(len(rows) for rows in self.parts) >= LEAST_CLASS:
+        """Choose the parts, unless classes are too small or there is but one.
+
+        Equal rows of a class are left out together: a row given twice is one of weight two.
+        """
+        kinds = [kinds_of_rows(self.X[rows]) for rows in self.parts]
+        if len(kinds) > 1 and min(len(first) for first, _ in kinds) >= LEAST_CLASS:
             self.fold = np.full(self.X.shape[0], -1)
-            for rows in self.parts:
-                self.fold[rows] = rng.permutation(len(rows)) % FOLDS
+            for rows, (first, place) in zip(self.parts, kinds, strict=True):
+                self.fold[rows] = (rng.permutation(len(first)) % FOLDS)[place]
         return self
 
-    def choose_noise(
-        self, begin: Callable[[Array, float], tuple[Space, Theta]], deadline: float
-    ) -> float:
-        """Noise with which one component a class tells the rows left out best.
+    def choose_noise(self, fit_all: Callable[[float], list[Any]], deadline: float) -> list[Any]:
+        """Fits of all classes with the noise that tells the rows left out best.
 
-        ``begin(rows, noise)`` begins a component. Of levels not tried when time is up nothing is
-        known; the middle one is tried first.
+        ``fit_all(noise)`` gives a tuple for every class that begins with space and parameters. Of
+        levels not tried when time is up nothing is known; the middle one is tried first.
         """
-        losses: dict[float, float] = {}
+        tried: dict[float, tuple[float, list[Any]]] = {}
 
         def best_of(levels: Iterable[float]) -> float:
             for noise in levels:
-                if not losses or time.monotonic() < deadline:
-                    fits = [self._settled(*begin(rows, noise)) for rows in self.parts]
-                    losses[noise] = self.tell(fits)[0]
-            return min(losses, key=losses.__getitem__)
+                if not tried or time.monotonic() < deadline:
+                    found = fit_all(noise)
+                    tried[noise] = self.tell([fit[:2] for fit in found])[0], found
+            return min(tried, key=lambda noise: tried[noise][0])
 
         middle = float(np.median(NOISES))
         best = best_of(sorted(NOISES, key=lambda noise: abs(np.log(noise / middle))))
-        return best_of((0.5 * best, 2.0 * best))
-
-    def revise_noise(self, noise: float, fits: list[tuple[Space, Theta]], deadline: float) -> float:
-        """The noise with which the mixtures themselves tell rows best, going from where it is."""
-
-        def at(level: float) -> float:
-            moved = [
-                self._settled(space, space.model.with_noise(theta, level)) for space, theta in fits
-            ]
-            return self.tell(moved)[0]
-
-        best, least = noise, self.tell(fits)[0]
-        for factor in (2.0, 0.5):
-            while time.monotonic() < deadline and (reached := at(best * factor)) < least:
-                best, least = best * factor, reached
-            if best != noise:
-                break
-        return best
-
-    def _settled(self, space: Space, theta: Theta) -> tuple[Space, Theta]:
-        """A few sweeps."""
-        monitor = Monitor(NOISE_SWEEPS, LOOSE * self.tol, float(space.source.weight.sum()))
-        return space, climb(space.model, theta, space.source, Serial(), monitor)
+        return tried[best_of((0.5 * best, 2.0 * best))][1]
 
     def tell(self, fits: list[tuple[Space, Theta]]) -> tuple[float, float, Array]:
         """How densities become probabilities of classes: a slope, and an offset of each class.

@@ -28,7 +28,7 @@ from partwise.estimators._analysers import (
 from partwise.estimators._base import Leg, has_classes
 from partwise.estimators._labels import classes_of_rows, read_labels
 from partwise.estimators._moves import Search, giving_up, size_posterior
-from partwise.estimators._tellers import LOOSE, LeftOut
+from partwise.estimators._tellers import LeftOut
 from partwise.models.bayesian_pca import Theta
 from partwise.models.mcfa import column_totals
 from partwise.runners import runner_for
@@ -44,6 +44,9 @@ from partwise.starts.principal import (
 
 # Noise of less than this share of the strongest direction's variance is taken for noise.
 MOST_NOISE = 0.1
+
+# While moves are looked for, a climb ends at this many times the tolerance of the last one.
+LOOSE = 300.0
 
 # Most components that are looked for, and rows that each should have at least.
 MOST_COMPONENTS = 100
@@ -206,24 +209,16 @@ class BayesianPCAMixture(Analysers):
         if names is not None:
             counts = np.array([weight[rows].sum() for rows in parts])
             self.classes_, self.class_priors_ = names, counts / counts.sum()
-        left_out = LeftOut(self._source, X, weight, parts, self._class_shares(), self.tol)
+        left_out = LeftOut(self._source, X, weight, parts, self._class_shares())
         left_out.cut(rng.spawn(1)[0])
-        noise: float | None = None
-        if left_out.fold is not None and self.prior is not None:
-            noise = left_out.choose_noise(
-                lambda rows, level: self._alone(X[rows], weight[rows], group, level, rng), deadline
-            )
 
         def fit_all(noise: float | None) -> list[Any]:
             return [
                 self._fit_rows(X[rows], weight[rows], group, noise, rng, deadline) for rows in parts
             ]
 
-        found = fit_all(noise)
-        if noise is not None and time.monotonic() < deadline:
-            fits = [(space, theta) for space, theta, *_ in found]
-            revised = left_out.revise_noise(noise, fits, deadline)
-            found = found if revised == noise else fit_all(revised)
+        learned = left_out.fold is None or self.prior is None
+        found = fit_all(None) if learned else left_out.choose_noise(fit_all, deadline)
         fits = [(space, theta) for space, theta, *_ in found]
         self.moves_, posteriors = [], []
         for c, (_, _, _, search) in enumerate(found):
@@ -354,16 +349,6 @@ class BayesianPCAMixture(Analysers):
             if reached > bound:
                 best, bound = (at, one), reached
         return best
-
-    def _alone(
-        self, X: Array, weight: Array, group: ColumnGroup, noise: float, rng: np.random.Generator
-    ) -> tuple[Space, Theta]:
-        """One component to begin with, given the noise."""
-        source = MemorySource(X, (group,), weight, n_powers=2)
-        q, Z = self._most_directions(X), encoded_rows(source)
-        model, likely = self._core(source, q, noise), likely_dimension(Z, weight, q)
-        alone = np.ones((1, len(Z)))
-        return Space(model, source), begin(model, source, Z, alone, likely, rng, noise)
 
     # --- classes ---
 
