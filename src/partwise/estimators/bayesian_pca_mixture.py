@@ -108,13 +108,14 @@ class BayesianPCAMixture(Analysers):
     classes_, class_priors_ : ndarray of shape (N,)
         Labels of the classes, and their shares (with classes only).
     moves_ : list of dict
-        Every move that was tried: ``kind``, ``components``, ``gain`` in nats, ``accepted``,
-        ``n_components`` with it, and ``class`` if there are classes.
+        Every move that was tried: ``kind``, ``components``, ``gain`` in nats of bound plus log M!,
+        ``accepted``, ``n_components`` with it, and ``class`` if there are classes.
     n_components_posterior_ : ndarray of shape (most + 1,), or (N, most + 1)
-        Probability of every number of components that was looked at, 0 for the others.
+        Probability of every number of components that was looked at, 0 for the others:
+        proportional to M! times the exponential of its best bound.
     lower_bound_ : float
-        Lower bound of the log evidence, a row, given the subspace that components lie in where one
-        was chosen: not to be held against that of `BayesianPCA`.
+        Lower bound of the log evidence, a row; the choice of the subspace that components lie in is
+        paid for.
     lower_bounds_ : ndarray
         Its trace after the last move (the first class's, with classes).
     n_iter_ : int
