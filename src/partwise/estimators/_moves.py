@@ -50,7 +50,7 @@ FIRST_STEPS, FIRST_LEAPS = 4, 2
 MOST_ROUNDS = 50
 
 # Sizes doubled in a row without a better bound before no larger one is begun with.
-MISSES = 1
+MISSES = 2
 
 
 def giving_up(aim: float, leaps: bool) -> Callable[[int, float], bool]:
