@@ -19,7 +19,7 @@ SOURCE = Path(partwise.__file__).parent
 # A layer may import itself and those after it.
 LAYERS = (
     ("cli", "report", "plot", "experiments", "bench"),
-    ("estimators", "compression", "datasets", "metrics", "io"),
+    ("estimators", "compression", "datasets", "metrics", "io", "stability"),
     ("engine", "runners", "data", "starts", "models"),
     ("association", "likelihoods", "sampling"),
     ("contracts", "_compat"),

@@ -16,14 +16,21 @@ _PUBLIC = {
     "CVQ": "partwise.estimators.cvq",
     "CellKFold": "partwise.data",
     "Cells": "partwise.data",
+    "Checkpoint": "partwise.estimators.checkpoint",
+    "Dask": "partwise.runners",
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
+    "PartsImputer": "partwise.estimators.imputer",
     "Prior": "partwise.likelihoods.prior",
     "Recommender": "partwise.estimators.recommender",
+    "Streaming": "partwise.estimators.streaming",
+    "Rows": "partwise.data",
     "load": "partwise.io",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
+    "make_survey": "partwise.datasets",
+    "part_stability": "partwise.stability",
 }
 
 __all__ = [
@@ -36,27 +43,39 @@ __all__ = [
     "BayesianPCAMixture",
     "CellKFold",
     "Cells",
+    "Checkpoint",
+    "Dask",
+    "PartsImputer",
     "Prior",
     "Recommender",
+    "Rows",
+    "Streaming",
     "__version__",
     "load",
     "make_faces",
     "make_shapes",
+    "make_survey",
+    "part_stability",
 ]
 
 if TYPE_CHECKING:
-    from partwise.data import CellKFold, Cells
-    from partwise.datasets import make_faces, make_shapes
+    from partwise.data import CellKFold, Cells, Rows
+    from partwise.datasets import make_faces, make_shapes, make_survey
     from partwise.estimators.aspect import AspectModel
     from partwise.estimators.bayesian_pca import BayesianPCA
     from partwise.estimators.bayesian_pca_mixture import BayesianPCAMixture
+    from partwise.estimators.checkpoint import Checkpoint
     from partwise.estimators.cvq import CVQ
     from partwise.estimators.gvq import GVQ
+    from partwise.estimators.imputer import PartsImputer
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ
     from partwise.estimators.recommender import Recommender
+    from partwise.estimators.streaming import Streaming
     from partwise.io import load
     from partwise.likelihoods.prior import Prior
+    from partwise.runners import Dask
+    from partwise.stability import part_stability
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_feature_names, _check_n_features
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 try:  # scikit-learn 1.9
@@ -17,6 +18,12 @@ except ImportError:  # older: the same surface without effect
 
         def _init_callback_context(self, **_: Any) -> _NoCallbacks:
             return _NoCallbacks()
+
+
+def check_columns(estimator: Any, X: Any, names: Any, *, reset: bool) -> None:
+    """Set or check number and names of the columns, as `validate_data` does for arrays."""
+    _check_feature_names(estimator, X if names is None else names, reset=reset)
+    _check_n_features(estimator, X, reset=reset)
 
 
 class _NoCallbacks:
@@ -36,6 +43,7 @@ __all__ = [
     "CallbackSupportMixin",
     "Interval",
     "StrOptions",
+    "check_columns",
     "check_sample_weight",
     "fit_context",
 ]

@@ -230,14 +230,6 @@ class Model(Protocol[Theta]):
         ...
 
 
-class Runner(Protocol):
-    """Maps a function over blocks, in order."""
-
-    def map(self, function: Callable[..., Any], *arguments: Iterable[Any]) -> Iterable[Any]:
-        """Results in the order of the blocks."""
-        ...
-
-
 class Source(Protocol):
     """A walkable sequence of blocks; boundaries never depend on the runner."""
 
@@ -245,4 +237,22 @@ class Source(Protocol):
 
     def blocks(self) -> Iterable[Any]:
         """The blocks, in order."""
+        ...
+
+    def makers(self) -> Iterable[Callable[[], Any]]:
+        """What makes each block, in order: rows are read here, and encoded when it is called."""
+        ...
+
+
+class Runner(Protocol):
+    """Maps functions over the blocks of a source, wherever they are."""
+
+    def map(
+        self, function: Callable[..., Any], source: Any, *arguments: Iterable[Any]
+    ) -> Iterable[Any]:
+        """``function(block, *items)``, an item of each argument, in the order of the blocks."""
+        ...
+
+    def total(self, model: Any, theta: Any, source: Any, memory: list[Any]) -> Any:
+        """Sums of all blocks; what they remember is replaced in ``memory``."""
         ...

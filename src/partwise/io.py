@@ -21,10 +21,15 @@ JSON object has one key, which says what it is: ``{"tuple": [...]}``, ``{"dict":
 ``{"float": "nan"}``, ``{"array": tensor}``, ``{"unicode": tensor}`` (code points, last axis
 the characters), ``{"objects": {"shape": ..., "values": ...}}`` (an object array of scalars),
 ``{"options": {"class": ..., "fields": ...}}`` (a dataclass in ``_OPTIONS``) and ``{"estimator":
-{"class": ..., "arguments": ...}}`` (an estimator in ``_LOADABLE`` given to another).
+{"class": ..., "arguments": ...}}`` (an estimator in ``_LOADABLE`` given to another). An array whose
+axes lie in memory in another order says so, ``{"axes": {"order": ..., "array": ...}}``.
+
+Checkpoints of fits (`partwise.Checkpoint`) are such files too, of the class ``Checkpoint``. Only
+they hold ``{"value": {"class": ..., "fields": ...}}`` (a tuple or dataclass in ``_VALUES``) and
+``{"generator": ...}`` (a random stream).
 
 The checksum finds accidents; it is not a signature. What keeps a foreign file harmless is
-that it can only name classes in the two allow-lists, and only hand them plain values.
+that it can only name classes in the three allow-lists, and only hand them plain values.
 """
 
 import dataclasses
@@ -43,6 +48,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from partwise import __version__
+from partwise.engine.randomness import freeze, thaw
 
 __all__ = ["ModelFileError", "load", "save"]
 
@@ -57,9 +63,32 @@ _LOADABLE = {
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
+    "PartsImputer": "partwise.estimators.imputer",
     "Recommender": "partwise.estimators.recommender",
 }
-_OPTIONS = {"Prior": "partwise.likelihoods.prior"}
+_OPTIONS = {
+    "Prior": "partwise.likelihoods.prior",
+    "Streaming": "partwise.estimators.streaming",
+}
+
+# what a checkpoint may hold: parameters, what rows remember, and the place of a climb
+_VALUES = frozenset(
+    [
+        "partwise.contracts.Layout",
+        "partwise.contracts.Packed",
+        "partwise.engine.em.Place",
+        "partwise.models.aspect.Theta",
+        "partwise.models.bayesian_pca.Theta",
+        "partwise.models.cvq.Theta",
+        "partwise.models.gating.Gates",
+        "partwise.models.gvq.RowCodes",
+        "partwise.models.gvq.Theta",
+        "partwise.models.loadings.Loadings",
+        "partwise.models.mcfa.Theta",
+        "partwise.models.mcvq.Theta",
+    ]
+)
+_CHECKPOINT = "Checkpoint"
 
 # Every file of ours starts with eight bytes of header length and then exactly this, so that
 # a foreign file is known from its first bytes and the checksum stands at a fixed place.
@@ -118,10 +147,66 @@ def save(estimator: Saveable, path: str | os.PathLike[str]) -> None:
     --------
     load : Read the file back.
     """
-    write_atomically(path, _serialise(estimator))
+    write_atomically(path, _serialise_model(estimator))
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+def save_checkpoint(
+    path: str | os.PathLike[str], arguments: dict[str, Any], state: dict[str, Any]
+) -> None:
+    """Write what an unfinished fit needs to go on, and what it is a fit of.
+
+    Parameters
+    ----------
+    path : str or path-like
+    arguments : dict
+        What another fit would have to share; of plain values.
+    state : dict
+        May also hold parameters of the library's models.
+    """
+    content = _serialise(_CHECKPOINT, arguments, state)
+    write_atomically(path, content, temporary_name(path))
+
+
+def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read what `save_checkpoint` wrote.
+
+    Returns
+    -------
+    arguments, state : dict
+
+    Raises
+    ------
+    ModelFileError
+        If the file is no checkpoint, damaged, or of another version of the library.
+    """
+    header, arrays = _read(path)
+    if header["class"] != _CHECKPOINT:
+        raise ModelFileError(
+            f"'{path}' holds a {header['class']}, no checkpoint; name another file for checkpoints."
+        )
+    if header["version"] != __version__:
+        raise ModelFileError(
+            f"'{path}' is a checkpoint of partwise {header['version']}, not {__version__}: go on "
+            "with that version, or delete the file to begin anew."
+        )
+    # What rows remember is written on, so nothing may share the file's memory.
+    own = {name: array.copy() for name, array in arrays.items()}
+    arguments = {key: _decode(node, {}) for key, node in header["arguments"].items()}
+    return arguments, _decode(header["state"], own)
+
+
+def temporary_name(path: str | os.PathLike[str]) -> Path:
+    """The one name under which a checkpoint is written before it is renamed.
+
+    A process killed while it writes leaves that file, which the next one writes over.
+    """
+    target = Path(os.path.realpath(path))
+    return target.parent / f".{target.name}.tmp"
+
+
+def write_atomically(
+    path: str | os.PathLike[str], content: bytes, temporary: Path | None = None
+) -> None:
     """Write a file under a temporary name in the same folder, then rename it.
 
     Parameters
@@ -129,6 +214,8 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     path : str or path-like
         A symbolic link is followed.
     content : bytes
+    temporary : Path, optional
+        The temporary name, which may be taken; by default one that is not.
 
     Raises
     ------
@@ -142,9 +229,10 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         )
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file in it.")
-    temporary = target.parent / f".partwise-{secrets.token_hex(8)}.tmp"
+    mode = "xb" if temporary is None else "wb"
+    temporary = temporary or target.parent / f".partwise-{secrets.token_hex(8)}.tmp"
     try:
-        with open(temporary, "xb") as file:
+        with open(temporary, mode) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -182,6 +270,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     header, arrays = _read(path)
     name = header["class"]
     remedy = f"load it with partwise {header['version']}, which wrote it"
+    if name == _CHECKPOINT:
+        raise ModelFileError(
+            f"'{path}' is the checkpoint of a fit that has not ended; call that fit again with "
+            "checkpoint= this file, and save the model."
+        )
     if not isinstance(name, str) or name not in _LOADABLE:
         raise ModelFileError(
             f"'{path}' holds a {name!r}, which partwise {__version__} does not know: {remedy}."
@@ -205,8 +298,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 # ---------------------------------------------------------------------- the file as a whole
 
 
-def _serialise(estimator: Saveable) -> bytes:
-    """Return the file's content, checksum included."""
+def _serialise_model(estimator: Saveable) -> bytes:
+    """Return a model file's content."""
     cls = type(estimator)
     name = cls.__name__
     if name not in _LOADABLE or cls is not _find_class(_LOADABLE, name):
@@ -214,16 +307,20 @@ def _serialise(estimator: Saveable) -> bytes:
             f"{cls.__module__}.{name} cannot be saved: a model file holds only the library's own "
             f"estimators ({', '.join(_LOADABLE)}), so that loading one runs no other code."
         )
+    return _serialise(name, estimator.get_params(deep=False), estimator._state())
+
+
+def _serialise(name: str, arguments: dict[str, Any], state: dict[str, Any]) -> bytes:
+    """Return a file's content, checksum included."""
     arrays: dict[str, np.ndarray] = {}
-    arguments = _encode_arguments(estimator)
     header = {
         "checksum": _NO_DIGEST.decode(),  # first, at the place _OPENING promises
         "format": "partwise",
         "format_version": _FORMAT_VERSION,
         "class": name,
         "version": __version__,
-        "arguments": arguments,
-        "state": _encode(estimator._state(), f"learned state of {name}", "", arrays),
+        "arguments": _encode_arguments(name, arguments),
+        "state": _encode(state, f"learned state of {name}", "", arrays),
     }
     text = json.dumps(header, separators=(",", ":"), allow_nan=False)
     content = safetensors.numpy.save(arrays, metadata={"partwise": text})
@@ -317,12 +414,11 @@ def _find_class(allowed: dict[str, str], name: str) -> Any:
 # ---------------------------------------------------------------- values to JSON and back
 
 
-def _encode_arguments(estimator: Any) -> dict[str, Any]:
+def _encode_arguments(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Constructor arguments as JSON."""
-    name = type(estimator).__name__
     return {
         key: _encode(_without_stream(key, value), f"argument {key!r} of {name}", "", None)
-        for key, value in estimator.get_params(deep=False).items()
+        for key, value in arguments.items()
     }
 
 
@@ -360,7 +456,14 @@ def _encode(value: Any, owner: str, name: str, arrays: dict[str, np.ndarray] | N
         fields = {f.name: inside(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"options": {"class": cls.__name__, "fields": fields}}
     if cls.__name__ in _LOADABLE and cls is _find_class(_LOADABLE, cls.__name__):
-        return {"estimator": {"class": cls.__name__, "arguments": _encode_arguments(value)}}
+        arguments = _encode_arguments(cls.__name__, value.get_params(deep=False))
+        return {"estimator": {"class": cls.__name__, "arguments": arguments}}
+    if arrays is not None and f"{cls.__module__}.{cls.__name__}" in _VALUES:
+        names = getattr(cls, "_fields", None) or [f.name for f in dataclasses.fields(value)]
+        fields = {field: inside(field, getattr(value, field)) for field in names}
+        return {"value": {"class": f"{cls.__module__}.{cls.__name__}", "fields": fields}}
+    if arrays is not None and isinstance(value, np.random.Generator):
+        return {"generator": inside("generator", freeze(value))}
     return _refuse_value(value, owner, name)
 
 
@@ -387,9 +490,14 @@ def _encode_array(
     # A key may hold a dot, so two places may ask for one name; the structure says which is which.
     while name in arrays or name == "__metadata__":
         name += "_"
-    # safetensors reads the memory as it lies, whatever the strides say.
-    arrays[name] = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
-    return {tag: name}
+    # safetensors reads the memory as it lies, whatever the strides say. The order of the axes is
+    # kept, since sums over another one round differently.
+    order = np.argsort([-abs(stride) for stride in array.strides], kind="stable")
+    lying = array.transpose(order)
+    arrays[name] = np.asarray(lying, dtype=array.dtype.newbyteorder("="), order="C")
+    if np.all(np.diff(order) > 0):
+        return {tag: name}
+    return {"axes": {"order": [int(axis) for axis in order], tag: name}}
 
 
 def _refuse_value(value: Any, owner: str, name: str) -> NoReturn:
@@ -419,6 +527,16 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
             return float(body)
         case "array":
             return arrays[body]
+        case "axes":
+            return arrays[body["array"]].transpose(np.argsort(body["order"]))
+        case "value":
+            if body["class"] not in _VALUES:
+                raise ValueError(f"unknown value {body['class']!r}")
+            module, _, name = body["class"].rpartition(".")
+            fields = {key: _decode(item, arrays) for key, item in body["fields"].items()}
+            return getattr(import_module(module), name)(**fields)
+        case "generator":
+            return thaw(_decode(body, arrays))
         case "unicode":
             codes = arrays[body]
             if codes.dtype != np.uint32:

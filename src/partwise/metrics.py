@@ -1,4 +1,4 @@
-"""Measures of predicted ratings, on plain arrays.
+"""Measures of predictions and predicted ratings, on plain arrays; and a description's length.
 
 Absolute and squared errors are scikit-learn's own (`mean_absolute_error`, `root_mean_squared_error`
 in `sklearn.metrics`). Its `ndcg_score` wants a score for every user and item, most of which were
@@ -7,7 +7,7 @@ never rated; here a user has as many as there are.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.metrics import mean_absolute_error
@@ -15,7 +15,15 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from partwise.contracts import Array
 
-__all__ = ["chance_error", "log_loss_of_levels", "ndcg_at", "nmae", "recall_at"]
+__all__ = [
+    "calibration_error",
+    "chance_error",
+    "description_length",
+    "log_loss_of_levels",
+    "ndcg_at",
+    "nmae",
+    "recall_at",
+]
 
 
 def chance_error(levels: Any) -> float:
@@ -119,6 +127,52 @@ def log_loss_of_levels(distribution: Any, level: Any, *, sample_weight: Any = No
     return float(np.average(surprise, weights=sample_weight))
 
 
+def description_length(
+    kind: Literal["parts", "quantizer", "linear"],
+    n_vectors: int,
+    n_columns: int,
+    n_rows: int,
+    *,
+    n_parts: int = 1,
+    bits: float = 64.0,
+) -> float:
+    """Bits of a model and of rows coded with it, by the rule of Ross's thesis (3.1.2).
+
+    Parameters
+    ----------
+    kind : {"parts", "quantizer", "linear"}
+        MCVQ stores mean and deviation of V states and the gates of K parts, 2V + K vectors, and
+        codes a row by a state of each part, K log2(V / K) bits. A vector quantizer stores 2V and
+        codes by log2 V bits; PCA and NMF store V and code by V numbers.
+    n_vectors : int
+        V, states of all parts together, or components.
+    n_columns, n_rows : int
+        Length of a vector, and how many rows are coded.
+    n_parts : int, default=1
+        K, for "parts" alone.
+    bits : float, default=64
+        Bits of a number. The thesis does not say; 64 gives its lengths.
+
+    Returns
+    -------
+    length : float
+
+    Examples
+    --------
+    >>> from partwise.metrics import description_length
+    >>> round(description_length("parts", 36, n_columns=121, n_rows=629, n_parts=3))
+    587565
+    >>> round(description_length("linear", 12, n_columns=121, n_rows=629))
+    576000
+    """
+    stored, code = {
+        "parts": (2 * n_vectors + n_parts, n_parts * np.log2(n_vectors / n_parts)),
+        "quantizer": (2 * n_vectors, np.log2(n_vectors)),
+        "linear": (n_vectors, n_vectors * bits),
+    }[kind]
+    return float(stored * n_columns * bits + n_rows * code)
+
+
 def ndcg_at(n: int, user: Any, score: Any, gain: Any) -> Array:
     """Normalised discounted cumulative gain of each user's n items with the highest scores.
 
@@ -208,3 +262,32 @@ def _top(user: Array, score: Array, gain: Array, discount: Array) -> Array:
     tie = np.cumsum(begins) - 1
     shared = np.bincount(tie, gain) * np.bincount(tie, worth) / np.bincount(tie)
     return np.bincount(user[begins], shared)
+
+
+def calibration_error(confidence: Any, hit: Any, n_bins: int = 15) -> float:
+    """Expected calibration error: how far, on average, shares of hits are from their probability.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Probability that each prediction was given.
+    hit : array-like of shape (n,)
+        Whether it was right.
+    n_bins : int, default=15
+        Predictions are compared in so many groups of equal width in probability.
+
+    Returns
+    -------
+    error : float
+        0 if predictions made with probability p are right in a share p of cases.
+
+    Examples
+    --------
+    >>> from partwise.metrics import calibration_error
+    >>> calibration_error([0.75, 0.75, 0.75, 0.75], [1, 1, 0, 1])
+    0.0
+    """
+    p, right = np.asarray(confidence, dtype=float), np.asarray(hit, dtype=float)
+    bin_of = np.minimum((p * n_bins).astype(int), n_bins - 1)
+    gaps = np.bincount(bin_of, right - p, minlength=n_bins)
+    return float(np.abs(gaps).sum() / max(len(p), 1))

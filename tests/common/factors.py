@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from partwise.data import MemorySource, learn_columns
+from partwise.data import RowSource, learn_columns
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Tied
@@ -15,7 +15,7 @@ def build_factors(X, weight, n_factors, gating=None, prior=None, absent_zero=Fal
                   n_classes=1, labels=None, entropic=0.0):  # fmt: skip
     """Model and source."""
     columns = learn_columns(X, "gaussian", weight, absent_zero, prior)
-    source = MemorySource(X, columns, weight, labels=labels, n_powers=n_powers)
+    source = RowSource(X, columns, weight, labels=labels, n_powers=n_powers)
     chooser = Chooser(
         Tied() if gating is None else gating,
         Dirichlet(prior.gates if prior else 0.0),

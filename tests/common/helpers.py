@@ -6,7 +6,7 @@ from operator import add
 import numpy as np
 
 from partwise.contracts import Layout, Stats
-from partwise.data import MemorySource, learn_columns
+from partwise.data import RowSource, by_column, learn_columns
 from partwise.engine import Monitor, climb
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
@@ -57,13 +57,13 @@ def build(X, weight, n_states, likelihood="gaussian", gating=None, prior=None, e
             Tied() if gating is None else gating,
             Dirichlet(prior.gates if prior else 0.0),
             entropic,
-            np.concatenate([group.weight for group in columns]),
+            by_column(columns, [group.weight for group in columns], X.shape[1]),
         ),
         Dirichlet(prior.states if prior else 0.0),
         ClassVariable() if classes is None else classes,
         X.dtype,
     )
-    return core, MemorySource(X, columns, weight)
+    return core, RowSource(X, columns, weight)
 
 
 def start_from(core, source, m, gates):

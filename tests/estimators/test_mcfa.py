@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import partwise
 from partwise import MCFA, MCVQ, Prior
-from partwise.data import MemorySource
+from partwise.data import RowSource
 from partwise.datasets import load_cbcl_faces, load_yeast
 from partwise.estimators import _calibrate
 from partwise.models import calibration
@@ -274,10 +274,10 @@ def test_block_size_and_threads_change_nothing(classes, gating, monkeypatch):
     y = labels_for(factors) if classes else None
     how = {"n_parts": 2, "n_factors": 2, "gating": gating, "max_iter": 6, "random_state": 0}
     whole = quietly(MCFA(**how, n_jobs=1), X, y)
-    assert MemorySource(X, whole._columns, np.ones(150)).n_blocks == 1
+    assert RowSource(X, whole._columns, np.ones(150)).n_blocks == 1
     expected = outputs(whole, X)
     monkeypatch.setattr(partwise.data.source, "BLOCK_BYTES", 1)
-    assert MemorySource(X, whole._columns, np.ones(150)).n_blocks == 3
+    assert RowSource(X, whole._columns, np.ones(150)).n_blocks == 3
     one = outputs(quietly(MCFA(**how, n_jobs=1), X, y), X)
     assert_same_outputs(expected, one, rtol=1e-6)
     two = outputs(quietly(MCFA(**how, n_jobs=2), X, y), X)

@@ -12,7 +12,7 @@ from sklearn.mixture import GaussianMixture
 
 import partwise
 from partwise import MCVQ
-from partwise.data import MemorySource
+from partwise.data import RowSource
 from partwise.estimators._gated import bound_of_draws
 from partwise.likelihoods import Prior
 from partwise.models import predict
@@ -260,11 +260,11 @@ def test_block_size_and_threads_change_nothing(name, monkeypatch):
     X, *_ = drawn(FITS[name]["likelihood"], np.random.default_rng(5), n_rows=260)
     how = {"n_parts": 2, "n_states": 3, "max_iter": 15, "random_state": 0, **FITS[name]}
     whole = quietly(MCVQ(**how, n_jobs=1), X)
-    assert MemorySource(X, whole._columns, np.ones(260)).n_blocks == 1
+    assert RowSource(X, whole._columns, np.ones(260)).n_blocks == 1
     expected = outputs(whole, X)
     monkeypatch.setattr(partwise.data.source, "BLOCK_BYTES", 1)
     monkeypatch.setattr(partwise.data.source, "BLOCK_ENTRIES", 1)
-    assert MemorySource(X, whole._columns, np.ones(260)).n_blocks == 5
+    assert RowSource(X, whole._columns, np.ones(260)).n_blocks == 5
     for n_jobs in (1, 2, 3):
         cut = quietly(MCVQ(**how, n_jobs=n_jobs), X)
         assert_same_outputs(expected, outputs(cut, X), rtol=1e-8)

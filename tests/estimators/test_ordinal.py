@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 
 import partwise
 from partwise import MCFA, CellKFold, Cells
-from partwise.data import MemorySource
+from partwise.data import RowSource
 from tests.common.factors import drawn_factors, stored
 from tests.common.helpers import assert_never_falls
 
@@ -120,7 +120,7 @@ def test_block_size_and_threads_change_nothing(monkeypatch):
     whole = fitted(X, y, max_iter=6, n_jobs=1)
     expected = outputs(whole, X)
     monkeypatch.setattr(partwise.data.source, "BLOCK_ENTRIES", 1)
-    assert MemorySource(X, whole._columns, np.ones(150)).n_blocks == 3
+    assert RowSource(X, whole._columns, np.ones(150)).n_blocks == 3
     one = outputs(fitted(X, y, max_iter=6, n_jobs=1), X)
     assert_same_outputs(expected, one, rtol=1e-6)
     assert_same_outputs(one, outputs(fitted(X, y, max_iter=6, n_jobs=2), X), rtol=1e-12)

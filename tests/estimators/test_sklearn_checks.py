@@ -3,7 +3,16 @@ import pytest
 from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from partwise import CVQ, GVQ, MCFA, MCVQ, AspectModel, BayesianPCA, BayesianPCAMixture
+from partwise import (
+    CVQ,
+    GVQ,
+    MCFA,
+    MCVQ,
+    AspectModel,
+    BayesianPCA,
+    BayesianPCAMixture,
+    PartsImputer,
+)
 from partwise.estimators import _calibrate, _gated, _moves, _tellers, bayesian_pca_mixture
 from partwise.starts import classes
 
@@ -14,12 +23,18 @@ class FindingMCVQ(MCVQ):
     def fit(self, X, y=None, sample_weight=None):
         return super().fit(X, None, sample_weight)
 
+    def partial_fit(self, X, y=None, sample_weight=None):
+        return super().partial_fit(X, None, sample_weight)
+
 
 class FindingMCFA(MCFA):
     """The same of factor analysers."""
 
     def fit(self, X, y=None, sample_weight=None):
         return super().fit(X, None, sample_weight)
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        return super().partial_fit(X, None, sample_weight)
 
 
 class LevelledMCFA(MCFA):
@@ -52,6 +67,7 @@ ESTIMATORS = [
     MCFA(2, 2, gating="standard", prior=None, init="random", tol=0.1, random_state=0),
     FindingMCFA(2, 1, n_classes=4, gating="tied", tol=0.1, random_state=0),
     LevelledMCFA(2, 1, likelihood="ordinal", tol=0.1, random_state=0),
+    PartsImputer(2, 2, random_state=0),
     CVQ(2, 2, random_state=0),
     CVQ(2, 3, prior=None, random_state=0),
     AspectModel(2, beta=0.9, random_state=0),

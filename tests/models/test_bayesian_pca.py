@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
-from partwise.data import MemorySource, learn_columns
+from partwise.data import RowSource, learn_columns
 from partwise.data.additive import Additive
 from partwise.likelihoods import Dirichlet
 from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Sums, pieces
@@ -34,7 +34,7 @@ def problem(holes=0.0, prior=None, seed=0, n_rows=C, most_rows=None, M=M, q=Q, p
     weight = rng.uniform(0.3, 2.0, n_rows)
     (group,) = learn_columns(X, "gaussian", weight, False, None)
     group = replace(group, scale=np.full(D, group.scale.mean()))
-    source = MemorySource(X, (group,), weight, most_rows=most_rows, n_powers=2)
+    source = RowSource(X, (group,), weight, most_rows=most_rows, n_powers=2)
     prior = Broad(STRENGTH) if prior is None else prior
     model = BayesianPCA(prior, Dirichlet(U), column_totals(source))
     shares = rng.dirichlet(np.ones(M), n_rows).T

@@ -9,7 +9,7 @@ from scipy import special, stats
 from scipy.stats import multivariate_normal
 
 from partwise import MCFA, MCVQ
-from partwise.data import MemorySource
+from partwise.data import RowSource
 from partwise.likelihoods import Dirichlet, Prior
 from partwise.models import factors, predict, predict_factors
 from partwise.models.class_variable import ClassVariable
@@ -89,7 +89,7 @@ def mcvq_case(likelihood="gaussian", prior=PRIOR, gating="standard", labels=None
     weight = rng.uniform(0.3, 2, C)
     classes = ClassVariable(n_classes, Dirichlet(prior.states if prior else 0.0))
     core, source = build(X, weight, n_states, likelihood, GATINGS[gating], prior, classes=classes)
-    source = MemorySource(X, source.columns, weight, labels=labels)
+    source = RowSource(X, source.columns, weight, labels=labels)
     gates = random_gates(2, D, rng)
     if closed:
         gates = np.eye(2)[rng.integers(2, size=D)].T

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from typer.testing import CliRunner
 
-from partwise import MCFA, MCVQ, make_shapes
+from partwise import MCFA, MCVQ, make_shapes, part_stability
 from partwise.cli import app
 from partwise.report import collect, render, write_report
 from partwise.report.pictures import grey_picture, part_colour, parts_picture
@@ -345,3 +345,17 @@ def test_colours_of_parts_differ():
     colours = [part_colour(k) for k in range(40)]
     assert len(set(colours)) == 40
     assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours)
+
+
+def test_how_sure_the_parts_are_is_told_when_it_is_known(model, shapes, table_model, table):
+    assert "agreement" not in render(collect(model, image_shape=(11, 11)))
+    how = {"n_fits": 2, "resample": "seeds", "random_state": 0}
+    for fitted, data, shape in ((model, shapes.data, (11, 11)), (table_model, table, None)):
+        found = part_stability(fitted, data, **how)
+        content = collect(fitted, image_shape=shape, stability=found)
+        assert [part["agreement"] for part in content["parts"]] == list(found.part_agreement)
+        text = " ".join(Page(render(content)).text)
+        assert text.count(", agreement ") == len(content["parts"])
+        assert "2 other fits" in text
+    with pytest.raises(ValueError, match="another model"):
+        collect(model, stability=found)

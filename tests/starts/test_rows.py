@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from partwise.data import MemorySource, learn_columns
+from partwise.data import RowSource, learn_columns
+from partwise.data import rows as data_rows
 from partwise.starts import rows
 
 
@@ -12,7 +13,7 @@ from partwise.starts import rows
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_equal_rows_are_one(most_cells, dtype, monkeypatch):
     monkeypatch.setattr(rows, "MOST_CELLS", most_cells)
-    monkeypatch.setattr(rows, "CHUNK_CELLS", 50)
+    monkeypatch.setattr(data_rows, "CHUNK_CELLS", 50)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 6)).astype(dtype)
     X[rng.random(X.shape) < 0.2] = np.nan
@@ -22,7 +23,7 @@ def test_equal_rows_are_one(most_cells, dtype, monkeypatch):
 
     def found(X, weight):
         columns = learn_columns(X, "gaussian", weight, False, None)
-        first, total = rows.distinct_rows(MemorySource(X, columns, weight))
+        first, total = rows.distinct_rows(RowSource(X, columns, weight))
         return np.nan_to_num(X[first], nan=9.0), total
 
     kinds, total = found(X, weight)

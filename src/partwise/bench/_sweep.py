@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from partwise.contracts import Array, Stats
-from partwise.data import MemorySource, learn_columns
+from partwise.data import RowSource, learn_columns
 from partwise.likelihoods import Dirichlet, Prior
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Tied
@@ -23,7 +23,7 @@ class Sweep:
     ) -> None:
         prior, weight = Prior(), np.ones(X.shape[0])
         columns = learn_columns(X, likelihood, weight, False, prior)
-        self.source = MemorySource(X, columns, weight)
+        self.source = RowSource(X, columns, weight)
         self.runner = runner
         self.model = MCVQ(
             n_states,
@@ -49,7 +49,7 @@ class Sweep:
         def on_block(block: Any) -> Stats:
             return self.model.expect(theta, block, None)[1]
 
-        return Stats.total(self.runner.map(on_block, self.source.blocks()))
+        return Stats.total(self.runner.map(on_block, self.source))
 
     def sweep(self, theta: Theta) -> Theta:
         """E-step, sums and M-step."""

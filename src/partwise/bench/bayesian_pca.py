@@ -15,7 +15,7 @@ from sklearn.mixture import BayesianGaussianMixture
 from partwise.bench import register
 from partwise.bench._timing import best_ms
 from partwise.contracts import Array
-from partwise.data import MemorySource, learn_columns
+from partwise.data import RowSource, learn_columns
 from partwise.estimators._analysers import begin
 from partwise.estimators.bayesian_pca_mixture import BayesianPCAMixture
 from partwise.experiments.bayesian_pca import small_digits
@@ -35,12 +35,12 @@ class Sweep:
     def __init__(self, X: Array, q: int, runner: Any) -> None:
         weight = np.ones(len(X))
         (group,) = learn_columns(X, "gaussian", weight, False, None)
-        self.source = MemorySource(X, (isotropic(group),), weight, n_powers=2)
+        self.source = RowSource(X, (isotropic(group),), weight, n_powers=2)
         self.runner = runner
         self.model = BayesianPCA(Broad(), Dirichlet(1.0), column_totals(self.source))
         Z, alone = encoded_rows(self.source), np.ones((1, len(X)))
         rng = np.random.default_rng(0)
-        self.theta = begin(self.model, self.source, Z, alone, q, rng)
+        self.theta = begin(self.model, self.source, Z, weight, alone, q, rng)
 
     def sweep(self) -> Theta:
         """E-step, sums and M-step."""
@@ -48,7 +48,7 @@ class Sweep:
         def on_block(block: Any) -> Any:
             return self.model.expect(self.theta, block, None)[1]
 
-        stats = Sums.total(self.runner.map(on_block, self.source.blocks()))
+        stats = Sums.total(self.runner.map(on_block, self.source))
         return self.model.maximise(self.theta, stats)
 
     def products(self) -> None:
@@ -60,7 +60,7 @@ class Sweep:
             x = W @ t
             return np.concatenate([x @ x.T, (x @ t.T)], axis=1)
 
-        sum(self.runner.map(on_block, self.source.blocks()))
+        sum(self.runner.map(on_block, self.source))
 
 
 @register("bpca_sweep")

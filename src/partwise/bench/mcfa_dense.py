@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from partwise.bench import register
 from partwise.bench._timing import best_ms
 from partwise.contracts import Array, Stats
-from partwise.data import MemorySource, learn_columns
+from partwise.data import RowSource, learn_columns
 from partwise.experiments.registry import Row
 from partwise.likelihoods import Dirichlet, Prior
 from partwise.models.class_variable import ClassVariable
@@ -45,7 +45,7 @@ class Sweep:
     def __init__(self, X: Array, parts: Array, runner: Any) -> None:
         prior, weight = Prior(), np.ones(len(X))
         columns = learn_columns(X, "gaussian", weight, False, prior)
-        self.source = MemorySource(X, columns, weight, n_powers=2)
+        self.source = RowSource(X, columns, weight, n_powers=2)
         self.runner = runner
         self.model = MCFA(
             (N_FACTORS,) * N_PARTS,
@@ -69,7 +69,7 @@ class Sweep:
         def on_block(block: Any) -> Stats:
             return self.model.expect(theta, block, None)[1]
 
-        stats = Stats.total(self.runner.map(on_block, self.source.blocks()))
+        stats = Stats.total(self.runner.map(on_block, self.source))
         return self.model.maximise(theta, stats)
 
 

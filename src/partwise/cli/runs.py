@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +14,10 @@ from partwise import __version__
 from partwise.cli.console import complain, errors, fail, plural, print_table, say
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
     from rich.table import Table
 
-    from partwise.experiments.registry import Registry, Row
+    from partwise.experiments.registry import Registry, Row, Setting
 
 _Json = Annotated[
     Path | None,
@@ -35,11 +34,48 @@ def reproduce(
     ] = None,
     json_file: _Json = None,
     list_names: _List = False,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Fewer seeds, rows and sweeps: seconds, not minutes.")
+    ] = False,
+    pictures: Annotated[
+        Path | None,
+        typer.Option("--pictures", metavar="FOLDER", help="Also draw the figures, into here."),
+    ] = None,
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Begin with these results; of files given later rather than earlier. "
+            "Without a NAME nothing is run.",
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", metavar="FILE", help="Also write a page of results, in Markdown."),
+    ] = None,
 ) -> None:
-    """Run the papers' experiments and print the papers' numbers beside ours."""
+    """Run the papers' experiments and print the papers' numbers beside ours.
+
+    Leaves with 1 if an experiment failed, and with 3 if none did but a data set is absent.
+    """
     from partwise.experiments import EXPERIMENTS
 
-    run(EXPERIMENTS, "experiment", names or [], json_file, list_names, _is_debug(ctx))
+    results: dict[str, dict[str, Any]] = {}
+    for path in earlier or []:
+        results |= {result["name"]: result for result in _read_json(path)["results"]}
+    run(
+        EXPERIMENTS,
+        "experiment",
+        names or ([] if earlier is None else None),
+        json_file,
+        list_names,
+        _is_debug(ctx),
+        fast=fast,
+        pictures=pictures,
+        results=results,
+        page=page,
+    )
 
 
 def bench(
@@ -60,33 +96,84 @@ def bench(
 def run(
     registry: Registry,
     kind: str,
-    names: Sequence[str],
+    names: Sequence[str] | None,
     json_file: Path | None,
     list_names: bool,
     debug: bool,
+    *,
+    fast: bool = False,
+    pictures: Path | None = None,
+    results: dict[str, dict[str, Any]] | None = None,
+    page: Path | None = None,
 ) -> None:
-    """Run the named entries of a registry, print their rows, and exit with 1 if any failed."""
+    """Run the named entries of a registry (None for none) and print their rows.
+
+    Exits with 1 if any failed, and with 3 if only data was absent.
+    """
     if list_names:
         _print_names(registry, kind)
         return
-    unknown = [name for name in names if name != "all" and name not in registry]
+    unknown = [name for name in names or [] if name != "all" and name not in registry]
     if unknown:
         known = ", ".join(registry) or "none"
         fail(f"There is no {kind} called {unknown[0]!r}; the names are: {known}.", 2)
     if len(registry) == 0:
         say(f"There are no {kind}s.")
-    chosen = list(registry) if not names or "all" in names else list(dict.fromkeys(names))
-    results: list[dict[str, Any]] = []
-    if json_file is not None:
-        _write_json(json_file, kind, results)  # a place that cannot be written is known at once
-    for name in chosen:
-        result = _run_one(registry, name, debug)
-        results.append(result)
+    if names is None:
+        chosen = []
+    else:
+        chosen = list(registry) if not names or "all" in names else list(dict.fromkeys(names))
+    results = {} if results is None else results
+
+    def keep() -> None:
+        """Write what is done, which is kept if a later one is stopped."""
+        content = _content(kind, [results[name] for name in sorted(results)])
         if json_file is not None:
-            _write_json(json_file, kind, results)  # what is done is kept if a later one is stopped
-    failed = [result["name"] for result in results if result["error"] is not None]
-    if failed:
-        fail(f"{len(failed)} of {plural(len(results), kind)} failed: {', '.join(failed)}.", 1)
+            _write_json(json_file, content)
+        if page is not None:
+            _write_page(page, content, pictures)
+
+    keep()  # a place that cannot be written is known at once
+    with _progress(len(chosen)) as steps:
+        for place, name in enumerate(chosen, 1):
+            setting = _setting(steps, f"{place}/{len(chosen)} {name}", fast, pictures)
+            results[name] = _run_one(registry, name, setting, debug)
+            steps.advance(steps.task_ids[0])
+            keep()
+    for status, code in (("failed", 1), ("absent", 3)):
+        which = [name for name in chosen if results[name]["status"] == status]
+        if which:
+            told = "failed" if status == "failed" else "had no data"
+            fail(f"{len(which)} of {plural(len(chosen), kind)} {told}: {', '.join(which)}.", code)
+
+
+def _progress(total: int) -> Progress:
+    """Make a bar over all runs, which is drawn where somebody watches."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = errors()
+    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(
+        *columns,
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    bar.add_task("", total=total)
+    return bar
+
+
+def _setting(steps: Progress, name: str, fast: bool, pictures: Path | None) -> Setting:
+    from partwise.experiments.registry import Setting
+
+    def report(text: str) -> None:
+        steps.update(steps.task_ids[0], description=_plain(f"{name}: {text}"))
+        if steps.disable:
+            complain(f"{name}: {text}")
+
+    steps.update(steps.task_ids[0], description=_plain(name))
+    return Setting(report, fast, pictures)
 
 
 def _is_debug(ctx: typer.Context) -> bool:
@@ -106,37 +193,18 @@ def _print_names(registry: Registry, kind: str) -> None:
     print_table(table)
 
 
-def _run_one(registry: Registry, name: str, debug: bool) -> dict[str, Any]:
-    """Run one entry and print its rows; an error becomes part of the result."""
-    result: dict[str, Any] = {
-        "name": name,
-        "description": registry.describe(name),
-        "seconds": 0.0,
-        "rows": [],
-        "error": None,
-    }
-    console = errors()
-    start = time.perf_counter()
-    with console.status(name) as status:
+def _run_one(registry: Registry, name: str, setting: Setting, debug: bool) -> dict[str, Any]:
+    """Run one entry and print its rows."""
+    from partwise.experiments.outcome import carry_out, compact
 
-        def progress(text: str) -> None:
-            status.update(f"{_plain(name)}: {_plain(text)}")
-            if not console.is_terminal:
-                complain(f"{name}: {text}")
-
-        try:
-            rows = registry[name](progress)
-            result["rows"] = [{str(key): _value(row[key]) for key in row} for row in rows]
-        except Exception as error:  # one failing run must not stop the others
-            if debug:
-                raise
-            result["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    result["seconds"] = round(time.perf_counter() - start, 3)
-    if result["error"] is not None:
+    result = carry_out(registry, name, setting, raise_errors=debug)
+    if result["status"] == "absent":
+        complain(f"{name} was left out: {result['error']}")
+    elif result["status"] == "failed":
         complain(f"{name} failed: {result['error']}")
     else:
         say(f"{name}: {result['description']}".rstrip(": "))
-        print_table(_table(result["rows"]))
+        print_table(_table(result["rows"], compact(result["rows"], result["comparisons"])))
         say(f"{result['seconds']:.1f} s\n")
     return result
 
@@ -147,57 +215,57 @@ def _plain(text: str) -> str:
     return escape(text)
 
 
-def _table(rows: list[Row]) -> Table:
-    """Lay rows out, with a column for every name that occurs in one of them."""
+def _table(rows: list[Row], shown: list[Row]) -> Table:
+    """Lay out what is shown of rows, with a column for every name that occurs in one of them."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table()
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys(name for row in shown for name in row))
     for name in names:
         text = any(isinstance(row.get(name), str) for row in rows)
         table.add_column(Text(name), justify="left" if text else "right")
-    for row in rows:
-        table.add_row(*(Text(_cell(row.get(name))) for name in names))
+    for row in shown:
+        table.add_row(*(Text(row.get(name, "")) for name in names))
     return table
 
 
-def _cell(value: Any) -> str:
-    """Write a value of a row."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        # Scores read best with the same few digits; large ones without an exponent.
-        return f"{value:,.1f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
-
-
-def _value(value: Any) -> Any:
-    """Turn numbers of numpy into Python's."""
-    item: Callable[[], Any] | None = getattr(value, "item", None)
-    return item() if item is not None and getattr(value, "ndim", None) == 0 else value
-
-
-def _write_json(path: Path, kind: str, results: list[dict[str, Any]]) -> None:
+def _content(kind: str, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Results, and what they were measured with."""
     import numpy as np
 
-    from partwise.io import write_atomically
+    from partwise.experiments.outcome import finite
 
-    content = {
+    return {
         "version": __version__,
         "kind": kind,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "machine": platform.platform(),
-        "results": [
-            result | {"rows": [{k: _finite(v) for k, v in row.items()} for row in result["rows"]]}
-            for result in results
-        ],
+        "machine": f"{platform.system()} {platform.machine()}",
+        "results": finite(results),
     }
-    text = json.dumps(content, indent=2, allow_nan=False, default=str) + "\n"
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    from partwise.io import write_atomically
+
+    text = json.dumps(content, indent=1, allow_nan=False, default=str) + "\n"
     write_atomically(path, text.encode())
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: null stands for them."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        return content if "results" in content else fail(f"{path} holds no results.", 2)
+    except ValueError:
+        fail(f"{path} is not a file of results: it is not JSON.", 2)
+
+
+def _write_page(path: Path, content: dict[str, Any], pictures: Path | None) -> None:
+    import os
+
+    from partwise.io import write_atomically
+    from partwise.report.results import results_page
+
+    folder = "pictures" if pictures is None else os.path.relpath(pictures, path.parent)
+    write_atomically(path, results_page(content, folder).encode())

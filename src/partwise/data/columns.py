@@ -8,16 +8,17 @@ are always those of the user's own units.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial, reduce
+from operator import add
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse, special
 
 from partwise.contracts import Array
+from partwise.data.rows import is_sparse, map_rows
 from partwise.likelihoods import LIKELIHOODS, Conjugate, Flat, Gaussian, Ordinal, Prior
 from partwise.likelihoods.base import Likelihood
 from partwise.likelihoods.ordinal import cuts_of
@@ -45,6 +46,8 @@ class ColumnGroup:
         False for columns that are constant or never observed.
     absent_zero : bool
         Whether an entry that a sparse matrix does not store is a zero (else it is missing).
+    logged : bool
+        Whether X holds logarithms of the user's values, whose densities are wanted.
     """
 
     index: Array
@@ -56,11 +59,11 @@ class ColumnGroup:
     moments: Array
     varies: Array
     absent_zero: bool
+    logged: bool = False
 
     def fields(self) -> dict[str, Any]:
         """All but the likelihood, as plain values."""
-        names = ("index", "shift", "scale", "levels", "weight", "moments", "varies", "absent_zero")
-        return {name: getattr(self, name) for name in names}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "likelihood"}
 
     def take(self, which: Array) -> ColumnGroup:
         """The group of some of these columns."""
@@ -93,6 +96,24 @@ class ColumnGroup:
             return Flat(self.likelihood)
         strength = prior.entries if self.likelihood.name == "gaussian" else prior.counts
         return Conjugate(self.likelihood, self.likelihood.pseudo_sums(self.moments, strength))
+
+    def changed_by(self, X: Any, row_weight: Array) -> Array:
+        """Which constant columns have another value in some rows, dense or CSR; (D,)."""
+        if self.levels is not None:
+            constant = self.levels[self.moments.argmax(axis=0)]
+        else:
+            constant = self.moments[1] * self.scale + self.shift
+            if self.likelihood.name != "gaussian":  # a smoothed count
+                constant = np.rint(constant)
+        # Means of constant columns are rounded.
+        stored, same = ColumnEntries(X, row_weight).sums(
+            lambda x, _: np.ones_like(x),
+            lambda x, d: np.isclose(x, constant[d], rtol=1e-6, atol=0.0),
+        )
+        changed = same < stored * (1.0 - 1e-12)
+        if self.absent_zero:
+            changed |= (stored < row_weight.sum()) & (constant != 0)
+        return changed
 
     @cached_property
     def log_scale(self) -> Array:
@@ -145,6 +166,8 @@ class ColumnGroup:
             out = -special.gammaln(values + 1.0)
         else:
             out = np.broadcast_to(-self.log_scale[columns], values.shape)
+        if self.logged:  # the density of x is that of log x, over x
+            out = out - (values * self.scale[columns] + self.shift[columns])
         return np.where(np.isnan(values), 0.0, out)
 
 
@@ -176,19 +199,67 @@ def check_values(likelihood: str, values: Array, name: str) -> None:
 MOST_LEVELS = 256
 
 
+class Kind(NamedTuple):
+    """What a column of a table with columns of several kinds is.
+
+    ``likelihood`` is one of `learn_columns`, "" for a column that no model sees; ``n_levels`` that
+    of levels coded 0, 1, ...; ``logged`` as in `ColumnGroup`.
+    """
+
+    likelihood: str
+    n_levels: int = 0
+    logged: bool = False
+
+
 def learn_columns(
-    X: Any, likelihood: str, row_weight: Array, absent_zero: bool, prior: Prior | None
+    X: Any,
+    likelihood: str | Sequence[Kind],
+    row_weight: Array,
+    absent_zero: bool,
+    prior: Prior | None,
 ) -> tuple[ColumnGroup, ...]:
-    """Learn the column groups of dense (NaN missing) or CSR data; here always a single group."""
-    entries = ColumnEntries(X, row_weight)
+    """Learn the column groups of dense (NaN missing) or CSR data.
+
+    ``likelihood`` is that of all columns, "ordered" being categories that have an order, or the
+    kind of each: columns of one kind make a group.
+    """
+    if isinstance(likelihood, str):
+        return (_learn_group(X, Kind(likelihood), row_weight, absent_zero, prior),)
+    groups = []
+    for kind in sorted(set(likelihood)):
+        index = np.flatnonzero([one == kind for one in likelihood])
+        if kind.likelihood:
+            own = X if len(index) == X.shape[1] else X[:, index]
+            group = _learn_group(own, kind, row_weight, absent_zero, prior)
+            groups.append(replace(group, index=index))
+    return tuple(groups)
+
+
+def by_column(columns: Sequence[ColumnGroup], values: Sequence[Array], n_columns: int) -> Array:
+    """Values (..., D_g) of every group in the place of their columns, 0 elsewhere; (..., D)."""
+    if len(columns) == 1 and len(columns[0].index) == n_columns:
+        return values[0]
+    shape = (*values[0].shape[:-1], n_columns)
+    out = np.zeros(shape, np.result_type(*values))
+    for group, own in zip(columns, values, strict=True):
+        out[..., group.index] = own
+    return out
+
+
+def _learn_group(
+    X: Any, kind: Kind, row_weight: Array, absent_zero: bool, prior: Prior | None
+) -> ColumnGroup:
+    """Learn columns of one kind."""
+    entries, likelihood = ColumnEntries(X, row_weight), kind.likelihood
     absent_zero = absent_zero and entries.sparse
-    if likelihood in ("categorical", "ordinal"):
-        group = _learn_levels(entries, absent_zero, likelihood)
-        if likelihood == "ordinal":
-            group = _order_levels(group)
-    else:
+    if likelihood not in ("categorical", "ordered", "ordinal"):
         group = _learn_numbers(entries, likelihood, absent_zero, prior)
-    return (group,)
+        return replace(group, logged=kind.logged)
+    levels = np.arange(float(kind.n_levels)) if kind.n_levels else None
+    group = _learn_levels(entries, absent_zero, likelihood, levels)
+    if likelihood == "ordered":
+        return replace(group, likelihood=replace(group.likelihood, ordered=True))
+    return _order_levels(group) if likelihood == "ordinal" else group
 
 
 def _learn_levels(
@@ -196,7 +267,7 @@ def _learn_levels(
 ) -> ColumnGroup:
     """Categories, found if not given, and how often each stands in every column."""
     if levels is None:
-        found = [np.unique(values[~np.isnan(values)]) for values, _, _ in entries.chunks()]
+        found = list(entries.each(lambda values, *_: np.unique(values[~np.isnan(values)])))
         levels = np.unique(np.concatenate([*found, [0.0]] if absent_zero else found))
     if len(levels) > MOST_LEVELS:
         raise ValueError(
@@ -204,7 +275,7 @@ def _learn_levels(
             f'(at most {MOST_LEVELS}); choose likelihood="gaussian" or bin the values.'
         )
     levels = levels if len(levels) else np.array([0.0])
-    counts = np.stack([entries.total(partial(_equals, v)) for v in levels])
+    counts = entries.sums(*(partial(_equals, v) for v in levels))
     weight = counts.sum(axis=0)
     if absent_zero:
         counts[np.searchsorted(levels, 0.0)] += entries.row_weight.sum() - weight
@@ -255,21 +326,16 @@ def _equals(level: float, values: Array, columns: Array) -> Array:
 def _learn_numbers(
     entries: ColumnEntries, likelihood: str, absent_zero: bool, prior: Prior | None
 ) -> ColumnGroup:
-    """Weights, means and variances.
-
-    The variance is taken about the mean, and both about a power of two of the column's size: no
-    cancellation, and no overflow for values around 1e-30 or 1e30.
-    """
-    for values, _, _ in entries.chunks():
-        check_values(likelihood, values, "X")
+    """Weights, means and variances."""
     D = entries.n_columns
-    stored = entries.total(lambda x, _: np.ones_like(x))
-    weight = np.full(D, entries.row_weight.sum()) if absent_zero else stored
-    safe = np.maximum(weight, np.finfo(float).tiny)
-    size = entries.size()
-    mean = entries.total(lambda x, d: x / size[d]) / safe
-    squares = entries.total(lambda x, d: (x / size[d] - mean[d]) ** 2)
-    variance = (squares + (weight - stored) * mean**2) / safe
+    moments_of = partial(_moments, likelihood, D)
+    found = reduce(add, entries.each(moments_of))
+    if absent_zero:
+        zeros = entries.row_weight.sum() - found.weight
+        found = found + Moments(zeros, found.size, np.zeros(D), np.zeros(D))
+    weight, size, mean, squares = found
+    size = np.where(size > np.finfo(float).tiny, size, 1.0)
+    variance = squares / np.maximum(weight, np.finfo(float).tiny)
     # Rounding of the mean leaves about (1e-16 mean)^2 in a constant column's variance.
     varies = (weight > 0) & (variance > 1e-28 * mean**2)
     shift, scale = np.zeros(D), np.ones(D)
@@ -280,7 +346,7 @@ def _learn_numbers(
         m = (mean * size - shift) / scale
         moments = np.stack([np.ones(D), m, m**2 + 1.0])
         family: Likelihood = (
-            LIKELIHOODS["gaussian"]() if prior is None else Gaussian(prior.shape, prior.spread)
+            Gaussian() if prior is None else Gaussian(prior.shape, prior.spread, prior.resolution)
         )
     else:
         moments = np.stack([np.ones(D), (mean * size * weight + 0.5) / (weight + 1.0)])
@@ -290,55 +356,86 @@ def _learn_numbers(
     )
 
 
-# Rows are looked at in pieces of this many numbers, so that no copy of the data is made.
-CHUNK_CELLS = 1 << 20
-
-
 class ColumnEntries:
-    """Values with their columns and weights, dense or CSR alike, for column totals."""
+    """Values with their columns and weights, dense or CSR, in memory or not, for column totals."""
 
     def __init__(self, X: Any, row_weight: Array) -> None:
         self.X = X
-        self.sparse = bool(sparse.issparse(X))
+        self.sparse = is_sparse(X)
         self.n_columns = X.shape[1]
         self.row_weight = row_weight
 
-    def chunks(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Values, columns and weights, which broadcast together."""
-        if self.sparse:
-            data, indices, indptr = self.X.data, self.X.indices, self.X.indptr
-            # Whole rows, of which the longest may be longer than a piece.
-            cuts = np.searchsorted(indptr, np.arange(CHUNK_CELLS, len(data), CHUNK_CELLS))
-            for lo, hi in pairwise(np.unique([0, *cuts, len(indptr) - 1])):
-                at = slice(indptr[lo], indptr[hi])
-                weight = np.repeat(self.row_weight[lo:hi], np.diff(indptr[lo : hi + 1]))
-                yield data[at], indices[at], weight
-            return
-        step = max(CHUNK_CELLS // max(self.n_columns, 1), 1)
-        for i in range(0, len(self.X), step):
-            yield (
-                self.X[i : i + step],
-                np.arange(self.n_columns),
-                self.row_weight[i : i + step, None],
-            )
+    def each(self, function: Callable[[Array, Array, Array], Any]) -> Iterator[Any]:
+        """``function(values, columns, weights)``, which broadcast together, of some rows a time."""
+        return map_rows(self.X, partial(_on_entries, function), self.row_weight)
 
-    def total(self, function: Callable[[Array, Array], Array]) -> Array:
-        """Weighted column sums of ``function(values, columns)``, missing left out; float64 (D,)."""
-        out = np.zeros(self.n_columns)
-        for values, columns, weights in self.chunks():
-            kept = np.where(np.isnan(values), 0.0, function(values, columns))
-            if self.sparse:
-                out += np.bincount(columns, weights * kept, minlength=self.n_columns)
-            else:
-                out += weights[:, 0] @ kept
-        return out
+    def sums(self, *functions: Callable[[Array, Array], Array]) -> Array:
+        """Weighted column sums of ``function(values, columns)``, missing left out; (F, D)."""
 
-    def size(self) -> Array:
-        """Power of two near each column's largest magnitude, 1 for columns of zeros; (D,)."""
-        magnitude = np.zeros(self.n_columns)
-        for values, columns, _ in self.chunks():
-            if self.sparse:
-                np.fmax.at(magnitude, columns, np.abs(values))
-            else:
-                magnitude = np.fmax(magnitude, np.fmax.reduce(np.abs(values), axis=0))
-        return np.exp2(np.floor(np.log2(np.where(magnitude > 0, magnitude, 1.0))))
+        D = self.n_columns
+
+        def on_rows(*entries: Array) -> Array:
+            return np.stack([_column_sums(f, D, *entries) for f in functions])
+
+        return np.sum(list(self.each(on_rows)), axis=0)
+
+
+def _on_entries(function: Callable[[Array, Array, Array], Any], rows: Any, weight: Array) -> Any:
+    if sparse.issparse(rows):
+        return function(rows.data, rows.indices, np.repeat(weight, np.diff(rows.indptr)))
+    return function(rows, np.arange(rows.shape[1]), weight[:, None])
+
+
+def _column_sums(
+    function: Callable[[Array, Array], Array], D: int, values: Array, columns: Array, weights: Array
+) -> Array:
+    """Weighted sums of some rows, in float64; (D,)."""
+    found = np.where(np.isnan(values), 0.0, function(values, columns))
+    if weights.ndim == 2:
+        return weights[:, 0] @ found
+    return np.bincount(columns, weights * found, minlength=D)
+
+
+class Moments(NamedTuple):
+    """Of every column: weight, a power of two near the largest value, mean and squares about it.
+
+    Mean and squares are in units of that power: no overflow for values around 1e-30 or 1e30. As
+    squares are taken about the mean of some rows, and such are then joined, nothing cancels.
+    """
+
+    weight: Array
+    size: Array
+    mean: Array
+    squares: Array
+
+    def __add__(self, other: Moments) -> Moments:  # type: ignore[override]  # sums, not a longer tuple
+        size = np.maximum(self.size, other.size)
+        a, b = self._in_units(size), other._in_units(size)
+        weight = a.weight + b.weight
+        share = b.weight / np.maximum(weight, np.finfo(float).tiny)
+        apart = b.mean - a.mean
+        squares = a.squares + b.squares + apart**2 * a.weight * share
+        return Moments(weight, size, a.mean + apart * share, squares)
+
+    def _in_units(self, size: Array) -> Moments:
+        ratio = self.size / size
+        return Moments(self.weight, size, self.mean * ratio, self.squares * ratio**2)
+
+
+def _moments(likelihood: str, D: int, values: Array, columns: Array, weights: Array) -> Moments:
+    """Moments of some rows' stored entries, which the likelihood must be able to make."""
+    check_values(likelihood, values, "X")
+    largest = np.zeros(D)
+    if weights.ndim == 2:
+        largest = np.fmax.reduce(np.abs(values), axis=0, initial=0.0).astype(float)
+    else:
+        np.fmax.at(largest, columns, np.abs(values))
+    # Columns of zeros, or of nothing, are measured by the least unit: any other takes over.
+    size = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, np.finfo(float).tiny))))
+
+    def sums(function: Callable[[Array, Array], Array]) -> Array:
+        return _column_sums(function, D, values, columns, weights)
+
+    weight = sums(lambda x, _: np.ones_like(x))
+    mean = sums(lambda x, d: x / size[d]) / np.maximum(weight, np.finfo(float).tiny)
+    return Moments(weight, size, mean, sums(lambda x, d: (x / size[d] - mean[d]) ** 2))

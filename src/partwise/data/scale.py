@@ -52,7 +52,7 @@ def learn_scale(X: Any, row_weight: Array) -> ScaleGroup:
         added.
     """
     entries = ColumnEntries(X, row_weight)
-    found = [np.unique(values[~np.isnan(values)]) for values, _, _ in entries.chunks()]
+    found = list(entries.each(lambda values, *_: np.unique(values[~np.isnan(values)])))
     levels, width = np.unique(np.concatenate(found)).astype(float), 1.0
     if len(levels) > MOST_VALUES:
         levels = np.linspace(levels[0], levels[-1], FINE_LEVELS)
@@ -68,7 +68,7 @@ def learn_scale(X: Any, row_weight: Array) -> ScaleGroup:
     def stands_at(level: int, values: Array, columns: Array) -> Array:
         return bare.encode(values, columns) == level
 
-    counts = np.stack([entries.total(partial(stands_at, v)) for v in range(len(levels))])
+    counts = entries.sums(*(partial(stands_at, v) for v in range(len(levels))))
     weight = counts.sum(axis=0)
     average = (counts.sum(axis=1) + 1.0) / (counts.sum() + len(levels))
     moments = (counts + average[:, None]) / (weight + 1.0)

@@ -1,8 +1,10 @@
-"""Rows in memory, cut into blocks whose bounds depend on the data alone."""
+"""Rows cut into blocks whose bounds depend on the data alone."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -10,14 +12,18 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array, Layout, Packed
-from partwise.data.columns import ColumnGroup
+from partwise.data.columns import ColumnEntries, ColumnGroup
 from partwise.data.dense import DenseGroup
 from partwise.data.entries import MOST_VALUES, EntryFormat, EntryGroup
+from partwise.data.rows import Rows, cut, is_sparse, map_rows
 
 # Large enough that a block's fixed cost (some hundred calls, adding its sums) is small beside its
 # products, small enough that a few blocks fill every worker and that one made anew is no burden.
 BLOCK_BYTES = 8 << 20
 BLOCK_ENTRIES = 1 << 19
+
+# Encoded blocks of rows that are not in memory are kept if the rows are no more than this.
+KEPT_BYTES = 256 << 20
 
 
 class RowBlock:
@@ -119,16 +125,17 @@ def _join(parts: list[Array], layout: Layout) -> Array:
     return out
 
 
-class MemorySource:
+class RowSource:
     """Dense (NaN missing) or CSR rows as blocks.
 
     Parameters
     ----------
-    X : ndarray or CSR matrix or array of shape (C, D)
+    X : ndarray, CSR matrix or array, or Rows, of shape (C, D)
     columns : tuple of ColumnGroup
     weight : ndarray of shape (C,)
     keep : bool
-        Keep encoded blocks between walks (fitting), or make each when asked for (one walk).
+        Keep encoded blocks between walks (fitting) unless they would not fit in memory, or make
+        each when asked for (one walk).
     labels : ndarray of shape (C,), optional
         Known classes of the rows, -1 where unknown.
     most_rows : int, optional
@@ -150,34 +157,71 @@ class MemorySource:
     ) -> None:
         self.n_powers = n_powers
         self.X, self.columns, self.weight, self.labels = X, columns, weight, labels
-        C, D = X.shape
+        C, D = X.shape[0], sum(len(group.index) for group in columns)
+        entries = X.nnz if is_sparse(X) else C * D
         self._forms = [
             _entry_format(self._of(X, group), group, n_powers)
-            if sparse.issparse(X) or not group.likelihood.powers
+            if is_sparse(X) or not group.likelihood.powers
             else None
             for group in columns
         ]
         if any(form is not None for form in self._forms):
-            entries = X.nnz if sparse.issparse(X) else C * D
             rows = C * BLOCK_ENTRIES // max(entries, 1)
         else:
             rows = BLOCK_BYTES // max(D * X.dtype.itemsize, 1)
         rows = int(np.clip(rows, 64, max(C, 64)))
         if most_rows is not None:
             rows = min(rows, most_rows)
-        self.bounds = [(i, min(i + rows, C)) for i in range(0, C, rows)]
+        self.reads = isinstance(X, Rows)
+        self.bounds = cut(X, rows * X.grain if isinstance(X, Rows) else rows)
         self.n_blocks = len(self.bounds)
+        self.keeps = keep  # where blocks are made
+        if self.reads:
+            keep = keep and entries * X.dtype.itemsize <= KEPT_BYTES
         self._kept: list[RowBlock | None] | None = [None] * self.n_blocks if keep else None
 
     def block(self, i: int) -> RowBlock:
         """Block ``i``; made when first asked for."""
+        return self._maker(i)()
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """The blocks, in order."""
+        return (make() for make in self.makers())
+
+    def each(self, function: Callable[[RowBlock], Any]) -> Iterator[Any]:
+        """``function(block)`` of every block, in order, wherever they are."""
+        runner = getattr(self.X, "runner", None)
+        return map(function, self.blocks()) if runner is None else runner.map(function, self)
+
+    def recipe(self) -> RowSource:
+        """What encodes rows as this source does, without its rows."""
+        other = copy.copy(self)
+        vars(other).update(X=None, weight=None, labels=None, bounds=None, _kept=None)
+        return other
+
+    def makers(self) -> Iterator[Callable[[], RowBlock]]:
+        """What makes each block, in order; its rows are read here."""
+        return (self._maker(i) for i in range(self.n_blocks))
+
+    def _maker(self, i: int) -> Callable[[], RowBlock]:
         kept = self._kept[i] if self._kept is not None else None
         if kept is not None:
-            return kept
+            return lambda: kept
         lo, hi = self.bounds[i]
-        rows = self.X[lo:hi]
+        return partial(self._make, i, self.X[lo:hi])
+
+    def _make(self, i: int, rows: Any) -> RowBlock:
+        lo, hi = self.bounds[i]
+        labels = None if self.labels is None else self.labels[lo:hi]
+        made = self.encode(rows, self.weight[lo:hi], labels)
+        if self._kept is not None:
+            self._kept[i] = made
+        return made
+
+    def encode(self, rows: Any, weight: Array, labels: Array | None) -> RowBlock:
+        """A block of rows in memory."""
         views: list[DenseGroup | EntryGroup] = []
-        base = np.zeros(hi - lo)
+        base = np.zeros(rows.shape[0])
         for group, form in zip(self.columns, self._forms, strict=True):
             own = self._of(rows, group)
             view, measure = (
@@ -187,17 +231,13 @@ class MemorySource:
             )
             views.append(view)
             base += measure
-        labels = None if self.labels is None else self.labels[lo:hi]
-        made = RowBlock(views, self.weight[lo:hi], base, labels)
-        if self._kept is not None:
-            self._kept[i] = made
-        return made
+        return RowBlock(views, weight, base, labels)
 
     def _of(self, rows: Any, group: ColumnGroup) -> Any:
         """The group's columns of some rows."""
-        return rows if len(self.columns) == 1 else rows[:, group.index]
+        return rows if len(group.index) == rows.shape[1] else rows[:, group.index]
 
-    def of_rows(self, rows: Array, weight: Array | None = None) -> MemorySource:
+    def of_rows(self, rows: Array, weight: Array | None = None) -> RowSource:
         """A source of some of the rows, with other weights if given."""
         labels = None if self.labels is None else self.labels[rows]
         weight = self.weight[rows] if weight is None else weight
@@ -205,36 +245,39 @@ class MemorySource:
 
     def column_weight(self) -> Array:
         """Summed weight of the observed entries of every column, (D,)."""
-        if not sparse.issparse(self.X):
-            return self.weight @ ~np.isnan(self.X)
-        if self.columns[0].absent_zero:
+        if is_sparse(self.X) and self.columns[0].absent_zero:
             return np.full(self.X.shape[1], self.weight.sum())
-        weight = np.repeat(self.weight, np.diff(self.X.indptr)) * ~np.isnan(self.X.data)
-        return np.bincount(self.X.indices, weight, minlength=self.X.shape[1])
+        return ColumnEntries(self.X, self.weight).sums(lambda x, _: np.ones_like(x))[0]
 
-    def with_rows(self, X: Any, weight: Array, labels: Array | None = None) -> MemorySource:
+    def sample(self, most_cells: int, rng: np.random.Generator, *, full: bool = False) -> RowSource:
+        """Rows in memory: all of them or, where they have more cells, a random sample.
+
+        With ``full``, cells that sparse rows do not store count, too.
+        """
+        C, D = self.X.shape
+        cells = self.X.nnz if is_sparse(self.X) and not full else C * D
+        n_rows = max(int(C * min(most_cells / max(cells, 1), 1.0)), 1)
+        if n_rows == C:
+            return self.of_rows(np.arange(C)) if self.reads else self
+        return self.of_rows(np.sort(rng.choice(C, n_rows, replace=False)))
+
+    def with_rows(self, X: Any, weight: Array, labels: Array | None = None) -> RowSource:
         """A source of other rows, coded as these are."""
-        return MemorySource(X, self.columns, weight, labels=labels, n_powers=self.n_powers)
-
-    def blocks(self) -> Iterator[RowBlock]:
-        """The blocks, in order."""
-        return (self.block(i) for i in range(self.n_blocks))
+        return RowSource(X, self.columns, weight, labels=labels, n_powers=self.n_powers)
 
 
 def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFormat:
     """Code values by table where they are few, else keep them as numbers."""
     D, likelihood = X.shape[1], column.likelihood
     n_statistics = n_powers or likelihood.n_statistics
-    absent_zero = column.absent_zero and sparse.issparse(X)
-    if absent_zero and np.isnan(X.data).any():
-        raise ValueError(
-            "X stores NaN, but entries that it does not store are zeros, so a missing entry has no "
-            'place; pass X.toarray(), or absent="unobserved".'
-        )
+    absent_zero = column.absent_zero and is_sparse(X)
+    if absent_zero:
+        list(map_rows(X, _check_stored))
     present = None
-    if sparse.issparse(X) and not absent_zero and X.nnz < D:
+    if is_sparse(X) and not absent_zero and X.nnz < D:
         present = np.zeros(D, bool)
-        present[X.indices] = True
+        for indices in map_rows(X, lambda rows: rows.indices):
+            present[indices] = True
     if likelihood.name == "ordinal":  # codes stand for latent numbers, each entry's own
         return EntryFormat(D, n_statistics, None, None, None, absent_zero, present)
     if column.levels is not None:
@@ -243,8 +286,11 @@ def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFor
         return EntryFormat(D, likelihood.n_statistics, one_hot, None, zero, absent_zero, present)
     if present is not None:  # a table of values would be made for the sake of few entries
         return EntryFormat(D, n_statistics, None, None, None, absent_zero, present)
-    raw = np.unique(X.data[~np.isnan(X.data)])
-    raw = np.union1d(raw, [0.0]) if absent_zero else raw
+    raw = np.zeros(1 if absent_zero else 0)
+    for found in map_rows(X, lambda rows: np.unique(rows.data[~np.isnan(rows.data)])):
+        raw = np.union1d(raw, found)
+        if len(raw) > MOST_VALUES:
+            break
     if not 0 < len(raw) <= MOST_VALUES:
         return EntryFormat(D, n_statistics, None, None, None, absent_zero)
     encoded = column.encode(raw, np.arange(D)[:, None])  # (D, V)
@@ -252,6 +298,14 @@ def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFor
     statistics = np.stack([encoded**p for p in range(n_statistics)])
     zero = int(np.searchsorted(raw, 0.0)) if absent_zero else None
     return EntryFormat(D, n_statistics, statistics, raw, zero, absent_zero)
+
+
+def _check_stored(rows: Any) -> None:
+    if np.isnan(rows.data).any():
+        raise ValueError(
+            "X stores NaN, but entries that it does not store are zeros, so a missing entry has no "
+            'place; pass X.toarray(), or absent="unobserved".'
+        )
 
 
 def _dense_rows(rows: Array, column: ColumnGroup, n_powers: int | None) -> tuple[DenseGroup, Array]:

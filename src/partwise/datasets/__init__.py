@@ -1,7 +1,9 @@
-"""Data to learn from: two drawn sets whose truth is known, and loaders for real ones."""
+"""Data to learn from: drawn sets whose truth is known, and loaders for real ones."""
 
 from partwise.datasets.faces import make_faces
 from partwise.datasets.loaders import (
+    MissingDataError,
+    load_ar_faces,
     load_cbcl_faces,
     load_eachmovie,
     load_mnist,
@@ -12,8 +14,11 @@ from partwise.datasets.loaders import (
     load_yeast,
 )
 from partwise.datasets.shapes import make_shapes
+from partwise.datasets.survey import make_survey
 
 __all__ = [
+    "MissingDataError",
+    "load_ar_faces",
     "load_cbcl_faces",
     "load_eachmovie",
     "load_mnist",
@@ -24,4 +29,5 @@ __all__ = [
     "load_yeast",
     "make_faces",
     "make_shapes",
+    "make_survey",
 ]

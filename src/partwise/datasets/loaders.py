@@ -6,6 +6,7 @@ source, with a checksum, when the file is not there; this needs the package pooc
 plain arrays:
 
 ==================== ==============================================================================
+ar_faces.npz         images (n, height, width), uint8; condition (n,), 0 to 4
 cbcl_faces.npz       train_faces (2429, 19, 19), train_nonfaces, test_faces, test_nonfaces; uint8
 eachmovie.npz        user, movie, rating, is_test (n_ratings,); movie_id, title_guess (n_movies,)
 mnist.npz            train_images (60000, 784), train_labels, test_images, test_labels; uint8
@@ -35,7 +36,14 @@ from sklearn.utils import Bunch
 
 _Arrays = dict[str, np.ndarray]
 
+
+class MissingDataError(FileNotFoundError):
+    """A data set is not there and cannot be fetched; the message says how to get it."""
+
+
 _ORIGINS = {
+    "ar_faces.npz": "the AR Face Database of Martinez and Benavente, which its owners give out on "
+    "request, https://www2.ece.ohio-state.edu/~aleix/ARdatabase.html",
     "cbcl_faces.npz": "the CBCL Face Database #1 of the MIT Center for Biological and "
     "Computational Learning",
     "eachmovie.npz": "EachMovie of the DEC Systems Research Center, withdrawn in 2004",
@@ -50,6 +58,37 @@ _ORIGINS = {
     "yeast.npz": "the yeast matrix of Cheng and Church (2000), "
     "http://arep.med.harvard.edu/biclustering/",
 }
+
+
+def load_ar_faces(data_home: str | os.PathLike[str] | None = None) -> Bunch:
+    """Load faces of the AR database that were aligned, cropped and made grey.
+
+    Its owners give it out on request; it may not be passed on. The 2006 paper aligned the eyes by
+    hand, cropped tightly, and scaled to 29 by 22 pixels.
+
+    Parameters
+    ----------
+    data_home : path or None, default=None
+        Folder with the file; None means the one ``PARTWISE_DATA`` names.
+
+    Returns
+    -------
+    Bunch
+        As of `make_faces`, without what is known of drawn faces only:
+
+        - ``data`` : ndarray of shape (n, height * width), from -1 (black) to 1;
+        - ``target`` : ndarray of shape (n,), int, the condition;
+        - ``target_names`` : list of str, anger, neutral, scream, smile and sunglasses;
+        - ``image_shape`` : (height, width).
+    """
+    arrays = _arrays("ar_faces.npz", data_home)
+    images = arrays["images"]
+    return Bunch(
+        data=images.reshape(len(images), -1) / 127.5 - 1.0,
+        target=arrays["condition"].astype(np.int64),
+        target_names=["anger", "neutral", "scream", "smile", "sunglasses"],
+        image_shape=images.shape[1:],
+    )
 
 
 def load_cbcl_faces(
@@ -347,7 +386,7 @@ def _arrays(
             return fetch()
         except (ImportError, OSError, ValueError) as error:  # no pooch, no network, wrong checksum
             cause = error
-    raise FileNotFoundError(
+    raise MissingDataError(
         f"{name} was not found{f' in {folder}' if folder else ''}"
         f"{' and could not be fetched' if fetch else ''}: the environment variable PARTWISE_DATA "
         f"(or the argument data_home) must name the folder that holds it, made from the original, "

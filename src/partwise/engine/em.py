@@ -1,13 +1,41 @@
 """The only EM loop."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from partwise.contracts import Model, Runner, Source
 from partwise.engine.monitor import Monitor
 
 Theta = TypeVar("Theta")
+
+# Where a climb may be: steps to be held against, warm-up stages, the climb from these, and the
+# climb from the steps if they reached more.
+PROBE, STAGES, RISE, RISE_PLAIN = range(4)
+
+
+class Place(NamedTuple):
+    """Where a climb stands before a sweep; all that comes after follows from it."""
+
+    phase: int
+    step: int  # steps of the phase that are done, while they are counted
+    theta: Any  # parameters to sweep with next
+    plain: Any  # what the steps to be held against reached
+    memory: tuple[Any, ...]  # what the rows of each block remember
+    remembered: tuple[Any, ...]  # the same with the plain parameters
+    trace: tuple[float, ...]
+
+
+class Log(Protocol):
+    """Keeps places of a climb, so that another process may go on from the last one."""
+
+    @property
+    def place(self) -> Place | None:
+        """Where to go on; None begins."""
+        ...
+
+    def note(self, place: Place) -> None:
+        """Called before every sweep but the first."""
+        ...
 
 
 def climb(
@@ -18,6 +46,7 @@ def climb(
     monitor: Monitor,
     stages: Sequence[Model[Theta]] = (),
     probe: int = 3,
+    log: Log | None = None,
 ) -> Theta:
     """Raise the bound until the monitor is content.
 
@@ -25,24 +54,22 @@ def climb(
     their bounds are others than the model's. Stages may lose what the start knew, so their end is
     held against ``probe`` plain steps from the start. The loop stops before a step, so that the
     last bound of the trace belongs to the parameters returned; and it goes on if the last step took
-    a short cut, after a sweep of the same parameters without one.
+    a short cut, after a sweep of the same parameters without one. With a ``log`` every place is
+    noted, and a climb that it knows goes on where it was.
     """
-    memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
+
+    def fresh() -> list[Any]:
+        return [model.fresh_memory(i) for i in range(source.n_blocks)]
 
     def sweep(model: Model[Theta], theta: Theta) -> Any:
-        def on_block(block: Any, kept: Any) -> tuple[Any, Any]:
-            return model.expect(theta, block, kept)
+        return runner.total(model, theta, source, memory)
 
-        def results() -> Iterator[Any]:
-            for i, (kept, stats) in enumerate(runner.map(on_block, source.blocks(), memory)):
-                memory[i] = kept if model.remembers else None
-                yield stats
+    def note(phase: int, step: int, theta: Theta) -> None:
+        if log is not None:
+            held = (tuple(memory), tuple(remembered))
+            log.note(Place(phase, step, theta, plain, *held, tuple(monitor.trace)))
 
-        found = results()
-        first = next(found)
-        return type(first).total(chain([first], found))
-
-    def rise(theta: Theta) -> Theta:
+    def rise(phase: int, theta: Theta) -> Theta:
         while True:
             stats = sweep(model, theta)
             if monitor.stop(model.bound(theta, stats)):
@@ -51,23 +78,36 @@ def climb(
                     return theta
                 theta, stats = thorough, sweep(model, thorough)
             theta = model.maximise(theta, stats)
+            note(phase, 0, theta)
 
-    if not stages:
-        return rise(theta)
-    plain = theta
-    for _ in range(probe):
-        plain = model.maximise(plain, sweep(model, plain))
-    # What rows remember belongs to the parameters it was found with.
-    remembered = list(memory)
-    memory[:] = [model.fresh_memory(i) for i in range(source.n_blocks)]
-    for stage in stages:
-        theta = stage.maximise(theta, sweep(stage, theta))
-        if monitor.late:
-            break
-    theta = rise(theta)
-    # If the plain steps reached more, they go on instead.
-    memory[:] = remembered
-    if not monitor.spent and monitor.trace[-1] < model.bound(plain, sweep(model, plain)):
+    place = None if log is None else log.place
+    phase, done, plain = PROBE if stages else RISE, 0, theta
+    memory, remembered = fresh(), list[Any]()
+    if place is not None:
+        phase, done, theta, plain = place[:4]
+        memory, remembered = list(place.memory), list(place.remembered)
+        monitor.trace[:] = place.trace
+    if phase == PROBE:
+        for step in range(done, probe):
+            plain = model.maximise(plain, sweep(model, plain))
+            note(PROBE, step + 1, theta)
+        # What rows remember belongs to the parameters it was found with.
+        phase, done, remembered, memory = STAGES, 0, memory, fresh()
+    if phase == STAGES:
+        for step, stage in enumerate(stages[done:], done):
+            theta = stage.maximise(theta, sweep(stage, theta))
+            note(STAGES, step + 1, theta)
+            if monitor.late:
+                break
+        phase = RISE
+    if phase == RISE:
+        theta = rise(RISE, theta)
+        # If the plain steps reached more, they go on instead.
+        memory = remembered
+        if not stages or monitor.spent:
+            return theta
+        if monitor.trace[-1] >= model.bound(plain, sweep(model, plain)):
+            return theta
         monitor.begin_anew()
-        theta = rise(plain)
-    return theta
+        theta = plain
+    return rise(RISE_PLAIN, theta)

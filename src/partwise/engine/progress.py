@@ -6,9 +6,16 @@ from types import TracebackType
 
 
 class ProgressBar:
-    """Shows sweeps and the bound while a fit runs; does nothing unless ``visible``."""
+    """Shows steps and a measure, as sweeps and the bound of a fit; nothing unless ``visible``."""
 
-    def __init__(self, title: str, n_steps: int, visible: bool) -> None:
+    def __init__(
+        self,
+        title: str,
+        n_steps: int,
+        visible: bool,
+        unit: str = "sweeps",
+        measure: str = "bound",
+    ) -> None:
         self.visible = visible
         if visible:
             from rich.console import Console
@@ -17,18 +24,18 @@ class ProgressBar:
             self._progress = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                TextColumn("{task.completed}/{task.total} sweeps"),
-                TextColumn("bound {task.fields[bound]}"),
+                TextColumn(f"{{task.completed}}/{{task.total}} {unit}"),
+                TextColumn(measure + " {task.fields[value]}"),
                 TimeElapsedColumn(),
                 console=Console(stderr=True),
             )
-            self._task = self._progress.add_task(title, total=n_steps, bound="-")
+            self._task = self._progress.add_task(title, total=n_steps, value="-")
 
-    def update(self, step: int, bound: float, title: str) -> None:
-        """Show where the fit is."""
+    def update(self, step: int, value: float, title: str) -> None:
+        """Show how far it is."""
         if self.visible:
             self._progress.update(
-                self._task, completed=step, bound=f"{bound:.6g}", description=title
+                self._task, completed=step, value=f"{value:.6g}", description=title
             )
 
     def __enter__(self) -> ProgressBar:

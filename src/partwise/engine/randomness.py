@@ -1,8 +1,11 @@
-"""One way to turn what a user passes as ``random_state`` into a Generator."""
+"""One way to turn what a user passes as ``random_state`` into a Generator, and to keep one."""
 
 from typing import Any
 
 import numpy as np
+
+# Kinds of bit generators that can be kept; their names in numpy.random.
+_KINDS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
@@ -17,3 +20,50 @@ def as_generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31 - 1)
     return np.random.default_rng(random_state)
+
+
+def freeze(rng: np.random.Generator) -> dict[str, Any]:
+    """All that a Generator will draw and spawn, as plain values.
+
+    Examples
+    --------
+    >>> from partwise.engine.randomness import as_generator, freeze, thaw
+    >>> rng = as_generator(0)
+    >>> kept = freeze(rng)
+    >>> bool(rng.random() == thaw(kept).random())
+    True
+    """
+    bits = rng.bit_generator
+    seed, kind = bits.seed_seq, type(bits).__name__
+    if kind not in _KINDS or not isinstance(seed, np.random.SeedSequence):
+        raise TypeError(
+            f"random_state draws from {kind}, which a checkpoint cannot hold; give a whole number "
+            "or numpy.random.default_rng(seed)."
+        )
+    return {
+        "kind": kind,
+        "state": bits.state,
+        "entropy": seed.entropy if isinstance(seed.entropy, int) else _ints(seed.entropy),
+        "spawn_key": _ints(seed.spawn_key),
+        "pool_size": seed.pool_size,
+        "n_children": seed.n_children_spawned,
+    }
+
+
+def _ints(values: Any) -> list[int]:
+    return [int(value) for value in values]
+
+
+def thaw(kept: dict[str, Any]) -> np.random.Generator:
+    """The Generator that was frozen."""
+    if kept["kind"] not in _KINDS:
+        raise ValueError(f"unknown bit generator {kept['kind']!r}")
+    seed = np.random.SeedSequence(
+        kept["entropy"],
+        spawn_key=kept["spawn_key"],
+        pool_size=kept["pool_size"],
+        n_children_spawned=kept["n_children"],
+    )
+    bits = getattr(np.random, kept["kind"])(seed)
+    bits.state = kept["state"]
+    return np.random.Generator(bits)

@@ -8,12 +8,12 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse, special
+from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
+from partwise.data import ColumnGroup, RowBlock, RowSource, learn_columns
 from partwise.engine import Monitor
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
@@ -47,6 +47,9 @@ LEAST_PROBABLE = 0.01
 # Cells that are enough to calibrate intervals.
 ENOUGH_CELLS = 16_000
 
+# Cells of the rows whose principal directions are the beginning.
+MOST_BEGUN = 20_000_000
+
 # Most columns whose scatter matrices are worked with: beyond, sweeps over the rows are cheaper.
 WIDEST_LEAP = 400
 
@@ -63,11 +66,15 @@ SHARED: dict[str, list[Any]] = {
 
 
 class Space(NamedTuple):
-    """Rows to fit a mixture to, perhaps in a frame: a centre (D,) and directions (D, D')."""
+    """Rows to fit a mixture to, perhaps in a frame: a centre (D,) and directions (D, D').
+
+    Where rows are so many that one matters little (not ``forgets``), none is ever forgotten.
+    """
 
     model: BayesianPCA
-    source: MemorySource
+    source: RowSource
     frame: tuple[Array, Array] | None = None
+    forgets: bool = True
 
     def told(self, theta: Theta) -> Theta:
         """Parameters in terms of the columns."""
@@ -81,7 +88,7 @@ class Space(NamedTuple):
     def without(self, theta: Theta, rows: Array) -> Theta:
         """Parameters in terms of the columns that have forgotten some of the rows."""
         rest = np.setdiff1d(np.arange(self.source.X.shape[0]), rows)
-        if len(rest) and self.source.X.size <= MOST_CELLS:
+        if len(rest) and self.forgets and self.source.X.size <= MOST_CELLS:
             some = self.source.of_rows(rest)
             n, squares = self.model.outside
             share = some.weight.sum() / self.source.weight.sum()
@@ -93,22 +100,30 @@ class Space(NamedTuple):
 
 
 def begin(
-    model: BayesianPCA, source: MemorySource, Z: Array, shares: Array, q: int,
+    model: BayesianPCA, source: RowSource, Z: Array, weight: Array, shares: Array, q: int,
     rng: np.random.Generator, noise: float | None = None,
 ) -> Theta:  # fmt: skip
-    """First parameters, from principal directions of groups of rows (M, C), noise given or not."""
-    if isinstance(model.prior, Broad) and not np.isnan(source.X).any():
+    """First parameters, from principal directions of groups of rows (M, n), noise given or not.
+
+    ``Z`` are rows of the source, or some of them that stand for all by their ``weight``.
+    """
+    if isinstance(model.prior, Broad) and is_complete(model.totals, weight):
         tau = None if noise is None else model.noise_of(noise)
         if model.leaps:
-            rows = Scatter.of(Z.T, shares * source.weight).principal(q)
+            rows = Scatter.of(Z.T, shares * weight).principal(q)
         else:
-            rows = Principal(*principal_groups(Z, source.weight, shares, q, rng))
+            rows = Principal(*principal_groups(Z, weight, shares, q, rng))
         return model.leap(rows, tau)[0]
-    mean, left = principal_start(Z, source.weight, shares, q, rng)
-    theta = model.start(mean, left if noise is None else noise, shares @ source.weight)
+    mean, left = principal_start(Z, weight, shares, q, rng)
+    theta = model.start(mean, left if noise is None else noise, shares @ weight)
     if noise is not None:
         theta = model.with_noise(theta, noise)
     return model.maximise(theta, total(model, theta, source))
+
+
+def is_complete(totals: Array, weight: Array) -> bool:
+    """Whether every column is observed in rows of all this weight."""
+    return bool(totals[0].min() >= weight.sum() * (1.0 - 1e-9))
 
 
 def effective_dimension(theta: Theta) -> int:
@@ -137,13 +152,7 @@ class Analysers(PartsEstimator):
 
     # --- input ---
 
-    def _check_rows(self, X: Any, *, reset: bool) -> Any:
-        if sparse.issparse(X):
-            raise TypeError(
-                f"{type(self).__name__} takes dense X only, not sparse: every direction adds to "
-                "every entry; pass X.toarray(), with NaN for entries that are missing."
-            )
-        return super()._check_rows(X, reset=reset)
+    _dense_since = "every direction adds to every entry"
 
     def _check_size(self, X: Array) -> int:
         """Largest number of directions."""
@@ -171,10 +180,10 @@ class Analysers(PartsEstimator):
     def _read(self, X: Any, sample_weight: Any) -> tuple[Any, Array, Array, int, ColumnGroup]:
         """Checked rows, their weights, which they are, most directions, and the columns."""
         X, weight, kept = self._check_fit_rows(X, sample_weight)
-        if np.isnan(X).all():
-            raise ValueError("X has no observed entry: all are NaN; give rows with some values.")
         q = self._check_size(X)
         columns = learn_columns(X, "gaussian", weight, False, None)
+        if not columns[0].weight.any():
+            raise ValueError("X has no observed entry: all are NaN; give rows with some values.")
         self._warn_of_holes(columns)
         self._dtype = X.dtype
         return X, weight, kept, q, isotropic(columns[0])
@@ -185,18 +194,19 @@ class Analysers(PartsEstimator):
         strength = STRENGTH if isinstance(self.prior, str) else float(self.prior)
         return Broad(strength, bool(getattr(self, "relevance", True)))
 
-    def _core(self, source: MemorySource, q: int, noise: float | None = None) -> BayesianPCA:
+    def _core(self, source: RowSource, q: int, noise: float | None = None) -> BayesianPCA:
         shares = Dirichlet(0.0 if self.prior is None else SHARES)
         holds = frozenset[str]() if noise is None else frozenset(["noise"])
+        totals = column_totals(source)
         return BayesianPCA(
-            self._prior(), shares, column_totals(source), holds=holds,
-            directions=q, leaps=self._may_leap(source.X),
+            self._prior(), shares, totals, holds=holds, directions=q,
+            leaps=self._may_leap(totals, source.weight),
         )  # fmt: skip
 
-    def _may_leap(self, X: Array) -> bool:
-        """Whether scatter matrices will do."""
-        few = X.shape[1] <= min(WIDEST_LEAP, len(X))
-        return few and self.prior is not None and not np.isnan(X).any()
+    def _may_leap(self, totals: Array, weight: Array) -> bool:
+        """Whether scatter matrices will do, given the columns' totals and the rows' weights."""
+        few = totals.shape[1] <= min(WIDEST_LEAP, len(weight))
+        return few and self.prior is not None and is_complete(totals, weight)
 
     def _absent_zero(self) -> bool:
         return False
@@ -415,8 +425,3 @@ class Analysers(PartsEstimator):
         for name, value in state["learned"].items():
             setattr(self, name, value)
         self._describe()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags

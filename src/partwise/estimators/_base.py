@@ -6,8 +6,9 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse, special
@@ -17,16 +18,19 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from partwise._compat import CallbackSupportMixin, check_sample_weight
+from partwise._compat import CallbackSupportMixin, check_columns, check_sample_weight
 from partwise.contracts import Array
-from partwise.data import Cells, ColumnGroup, MemorySource, RowBlock
+from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
 from partwise.data.cells import cells_of_block, check_cells
+from partwise.data.rows import check_finite, is_sparse, out_of_memory
 from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
 from partwise.engine.randomness import as_generator
 from partwise.estimators._labels import class_numbers, classes_of_rows
+from partwise.estimators._rows import by_rows
+from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import Prior
-from partwise.runners import runner_for
+from partwise.runners import placed, runner_of
 from partwise.sampling.importance import RowLikelihood, mix_classes
 
 # Draws a row where classes are told by importance sampling.
@@ -84,10 +88,27 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     _theta: Any
     _model: Any
 
+    # Why sparse rows are refused, if they are.
+    _dense_since: ClassVar[str | None] = None
+
     # --- input ---
 
     def _check_rows(self, X: Any, *, reset: bool) -> Any:
-        """Finite floats, dense with NaN for missing entries or CSR, in the fit's dtype."""
+        """Finite floats, dense with NaN for missing entries or CSR, in the fit's dtype.
+
+        Rows that are not in memory come as they are: what they hold is checked as it is read.
+        """
+        X = out_of_memory(X)
+        if is_sparse(X) and self._dense_since is not None:
+            raise TypeError(
+                f"{type(self).__name__} takes dense X only, not sparse: {self._dense_since}; pass "
+                "X.toarray(), with NaN for entries that are missing."
+            )
+        if isinstance(X, Rows):
+            if not reset:
+                raise TypeError("X must be in memory here; pass X[lo:hi] of some rows at a time.")
+            check_columns(self, X, X.names, reset=True)
+            return X
         if isinstance(X, Cells):
             if X.is_sparse and self._absent_zero():
                 raise ValueError(
@@ -105,11 +126,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             ensure_all_finite=False,
         )
         values = X.data if sparse.issparse(X) else X
-        if np.isinf(values).any():
-            raise ValueError(
-                "Input X contains infinity or a value too large for its dtype; replace such "
-                "entries by NaN to treat them as missing."
-            )
+        check_finite(values)
         if sparse.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
@@ -117,19 +134,32 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             X = X.toarray()  # fitted dense: what X does not store is a zero there too
         return X
 
-    def _check_fit_rows(self, X: Any, sample_weight: Any) -> tuple[Any, Array, Array]:
+    def _check_fit_rows(
+        self, X: Any, sample_weight: Any, *, reset: bool = True
+    ) -> tuple[Any, Array, Array]:
         """Rows with weight, their weights, and which they are: the others are as if never given."""
-        X = self._check_rows(X, reset=True)
+        X = placed(self._check_rows(X, reset=reset, **self._used_rows(sample_weight)))
+        if isinstance(X, Rows):
+            X.look(absent_zero=self._absent_zero())
         weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weight.any():
             raise ValueError("sample_weight is zero for every row; give some row a weight.")
         kept = weight > 0
         if not kept.all():
-            X, weight = X[kept], weight[kept]
+            X, weight = X.some(kept) if isinstance(X, Rows) else X[kept], weight[kept]
         return X, weight, kept
 
+    def _used_rows(self, sample_weight: Any) -> dict[str, Any]:
+        """What `_check_rows` is told of the rows that count, if it asks."""
+        return {}
+
+    def _as_given(self, values: Array, X: Any = None) -> Any:
+        """Rows that the model made, as a table of the user's kind, that of X if there is one."""
+        return values
+
     def _warn_of_holes(self, columns: tuple[ColumnGroup, ...]) -> None:
-        empty = np.concatenate([group.weight for group in columns]) <= 0
+        weights = [group.weight for group in columns]
+        empty = by_column(columns, weights, self.n_features_in_) <= 0
         if empty.any():
             warnings.warn(
                 f"{empty.sum()} of {len(empty)} columns have no observed entry "
@@ -164,9 +194,9 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- rows in blocks ---
 
-    def _source(self, X: Any, most_rows: int | None = None) -> MemorySource:
+    def _source(self, X: Any, most_rows: int | None = None) -> RowSource:
         weight = np.ones(X.shape[0])
-        return MemorySource(X, self._columns, weight, keep=False, most_rows=most_rows)
+        return RowSource(X, self._columns, weight, keep=False, most_rows=most_rows)
 
     def _map_rows(
         self,
@@ -176,8 +206,8 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     ) -> list[Any]:
         """``function(block, index)`` of every block of new rows, in order."""
         source = self._source(X, most_rows)
-        with runner_for(self.n_jobs, source.n_blocks) as runner:
-            return list(runner.map(function, source.blocks(), range(source.n_blocks)))
+        with runner_of(self.n_jobs, source) as runner:
+            return list(runner.map(function, source, range(source.n_blocks)))
 
     def _likelihood_of_rows(
         self,
@@ -197,31 +227,34 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     def _climb_best(
         self,
-        source: MemorySource,
-        begin: Callable[[np.random.Generator], tuple[Sequence[Leg], Any]],
+        source: RowSource,
+        begin: Callable[[int, np.random.Generator], tuple[Sequence[Leg], Any]],
         rng: np.random.Generator,
         X: Any,
         n_init: int,
         deadline: float | None = None,
+        journal: Journal | None = None,
     ) -> tuple[Any, Any, Monitor]:
         """Climb from ``n_init`` starts and keep the best.
 
-        ``begin(rng)`` gives the legs of a climb and the first parameters; a later leg goes on from
-        the one before. ``max_time`` begins to run here unless there is a ``deadline`` already.
+        ``begin(i, rng)`` gives the legs of start i and its first parameters; a later leg goes on
+        from the one before. ``max_time`` begins to run here unless there is a ``deadline`` already.
+        What the ``journal`` says is done is not done again.
         """
+        journal = Journal(self, None) if journal is None else journal
         deadline = self._deadline() if deadline is None else deadline
         root = self._init_callback_context(max_subtasks=None)
         root.call_on_fit_task_begin(estimator=self, X=X)
-        best: tuple[Any, Any, Monitor] | None = None
-        name = type(self).__name__
+        name, weight = type(self).__name__, float(source.weight.sum())
+        best = journal.best(partial(Monitor, self.max_iter, self.tol, weight))
         with (
             ProgressBar(name, self.max_iter, bool(self.verbose)) as bar,
-            runner_for(self.n_jobs, source.n_blocks) as runner,
+            runner_of(self.n_jobs, source) as runner,
         ):
-            for i, child in enumerate(rng.spawn(n_init)):
-                legs, theta = begin(child)
-                for leg in legs:
-                    theta = theta if leg.enter is None else leg.enter(theta)
+            for i, child in journal.starts(rng.spawn(n_init)):
+                legs, theta = begin(i, child)
+                for leg, begun in journal.legs(legs):
+                    theta = theta if leg.enter is None or begun else leg.enter(theta)
 
                     def on_step(n_iter: int, bound: float, i: int = i) -> bool:
                         bar.update(n_iter, bound, f"{name} start {i + 1}/{n_init}")
@@ -232,21 +265,24 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                     monitor = Monitor(
                         self.max_iter,
                         self.tol,
-                        float(source.weight.sum()),
+                        weight,
                         deadline,
                         leg.window,
                         on_step,
                         enough=leg.enough,
                     )
-                    theta = climb(leg.model, theta, source, runner, monitor, leg.stages, leg.probe)
-                if best is None or monitor.trace[-1] > best[2].trace[-1]:
-                    best = leg.model, theta, monitor
+                    theta = climb(
+                        leg.model, theta, source, runner, monitor, leg.stages, leg.probe, journal
+                    )
+                if best is None or monitor.trace[-1] > best[1].trace[-1]:
+                    best = theta, monitor
+                    journal.note_best(*best)
                 if monitor.out_of_time or monitor.interrupted:
                     break
         assert best is not None
-        self._warn_of_end(best[2])
+        self._warn_of_end(best[1])
         root.call_on_fit_task_end(estimator=self, X=X)
-        return best
+        return leg.model, *best
 
     def _warn_of_end(self, monitor: Monitor) -> None:
         if monitor.out_of_time:
@@ -262,6 +298,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- entries ---
 
+    @by_rows
     def reconstruct(self, X: Any) -> Array:
         """What the model expects of each row, observed entries included.
 
@@ -274,8 +311,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        return self._reconstruct(self._check_rows(X, reset=False)).astype(self._dtype, copy=False)
+        rows = self._reconstruct(self._check_rows(X, reset=False))
+        return self._as_given(rows.astype(self._dtype, copy=False), X)
 
+    @by_rows
     def impute(self, X: Any) -> Array:
         """Fill missing entries; observed ones stay as they are.
 
@@ -302,6 +341,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         return filled
 
     @available_if(_can("_interval"))
+    @by_rows
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Interval that should hold an entry with probability ``coverage``.
 
@@ -321,10 +361,12 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(coverage, Real) or not 0 < coverage < 1:
             raise ValueError(f"coverage={coverage!r} must lie above 0 and below 1, as 0.9.")
-        lower, upper = self._interval(self._check_rows(X, reset=False), 0.5 * (1.0 - coverage))
-        return lower.astype(self._dtype, copy=False), upper.astype(self._dtype, copy=False)
+        ends = self._interval(self._check_rows(X, reset=False), 0.5 * (1.0 - coverage))
+        lower, upper = (self._as_given(end.astype(self._dtype, copy=False), X) for end in ends)
+        return lower, upper
 
     @available_if(_can("_anomaly_scores"))
+    @by_rows
     def anomaly_scores(self, X: Any) -> Array:
         """How odd each part of each row is: minus the log-likelihood of the part's entries.
 
@@ -391,6 +433,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         return float(penalty - 2.0 * log_likelihood.sum())
 
     @available_if(_can("_likelihoods"))
+    @by_rows
     def row_likelihood(self, X: Any, n_draws: int = 200) -> RowLikelihood:
         """Log-likelihood of each row with its error.
 
@@ -448,7 +491,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             In nats, for the units of X; of counts and categories the log probability.
         """
         check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        return self._score_cells(self._check_rows(X, reset=False), rows, columns, values)
+
+    def _score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+        """The same of checked rows and values as these have them."""
         cells = check_cells(X.shape, rows, columns, values)
         order = np.argsort(cells[0], kind="stable")
         row, column, value = (field[order] for field in cells)
@@ -490,6 +536,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     # --- classes ---
 
     @available_if(has_classes)
+    @by_rows
     def predict_proba(self, X: Any) -> Array:
         """Probability of every class.
 
@@ -503,11 +550,16 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self)
-        found = self._likelihoods(self._check_rows(X, reset=False), CLASS_DRAWS)
+        return self._class_proba(self._check_rows(X, reset=False))
+
+    def _class_proba(self, X: Any) -> Array:
+        """Probability of every class of checked rows, (n, N)."""
+        found = self._likelihoods(X, CLASS_DRAWS)
         joint = found.log_likelihood.T + np.log(self._class_shares())
         return special.softmax(joint, axis=1)
 
     @available_if(has_classes)
+    @by_rows
     def predict(self, X: Any) -> Array:
         """Most probable class of each row.
 
@@ -544,17 +596,17 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                 raise ValueError(
                     "classes and hybrid need a class variable; set n_classes, or fit with labels."
                 )
-            return np.zeros(n_samples, int), np.zeros((n_samples, self.n_parts), int), rng
+            return np.zeros(n_samples, int), np.zeros((n_samples, self.n_parts_), int), rng
         shares = self._class_shares()
         if classes is None:
             rows = rng.choice(len(shares), n_samples, p=shares / shares.sum())
         else:
             rows = classes_of_rows(classes, self.classes_, n_samples)
-        by_part = np.repeat(rows[:, None], self.n_parts, axis=1)
+        by_part = np.repeat(rows[:, None], self.n_parts_, axis=1)
         for part, wanted in (hybrid or {}).items():
-            if isinstance(part, bool) or part not in range(self.n_parts):
+            if isinstance(part, bool) or part not in range(self.n_parts_):
                 raise ValueError(
-                    f"hybrid names part {part!r}, but parts are 0 to {self.n_parts - 1}."
+                    f"hybrid names part {part!r}, but parts are 0 to {self.n_parts_ - 1}."
                 )
             mixture = wanted.items() if isinstance(wanted, dict) else [(wanted, 1.0)]
             numbers = class_numbers([name for name, _ in mixture], self.classes_, "hybrid")
@@ -572,6 +624,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     def _learned(self, *more: str) -> dict[str, Any]:
         """Learned attributes that are not made from the parameters, those of fit among them."""
         always = ("lower_bound_", "lower_bounds_", "n_iter_", "converged_", "n_features_in_")
+        more = (*more, "n_samples_seen_", "weight_seen_")
         names = getattr(self, "feature_names_in_", None)
         learned = {name: getattr(self, name) for name in (*always, *more) if hasattr(self, name)}
         if names is not None:
@@ -584,7 +637,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self._dense_since is None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.classifier_tags = ClassifierTags()  # fitted with labels, it predicts
         return tags

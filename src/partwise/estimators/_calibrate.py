@@ -13,11 +13,12 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array, Stats
-from partwise.data import MemorySource, RowBlock
+from partwise.data import RowBlock, RowSource
 from partwise.data.cells import cells_of_block
+from partwise.data.rows import is_sparse
 from partwise.models import calibration
 from partwise.models.calibration import Calibration
-from partwise.runners import runner_for
+from partwise.runners import runner_of
 
 # (theta, block, group, rows, columns of the group, values in model units) -> P(X <= value).
 Below: TypeAlias = Callable[[Any, RowBlock, int, Array, Array, Array], Array]
@@ -36,7 +37,7 @@ FORGETTING_STEPS = 2
 def calibrate(
     model: Any,
     theta: Any,
-    source: MemorySource,
+    source: RowSource,
     below: Below,
     rng: np.random.Generator,
     n_jobs: int | None,
@@ -47,7 +48,7 @@ def calibrate(
     ----------
     model, theta
         As fitted.
-    source : MemorySource
+    source : RowSource
         The rows of the fit.
     below : callable
         ``below(theta, block, group, rows, columns, values)``.
@@ -59,21 +60,16 @@ def calibrate(
     calibration : Calibration
         Of all columns; those that are not Gaussian take part in nothing.
     """
-    X, n_columns = source.X, source.X.shape[1]
+    n_columns = source.X.shape[1]
     numeric = [g for g, group in enumerate(source.columns) if group.likelihood.name == "gaussian"]
     if not numeric:
         return calibration.identity(n_columns)
-    densify = sparse.issparse(X) and any(source.columns[g].absent_zero for g in numeric)
-    cells = X.nnz if sparse.issparse(X) and not densify else X.shape[0] * n_columns
-    n_rows = max(int(X.shape[0] * min(MOST_CELLS / max(cells, 1), 1.0)), 1)
-    weight = source.weight
-    rest = None
-    if n_rows < X.shape[0]:
-        chosen = np.sort(rng.choice(X.shape[0], n_rows, replace=False))
+    densify = is_sparse(source.X) and any(source.columns[g].absent_zero for g in numeric)
+    rest, some = None, source.sample(MOST_CELLS, rng, full=densify)
+    if some.X.shape[0] < source.X.shape[0]:
         everything = _total(model, theta, source, n_jobs)
-        source = source.of_rows(chosen)
-        X, weight = source.X, source.weight
-        rest = everything + _total(model, theta, source, n_jobs).scaled(-1.0)
+        rest = everything + _total(model, theta, some, n_jobs).scaled(-1.0)
+    X, weight, source = some.X, some.weight, some
     if densify:
         X = X.toarray()
     is_numeric = np.zeros(n_columns, bool)
@@ -94,7 +90,7 @@ def _fold(
     model: Any,
     theta: Any,
     X: Any,
-    source: MemorySource,
+    source: RowSource,
     weight: Array,
     rest: Stats | None,
     is_numeric: Array,
@@ -136,15 +132,10 @@ def _fold(
 
 
 def _total(
-    model: Any, theta: Any, source: MemorySource, n_jobs: int | None, memory: Any = None
+    model: Any, theta: Any, source: RowSource, n_jobs: int | None, memory: Any = None
 ) -> Stats:
     """Sums over all rows; ``memory`` of each block is brought up to date."""
     if memory is None:
         memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
-
-    def expect(i: int, block: RowBlock) -> Stats:
-        memory[i], stats = model.expect(theta, block, memory[i])
-        return stats
-
-    with runner_for(n_jobs, source.n_blocks) as runner:
-        return Stats.total(runner.map(expect, range(source.n_blocks), source.blocks()))
+    with runner_of(n_jobs, source) as runner:
+        return runner.total(model, theta, source, memory)

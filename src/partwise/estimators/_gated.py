@@ -7,27 +7,30 @@ is climbed together. An estimator gives its sizes, core, start and description; 
 
 from __future__ import annotations
 
+import time
+import warnings
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from partwise.contracts import Array, Stats
-from partwise.data import ColumnGroup, MemorySource, learn_columns
+from partwise.data import ColumnGroup, RowBlock, RowSource, by_column, learn_columns
+from partwise.data.rows import is_sparse
 from partwise.engine import Monitor
-from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg
 from partwise.estimators._calibrate import calibrate
 from partwise.estimators._labels import read_labels
+from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Ordinal, Prior
 from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gating, Standard, Tied
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected, Selection
+from partwise.runners import runner_of
 from partwise.starts.classes import class_start
 
 # Annealing: sweeps in which the temperature falls from the mean number of a column's observations
@@ -40,59 +43,105 @@ ANNEALING_SWEEPS = 40
 GIBBS_ROUNDS = 4
 GIBBS_WINDOW = 10
 
+# Attributes that only some fits set.
+OPTIONAL = ("classes_", "class_priors_", "factor_means_", "factor_covariances_", "row_labels_")
+
 # Numbers of evidence that classes begin from; of more rows a sample is taken.
 MOST_EVIDENCE = 20_000_000
 
 
-def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any, checkpoint: Any = None) -> Any:
     """Learn from checked arguments; sets all learned attributes."""
     X, weight, kept = estimator._check_fit_rows(X, sample_weight)
     names, labels = read_labels(y, estimator.n_classes, len(kept))
     labels = None if labels is None or names is None else _with_rows(labels[kept], names)
+    return fit_rows(estimator, X, weight, kept, names, labels, checkpoint)
+
+
+def fit_rows(
+    estimator: Any,
+    X: Any,
+    weight: Array,
+    kept: Array,
+    names: Array | None,
+    labels: Array | None,
+    checkpoint: Any = None,
+) -> Any:
+    """Learn from checked rows (those that ``kept`` names, of all), classes and labels."""
     sizes = estimator._sizes(X.shape[0])
     absent_zero = estimator._absent_zero()
     again = estimator.warm_start and hasattr(estimator, "_theta")
     columns = learn_columns(X, estimator._likelihood, weight, absent_zero, prior_of(estimator))
     estimator._warn_of_holes(columns)
+    sought = sizes is None and not again
     if again:
         sizes, columns = _resumed(estimator, sizes, columns, names)
-    elif wants_background(estimator):
-        sizes = (*sizes, estimator._background)
-    background = len(sizes) > estimator.n_parts
-    rng = as_generator(estimator.random_state)
-    check_pairing(estimator, sparse.issparse(X) and absent_zero)
+    elif sizes is None:
+        sizes = (1, estimator._background)  # of no matter
+    else:
+        estimator.n_parts_ = len(sizes)
+        sizes = (*sizes, estimator._background) if wants_background(estimator) else sizes
+    background = not sought and len(sizes) > estimator.n_parts_
+    deadline = estimator._deadline()
+    journal = Journal(estimator, checkpoint, X, weight, labels)
+    rng = journal.generator()
+    check_pairing(estimator, is_sparse(X) and absent_zero)
     estimator._dtype = X.dtype
     classes = class_variable(estimator, 1 if names is None else len(names))
-    source = MemorySource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
-    core = estimator._core(columns, sizes, ClassVariable(), estimator._totals(source))
+    source = RowSource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
+    totals = estimator._totals(source)
+    core = estimator._core(columns, sizes, ClassVariable(), totals)
     full = replace(core, classes=classes)
 
-    def begin(child: np.random.Generator) -> tuple[list[Leg], Any]:
+    def begin(i: int, child: np.random.Generator) -> tuple[list[Leg], Any]:
         if again:
             theta = full.undecide(full.rebuild(estimator._theta))
             return _legs(estimator, full, columns, theta, child, again), theta
-        theta = estimator._start(core, source, background, child)
-        legs = _legs(estimator, core, columns, theta, child, again)
+        own = core
+        if sought:
+            search = partial(_search, estimator, core, source, child, deadline)
+            theta, path = journal.once("start", child, search)
+            own = estimator._core(columns, estimator._sizes_in(theta), ClassVariable(), totals)
+            journal.told[i:] = [path]
+            legs = [Leg(estimator._modelled(own, columns))]
+        else:
+            start = partial(estimator._start, core, source, background, child)
+            theta = journal.once("start", child, start)
+            legs = _legs(estimator, core, columns, theta, child, again)
         if classes.n_classes > 1:
-            last = legs[-1]
-            enter = partial(_enter_classes, full, last.model, source, child)
-            legs.append(replace(last, model=_with_core(last.model, full), stages=(), enter=enter))
+            last, full_own = legs[-1], replace(own, classes=classes)
+            enter = partial(_enter_classes, full_own, last.model, source, child)
+            model = _with_core(last.model, full_own)
+            legs.append(replace(last, model=model, stages=(), enter=enter))
         return legs, theta
 
     n_init = 1 if again else estimator.n_init
-    model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init)
+    model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init, deadline, journal)
+    if sought:
+        own = estimator._core(columns, estimator._sizes_in(theta), classes, totals)
+        model = _with_core(model, own)
+    full = core_of(model)
     theta = full.rebuild(full.finish(theta) if selects_by_row(estimator) else theta)
     estimator._model, estimator._theta, estimator._columns = model, theta, columns
-    for name in ("classes_", "class_priors_", "factor_means_", "factor_covariances_"):
+    if sought:
+        estimator.n_parts_ = len(full.sizes) - 1
+        estimator.size_path_ = journal.told_of_best
+        if not monitor.out_of_time:
+            _warn_of_nothing(theta.gates)
+    elif not again:
+        estimator.__dict__.pop("size_path_", None)
+    for name in (*OPTIONAL, "_running"):
         estimator.__dict__.pop(name, None)  # of a fit before
     if names is not None:
         estimator.classes_ = names
+    estimator.n_samples_seen_, estimator.weight_seen_ = len(kept), float(weight.sum())
     _describe(estimator, source, monitor, kept, rng.spawn(1)[0])
+    journal.finish()
     return estimator
 
 
 def _describe(
-    estimator: Any, source: MemorySource, monitor: Monitor, kept: Array, rng: np.random.Generator
+    estimator: Any, source: RowSource, monitor: Monitor, kept: Array, rng: np.random.Generator
 ) -> None:
     """Set what is told of a fit, and calibrate its intervals."""
     total = float(source.weight.sum())
@@ -123,20 +172,79 @@ def _with_rows(labels: Array, names: Array) -> Array:
 
 def restore(estimator: Any, state: dict[str, Any]) -> None:
     """Set what a file holds besides the parameters."""
-    prior, fields, name = prior_of(estimator), state["columns"], estimator._likelihood
-    if name == "categorical":
-        likelihood: Any = LIKELIHOODS[name](len(fields["levels"]))
-    elif name == "ordinal":
-        likelihood = Ordinal(tuple(float(cut) for cut in state["cuts"]))
-    elif name == "gaussian" and prior is not None:
-        likelihood = LIKELIHOODS[name](prior.shape, prior.spread)
-    else:
-        likelihood = LIKELIHOODS[name]()
-    estimator._columns = (ColumnGroup(likelihood=likelihood, **fields),)
+    estimator._columns = tuple(_restored(group, estimator) for group in state["columns"])
     estimator._dtype = np.dtype(state["dtype"])
     estimator._calibration = Calibration(**state["calibration"])
-    for learned, value in state["learned"].items():
+    # Files of earlier versions have no number of parts besides the argument.
+    for learned, value in {"n_parts_": estimator.n_parts, **state["learned"]}.items():
         setattr(estimator, learned, value)
+
+
+def column_state(columns: tuple[ColumnGroup, ...]) -> list[dict[str, Any]]:
+    """Column groups as plain values; `restore` reads them."""
+    found = []
+    for group in columns:
+        law = group.likelihood
+        ordered, cuts = bool(getattr(law, "ordered", False)), list(getattr(law, "cuts", ()))
+        found.append({**group.fields(), "law": law.name, "ordered": ordered, "cuts": cuts})
+    return found
+
+
+def _restored(state: dict[str, Any], estimator: Any) -> ColumnGroup:
+    """One column group from what `column_state` made of it."""
+    fields, prior = dict(state), prior_of(estimator)
+    name, ordered, cuts = (fields.pop(key) for key in ("law", "ordered", "cuts"))
+    if name == "categorical":
+        likelihood: Any = LIKELIHOODS[name](len(fields["levels"]), ordered)
+    elif name == "ordinal":
+        likelihood = Ordinal(tuple(float(cut) for cut in cuts))
+    elif name == "gaussian" and prior is not None:
+        likelihood = LIKELIHOODS[name](prior.shape, prior.spread, prior.resolution)
+    else:
+        likelihood = LIKELIHOODS[name]()
+    return ColumnGroup(likelihood=likelihood, **fields)
+
+
+def _search(
+    estimator: Any, core: Any, source: RowSource, rng: np.random.Generator, deadline: float
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Parameters of the sizes that the evidence wants, and the way there."""
+    with runner_of(estimator.n_jobs, source) as runner:
+        return estimator._search(core, source, runner, rng, partial(_is_over, deadline))
+
+
+def _is_over(deadline: float) -> bool:
+    return time.monotonic() > deadline
+
+
+def _warn_of_nothing(gates: Array) -> None:
+    """Say so where no column depends on any part."""
+    if not np.any(gates.argmax(axis=0) < len(gates) - 1):
+        warnings.warn(
+            "No column depends on another by the evidence: all columns are background, and the one "
+            "part has one state; give n_parts and n_states if you know better.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def check_sought(estimator: Any, size: Any, name: str) -> None:
+    """Refuse sizes that no evidence can tell."""
+    if not isinstance(size, str | Integral) and isinstance(estimator.n_parts, str):
+        raise ValueError(
+            f'n_parts="auto" does not go with {name}={size!r}, one number a part; give one number '
+            'for all parts, or "auto".'
+        )
+    if not wants_background(estimator):
+        raise ValueError(
+            f'n_parts="auto" and {name}="auto" are judged by the evidence; choose '
+            'gating="annealed" or "tied", inference="variational" and a prior, or give numbers.'
+        )
+    if estimator.init != "dependence":
+        raise ValueError(
+            f'n_parts="auto" and {name}="auto" begin with the columns\' dependence; choose '
+            'init="dependence", or give numbers.'
+        )
 
 
 def sizes_of(size: Any, n_parts: int, name: str) -> tuple[int, ...]:
@@ -167,11 +275,12 @@ def chooser(estimator: Any, columns: tuple[ColumnGroup, ...]) -> Chooser:
     """How columns choose parts, by the estimator's arguments."""
     prior = prior_of(estimator)
     gating: Gating = Tied() if estimator.gating in ("annealed", "tied") else Standard()
+    n_columns = max(estimator.n_features_in_, len(columns[0].index))  # some may have arrived since
     return Chooser(
         gating,
         Dirichlet(prior.gates if prior else 0.0),
         float(estimator.entropic),
-        np.concatenate([group.weight for group in columns]),
+        by_column(columns, [group.weight for group in columns], n_columns),
     )
 
 
@@ -187,6 +296,15 @@ def wants_background(estimator: Any) -> bool:
 def selects_by_row(estimator: Any) -> bool:
     """Whether every row selects parts for its own entries."""
     return estimator._inference == "gibbs" or estimator.gating == "factorised"
+
+
+def refuses_stream(estimator: Any) -> str | None:
+    """The argument with which rows remember something, so that sums alone do not tell all."""
+    if estimator._inference == "gibbs":
+        return 'inference="gibbs"'
+    if estimator.gating == "factorised":
+        return 'gating="factorised"'
+    return 'likelihood="ordinal"' if estimator._likelihood == "ordinal" else None
 
 
 def check_pairing(estimator: Any, absent_zero: bool) -> None:
@@ -222,17 +340,17 @@ def _with_core(model: Any, core: Any) -> Any:
 
 
 def _resumed(
-    estimator: Any, sizes: tuple[int, ...], columns: tuple[ColumnGroup, ...], names: Any
+    estimator: Any, sizes: tuple[int, ...] | None, columns: tuple[ColumnGroup, ...], names: Any
 ) -> tuple[tuple[int, ...], tuple[ColumnGroup, ...]]:
     """Sizes and columns of the last fit, which must suit the new data."""
     core = core_of(estimator._model)
-    same = all(
-        a.likelihood.name == b.likelihood.name and len(a.index) == len(b.index)
+    same = len(columns) == len(estimator._columns) and all(
+        type(a.likelihood) is type(b.likelihood) and np.array_equal(a.index, b.index)
         for a, b in zip(estimator._columns, columns, strict=True)
     )
     same &= (1 if names is None else len(names)) == core.classes.n_classes
-    old = core.sizes
-    if old[: estimator.n_parts] != sizes or len(old) > estimator.n_parts + 1 or not same:
+    old, n_parts = core.sizes, estimator.n_parts_
+    if (sizes is not None and old[:n_parts] != sizes) or not same:
         raise ValueError(
             f"warm_start=True needs the columns, n_parts, {estimator._size_name}, classes and "
             "likelihood of the last fit; set warm_start=False to begin anew."
@@ -262,16 +380,17 @@ def _legs(
         if estimator.init == "dependence" and not again:
             legs.insert(0, Leg(_chosen_by(core, gating=Tied())))
         return legs
-    if estimator.gating == "annealed" and estimator.n_parts > 1 and not again:
-        temperatures = np.geomspace(
-            max(core.chooser.weight.mean(), 1.0), 1.0, ANNEALING_SWEEPS, endpoint=False
-        )
+    n_parts = estimator.n_parts_
+    if estimator.gating == "annealed" and n_parts > 1 and not again:
+        weight = core.chooser.weight
+        hottest = max(weight.sum() / max(np.count_nonzero(weight), 1), 1.0)
+        temperatures = np.geomspace(hottest, 1.0, ANNEALING_SWEEPS, endpoint=False)
         barred = None
-        if len(core.sizes) > estimator.n_parts:
+        if len(core.sizes) > n_parts:
             # Between background and parts no column changes sides while the temperature falls:
             # until the states have formed, one state for all rows looks better than it is.
-            is_background = np.arange(len(theta.gates))[:, None] == estimator.n_parts
-            barred = is_background != (theta.gates.argmax(axis=0) == estimator.n_parts)
+            is_background = np.arange(len(theta.gates))[:, None] == n_parts
+            barred = is_background != (theta.gates.argmax(axis=0) == n_parts)
         stages = [
             estimator._modelled(_chosen_by(core, gating=Tied(1.0 / t), barred=barred), columns)
             for t in temperatures
@@ -285,7 +404,7 @@ def _chosen_by(core: Any, **changes: Any) -> Any:
 
 
 def _enter_classes(
-    full: Any, model: Any, source: MemorySource, rng: np.random.Generator, theta: Any
+    full: Any, model: Any, source: RowSource, rng: np.random.Generator, theta: Any
 ) -> Any:
     """Begin the classes with the parts as they are."""
     core = core_of(model)
@@ -297,10 +416,11 @@ def _enter_classes(
             some = np.append(some, np.unique(source.labels, return_index=True)[1])
         source = source.of_rows(np.unique(some))
     settled = rowwise_as_expected(model)
-    pieces = [
-        (settled.evidence(theta, block), block.weight, block.labels) for block in source.blocks()
-    ]
-    return class_start(full, theta, pieces, rng)
+
+    def on_block(block: RowBlock) -> tuple[Array, Array, Array | None]:
+        return settled.evidence(theta, block), block.weight, block.labels
+
+    return class_start(full, theta, list(source.each(on_block)), rng)
 
 
 def rowwise_as_expected(model: Any) -> Any:
@@ -308,11 +428,13 @@ def rowwise_as_expected(model: Any) -> Any:
     return replace(model, select=Expected()) if isinstance(model, Rowwise) else model
 
 
-def bound_of_draws(estimator: Any, source: MemorySource) -> float:
+def bound_of_draws(estimator: Any, source: RowSource) -> float:
     """Factorised lower bound of parameters learned by drawing."""
     model, theta = estimator._model, estimator._theta
-    rows = [
-        float(block.weight @ (model.infer(theta, block)[1] + block.base))
-        for block in source.blocks()
-    ]
-    return model.bound(theta, Stats(sum(rows), np.empty(0), ()))
+
+    def on_block(block: RowBlock) -> float:
+        return float(block.weight @ (model.infer(theta, block)[1] + block.base))
+
+    with runner_of(estimator.n_jobs, source) as runner:
+        rows = sum(runner.map(on_block, source))
+    return model.bound(theta, Stats(rows, np.empty(0), ()))

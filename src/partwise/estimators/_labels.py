@@ -27,10 +27,7 @@ def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | Non
             return None, None
         raise ValueError(f"y has shape {y.shape}, but classes need one label a row.")
     if len(y) != n_rows:
-        raise ValueError(
-            f"y has {len(y)} labels, but X has {n_rows} rows; give one label a row, -1 (or None, "
-            "for strings) where it is unknown."
-        )
+        raise ValueError(_too_few(len(y), n_rows))
     if n_classes is None and y.dtype.kind == "f" and not _whole(y):
         return None, None
     known = _known(y)
@@ -52,6 +49,24 @@ def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | Non
             "needs labelled rows; give as many labels as classes, or no y to find classes."
         )
     return names, labels
+
+
+def known_labels(y: Any, names: Array, n_rows: int) -> Array:
+    """Number of each row's class among known names (C,), -1 where unknown."""
+    y = np.ravel(np.asarray(y))
+    if len(y) != n_rows:
+        raise ValueError(_too_few(len(y), n_rows))
+    labels, known = np.full(n_rows, -1), _known(y)
+    if known.any():
+        labels[known] = class_numbers(y[known], names, "y")
+    return labels
+
+
+def _too_few(n_labels: int, n_rows: int) -> str:
+    return (
+        f"y has {n_labels} labels, but X has {n_rows} rows; give one label a row, -1 (or None, "
+        "for strings) where it is unknown."
+    )
 
 
 def _known(y: Array) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import special
 
 from partwise.contracts import Array
-from partwise.data import MemorySource
+from partwise.data import RowSource
 from partwise.models.bayesian_pca import BayesianPCA, Theta, pieces, total
 from partwise.models.mcfa import column_totals
 
@@ -117,7 +117,7 @@ class Search:
     """
 
     model: BayesianPCA
-    source: MemorySource
+    source: RowSource
     begin: Callable[[int], Theta]
     settle: Callable[[Theta, float], tuple[Theta, float]]
     spent: Callable[[], bool]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,15 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
-from partwise.data import CellKFold, Cells, MemorySource, RowBlock
+from partwise.data import CellKFold, Cells, RowBlock, RowSource
 from partwise.data.scale import ScaleGroup, learn_scale
 from partwise.engine import Monitor, climb
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg, PartsEstimator
 from partwise.estimators._gated import prior_of
+from partwise.estimators._rows import by_rows
+from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import LIKELIHOODS, Prior
 from partwise.models import aspect
-from partwise.runners import runner_for
+from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts import random_start
 
@@ -36,6 +39,9 @@ PATIENCE = 10
 # Ratings of every aspect that Prior(states=1) gives a row beforehand. A row has few ratings to tell
 # its shares from, and takes of a few aspects only.
 MIXING = 0.02
+
+# Ratings of the rows that the temperature is told by.
+MOST_JUDGED = 20_000_000
 
 # Shares of aspects drawn at a time, over rows, draws and ratings.
 MOST_DENSITIES = 4_000_000
@@ -151,7 +157,9 @@ class AspectModel(PartsEstimator):
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> AspectModel:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> AspectModel:
         """Learn what each aspect makes of the columns.
 
         Parameters
@@ -161,6 +169,9 @@ class AspectModel(PartsEstimator):
         y : ignored
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
@@ -171,26 +182,29 @@ class AspectModel(PartsEstimator):
         group = learn_scale(X, weight)
         self._warn_of_holes((group,))
         self._dtype = X.dtype
-        rng = as_generator(self.random_state)
-        source = MemorySource(X, (group,), weight)
+        journal = Journal(self, checkpoint, X, weight)
+        rng = journal.generator()
+        source = RowSource(X, (group,), weight)
         core = self._core(group, 1.0)
         seed = rng.spawn(1)[0]
         theta = self._start(core, source, seed)
         if isinstance(self.beta, str):
-            beta, enough = self._judge(core, theta, source, rng, deadline)
+            judge = partial(self._judge, core, theta, source, rng, deadline)
+            beta, enough = journal.once("temperature", rng, judge)
         else:
             beta, enough = float(self.beta), None
         model = replace(core, beta=beta)
 
-        def begin(_: np.random.Generator) -> tuple[list[Leg], Any]:
+        def begin(_: int, __: np.random.Generator) -> tuple[list[Leg], Any]:
             return [Leg(model, enough=enough)], theta
 
-        model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline)
+        model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline, journal)
         self._model, self._theta, self._columns = model, theta, (group,)
         self.lower_bounds_ = np.asarray(monitor.trace) / float(weight.sum())
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_, self.converged_, self.beta_ = monitor.n_iter, monitor.converged, beta
         self._describe()
+        journal.finish()
         return self
 
     def _core(self, group: ScaleGroup, beta: float) -> aspect.Aspect:
@@ -207,7 +221,7 @@ class AspectModel(PartsEstimator):
         )
 
     def _start(
-        self, core: aspect.Aspect, source: MemorySource, rng: np.random.Generator
+        self, core: aspect.Aspect, source: RowSource, rng: np.random.Generator
     ) -> aspect.Theta:
         """Aspects that begin at rows picked at random."""
         first, _ = random_start(source, (core.n_aspects,), False, rng)
@@ -217,11 +231,12 @@ class AspectModel(PartsEstimator):
         self,
         core: aspect.Aspect,
         theta: aspect.Theta,
-        source: MemorySource,
+        source: RowSource,
         rng: np.random.Generator,
         deadline: float,
     ) -> tuple[float, int | None]:
         """Temperature and number of sweeps at which held-out ratings are likeliest."""
+        source = source.sample(MOST_JUDGED, rng)
         cells = Cells(source.X)
         if len(cells) < HELD_ONE_IN:
             return 1.0, None
@@ -231,9 +246,9 @@ class AspectModel(PartsEstimator):
         X = sparse.hstack(tables, format="csr") if is_sparse else np.hstack(tables)
         (group,) = source.columns
         held = replace(group, index=group.index + len(group.index))
-        judged = MemorySource(X, (group, held), source.weight)
+        judged = RowSource(X, (group, held), source.weight)
         best, beta, sweeps = -np.inf, 1.0, PATIENCE
-        with runner_for(self.n_jobs, judged.n_blocks) as runner:
+        with runner_of(self.n_jobs, judged) as runner:
             for trial in BETAS:
                 monitor = Monitor(
                     self.max_iter,
@@ -281,6 +296,7 @@ class AspectModel(PartsEstimator):
         check_is_fitted(self)
         return np.asarray([f"aspect{z}" for z in range(self._n_features_out)], dtype=object)
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """How much each row takes of every aspect, p(z | row).
 

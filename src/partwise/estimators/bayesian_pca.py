@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import fit_context
 from partwise.contracts import Array
-from partwise.data import MemorySource
-from partwise.engine.randomness import as_generator
+from partwise.data import RowSource
 from partwise.estimators._analysers import (
+    MOST_BEGUN,
     SHARED,
     Analysers,
     Space,
@@ -20,6 +21,8 @@ from partwise.estimators._analysers import (
     in_units,
 )
 from partwise.estimators._base import Leg
+from partwise.estimators._rows import by_rows
+from partwise.estimators.checkpoint import Journal
 from partwise.models.bayesian_pca import Theta
 from partwise.starts.principal import encoded_rows, likely_dimension
 
@@ -130,7 +133,9 @@ class BayesianPCA(Analysers):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianPCA:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> BayesianPCA:
         """Learn directions, mean and noise.
 
         Parameters
@@ -140,6 +145,9 @@ class BayesianPCA(Analysers):
         y : ignored
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
@@ -147,16 +155,23 @@ class BayesianPCA(Analysers):
         """
         X, weight, _, q, group = self._read(X, sample_weight)
         self._columns = (group,)
-        source = MemorySource(X, self._columns, weight, n_powers=2)
+        source = RowSource(X, self._columns, weight, n_powers=2)
         model = self._core(source, q)
 
-        def first(child: np.random.Generator) -> tuple[list[Leg], Theta]:
-            Z, alone = encoded_rows(source), np.ones((1, X.shape[0]))
-            n = likely_dimension(Z, weight, q) if model.prior.relevance else q
-            return [Leg(model)], begin(model, source, Z, alone, n, child)
+        journal = Journal(self, checkpoint, X, weight)
 
-        rng = as_generator(self.random_state)
-        _, theta, monitor = self._climb_best(source, first, rng, X, 1)
+        def start(child: np.random.Generator) -> Theta:
+            some = source.sample(MOST_BEGUN, child)
+            Z, alone = encoded_rows(some), np.ones((1, some.X.shape[0]))
+            stands = some.weight * (weight.sum() / some.weight.sum())
+            n = likely_dimension(Z, stands, q) if model.prior.relevance else q
+            return begin(model, source, Z, stands, alone, n, child)
+
+        def first(_: int, child: np.random.Generator) -> tuple[list[Leg], Theta]:
+            return [Leg(model)], journal.once("start", child, partial(start, child))
+
+        rng = journal.generator()
+        _, theta, monitor = self._climb_best(source, first, rng, X, 1, journal=journal)
         self._model, self._theta = model, (theta,)
         self.n_directions_ = q
         self._tell_fit(monitor, float(weight.sum()))
@@ -164,6 +179,7 @@ class BayesianPCA(Analysers):
         fits = [(Space(model, source), theta)]
         self._calibration = self._calibrate(fits, X, everyone, rng.spawn(1)[0])
         self._describe()
+        journal.finish()
         return self
 
     def _describe(self) -> None:
@@ -195,6 +211,7 @@ class BayesianPCA(Analysers):
         check_is_fitted(self)
         return np.asarray([f"factor{i}" for i in range(self._n_features_out)], dtype=object)
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Posterior mean of the rows' positions.
 

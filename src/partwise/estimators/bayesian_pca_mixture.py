@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource
+from partwise.data import ColumnGroup, Rows, RowSource
 from partwise.engine import Monitor, climb
 from partwise.engine.randomness import as_generator
 from partwise.estimators._analysers import (
+    MOST_BEGUN,
     SHARED,
     Analysers,
     Space,
@@ -28,10 +29,11 @@ from partwise.estimators._analysers import (
 from partwise.estimators._base import Leg, has_classes
 from partwise.estimators._labels import classes_of_rows, read_labels
 from partwise.estimators._moves import Search, giving_up, size_posterior
+from partwise.estimators._rows import by_rows
 from partwise.estimators._tellers import LeftOut
 from partwise.models.bayesian_pca import Theta
 from partwise.models.mcfa import column_totals
-from partwise.runners import runner_for
+from partwise.runners import runner_of
 from partwise.starts.principal import (
     encoded_rows,
     grouped_rows,
@@ -41,6 +43,7 @@ from partwise.starts.principal import (
     principal_groups,
     subspace_cost,
 )
+from partwise.starts.rows import some_rows
 
 # Noise of less than this share of the strongest direction's variance is taken for noise.
 MOST_NOISE = 0.1
@@ -199,16 +202,19 @@ class BayesianPCAMixture(Analysers):
             )
         X, weight, kept, q, group = self._read(X, sample_weight)
         names, labels = read_labels(y, None, len(kept))
-        parts = [np.arange(X.shape[0])]
-        if names is not None and labels is not None:
-            parts = [np.flatnonzero(labels[kept] == c) for c in range(len(names))]
+        labels = np.zeros(len(weight), int) if labels is None or names is None else labels[kept]
+        whole = X, weight, labels
+        rng, deadline = as_generator(self.random_state), self._deadline()
+        if isinstance(X, Rows):
+            some = some_rows(weight, max(MOST_BEGUN // X.shape[1], 1), rng)
+            X, weight, labels = X[some], weight[some], labels[some]
+        parts = [np.flatnonzero(labels == c) for c in range(1 if names is None else len(names))]
         self._check_parts(parts, names)
         self._columns = (group,)
-        rng, deadline = as_generator(self.random_state), self._deadline()
         self.__dict__.pop("classes_", None)  # of a fit before
         self.__dict__.pop("class_priors_", None)
         if names is not None:
-            counts = np.array([weight[rows].sum() for rows in parts])
+            counts = np.bincount(whole[2][whole[2] >= 0], whole[1][whole[2] >= 0], len(names))
             self.classes_, self.class_priors_ = names, counts / counts.sum()
         left_out = LeftOut(self._source, X, weight, parts, self._class_shares())
         left_out.cut(rng.spawn(1)[0])
@@ -220,15 +226,17 @@ class BayesianPCAMixture(Analysers):
 
         learned = left_out.fold is None or self.prior is None
         found = fit_all(None) if learned else left_out.choose_noise(fit_all, deadline)
+        if X.shape[0] < len(whole[1]):  # what some rows told goes on with all
+            found = [self._go_on(*whole, c, one, rng, deadline) for c, one in enumerate(found)]
         fits = [(space, theta) for space, theta, *_ in found]
         self.moves_, posteriors = [], []
         for c, (_, _, _, search) in enumerate(found):
             which = {} if names is None else {"class": names.tolist()[c]}
             self.moves_ += [{**move._asdict(), **which} for move in search.moves]
             posteriors.append(size_posterior(search.bounds))
-        self._tell_fit(found[0][2], float(weight.sum()))
-        bounds = [monitor.trace[-1] for _, _, monitor, _ in found]
-        self.lower_bound_ = float(sum(bounds) / weight.sum())
+        total = float(whole[1].sum())
+        self._tell_fit(found[0][2], total)
+        self.lower_bound_ = sum(monitor.trace[-1] for _, _, monitor, _ in found) / total
         longest = max(len(p) for p in posteriors)
         table = np.stack([np.pad(p, (0, longest - len(p))) for p in posteriors])
         self.n_components_posterior_ = table[0] if names is None else table
@@ -240,6 +248,22 @@ class BayesianPCAMixture(Analysers):
         self._teller: dict[str, Any] = {"slope": slope, "offsets": offsets}
         self._describe()
         return self
+
+    def _go_on(
+        self, X: Rows, weight: Array, labels: Array, c: int,
+        found: tuple[Space, Theta, Monitor, Search], rng: np.random.Generator, deadline: float,
+    ) -> tuple[Space, Theta, Monitor, Search]:  # fmt: skip
+        """A class's mixture, learned from some of its rows, climbed on with all of them."""
+        own = labels == c
+        source = RowSource(X.some(own), self._columns, weight[own], n_powers=2)
+        begun = found[0].model
+        core = self._core(source, begun.directions or 1)
+        at = Space(replace(core, holds=begun.holds), source, forgets=False)
+        start = found[0].told(found[1])
+        _, theta, monitor = self._climb_best(
+            source, lambda *_: ([Leg(at.model)], start), rng, X, 1, deadline
+        )
+        return at, theta, monitor, found[3]
 
     def _check_parts(self, parts: list[Array], names: Array | None) -> None:
         """Refuse classes, or all rows, that are too few."""
@@ -261,11 +285,11 @@ class BayesianPCAMixture(Analysers):
         rng: np.random.Generator, deadline: float,
     ) -> tuple[Space, Theta, Monitor, Search]:  # fmt: skip
         """A mixture of some rows, with a given noise or one that is learned."""
-        source = MemorySource(X, (group,), weight, n_powers=2)
+        source = RowSource(X, (group,), weight, n_powers=2)
         kinds = kinds_of_rows(X)
         q = self._most_directions(X, kinds)
         whole = Space(self._core(source, q, noise), source)
-        with runner_for(self.n_jobs, source.n_blocks) as runner:
+        with runner_of(self.n_jobs, source) as runner:
 
             def settle(at: Space, theta: Theta, aim: float = -np.inf) -> tuple[Theta, float]:
                 monitor = Monitor(
@@ -284,7 +308,7 @@ class BayesianPCAMixture(Analysers):
                 widest = min(q, Z.shape[1] if len(shares) == 1 else Z.shape[1] - 1)
                 if at.frame is None and at.model.prior.relevance:
                     widest = likely_dimension(Z, weight, widest)
-                return begin(at.model, at.source, Z, shares, max(widest, 1), rng, noise)
+                return begin(at.model, at.source, Z, weight, shares, max(widest, 1), rng, noise)
 
             at, alone = whole, None
             if self.prior is not None and self.n_components != 1 and not np.isnan(X).any():
@@ -301,7 +325,7 @@ class BayesianPCAMixture(Analysers):
                 theta, bound = settle(at, start(at, int(self.n_components)))
                 search.bounds[len(theta.counts)] = bound
         _, theta, monitor = self._climb_best(
-            at.source, lambda _: ([Leg(at.model)], theta), rng, X, 1, deadline
+            at.source, lambda *_: ([Leg(at.model)], theta), rng, X, 1, deadline
         )
         return at, theta, monitor, search
 
@@ -333,17 +357,18 @@ class BayesianPCAMixture(Analysers):
             directions = vectors[:, :n]
             inside = away @ directions
             columns = (plain_columns(source.columns[0], n),)
-            inner = MemorySource(inside, columns, weight, n_powers=2)
+            inner = RowSource(inside, columns, weight, n_powers=2)
             squares = max(float(weight @ (away**2).sum(axis=1)) - rows * values[:n].sum(), 0.0)
             outside = (rows * (D - n), squares)
             # Densities are of the user's units, here as elsewhere.
             units = rows * float(source.columns[0].log_scale.sum())
+            totals = column_totals(inner)
             place = subspace_cost(values[:n], D, rows, 1.0 / theta.precision)
             place += (D - n) * whole.model.prior.cost_of_mean(rows * theta.precision)
             model = replace(
-                whole.model, totals=column_totals(inner), outside=outside,
+                whole.model, totals=totals, outside=outside,
                 units=units + place,
-                leaps=self._may_leap(inside),
+                leaps=self._may_leap(totals, weight),
             )  # fmt: skip
             at = Space(model, inner, (centre, directions))
             one, reached = settle(at, start(at, 1), bound)
@@ -354,6 +379,7 @@ class BayesianPCAMixture(Analysers):
     # --- classes ---
 
     @available_if(has_classes)
+    @by_rows
     def predict_proba(self, X: Any) -> Array:
         """Probability of every class.
 
@@ -442,6 +468,7 @@ class BayesianPCAMixture(Analysers):
 
     # --- rows ---
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Probability of every component, and position in it times that probability.
 
@@ -460,6 +487,7 @@ class BayesianPCAMixture(Analysers):
         codes = self._codes(self._check_rows(X, reset=False))
         return codes.astype(self._dtype, copy=False)
 
+    @by_rows
     def responsibilities(self, X: Any) -> Array:
         """Probability of every component.
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import cycle
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.association import Certificate, Codes, Exact
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
+from partwise.data import ColumnGroup, RowBlock, RowSource, learn_columns
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg, PartsEstimator
 from partwise.estimators._gated import prior_of
+from partwise.estimators._rows import by_rows
+from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.models import cvq
 from partwise.sampling.importance import RowLikelihood
@@ -117,6 +118,8 @@ class CVQ(PartsEstimator):
         "verbose": ["verbose"],
     }
 
+    _dense_since = "every part adds to every entry"
+
     def __init__(
         self,
         n_parts: int = 4,
@@ -145,7 +148,9 @@ class CVQ(PartsEstimator):
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CVQ:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> CVQ:
         """Learn what the states add, and the noise.
 
         Parameters
@@ -155,6 +160,9 @@ class CVQ(PartsEstimator):
         y : ignored
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
@@ -171,32 +179,27 @@ class CVQ(PartsEstimator):
         self._warn_of_holes(columns)
         self._dtype = X.dtype
         model = self._core()
-        source = MemorySource(X, columns, weight)
-        starts = cycle([separate_start, residual_start])
+        source = RowSource(X, columns, weight)
+        ways = (separate_start, residual_start)
         betas = np.geomspace(WARMEST, 1.0, COOLING_SWEEPS, endpoint=False)
         stages = [replace(model, beta=float(beta)) for beta in betas]
 
-        def begin(child: np.random.Generator) -> tuple[list[Leg], Any]:
-            return [Leg(model, stages)], model.start(*next(starts)(source, K, J, child))
+        journal = Journal(self, checkpoint, X, weight)
 
-        rng = as_generator(self.random_state)
-        _, theta, monitor = self._climb_best(source, begin, rng, X, self.n_init)
+        def begin(i: int, child: np.random.Generator) -> tuple[list[Leg], Any]:
+            start = partial(ways[i % len(ways)], source, K, J, child)
+            return [Leg(model, stages)], model.start(*journal.once("start", child, start))
+
+        rng = journal.generator()
+        _, theta, monitor = self._climb_best(source, begin, rng, X, self.n_init, journal=journal)
         self._model, self._theta, self._columns = model, theta, columns
         self.lower_bounds_ = np.asarray(monitor.trace) / float(weight.sum())
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_ = monitor.n_iter
         self.converged_ = monitor.converged
         self._describe()
+        journal.finish()
         return self
-
-    def _check_rows(self, X: Any, *, reset: bool) -> Any:
-        X = super()._check_rows(X, reset=reset)
-        if sparse.issparse(X):
-            raise TypeError(
-                "CVQ takes dense X only, not sparse: every part adds to every entry; pass "
-                "X.toarray(), with NaN for entries that are missing."
-            )
-        return X
 
     def _core(self) -> cvq.CVQ:
         prior, sizes = prior_of(self), (int(self.n_parts), int(self.n_states))
@@ -235,6 +238,7 @@ class CVQ(PartsEstimator):
 
     # --- rows ---
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Posterior probability of every state of every part.
 
@@ -254,6 +258,7 @@ class CVQ(PartsEstimator):
         pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0].T)
         return np.concatenate(pieces).astype(self._dtype, copy=False)
 
+    @by_rows
     def states(self, X: Any) -> Array:
         """Most probable state of each part.
 
@@ -268,6 +273,7 @@ class CVQ(PartsEstimator):
         m = np.asarray(self.transform(X))
         return m.reshape(len(m), self._model.n_parts, -1).argmax(axis=2)
 
+    @by_rows
     def encode(self, X: Any) -> Array:
         """Most probable combination of states of each row, by exact search.
 
@@ -307,6 +313,7 @@ class CVQ(PartsEstimator):
         rows = self._theta.mu[S.astype(np.int64) + J * np.arange(K)].sum(axis=1)
         return self._columns[0].decode(rows).astype(self._dtype, copy=False)
 
+    @by_rows
     def certify(self, X: Any) -> Certificate:
         """How good the code of each row is: proven the most probable, or how far from it at most.
 
@@ -420,8 +427,3 @@ class CVQ(PartsEstimator):
         for name, value in state["learned"].items():
             setattr(self, name, value)
         self._describe()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from itertools import cycle
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.association import METHODS, MOST_NODES, Certificate, Exact, make_association, refusal
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource, RowBlock, learn_columns
+from partwise.data import ColumnGroup, RowBlock, Rows, RowSource, learn_columns
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg, PartsEstimator
+from partwise.estimators._rows import by_rows
+from partwise.estimators.checkpoint import Journal
 from partwise.likelihoods import LIKELIHOODS
 from partwise.models import gvq
 from partwise.models.gvq_binary import BinaryGVQ
@@ -146,6 +147,8 @@ class GVQ(PartsEstimator):
         "warm_start": ["boolean"],
     }
 
+    _dense_since = "every feature adds to every entry"
+
     def __init__(
         self,
         n_features: int = 8,
@@ -186,7 +189,9 @@ class GVQ(PartsEstimator):
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GVQ:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> GVQ:
         """Learn features and origins.
 
         Parameters
@@ -196,6 +201,9 @@ class GVQ(PartsEstimator):
         y : ignored
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
@@ -211,22 +219,23 @@ class GVQ(PartsEstimator):
         before = self._kept_features()
         columns = self._learn_columns(X, weight)
         self._warn_of_holes(columns)
-        rng = as_generator(self.random_state)
+        journal = Journal(self, checkpoint, X, weight)
+        rng = journal.generator()
         seed = int(rng.integers(2**31))
         self._dtype, self._columns, self._seed = X.dtype, columns, seed
         model = self._core()
-        source = MemorySource(X, columns, weight, most_rows=BLOCK_ROWS, n_powers=2)
-        ways = cycle([True, False])
+        source = RowSource(X, columns, weight, most_rows=BLOCK_ROWS, n_powers=2)
 
-        def begin(child: np.random.Generator) -> tuple[list[Leg], Any]:
+        def begin(i: int, child: np.random.Generator) -> tuple[list[Leg], Any]:
             if before is not None:
                 return [Leg(model)], model.start(*self._encoded(*before))
-            independent = next(ways) and model.n_values == 2
-            first = model.start(*self._start(source, child, independent))
+            independent = i % 2 == 0 and model.n_values == 2
+            start = partial(self._start, source, child, independent)
+            first = model.start(*journal.once("start", child, start))
             return [Leg(model, self._stages(model, child, independent))], first
 
         n_init = 1 if before is not None else self.n_init
-        _, theta, monitor = self._climb_best(source, begin, rng, X, n_init)
+        _, theta, monitor = self._climb_best(source, begin, rng, X, n_init, journal=journal)
         self._model, self._theta = model, theta._replace(thorough=True)
         self._warn_of_freedom(theta)
         self.lower_bounds_ = np.asarray(monitor.trace) * self._unit**2 / float(weight.sum())
@@ -235,12 +244,13 @@ class GVQ(PartsEstimator):
         self.converged_ = monitor.converged
         found = self._codes(X)
         self._theta = self._theta._replace(taken=model.count(found, weight))
-        cells = max(float(weight @ (~np.isnan(X)).sum(axis=1)), np.finfo(float).tiny)
+        cells = max(float(columns[0].weight.sum()), np.finfo(float).tiny)
         cost = model.penalty * (found.values > 0).sum(axis=1)
         squares = float(weight @ np.maximum(found.error - cost, 0.0))
         self.noise_ = squares * self._unit**2 / cells
         self.certificate_ = self._certify(X, found)
         self._describe()
+        journal.finish()
         return self
 
     def _check_form(self) -> None:
@@ -280,7 +290,7 @@ class GVQ(PartsEstimator):
         """What a model unit is in the user's."""
         return float(self._columns[0].scale[0])
 
-    def _start(self, source: MemorySource, rng: np.random.Generator, independent: bool) -> Any:
+    def _start(self, source: RowSource, rng: np.random.Generator, independent: bool) -> Any:
         M, K, J = int(self.n_sets), int(self.n_features), int(self.n_values)
         if self.binary:
             return binary_start(source, M, K, rng, independent=independent)
@@ -386,13 +396,10 @@ class GVQ(PartsEstimator):
     # --- codes ---
 
     def _check_rows(self, X: Any, *, reset: bool) -> Any:
-        if sparse.issparse(X):
-            raise TypeError(
-                "GVQ takes dense X only, not sparse: every feature adds to every entry; pass "
-                "X.toarray(), with NaN for entries that are missing."
-            )
         X = super()._check_rows(X, reset=reset)
-        if self.binary:
+        if self.binary and not isinstance(
+            X, Rows
+        ):  # which are checked as their columns are learned
             odd = X[~(np.isnan(X) | (X == 0) | (X == 1))]
             if odd.size:
                 raise ValueError(
@@ -401,10 +408,10 @@ class GVQ(PartsEstimator):
                 )
         return X
 
-    def _source(self, X: Any, most_rows: int | None = None) -> MemorySource:
+    def _source(self, X: Any, most_rows: int | None = None) -> RowSource:
         rows = BLOCK_ROWS if most_rows is None else most_rows
         weight = np.ones(X.shape[0])
-        return MemorySource(X, self._columns, weight, keep=False, most_rows=rows, n_powers=2)
+        return RowSource(X, self._columns, weight, keep=False, most_rows=rows, n_powers=2)
 
     def _codes(self, X: Any, model: Any = None) -> gvq.RowCodes:
         """Codes of checked rows."""
@@ -416,6 +423,7 @@ class GVQ(PartsEstimator):
         fields = zip(*self._map_rows(X, on_block), strict=True)
         return gvq.RowCodes(*(np.concatenate(field) for field in fields))
 
+    @by_rows
     def encode(self, X: Any) -> Array:
         """Code of each row.
 
@@ -475,6 +483,7 @@ class GVQ(PartsEstimator):
         nothing = np.zeros(len(S))
         return gvq.RowCodes(sets, S[:, several:], nothing, nothing, nothing > 0)
 
+    @by_rows
     def certify(self, X: Any) -> Certificate:
         """How good the code of each row is: proven the best, or how far from it at most.
 
@@ -507,6 +516,7 @@ class GVQ(PartsEstimator):
         squared = self._unit**2
         return Certificate(proven, (error - lower) * squared, error * squared, lower * squared)
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Codes as numbers: 1 where a feature is on.
 
@@ -563,6 +573,7 @@ class GVQ(PartsEstimator):
     def _absent_zero(self) -> bool:
         return False
 
+    @by_rows
     def score_samples(self, X: Any) -> Array:
         """Minus the squared error of each row, over its observed entries, without penalty.
 
@@ -687,8 +698,3 @@ class GVQ(PartsEstimator):
         for name, value in state["learned"].items():
             setattr(self, name, value)
         self._describe()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags

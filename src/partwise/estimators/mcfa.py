@@ -7,13 +7,16 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource, RowBlock
+from partwise.data import ColumnGroup, RowBlock, RowSource
 from partwise.estimators import _gated
 from partwise.estimators._base import CLASS_DRAWS, PartsEstimator
+from partwise.estimators._rows import by_rows
+from partwise.estimators.streaming import Streaming, can_stream, learn_block
 from partwise.likelihoods import Prior
 from partwise.models import calibration, factors, levels, loadings, mcfa, ordinal
 from partwise.models import predict_factors as predict
@@ -94,6 +97,8 @@ class MCFA(PartsEstimator):
         Above 0 a progress bar is shown.
     warm_start : bool, default=False
         Begin from the parameters of the last fit, which may have had another gating.
+    streaming : Streaming or None, default=None
+        How `partial_fit` learns (see `partwise.Streaming`).
 
     Attributes
     ----------
@@ -128,6 +133,10 @@ class MCFA(PartsEstimator):
     n_iter_ : int
         Sweeps taken.
     converged_ : bool
+    n_samples_seen_ : int
+        Rows learned from, with those of `partial_fit`.
+    weight_seen_ : float
+        Summed weight of the rows that the parameters rest on, those forgotten taken off.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (D,)
         Where X had column names.
@@ -170,6 +179,7 @@ class MCFA(PartsEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
         "warm_start": ["boolean"],
+        "streaming": [Streaming, None],
     }
 
     def __init__(
@@ -192,6 +202,7 @@ class MCFA(PartsEstimator):
         random_state: Any = None,
         verbose: int = 0,
         warm_start: bool = False,
+        streaming: Streaming | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_factors = n_factors
@@ -210,11 +221,14 @@ class MCFA(PartsEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.streaming = streaming
 
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCFA:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> MCFA:
         """Learn parts and their factors.
 
         Parameters
@@ -226,12 +240,42 @@ class MCFA(PartsEstimator):
             ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
         self
         """
-        return _gated.fit_gated(self, X, y, sample_weight)
+        return _gated.fit_gated(self, X, y, sample_weight, checkpoint)
+
+    @available_if(can_stream)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None
+    ) -> MCFA:
+        """Learn from some more rows, of a stream or of data too large to be held.
+
+        Goes on from the rows before, be they those of `fit`; how is for ``streaming`` to say. Not
+        with ``gating="factorised"`` and ordered levels.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sparse array of shape (n, D)
+            With the columns of the first call, and its categories.
+        y : array-like of shape (n,), optional
+            Labels of the rows' classes; -1 (None, for strings) where unknown.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is the row given twice.
+        classes : array-like, optional
+            All labels there will be, in the first call if its rows do not have them all.
+
+        Returns
+        -------
+        self
+        """
+        return learn_block(self, X, y, sample_weight, classes)
 
     # What the course of fitting asks of this model.
     _background = 0  # a part without factors: its columns do not change with anything
@@ -287,11 +331,11 @@ class MCFA(PartsEstimator):
         chooser = _gated.chooser(self, columns)
         return mcfa.MCFA(n_factors, how, chooser, classes, strength, totals, self._dtype)
 
-    def _totals(self, source: MemorySource) -> Array:
+    def _totals(self, source: RowSource) -> Array:
         return mcfa.column_totals(source)
 
     def _start(
-        self, core: mcfa.MCFA, source: MemorySource, background: bool, rng: np.random.Generator
+        self, core: mcfa.MCFA, source: RowSource, background: bool, rng: np.random.Generator
     ) -> mcfa.Theta:
         return core.start(*STARTS[self.init](source, core.n_factors, background, rng))
 
@@ -312,7 +356,7 @@ class MCFA(PartsEstimator):
             return np.log(shares[np.arange(len(rows)), values.astype(int)] + 1e-300)
         return predict.log_density(self._mcfa, self._theta, features, rows, columns, values)
 
-    def _label_rows(self, source: MemorySource, kept: Array) -> None:
+    def _label_rows(self, source: RowSource, kept: Array) -> None:
         """Rows have no labels here: factors are numbers."""
 
     # --- what was learned, in the user's units ---
@@ -326,7 +370,7 @@ class MCFA(PartsEstimator):
         """Arrays of every part, padded with 0 along axes of factors; the background left out."""
         J = max(self._mcfa.n_factors)
         out = []
-        for value in values[: self.n_parts]:
+        for value in values[: self.n_parts_]:
             widths = [(0, J - n if axis in axes else 0) for axis, n in enumerate(value.shape)]
             out.append(np.pad(value, widths))
         return np.stack(out)
@@ -334,11 +378,11 @@ class MCFA(PartsEstimator):
     def _describe(self) -> None:
         """Set the learned attributes from the parameters."""
         theta, group = self._theta, self._columns[0]
-        self.gates_ = theta.gates[: self.n_parts].T.astype(self._dtype)
+        self.gates_ = theta.gates[: self.n_parts_].T.astype(self._dtype)
         chosen = theta.gates.argmax(axis=0)
-        self.parts_ = np.where(group.varies & (chosen < self.n_parts), chosen, -1)
+        self.parts_ = np.where(group.varies & (chosen < self.n_parts_), chosen, -1)
         self.column_labels_ = self.parts_
-        own = theta.loadings[: self.n_parts]
+        own = theta.loadings[: self.n_parts_]
         scale = group.scale
         Lambda = self._padded([w.mean[:, :-1] for w in own], (1,)) * scale[:, None]
         self.loadings_ = Lambda.astype(self._dtype)
@@ -358,7 +402,7 @@ class MCFA(PartsEstimator):
 
     def _count_factors(self) -> Array:
         counts = []
-        for g, w in zip(self._theta.gates, self._theta.loadings[: self.n_parts], strict=False):
+        for g, w in zip(self._theta.gates, self._theta.loadings[: self.n_parts_], strict=False):
             variance = np.diagonal(w.cov, axis1=1, axis2=2) * w.noise[:, None]
             energy = g @ (w.mean**2 + variance)[:, :-1]
             counts.append(int(np.sum(energy > FACTOR_SHARE * energy.max(initial=0.0))))
@@ -395,6 +439,7 @@ class MCFA(PartsEstimator):
         pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0])
         return np.concatenate(pieces, axis=1)
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Posterior mean of every factor of every part.
 
@@ -534,7 +579,7 @@ class MCFA(PartsEstimator):
         if self.likelihood == "ordinal":
             found = [
                 self._level_likelihoods(X, CLASS_DRAWS, k).log_likelihood
-                for k in range(self.n_parts)
+                for k in range(self.n_parts_)
             ]
             density = np.logaddexp.reduce(np.stack(found) + log_shares[:, None], axis=1)
             return -density.T
@@ -543,8 +588,8 @@ class MCFA(PartsEstimator):
         def on_block(block: RowBlock, _: int) -> Array:
             found = predict.part_likelihoods(self._mcfa, self._theta, block)  # (N, K, n)
             density = np.logaddexp.reduce(found + log_shares[:, None, None], axis=0)
-            out = -density[: self.n_parts].T
-            for k in range(self.n_parts):
+            out = -density[: self.n_parts_].T
+            for k in range(self.n_parts_):
                 entries = block.groups[0].entries(np.flatnonzero(parts == k), absent=True)
                 out[:, k] += np.bincount(
                     entries.rows, log_scale[entries.columns], minlength=block.n_rows
@@ -579,7 +624,7 @@ class MCFA(PartsEstimator):
         parts = theta.gates.argmax(axis=0)
         view = self._source(row).block(0).groups[0]
         out = []
-        for k, (_, linear, _) in enumerate(core.spans()[: self.n_parts]):
+        for k, (_, linear, _) in enumerate(core.spans()[: self.n_parts_]):
             entries = view.entries(np.flatnonzero((parts == k) & group.varies))
             d, w, s = entries.columns, theta.loadings[k], features[linear, 0]
             Lambda, rho, noise = w.mean[d, :-1], w.mean[d, -1], w.noise[d]
@@ -652,7 +697,7 @@ class MCFA(PartsEstimator):
         theta, core = self._theta, self._mcfa
         if states is None:
             drawn = []
-            for k, J in enumerate(core.n_factors[: self.n_parts]):
+            for k, J in enumerate(core.n_factors[: self.n_parts_]):
                 root = np.linalg.cholesky(theta.sigma[k])[sources[:, k]]
                 z = rng.standard_normal((n_samples, J))
                 drawn.append(theta.eta[k][sources[:, k]] + np.einsum("nij,nj->ni", root, z))
@@ -680,7 +725,7 @@ class MCFA(PartsEstimator):
 
     def _state(self) -> dict[str, Any]:
         check_is_fitted(self)
-        theta, group = self._theta, self._columns[0]
+        theta = self._theta
         return {
             "loadings": [w._asdict() for w in theta.loadings],
             "theta": {
@@ -688,13 +733,12 @@ class MCFA(PartsEstimator):
                 for name in ("relevance", "class_counts", "log_beta", "eta", "sigma")
             },
             "gate": theta.gate._asdict(),
-            "columns": group.fields(),
+            "columns": _gated.column_state(self._columns),
             "n_factors": list(self._mcfa.n_factors),
             "totals": self._mcfa.totals,
             "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
-            "learned": self._learned("classes_"),
-            "cuts": list(getattr(group.likelihood, "cuts", ())),
+            "learned": self._learned("classes_", "n_parts_"),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:

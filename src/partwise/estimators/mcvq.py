@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BiclusterMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import Interval, StrOptions, fit_context
-from partwise.contracts import Array
-from partwise.data import ColumnGroup, MemorySource, RowBlock
-from partwise.estimators import _gated
-from partwise.estimators._base import PartsEstimator
+from partwise.contracts import Array, Runner
+from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
+from partwise.data.frames import as_table, with_columns, with_own_names
+from partwise.data.rows import out_of_memory
+from partwise.data.table import Schema
+from partwise.engine.randomness import as_generator
+from partwise.estimators import _gated, _tables
+from partwise.estimators._base import PartsEstimator, has_classes
+from partwise.estimators._rows import by_rows
+from partwise.estimators._sizes import Search
+from partwise.estimators.streaming import Streaming, can_stream, learn_block
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import calibration, mcvq, predict
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
 from partwise.models.selection import Expected
+from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts import dependence_start, random_start
 
 STARTS = {"dependence": dependence_start, "random": random_start}
+
+
+def _predicts(estimator: Any) -> bool:
+    """Whether there are classes to predict, or columns of a table."""
+    return estimator._is_table or has_classes(estimator)
+
+
+# Variance to within which entries are known where sizes are sought, in units of the column's.
+# States without noise would otherwise be the better the fewer they are; a third of it still finds
+# the states of noiseless shapes.
+RESOLUTION = 0.01
 
 # Densities of entries and states held at a time where columns have no one part.
 MOST_DENSITIES = 4_000_000
@@ -39,12 +61,16 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     Parameters
     ----------
-    n_parts : int, default=4
-        K, the number of parts.
-    n_states : int or sequence of int, default=8
-        J, the number of states of every part, or one number a part.
-    likelihood : {"gaussian", "bernoulli", "poisson", "categorical"}, default="gaussian"
-        Law of an entry given its state.
+    n_parts : int or "auto", default=4
+        K, the number of parts. "auto": as many as the evidence wants, see Notes.
+    n_states : int, sequence of int or "auto", default=8
+        J, the number of states of every part, or one number a part. "auto": as many in each part as
+        the evidence wants.
+    likelihood : str, mapping or sequence, default="gaussian"
+        Law of an entry given its state: "gaussian", "bernoulli", "poisson", "categorical" or
+        "ordinal" (categories with an order) for a matrix of one kind. "auto" finds out what each
+        column of a table is (see ``kinds_`` and docs/tables.md), a mapping of column names to kinds
+        says so for some, a sequence for all; a kind may then also be "lognormal" or "ignored".
     gating : {"annealed", "tied", "standard", "factorised"}, default="annealed"
         How columns choose parts. "tied": one choice for all rows. "annealed": the same, reached by
         lowering a temperature. "standard": a choice for every row with one posterior for all.
@@ -57,7 +83,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         they are its labels, and rows labelled -1 (None, for strings) are sorted into them. None:
         as many as y has labels, and no class variable without labels.
     prior : "conjugate", Prior or None, default="conjugate"
-        Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood.
+        Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood. Where
+        a size is "auto", "conjugate" is ``Prior(resolution=0.01)``.
     entropic : float, default=0.0
         Strength of an entropic prior that favours gates of low entropy.
     absent : {"auto", "unobserved", "zero"}, default="auto"
@@ -81,10 +108,21 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     verbose : int, default=0
         Above 0 a progress bar is shown.
     warm_start : bool, default=False
-        Begin from the parameters of the last fit, which may have had another gating.
+        Begin from the parameters of the last fit, which may have had another gating; sizes that
+        were sought stay as they were found.
+    streaming : Streaming or None, default=None
+        How `partial_fit` learns (see `partwise.Streaming`).
 
     Attributes
     ----------
+    n_parts_ : int
+        Number of parts, the background aside.
+    n_states_ : ndarray of shape (K,)
+        Number of states of every part.
+    size_path_ : list of dict
+        Where a size is "auto", the moves that were tried: ``kind``, the ``parts`` concerned by
+        their numbers at that time, ``gain`` of the evidence in nats, whether it was ``accepted``,
+        and ``n_parts``, ``n_states`` and ``evidence`` after it.
     gates_ : ndarray of shape (D, K)
         Probability that a part explains a column; what is left is the background's.
     parts_ : ndarray of shape (D,)
@@ -113,6 +151,12 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         scikit-learn's ``biclusters_``, ``get_indices``, ``get_shape`` and ``get_submatrix``.
     levels_ : ndarray of shape (V,)
         Categories in the order of the last axis of ``means_`` (categorical only).
+    kinds_ : ndarray of shape (D,)
+        What each column of a table was taken for (``likelihood="auto"``, a mapping or a sequence).
+        There ``means_`` has shape (K, J, D) whatever the kinds: of categories it is the mean of
+        their numbers, of skewed numbers the median; see ``level_shares_`` and `parts_table`.
+    level_shares_ : dict
+        Of a table: probability of each level in each state, (K, J, V), by the column's name.
     lower_bound_ : float
         Lower bound of the log evidence (of the log-likelihood if ``prior=None``), a row.
     lower_bounds_ : ndarray of shape (n_iter_ + 1,)
@@ -121,9 +165,19 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     n_iter_ : int
         Sweeps taken.
     converged_ : bool
+    n_samples_seen_ : int
+        Rows learned from, with those of `partial_fit`.
+    weight_seen_ : float
+        Summed weight of the rows that the parameters rest on, those forgotten taken off.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (D,)
         Where X had column names.
+
+    Notes
+    -----
+    Sizes are judged by the lower bound of the evidence alone, so "auto" needs a prior, "annealed"
+    or "tied" gating and variational inference. Data in which no column depends on another have one
+    part, of one state and without columns, and a warning says so.
 
     References
     ----------
@@ -142,9 +196,15 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_parts": [Interval(Integral, 1, None, closed="left")],
-        "n_states": [Interval(Integral, 1, None, closed="left"), list, tuple, np.ndarray],
-        "likelihood": [StrOptions(set(LIKELIHOODS))],
+        "n_parts": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_states": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            list,
+            tuple,
+            np.ndarray,
+        ],
+        "likelihood": [StrOptions({*LIKELIHOODS, "auto", "ordinal"}), dict, list, tuple],
         "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
         "inference": [StrOptions({"variational", "gibbs"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), None],
@@ -160,14 +220,15 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
         "warm_start": ["boolean"],
+        "streaming": [Streaming, None],
     }
 
     def __init__(
         self,
-        n_parts: int = 4,
-        n_states: int | Sequence[int] = 8,
+        n_parts: int | str = 4,
+        n_states: int | str | Sequence[int] = 8,
         *,
-        likelihood: str = "gaussian",
+        likelihood: Any = "gaussian",
         gating: str = "annealed",
         inference: str = "variational",
         n_classes: int | None = None,
@@ -183,6 +244,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         random_state: Any = None,
         verbose: int = 0,
         warm_start: bool = False,
+        streaming: Streaming | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_states = n_states
@@ -202,28 +264,62 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.streaming = streaming
 
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCVQ:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> MCVQ:
         """Learn parts and states.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or sparse array of shape (C, D)
-            NaN is missing; for sparse input see ``absent``.
+        X : array-like, DataFrame, sparse matrix or sparse array of shape (C, D)
+            NaN is missing; for sparse input see ``absent``, for tables of several kinds
+            ``likelihood``.
         y : array-like of shape (C,), optional
             Labels of the rows' classes; -1 (None, for strings) where unknown. Without
             ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
         sample_weight : array-like of shape (C,), optional
             A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
 
         Returns
         -------
         self
         """
-        return _gated.fit_gated(self, X, y, sample_weight)
+        return _gated.fit_gated(self, X, y, sample_weight, checkpoint)
+
+    @available_if(can_stream)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None
+    ) -> MCVQ:
+        """Learn from some more rows, of a stream or of data too large to be held.
+
+        Goes on from the rows before, be they those of `fit`; how is for ``streaming`` to say. Not
+        with ``gating="factorised"``, Gibbs sampling.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sparse array of shape (n, D)
+            With the columns of the first call, and its categories.
+        y : array-like of shape (n,), optional
+            Labels of the rows' classes; -1 (None, for strings) where unknown.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is the row given twice.
+        classes : array-like, optional
+            All labels there will be, in the first call if its rows do not have them all.
+
+        Returns
+        -------
+        self
+        """
+        return learn_block(self, X, y, sample_weight, classes)
 
     # What the course of fitting asks of this model.
     _background = 1  # a part of one state: its columns do not change with anything
@@ -231,22 +327,87 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     _n_powers = None  # as many as the likelihood has
     _size_name = "n_states"
 
+    _schema: Schema | None = None  # what the columns of a table are
+
     @property
-    def _likelihood(self) -> str:
-        return self.likelihood
+    def _likelihood(self) -> Any:
+        if self._schema is not None:
+            return self._schema.kinds
+        return "ordered" if self.likelihood == "ordinal" else self.likelihood
+
+    @property
+    def _is_table(self) -> bool:
+        """Whether columns may be of several kinds."""
+        return not isinstance(self.likelihood, str) or self.likelihood == "auto"
+
+    def _check_rows(self, X: Any, *, reset: bool, used: Array | None = None) -> Any:
+        """As for other models; a table is turned into numbers."""
+        if not self._is_table:
+            if reset:
+                self._schema = None
+            return super()._check_rows(X, reset=reset)
+        if isinstance(X, Cells):
+            X = X.table()
+        if sparse.issparse(X):
+            raise ValueError(
+                "Sparse X has no columns of several kinds; choose one likelihood by name, or pass "
+                "a DataFrame or X.toarray()."
+            )
+        X = np.asarray(X) if isinstance(X, np.memmap) else X  # a table is read whole
+        if isinstance(out_of_memory(X), Rows):
+            raise ValueError(
+                "Rows that are not in memory have columns of one kind; choose one likelihood by "
+                "name, or pass a DataFrame."
+            )
+        X = as_table(X)
+        validate_data(self, with_own_names(X), reset=reset, skip_check_array=True)
+        known = self._schema is not None
+        if reset and not (known and self.warm_start and hasattr(self, "_theta")):
+            self._schema, known = Schema.learn(X, self.likelihood, used), False
+        assert self._schema is not None
+        coded = self._schema.encode(X, tell=known)
+        return coded if reset else coded.astype(self._dtype, copy=False)
+
+    def _used_rows(self, sample_weight: Any) -> dict[str, Any]:
+        if not self._is_table or sample_weight is None:
+            return {}
+        return {"used": np.asarray(sample_weight, dtype=float) > 0}
+
+    def _warn_of_holes(self, columns: tuple[ColumnGroup, ...]) -> None:
+        if self._schema is None:  # else it has told
+            super()._warn_of_holes(columns)
+
+    def _as_given(self, values: Array, X: Any = None) -> Any:
+        if self._schema is None:
+            return super()._as_given(values, X)
+        return self._schema.decode(values, getattr(X, "index", None))
 
     @property
     def _inference(self) -> str:
         return self.inference
 
-    def _sizes(self, n_rows: int) -> tuple[int, ...]:
-        n_states = _gated.sizes_of(self.n_states, self.n_parts, "n_states")
+    @property
+    def _sought(self) -> bool:
+        """Whether some size is left to the evidence."""
+        return "auto" in (self.n_parts, self.n_states if isinstance(self.n_states, str) else "")
+
+    @property
+    def _usual_prior(self) -> Prior:
+        return Prior(resolution=RESOLUTION) if self._sought else Prior()
+
+    def _sizes(self, n_rows: int) -> tuple[int, ...] | None:
+        if self._sought:
+            _gated.check_sought(self, self.n_states, "n_states")
+        if isinstance(self.n_states, str):
+            return None
+        n_parts = 1 if isinstance(self.n_parts, str) else self.n_parts
+        n_states = _gated.sizes_of(self.n_states, n_parts, "n_states")
         if max(n_states) > n_rows:
             raise ValueError(
                 f"n_states={max(n_states)} is more than n_samples={n_rows}, the rows with weight; "
                 "lower n_states or give more rows."
             )
-        return n_states
+        return None if self._sought else n_states
 
     def _absent_zero(self) -> bool:
         return self.likelihood == "poisson" if self.absent == "auto" else self.absent == "zero"
@@ -258,24 +419,48 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         classes: ClassVariable,
         totals: Any = None,
     ) -> mcvq.MCVQ:
-        prior = _gated.prior_of(self)
+        prior, chooser = _gated.prior_of(self), _gated.chooser(self, columns)
+        if self._sought:  # a part of one state has nothing that the background lacks
+            idle = np.append(np.asarray(n_states[:-1]) == 1, False)
+            chooser = replace(chooser, barred=np.repeat(idle[:, None], len(chooser.weight), 1))
         return mcvq.MCVQ(
             n_states,
             tuple(group.entry_prior(prior) for group in columns),
             tuple(group.index for group in columns),
-            _gated.chooser(self, columns),
+            chooser,
             Dirichlet(prior.states if prior else 0.0),
             classes,
             self._dtype,
         )
 
-    def _totals(self, source: MemorySource) -> None:
+    def _totals(self, source: RowSource) -> None:
         """Sums over columns are taken anew in every sweep."""
 
     def _start(
-        self, core: mcvq.MCVQ, source: MemorySource, background: bool, rng: np.random.Generator
+        self, core: mcvq.MCVQ, source: RowSource, background: bool, rng: np.random.Generator
     ) -> mcvq.Theta:
         return core.start(*STARTS[self.init](source, core.n_states, background, rng))
+
+    def _search(
+        self,
+        core: mcvq.MCVQ,
+        source: RowSource,
+        runner: Runner,
+        rng: np.random.Generator,
+        late: Callable[[], bool],
+    ) -> tuple[mcvq.Theta, list[dict[str, Any]]]:
+        """Parameters of the sizes that the evidence wants, and the way there."""
+        n_parts = None if isinstance(self.n_parts, str) else self.n_parts
+        n_states = None if isinstance(self.n_states, str) else int(np.max(self.n_states))
+        search = Search(core, source, runner, rng, n_parts, n_states, late, self.tol)
+        parts = search.run()
+        sizes = (*(part.n_states for part in parts), self._background)
+        own = self._core(source.columns, sizes, core.classes)
+        return own.undecide(own.rebuild(search.parameters(parts))), search.path
+
+    def _sizes_in(self, theta: mcvq.Theta) -> tuple[int, ...]:
+        """Numbers of states that parameters are for, the background's with them."""
+        return theta.layouts[0].n_states
 
     def _below(
         self, theta: mcvq.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
@@ -294,11 +479,17 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         law = self._laws()[g]
         return predict.log_density(law, m, gates, core.part_of, rows, columns, values)
 
-    def _label_rows(self, source: MemorySource, kept: Array) -> None:
+    def _label_rows(self, source: RowSource, kept: Array) -> None:
         """Set ``row_labels_`` from the training rows."""
-        found = [self._states_of(self._model.infer(self._theta, b)[0].T) for b in source.blocks()]
-        self.row_labels_ = np.full((len(kept), self.n_parts), -1)
-        self.row_labels_[kept] = np.concatenate(found)
+
+        def on_block(block: RowBlock) -> Array:
+            return self._states_of(self._model.infer(self._theta, block)[0].T)
+
+        self.row_labels_ = np.full((len(kept), self.n_parts_), -1)
+        rows = np.flatnonzero(kept)
+        with runner_of(self.n_jobs, source) as runner:
+            for (lo, hi), found in zip(source.bounds, runner.map(on_block, source), strict=True):
+                self.row_labels_[rows[lo:hi]] = found
 
     # --- what was learned, in the user's units ---
 
@@ -322,7 +513,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     def _own_states(self) -> tuple[int, ...]:
         """Number of states of every part, the background left out."""
-        return self._mcvq.n_states[: self.n_parts]
+        return self._mcvq.n_states[: self.n_parts_]
 
     def _state_shares(self) -> Array:
         """Posterior mean of the state priors of each class, background included; (N, S)."""
@@ -349,24 +540,34 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     def _describe(self) -> None:
         """Set the learned attributes from the parameters."""
-        theta = self._theta
-        group, law = self._columns[0], self._laws()[0]
-        self.gates_ = theta.gates[: self.n_parts].T.astype(self._dtype)
+        theta, groups, laws = self._theta, self._columns, self._laws()
+        self.n_states_ = np.array(self._own_states())
+        self.gates_ = theta.gates[: self.n_parts_].T.astype(self._dtype)
         chosen = theta.gates.argmax(axis=0)
-        self.parts_ = np.where(group.varies & (chosen < self.n_parts), chosen, -1)
+        varies = self._by_column([group.varies for group in groups])
+        self.parts_ = np.where(varies & (chosen < self.n_parts_), chosen, -1)
         self.column_labels_ = self.parts_
         shares = [self._by_part(b, 0.0) for b in self._state_shares()]
         self.state_priors_ = shares[0]
         if hasattr(self, "classes_"):
             self.class_priors_ = self._class_shares().astype(self._dtype)
             self.state_priors_ = np.stack(shares)
-        if group.levels is not None and isinstance(law, Levels):
-            self.levels_ = group.levels
-            self.means_ = self._by_part(np.moveaxis(law.probability, 0, -1), np.nan)
+        if self._schema is None and groups[0].levels is not None and isinstance(laws[0], Levels):
+            self.levels_ = groups[0].levels
+            self.means_ = self._by_part(np.moveaxis(laws[0].probability, 0, -1), np.nan)
         else:
-            self.means_ = self._by_part(group.decode_mean(law.mean), np.nan)
+            means = [g.decode_mean(law.mean) for g, law in zip(groups, laws, strict=True)]
+            self.means_ = self._by_part(self._by_column(means), np.nan)
         with np.errstate(over="ignore"):
-            self.variances_ = self._by_part(law.variance * group.scale**2, np.nan)
+            spread = [law.variance * g.scale**2 for g, law in zip(groups, laws, strict=True)]
+            self.variances_ = self._by_part(self._by_column(spread), np.nan)
+        if self._schema is not None:
+            _tables.describe(self)
+
+    def _by_column(self, values: Sequence[Array]) -> Array:
+        """Values (..., D_g) of the groups in their columns' places, (..., D)."""
+        n_columns = max(self.n_features_in_, len(self._columns[0].index))
+        return by_column(self._columns, values, n_columns)
 
     @property
     def class_given_state_(self) -> Array:
@@ -393,7 +594,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     @property
     def _n_features_out(self) -> int:
-        return int(self._first[self.n_parts])
+        return int(self._first[self.n_parts_])
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: part0_state0, part0_state1, ...
@@ -418,6 +619,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0])
         return np.concatenate([piece.T for piece in pieces])
 
+    @by_rows
     def transform(self, X: Any) -> Array:
         """Posterior probability of every state of every part.
 
@@ -434,6 +636,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         m = self._posteriors(self._check_rows(X, reset=False))
         return m[:, : self._n_features_out]
 
+    @by_rows
     def states(self, X: Any) -> Array:
         """Most probable state of each part.
 
@@ -450,7 +653,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     def _states_of(self, m: Array) -> Array:
         """Most probable states (n, K) of posteriors (n, S)."""
-        bounds = pairwise(self._first[: self.n_parts + 1])
+        bounds = pairwise(self._first[: self.n_parts_ + 1])
         return np.stack([m[:, lo:hi].argmax(axis=1) for lo, hi in bounds], axis=1)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -466,39 +669,106 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         """
         check_is_fitted(self)
         m = self._check_transformed(X, "state", self._dtype)
-        if len(self._first) > self.n_parts + 1:  # the background has one state, always taken
+        if len(self._first) > self.n_parts_ + 1:  # the background has one state, always taken
             m = np.hstack([m, np.ones((len(m), 1), self._dtype)])
-        return self._expected_rows(m)
+        return self._as_given(self._expected_rows(m))
 
     def _expected_rows(self, m: Array) -> Array:
         """Expected entries given posteriors (n, S), background included."""
+        if self._schema is not None:
+            return self._likely_rows(m)
         means = self._columns[0].decode_mean(self._laws()[0].mean)
         rows = predict.expectation(means, m.T, self._theta.gates, self._part_of)
         return rows.astype(self._dtype, copy=False)
 
+    def _likely_rows(self, m: Array) -> Array:
+        """What to put in the place of entries, given posteriors (n, S), background included.
+
+        Numbers get their expectation, categories and yes-or-no entries the likeliest value, ordered
+        levels the median.
+        """
+        out = []
+        for group, law in zip(self._columns, self._laws(), strict=True):
+            gates = self._theta.gates[:, group.index]
+            if not isinstance(law, Levels):
+                expected = predict.log_expectation if group.logged else predict.expectation
+                means = group.decode_mean(law.mean)
+                if group.logged:
+                    means = means + 0.5 * np.minimum(law.variance, 1.0) * group.scale**2
+                out.append(expected(means, m.T, gates, self._part_of))
+                continue
+            shares = predict.level_shares(law, m.T, gates, self._part_of)  # (V, n, D)
+            if _tables.is_unordered(group, law):
+                code = shares.argmax(axis=0)
+            else:
+                code = (np.cumsum(shares, axis=0) < 0.5 * shares.sum(axis=0)).sum(axis=0)
+            out.append(group.decode(code.astype(float)))
+        return self._by_column(out).astype(self._dtype, copy=False)
+
+    def _rows_by_block(self, X: Any, function: Any) -> Array:
+        """``function`` of every block's posteriors (n, S), one below the other."""
+
+        def on_block(block: RowBlock, _: int) -> Array:
+            return function(self._model.infer(self._theta, block)[0].T)
+
+        return np.concatenate(self._map_rows(X, on_block))
+
     def _reconstruct(self, X: Any) -> Array:
-        return self._expected_rows(self._posteriors(X))
+        return self._rows_by_block(X, self._expected_rows)
 
     def _impute(self, X: Any) -> Array:
-        """Numbers get their expectation, categories and yes-or-no entries the likeliest value."""
-        m, group, law = self._posteriors(X), self._columns[0], self._laws()[0]
-        if not isinstance(law, Levels):
-            return self._expected_rows(m)
-        shares = [
-            predict.expectation(p, m.T, self._theta.gates, self._part_of) for p in law.probability
-        ]
-        return group.decode(np.argmax(shares, axis=0).astype(float))
+        return self._rows_by_block(X, self._likely_rows)
+
+    def impute(self, X: Any, n: int | None = None, *, random_state: Any = None) -> Any:
+        """Fill missing entries; observed ones stay as they are.
+
+        Numbers get their expectation, categories and yes-or-no entries the most probable value,
+        ordered levels the median.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse of shape (n, D)
+        n : int, optional
+            How many completed tables to draw, for multiple imputation: in each, a row's states are
+            drawn given its observed entries, and its missing entries given these states.
+        random_state : int, Generator, RandomState or None, default=None
+            Of the draws; the estimator's own if None.
+
+        Returns
+        -------
+        filled : ndarray or DataFrame of shape (n, D), or a list of ``n`` of these
+            Of a table, the same kind of DataFrame, with its index, categories and types.
+        """
+        check_is_fitted(self)
+        if n is None and self._schema is None:
+            return super().impute(X)
+        coded = self._check_rows(X, reset=False)
+        if n is None:
+            return _tables.fill(self, X, coded, self._impute(coded))
+        if not isinstance(n, Integral) or n < 1 or sparse.issparse(coded):
+            raise ValueError(f"impute(n={n!r}) needs a whole number of at least 1, and dense X.")
+        rng = as_generator(self.random_state if random_state is None else random_state)
+        drawn = _tables.draw(self, coded, rng.spawn(int(n)))
+        return [_tables.fill(self, X, coded, values) for values in drawn]
 
     def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
-        group, law = self._columns[0], self._laws()[0]
         asked = [calibration.correct(self._calibration, p) for p in (tail, 1.0 - tail)]
+        laws = self._laws()
 
-        def on_block(block: RowBlock, _: int) -> tuple[Array, Array]:
+        def on_block(block: RowBlock, _: int) -> list[Array]:
             m = self._model.infer(self._theta, block)[0].astype(float)
-            gates = self._theta.gates
-            ends = [predict.quantile(law, m, gates, self._part_of, p) for p in asked]
-            lower, upper = (group.decode(end) for end in ends)
-            return lower, upper
+            ends = []
+            for p in asked:
+                found = []
+                for group, law in zip(self._columns, laws, strict=True):
+                    gates, own = self._theta.gates[:, group.index], p[group.index]
+                    if self._schema is not None and _tables.is_unordered(group, law):
+                        found.append(np.full((m.shape[1], len(own)), np.nan))
+                        continue
+                    end = predict.quantile(law, m, gates, self._part_of, own)
+                    found.append(group.decode(end))
+                ends.append(self._by_column(found))
+            return ends
 
         lower, upper = zip(*self._map_rows(X, on_block), strict=True)
         return np.concatenate(lower), np.concatenate(upper)
@@ -526,9 +796,12 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     def _n_parameters(self) -> float:
         """Parameters of each column under its own part, state priors and gates."""
         core = self._mcvq
-        per_entry = self._columns[0].likelihood.n_statistics - 1
         n_states, N = np.asarray(core.n_states), core.classes.n_classes
-        entries = per_entry * float(n_states @ self._theta.gates.sum(axis=1))
+        entries = sum(
+            (group.likelihood.n_statistics - 1)
+            * float(n_states @ self._theta.gates[:, group.index].sum(axis=1))
+            for group in self._columns
+        )
         choices = N * float((n_states - 1).sum()) + N - 1
         return entries + choices + (len(n_states) - 1) * self.n_features_in_
 
@@ -536,33 +809,215 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         laws, core = self._laws(), self._mcvq
         log_prior = self._log_marginal()
         parts = self._theta.gates.argmax(axis=0)
-        log_scale = np.concatenate([group.log_scale for group in self._columns])
-        poisson = self._columns[0].likelihood.name == "poisson"
 
         def on_block(block: RowBlock, _: int) -> Array:
             own = predict.part_densities(block, laws, core.columns, parts, core.first)
-            density = predict.part_likelihoods(own, log_prior, core.first)[:, : self.n_parts]
-            return -density - self._base_by_part(block, parts, log_scale, poisson)
+            density = predict.part_likelihoods(own, log_prior, core.first)[:, : self.n_parts_]
+            return -density - self._base_by_part(block, parts)
 
         return np.concatenate(self._map_rows(X, on_block))
 
-    def _base_by_part(
-        self, block: RowBlock, parts: Array, log_scale: Array, poisson: bool
-    ) -> Array:
+    def _base_by_part(self, block: RowBlock, parts: Array) -> Array:
         """Base measure of a row's entries, part by part; (n, K)."""
-        out = np.zeros((block.n_rows, self.n_parts))
-        group = self._columns[0]
-        for k in range(self.n_parts):
-            mine = np.flatnonzero(parts == k)
-            entries = block.groups[0].entries(mine)
-            base = group.base(entries.values.astype(float), entries.columns)
-            out[:, k] = np.bincount(entries.rows, base, minlength=block.n_rows)
-            if block.groups[0].zero_value is not None and not poisson:
-                stored = np.bincount(
-                    entries.rows, log_scale[entries.columns], minlength=block.n_rows
-                )
-                out[:, k] -= log_scale[mine].sum() - stored
+        out = np.zeros((block.n_rows, self.n_parts_))
+        for group, view in zip(self._columns, block.groups, strict=True):
+            absent = view.zero_value is not None and group.likelihood.name != "poisson"
+            for k in range(self.n_parts_):
+                mine = np.flatnonzero(parts[group.index] == k)
+                entries = view.entries(mine)
+                base = group.base(entries.values.astype(float), entries.columns)
+                out[:, k] += np.bincount(entries.rows, base, minlength=block.n_rows)
+                if absent:
+                    scale = group.log_scale[entries.columns]
+                    stored = np.bincount(entries.rows, scale, minlength=block.n_rows)
+                    out[:, k] -= group.log_scale[mine].sum() - stored
         return out
+
+    # --- tables ---
+
+    def score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+        """Log predictive density of single cells, each given what X holds of its row.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse of shape (n, D)
+            What is known; a cell asked for should be missing here.
+        rows, columns : array-like of shape (n_cells,)
+            Places of the cells, in any order; columns of a table also by name.
+        values : array-like of shape (n_cells,)
+            What stands there, in the user's own terms.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_cells,)
+            In nats, for the units of X; of counts and categories the log probability.
+        """
+        if self._schema is None:
+            return super().score_cells(X, rows, columns, values)
+        check_is_fitted(self)
+        places = np.array([self._schema.place(name) for name in columns], dtype=np.int64)
+        coded = self._schema.encode_cells(places, values)
+        return self._score_cells(self._check_rows(X, reset=False), rows, places, coded)
+
+    def level_probabilities(self, X: Any, columns: Any = None) -> dict[Any, Array]:
+        """Probability of every level of yes-or-no, categorical and ordered columns.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D)
+            Of an observed cell it is what the model expects from the row's other cells and itself.
+        columns : list of names or places, optional
+            All that have levels, if not given.
+
+        Returns
+        -------
+        probabilities : dict
+            For each column, by name, an array of shape (n, V); its levels are in the order of
+            ``column_levels_``.
+        """
+        check_is_fitted(self)
+        coded = self._check_rows(X, reset=False)
+        names = range(self.n_features_in_) if columns is None else columns
+        places = [_tables.place_of(self, name) for name in names]
+        found = _tables.level_probabilities(self, coded, places)
+        return {self._name_of(d): values for d, values in found.items()}
+
+    def _name_of(self, d: int) -> Any:
+        return self._column_name(d) if self._schema is None else self._schema.names[d]
+
+    def dependence(self, *, as_frame: bool = True) -> Any:
+        """How much columns tell of each other under the model: mutual information in nats.
+
+        Parameters
+        ----------
+        as_frame : bool, default=True
+            Of a DataFrame's columns give a DataFrame.
+
+        Returns
+        -------
+        information : ndarray or DataFrame of shape (D, D)
+            On the diagonal, what the state of its part tells of a column.
+        """
+        check_is_fitted(self)
+        found = _tables.dependence(self)
+        if not as_frame or self._schema is None or self._schema.frame == "array":
+            return found
+        names = [str(name) for name in self._schema.names]
+        if self._schema.frame == "polars":
+            return _tables.table_of(self, {"column": names, **dict(zip(names, found, strict=True))})
+        import pandas as pd
+
+        return pd.DataFrame(found, index=names, columns=names)
+
+    def parts_table(self, n_columns: int = 5) -> Any:
+        """Each part with its columns and its states, and what is typical of these, in words.
+
+        Parameters
+        ----------
+        n_columns : int, default=5
+            Columns to name in a profile.
+
+        Returns
+        -------
+        parts : DataFrame, or dict of lists where no DataFrame was fitted
+            One row a state: ``part``, its ``columns`` (the most telling first), ``state``, its
+            ``share`` of the rows, and ``profile``. The last row lists the columns of no part.
+        """
+        check_is_fitted(self)
+        return _tables.parts_table(self, n_columns)
+
+    def state_profiles(self, part: int) -> dict[str, Any]:
+        """What the states of a part are like, in numbers: what `ProfilesDisplay` draws.
+
+        Parameters
+        ----------
+        part : int
+
+        Returns
+        -------
+        profiles : dict
+            ``state`` and ``share`` of the n states that rows are in, the commonest first; ``name``
+            of the m things told: numbers by their column's name, levels as "column = level";
+            ``away`` (n, m), by how many standard deviations each differs from what is usual, and
+            ``text`` (n, m), the value itself.
+        """
+        check_is_fitted(self)
+        if part not in range(len(self._own_states())):
+            raise ValueError(
+                f"There is no part {part!r}; parts are 0 to {len(self._own_states()) - 1}."
+            )
+        return _tables.state_profiles(self, int(part))
+
+    def odd_cells(self, X: Any, n_cells: int = 20) -> Any:
+        """The most surprising cells, and what would have been expected in their place.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D)
+        n_cells : int, default=20
+
+        Returns
+        -------
+        cells : DataFrame, or dict of lists where no DataFrame was fitted
+            ``row`` (its label), ``column``, ``value``, ``expected`` from the row's other cells,
+            ``surprise`` (by how many nats the value is less likely than the likeliest), ``part``,
+            and the ``state`` that the part's other cells speak for, with its ``probability``.
+        """
+        check_is_fitted(self)
+        if not isinstance(n_cells, Integral) or n_cells < 1:
+            raise ValueError(f"n_cells={n_cells!r} must be a whole number of at least 1.")
+        coded = self._check_rows(X, reset=False)
+        if sparse.issparse(coded):
+            raise ValueError("odd_cells needs dense X; pass X.toarray() with NaN where missing.")
+        return _tables.odd_cells(self, X, coded, int(n_cells))
+
+    def with_states(self, X: Any, onto: Any = None) -> Any:
+        """The table with the row's state of every part, and its class if there are classes.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D)
+        onto : array-like or DataFrame of n rows, optional
+            Table to append the columns to, X if not given.
+
+        Returns
+        -------
+        table : ndarray or DataFrame of shape (n, D + K), with classes (n, D + K + 1)
+            New columns are called part0, part1, ... and class.
+        """
+        check_is_fitted(self)
+        columns = _tables.state_columns(self, self._check_rows(X, reset=False))
+        return with_columns(X if onto is None else onto, columns)
+
+    @available_if(_predicts)
+    def predict(self, X: Any, *, given: Any = None) -> Any:
+        """Most probable class of each row; or any columns, given others.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D); or a list of columns, if ``given``
+            Rows; or names (or places) of the columns to predict.
+        given : mapping or DataFrame, optional
+            What is known: one row as a mapping of columns to values, or a table of rows with some
+            or all of the columns. Nothing that it holds of the columns asked for is used.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,); or a table of shape (n, len(X)), if ``given``
+            Numbers get their expectation, categories the most probable, ordered levels the median.
+        """
+        check_is_fitted(self)
+        if given is None:
+            has_classes(self)
+            return super().predict(X)
+        asked = [X] if isinstance(X, str) else list(X)
+        places = [_tables.place_of(self, name) for name in asked]
+        coded, index = _tables.read_given(self, given)
+        coded[:, places] = np.nan
+        filled = self._impute(coded)
+        if self._schema is None:
+            return filled[:, places]
+        return self._schema.decode(filled, index, places)
 
     # --- one row, and new rows ---
 
@@ -571,7 +1026,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
         Parameters
         ----------
-        x : array-like of shape (D,) or (1, D)
+        x : array-like of shape (D,) or (1, D); of a table also a row of it, or a mapping
         n_columns : int, default=5
             Columns to name for each part.
 
@@ -584,34 +1039,72 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             state against the part's average.
         """
         row = self._one_row(x)
-        group, law = self._columns[0], self._laws()[0]
+        laws = self._laws()
         m = self._posteriors(row)[0]
         shares = -self._anomaly_scores(row)[0]
         log_prior = self._log_marginal()
         parts = self._theta.gates.argmax(axis=0)
-        view = self._source(row).block(0).groups[0]
-        expected = group.decode_mean(law.mean)
+        block = self._source(row).block(0)
         out = []
-        for k in range(self.n_parts):
+        for k in range(self.n_parts_):
             lo, hi = int(self._first[k]), int(self._first[k + 1])
             best = lo + int(m[lo:hi].argmax())
-            entries = view.entries(np.flatnonzero((parts == k) & group.varies))
-            d = entries.columns
-            density = np.stack(
-                [law.at((np.full(len(d), s), d)).log_density(entries.values) for s in range(lo, hi)]
-            )
-            average = np.logaddexp.reduce(density + log_prior[lo:hi, None], axis=0)
-            evidence = density[best - lo] - average
+            columns, expected, evidence = [], [], []
+            for group, law, view in zip(self._columns, laws, block.groups, strict=True):
+                entries = view.entries(np.flatnonzero((parts[group.index] == k) & group.varies))
+                d = entries.columns
+                density = np.stack(
+                    [
+                        law.at((np.full(len(d), s), d)).log_density(entries.values)
+                        for s in range(lo, hi)
+                    ]
+                )
+                average = np.logaddexp.reduce(density + log_prior[lo:hi, None], axis=0)
+                evidence.append(density[best - lo] - average)
+                expected.append(self._expected_in_state(group, law, best)[d])
+                columns.append(group.index[d])
+            d, values, loud = (np.concatenate(v) for v in (columns, expected, evidence))
+            told = self._telling(row, d, values, loud, n_columns)
             out.append(
                 {
                     "part": k,
                     "state": best - lo,
                     "probability": float(m[best]),
                     "log_likelihood": float(shares[k]),
-                    "columns": self._telling(row, d, expected[best, d], evidence, n_columns),
+                    "columns": told,
                 }
             )
         return out
+
+    def _one_row(self, x: Any) -> Any:
+        if self._schema is None:
+            return super()._one_row(x)
+        check_is_fitted(self)
+        if getattr(x, "ndim", 2) == 1 and hasattr(x, "to_dict"):  # a row of a DataFrame
+            x = x.to_dict()
+        elif not hasattr(x, "columns") and not isinstance(x, Mapping):
+            x = np.atleast_2d(np.asarray(x, dtype=object))
+        row, _ = _tables.read_given(self, x)
+        if len(row) != 1:
+            raise ValueError(f"x must be one row, but has {len(row)}; call explain(X.iloc[i]).")
+        return row
+
+    def _expected_in_state(self, group: ColumnGroup, law: Predictive, s: int) -> Array:
+        """What is expected of a group's columns in one state, in X's units; (D_g,)."""
+        if self._schema is None or not isinstance(law, Levels):
+            return group.decode_mean(law.mean[s])
+        return group.decode(law.probability[:, s].argmax(axis=0).astype(float))
+
+    def _telling(
+        self, row: Any, columns: Array, expected: Array, evidence: Array, most: int
+    ) -> list[dict[str, Any]]:
+        told = super()._telling(row, columns, expected, evidence, most)
+        if self._schema is not None:
+            order = np.argsort(-evidence, kind="stable")[:most]
+            for entry, d in zip(told, columns[order], strict=True):
+                for name in ("value", "expected"):
+                    entry[name] = self._schema.columns[d].value(entry[name])
+        return told
 
     def sample(
         self,
@@ -620,8 +1113,9 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         states: Any = None,
         classes: Any = None,
         hybrid: Any = None,
+        given: Any = None,
         random_state: Any = None,
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Any, Array]:
         """Draw new rows.
 
         Parameters
@@ -634,24 +1128,31 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         hybrid : dict, optional
             For some parts the class whose prior to take instead, or a mapping of classes to weights
             for a weighted mean of several: ``{part: class or {class: weight}}``.
+        given : mapping or DataFrame, optional
+            What is known of the rows: a mapping of columns to values or a table of one row, for all
+            of them, or a table of ``n_samples`` rows. The other entries are drawn given these.
         random_state : int, Generator, RandomState or None, default=None
             The estimator's own if None.
 
         Returns
         -------
-        rows : ndarray of shape (n_samples, D)
+        rows : ndarray or DataFrame of shape (n_samples, D)
         states_or_classes : ndarray of shape (n_samples, K) or (n_samples,)
             The rows' states; with a class variable their classes, unless states or a hybrid of
             classes were asked for.
         """
         check_is_fitted(self)
+        if given is not None:
+            if states is not None or classes is not None or hybrid is not None:
+                raise ValueError("Give either known cells, or states, classes and hybrids.")
+            return self._sample_given(n_samples, given, random_state)
         by_class = hasattr(self, "classes_") and states is None and hybrid is None
         labels, sources, rng = self._draw_classes(n_samples, states, classes, hybrid, random_state)
         n_states = self._own_states()
         if states is None:
             shares = self._state_shares()
-            states = np.empty((n_samples, self.n_parts), np.int64)
-            for k, (lo, hi) in enumerate(pairwise(self._first[: self.n_parts + 1])):
+            states = np.empty((n_samples, self.n_parts_), np.int64)
+            for k, (lo, hi) in enumerate(pairwise(self._first[: self.n_parts_ + 1])):
                 above = np.cumsum(shares[sources[:, k], lo:hi], axis=1)
                 u = rng.random((n_samples, 1)) * above[:, -1:]
                 states[:, k] = np.minimum((above <= u).sum(axis=1), hi - lo - 1)
@@ -668,29 +1169,54 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         part = self._draw_parts(n_samples, rng)
         every = np.pad(states, ((0, 0), (0, len(self._first) - 1 - len(n_states))))
         number = self._first[part] + np.take_along_axis(every, part, axis=1)
-        group, law = self._columns[0], self._laws()[0]
-        d = np.broadcast_to(np.arange(number.shape[1]), number.shape)
-        rows = group.decode(law.at((number, d)).sample(rng))
-        rows = rows.astype(self._dtype, copy=False)
-        return rows, (self.classes_[labels] if by_class else states)
+        drawn = []
+        for group, law in zip(self._columns, self._laws(), strict=True):
+            s = number[:, group.index]
+            d = np.broadcast_to(np.arange(s.shape[1]), s.shape)
+            drawn.append(group.decode(law.at((s, d)).sample(rng)))
+        rows = self._by_column(drawn).astype(self._dtype, copy=False)
+        return self._as_given(rows), (self.classes_[labels] if by_class else states)
+
+    def _sample_given(self, n_samples: int, given: Any, random_state: Any) -> tuple[Any, Array]:
+        """Rows with known cells, the others drawn; and the states that their cells speak for."""
+        coded, index = _tables.read_given(self, given)
+        if len(coded) not in (1, n_samples):
+            raise ValueError(
+                f"given has {len(coded)} rows; give one, or n_samples={n_samples} of them."
+            )
+        if len(coded) < n_samples:
+            coded, index = np.repeat(coded, n_samples, axis=0), None
+        rng = as_generator(self.random_state if random_state is None else random_state)
+        (rows,) = _tables.draw(self, coded, [rng])
+        states = self._states_of(self._posteriors(rows))
+        return (rows if self._schema is None else self._schema.decode(rows, index)), states
 
     # --- saving, and what scikit-learn asks ---
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self._is_table:
+            tags.input_tags.sparse = False
+            tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
     def _state(self) -> dict[str, Any]:
         check_is_fitted(self)
-        theta, group = self._theta, self._columns[0]
+        theta = self._theta
         return {
             "theta": {"chi": theta.chi, "state_counts": theta.state_counts},
             "gate": theta.gate._asdict(),
-            "columns": group.fields(),
+            "columns": _gated.column_state(self._columns),
+            "schema": None if self._schema is None else self._schema.state(),
             "n_states": list(self._mcvq.n_states),
             "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
-            "learned": self._learned("classes_", "row_labels_"),
+            "learned": self._learned("classes_", "row_labels_", "n_parts_", "size_path_"),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
         _gated.restore(self, state)
+        self._schema = None if state["schema"] is None else Schema.restore(state["schema"])
         kept = state["theta"]
         classes = _gated.class_variable(self, len(kept["state_counts"]))
         core = self._core(self._columns, tuple(state["n_states"]), classes)

@@ -551,7 +551,7 @@ class Recommender(BaseEstimator):
         taste = self._states()
         share = taste.estimator._class_shares() @ taste.estimator._state_shares()
         out = []
-        for k in range(taste.estimator.n_parts):
+        for k in range(taste.estimator.n_parts_):
             columns = taste.columns[k]
             columns = columns[self._counts[columns] >= least]
             lo, hi = taste.core.first[k], taste.core.first[k + 1]
@@ -597,7 +597,7 @@ class Recommender(BaseEstimator):
         m = taste.fold_in(self._row(columns, values))[:, 0]
         kinds = {(kind["part"], kind["state"]): kind for kind in self.conspicuous(n, least=least)}
         out = []
-        for k in range(taste.estimator.n_parts):
+        for k in range(taste.estimator.n_parts_):
             own = m[taste.core.first[k] : taste.core.first[k + 1]]
             out.append(kinds[k, int(own.argmax())] | {"probability": float(own.max())})
         return out

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from partwise.contracts import Array
 from partwise.estimators.gvq import GVQ
 from partwise.experiments import register
-from partwise.experiments.registry import Row
+from partwise.experiments.registry import Row, Setting
 
-N_SEEDS = 10
 NOISE = 0.09
 
 
@@ -25,15 +22,14 @@ def planted(n: int, d: int, n_rows: int, seed: int) -> Array:
 
 
 @register("gvq_planted")
-def gvq_planted(progress: Callable[[str], None]) -> list[Row]:
+def gvq_planted(setting: Setting) -> list[Row]:
     """Planted independent features: learned error over the noise, 10 seeds, default settings."""
     rows: list[Row] = []
-    for n, d, n_rows in (
-        (8, 20, 3000), (15, 38, 3000), (30, 75, 3000), (60, 150, 3000), (100, 400, 5000),
-    ):  # fmt: skip
+    sizes = ((8, 20, 3000), (15, 38, 3000), (30, 75, 3000), (60, 150, 3000), (100, 400, 5000))
+    for n, d, n_rows in sizes[: setting.choose(fast=3, full=5)]:
         ratios, unproven, risen, steps = [], 0, 0, 0
-        for seed in range(N_SEEDS):
-            progress(f"{n} features, seed {seed}")
+        for seed in range(setting.choose(fast=3, full=10)):
+            setting(f"{n} features, seed {seed}")
             model = GVQ(n, random_state=seed).fit(planted(n, d, n_rows, seed))
             ratios.append(model.noise_ / NOISE)
             unproven += int(np.sum(~model.certificate_.proven))

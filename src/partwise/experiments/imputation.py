@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from partwise.datasets import load_cbcl_faces, load_yeast, make_faces
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.experiments import register
-from partwise.experiments.registry import Row
+from partwise.experiments.registry import Row, Setting
 
 REMOVED = 0.2
 COVERAGES = (0.5, 0.8, 0.95)
@@ -48,13 +47,15 @@ class Problem(NamedTuple):
     factors: tuple[int, int]  # parts, and factors of each
 
 
-def problems(seed: int) -> dict[str, Problem]:
-    """Collect the data sets; the drawn faces depend on the seed."""
+def problems(seed: int, fast: bool) -> dict[str, Problem]:
+    """Collect the data sets; the drawn faces depend on the seed. A fast run has the smaller."""
+    small = {"yeast": Problem(load_yeast().data, (3, 8), (1, 12))}
+    if fast:
+        return small
     return {
         "CBCL faces": Problem(load_cbcl_faces().data, (6, 10), (3, 60)),
-        "yeast": Problem(load_yeast().data, (3, 8), (1, 12)),
         "drawn faces": Problem(make_faces(1000, random_state=seed).data, (6, 8), (5, 10)),
-    }
+    } | small
 
 
 def remove(X: Array, seed: int) -> tuple[Array, Array]:
@@ -90,11 +91,11 @@ def _imputers(n_columns: int, seed: int) -> dict[str, Any]:
 
 
 @register("imputation")
-def imputation(progress: Callable[[str], None]) -> list[Row]:
+def imputation(setting: Setting) -> list[Row]:
     """Removed cells of faces, yeast and drawn faces: error, time and coverage of intervals."""
     seed = 0
     rows: list[Row] = []
-    for name, problem in problems(seed).items():
+    for name, problem in problems(seed, setting.fast).items():
         X = problem.X
         holed, removed = remove(X, seed)
         mean, deviation = np.nanmean(holed, axis=0), np.nanstd(holed, axis=0)
@@ -105,7 +106,7 @@ def imputation(progress: Callable[[str], None]) -> list[Row]:
             return float(np.sqrt(np.mean((filled - X)[removed] ** 2)))
 
         for method, imputer in _imputers(X.shape[1], seed).items():
-            progress(f"{name}: {method}")
+            setting(f"{name}: {method}")
             begun = time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # rounds are fixed
@@ -113,7 +114,7 @@ def imputation(progress: Callable[[str], None]) -> list[Row]:
             took = time.perf_counter() - begun
             rows.append({"data": name, "method": method, "RMSE": error(filled), "seconds": took})
         for method, model in _models(problem, seed).items():
-            progress(f"{name}: {method}")
+            setting(f"{name}: {method}")
             begun = time.perf_counter()
             filled = model.fit(holed).impute(holed)
             took = time.perf_counter() - begun
@@ -125,14 +126,14 @@ def imputation(progress: Callable[[str], None]) -> list[Row]:
 
 
 @register("coverage")
-def coverage_of_intervals(progress: Callable[[str], None]) -> list[Row]:
+def coverage_of_intervals(setting: Setting) -> list[Row]:
     """Percentage of removed cells in their intervals, five seeds."""
     rows: dict[tuple[str, str, float], list[float]] = {}
-    for seed in range(5):
-        for name, problem in problems(seed).items():
+    for seed in range(setting.choose(fast=2, full=5)):
+        for name, problem in problems(seed, setting.fast).items():
             holed, removed = remove(problem.X, seed)
             for method, model in _models(problem, seed).items():
-                progress(f"{name}: {method}, seed {seed}")
+                setting(f"{name}: {method}, seed {seed}")
                 model.fit(holed)
                 for share in COVERAGES:
                     found = coverage(model, holed, problem.X, removed, share)

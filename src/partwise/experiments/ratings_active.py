@@ -21,7 +21,7 @@ from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.estimators.recommender import Recommender
 from partwise.experiments import _ratings, register
-from partwise.experiments.registry import Row
+from partwise.experiments.registry import Row, Setting
 from partwise.likelihoods import Prior
 from partwise.metrics import chance_error
 from partwise.models.questions import RULES
@@ -178,7 +178,7 @@ def _gains(found: dict[str, list[Array]], way: str) -> Row:
 
 
 @register("ratings_active")
-def ratings_active(progress: Callable[[str], None]) -> list[Row]:
+def ratings_active(setting: Setting) -> list[Row]:
     """NMAE of 300 new people after 5 and 10 questions, MovieLens-1M, by way of asking.
 
     Questions are about films that the person did rate. Standard errors are over people, those of
@@ -186,4 +186,8 @@ def ratings_active(progress: Callable[[str], None]) -> list[Row]:
     """
     data = load_movielens("1m")
     levels = np.unique(data.rating)
-    return ask_people(data.data, levels, models(), N_TRAIN, N_PEOPLE, progress)
+    entries = models()
+    if setting.fast:
+        entries = {"MCVQ 5x12": Entry(entries["MCVQ 5x12"].estimator, ("error",))}
+    n_train, n_people = setting.choose(fast=(1500, 50), full=(N_TRAIN, N_PEOPLE))
+    return ask_people(data.data, levels, entries, n_train, n_people, setting)

@@ -17,7 +17,7 @@ from partwise.datasets import load_movielens
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.experiments import _ratings, _surprise, register
-from partwise.experiments.registry import Row
+from partwise.experiments.registry import Row, Setting
 from partwise.likelihoods import Prior
 
 N_TRAIN, N_DRAWS = 5000, 10
@@ -140,7 +140,7 @@ def _row(name: str, runs: list[Run], single: list[Run]) -> Row:
 
 
 @register("ratings_nmae")
-def ratings_nmae(progress: Callable[[str], None]) -> list[Row]:
+def ratings_nmae(setting: Setting) -> list[Row]:
     """MovieLens-1M, NMAE of weak and strong generalisation, ten draws, beside published figures.
 
     ``weak`` and ``strong`` are NMAE of medians (of Surprise: rounded predictions), ``raw`` that of
@@ -149,9 +149,14 @@ def ratings_nmae(progress: Callable[[str], None]) -> list[Row]:
     """
     data = load_movielens("1m")
     levels = np.unique(data.rating)
-    peers = PEERS if _surprise.is_installed() else {}
-    rows = compare(data.data, levels, N_TRAIN, N_DRAWS, members(), peers, progress)
-    rows += [{"model": f"Surprise {name}: {_surprise.MISSING}"} for name in PEERS if not peers]
+    peers = PEERS if _surprise.is_installed() and not setting.fast else {}
+    models = members()
+    if setting.fast:
+        models = {name: models[name] for name in list(models)[:2]}
+    n_draws = setting.choose(fast=1, full=N_DRAWS)
+    rows = compare(data.data, levels, N_TRAIN, n_draws, models, peers, setting)
+    if not _surprise.is_installed():
+        rows += [{"model": f"Surprise {name}: {_surprise.MISSING}"} for name in PEERS]
     return rows + [
         {"model": f"{name}, published", "weak": weak, "strong": strong}
         for name, (weak, strong) in PUBLISHED.items()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from partwise.data import CellKFold, Cells
 from partwise.datasets import load_movielens
 from partwise.estimators.aspect import AspectModel
 from partwise.experiments import _ratings, register
-from partwise.experiments.registry import Row
+from partwise.experiments.registry import Row, Setting
 from partwise.metrics import log_loss_of_levels, nmae
 
 MODELS: dict[str, list[dict[str, Any]]] = {
@@ -32,14 +31,16 @@ MODELS: dict[str, list[dict[str, Any]]] = {
 
 
 @register("tempering")
-def tempering(progress: Callable[[str], None]) -> list[Row]:
+def tempering(setting: Setting) -> list[Row]:
     """Aspect models of MovieLens with and without temperature and prior: a tenth held out."""
     rows: list[Row] = []
     for size, models in MODELS.items():
+        if setting.fast and size == "1m":
+            continue
         cells = Cells(load_movielens(size).data)
         train, test = next(CellKFold(10, random_state=0).split(cells))
-        for arguments in models:
-            progress(f"MovieLens-{size}: {arguments}")
+        for arguments in models[: setting.choose(fast=4, full=len(models))]:
+            setting(f"MovieLens-{size}: {arguments}")
             begun = time.perf_counter()
             with warnings.catch_warnings():
                 # Plain maximum likelihood creeps on; what it learns by then is worse, not better.

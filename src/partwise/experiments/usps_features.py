@@ -6,14 +6,10 @@ better (0.84 against 0.77 of the faces right). AR faces are not free to share; d
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -25,10 +21,10 @@ from partwise.datasets import load_usps
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.experiments import register
-from partwise.experiments.registry import Row
+from partwise.experiments._models import fitted
+from partwise.experiments.registry import Row, Setting
 
 PENALTIES = (1.0, 10.0, 100.0)  # C of the machine, the same list for all features
-SEEDS = range(3)
 
 # Sweeps of MCFA with classes. The default's 200 take 80 s.
 CLASS_SWEEPS = 40
@@ -42,7 +38,7 @@ def factor_weights(model: MCFA) -> Array:
     reconstructions.
     """
     squares = np.einsum("dk,kdj->kj", model.gates_, model.loadings_**2)
-    sizes = np.broadcast_to(model.n_factors, model.n_parts)
+    sizes = np.broadcast_to(model.n_factors, model.n_parts_)
     return np.sqrt(np.concatenate([row[:J] for row, J in zip(squares, sizes, strict=True)]))
 
 
@@ -80,14 +76,8 @@ def _times(X: Array, weights: Array) -> Array:
     return X * weights
 
 
-def _fit(model: Any, *data: Array) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # sweeps are bounded on purpose
-        return model.fit(*data)
-
-
 @register("usps_features")
-def usps_features(progress: Callable[[str], None]) -> list[Row]:
+def usps_features(setting: Setting) -> list[Row]:
     """USPS digits: test error on pixels and on features of parts, and of the models' own classes.
 
     A support vector machine with a Gaussian kernel of scikit-learn's default width; C is chosen by
@@ -96,24 +86,26 @@ def usps_features(progress: Callable[[str], None]) -> list[Row]:
     with classes is stopped after 40 sweeps.
     """
     digits = load_usps()
+    if setting.fast:
+        digits.data, digits.target = digits.data[:1500], digits.target[:1500]
     X, y, X_test, y_test = digits.data, digits.target, digits.test_data, digits.test_target
     errors: dict[str, list[float]] = {}
     chosen: dict[str, list[float]] = {}
 
     def judge(name: str, pipeline: Pipeline) -> None:
-        progress(f"support vector machine on {name}")
+        setting(f"support vector machine on {name}")
         search = GridSearchCV(pipeline, {"svc__C": PENALTIES}, cv=3).fit(X, y)
         errors.setdefault(name, []).append(100 * float(np.mean(search.predict(X_test) != y_test)))
         chosen.setdefault(name, []).append(float(search.best_params_["svc__C"]))
 
     judge("256 pixels", make_pipeline(SVC()))
     judge("64 principal components", make_pipeline(PCA(64, random_state=0), SVC()))
-    for seed in SEEDS:
-        progress(f"models without labels, seed {seed}")
+    for seed in range(setting.choose(fast=1, full=3)):
+        setting(f"models without labels, seed {seed}")
         mcfas = {
-            f"MCFA {K}x{J}": _fit(MCFA(K, J, random_state=seed), X) for K, J in ((4, 16), (2, 32))
+            f"MCFA {K}x{J}": fitted(MCFA(K, J, random_state=seed), X) for K, J in ((4, 16), (2, 32))
         }
-        mcvqs = {"MCVQ 8x8": _fit(MCVQ(8, 8, random_state=seed), X)}
+        mcvqs = {"MCVQ 8x8": fitted(MCVQ(8, 8, random_state=seed), X)}
         for name, pipeline in pipelines(mcfas, mcvqs).items():
             judge(name, pipeline)
         for name, model in (
@@ -124,8 +116,10 @@ def usps_features(progress: Callable[[str], None]) -> list[Row]:
                 MCFA(4, 16, n_classes=10, max_iter=CLASS_SWEEPS, random_state=seed),
             ),
         ):
-            progress(f"{name}, seed {seed}")
-            wrong = _fit(model, X, y).predict(X_test) != y_test
+            if setting.fast and name.startswith("MCFA"):
+                continue
+            setting(f"{name}, seed {seed}")
+            wrong = fitted(model, X, y).predict(X_test) != y_test
             errors.setdefault(name, []).append(100 * float(np.mean(wrong)))
 
     pixels = errors["256 pixels"][0]

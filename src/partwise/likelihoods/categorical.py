@@ -15,9 +15,14 @@ PROBABILITY_FLOOR = 1e-10
 
 @dataclass(frozen=True)
 class Categorical:
-    """Probabilities of ``n_levels`` levels."""
+    """Probabilities of ``n_levels`` levels.
+
+    Whether they are ``ordered`` changes no probability, only what is said of a whole distribution:
+    its median and intervals instead of the likeliest level.
+    """
 
     n_levels: int
+    ordered: bool = False
     name: ClassVar[str] = "categorical"
 
     @property

@@ -36,11 +36,13 @@ class Gaussian:
     """Normal density of standardised entries.
 
     ``offset`` ties the shape of the precision to the count of the mean; ``spread`` is the prior
-    guess of a state's variance in units of the column's.
+    guess of a state's variance in units of the column's. An entry is known to within a variance of
+    ``resolution``: its x^2 counts as its expectation x^2 + resolution.
     """
 
     offset: float = 2.0
     spread: float = 0.03
+    resolution: float = 0.0
     name: ClassVar[str] = "gaussian"
 
     @property
@@ -65,14 +67,14 @@ class Gaussian:
         m = chi[1] / kappa
         # The prior alone gives this much; sums of single precision may cancel to less.
         beta = 0.5 * np.maximum(chi[2] - chi[1] * m, self.offset * self.spread)
-        return kappa, m, 0.5 * (kappa + self.offset), beta
+        return kappa, m, 0.5 * (kappa + self.offset), beta + 0.5 * self.resolution * kappa
 
     def natural(self, chi: Array) -> Array:
         """E[log-normaliser and 2 pi], E[tau mu], -E[tau]/2."""
         kappa, m, alpha, beta = self._posterior(chi)
         tau = alpha / beta
         log_tau = special.digamma(alpha) - np.log(beta)
-        constant = 0.5 * (log_tau - m * m * tau - 1.0 / kappa) - _HALF_LOG_2PI
+        constant = 0.5 * (log_tau - (m * m + self.resolution) * tau - 1.0 / kappa) - _HALF_LOG_2PI
         return np.stack([constant, m * tau, -0.5 * tau])
 
     def log_partition(self, chi: Array) -> Array:

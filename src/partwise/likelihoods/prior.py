@@ -31,6 +31,11 @@ class Prior:
         Gaussian only: prior guess of a state's variance, in units of the column's variance.
     shape : float, default=2.0
         Gaussian only: how many rows that guess weighs.
+    resolution : float, default=0.0
+        Gaussian only: variance to within which an entry is known, in units of the column's
+        variance. Above 0, states of equal rows do not compete in how equal they are: without
+        noise, few states of many rows would otherwise have more evidence than the states that made
+        the data.
     states : float, default=1.0
         Dirichlet count of every state of a part; with a class variable it is shared by the states
         of a part in every class.
@@ -48,13 +53,14 @@ class Prior:
     counts: float = 1.0
     spread: float = 0.03
     shape: float = 2.0
+    resolution: float = 0.0
     states: float = 1.0
     gates: float = 1.0
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            if not np.isfinite(value) or value <= 0:
+            if not np.isfinite(value) or value < 0 or (value == 0 and name != "resolution"):
                 raise ValueError(f"Prior({name}={value!r}): must be a positive number.")
 
 
@@ -74,12 +80,20 @@ class EntryPrior(Protocol):
         """Parameters (P, S, D) from sums of that shape."""
         ...
 
+    def sums(self, chi: Array) -> Array:
+        """Sums that give parameters (P, S, D)."""
+        ...
+
     def natural(self, chi: Array) -> Array:
         """Natural parameters to score with, (P, S, D)."""
         ...
 
     def divergence(self, chi: Array, natural: Array) -> Array:
         """KL of the posterior from the prior, (S, D)."""
+        ...
+
+    def evidence(self, sums: Array) -> Array:
+        """Log probability of entries with these sums (P, S, D) of statistics; (S, D)."""
         ...
 
     def predictive(self, chi: Array) -> Predictive:
@@ -102,6 +116,10 @@ class Conjugate:
         """Pseudo-sums of the posterior."""
         return self.chi0[:, None, :] + sums
 
+    def sums(self, chi: Array) -> Array:
+        """The posterior's pseudo-sums less the prior's."""
+        return chi - self.chi0[:, None, :]
+
     def natural(self, chi: Array) -> Array:
         """Expected natural parameters."""
         return self.likelihood.natural(chi)
@@ -110,6 +128,14 @@ class Conjugate:
         """KL(q || p) = E_q[eta] . (chi - chi0) - log Z(chi) + log Z(chi0)."""
         gain = np.einsum("psd,psd->sd", natural, chi - self.chi0[:, None, :])
         return gain - self.likelihood.log_partition(chi) + self.likelihood.log_partition(self.chi0)
+
+    def evidence(self, sums: Array) -> Array:
+        """Log probability of entries with these sums (P, S, D), but for their base measure; (S, D).
+
+        The parameters are integrated out.
+        """
+        log_partition = self.likelihood.log_partition
+        return log_partition(self.posterior(sums)) - log_partition(self.chi0)
 
     def predictive(self, chi: Array) -> Predictive:
         """New entry with the parameters integrated out."""
@@ -130,6 +156,10 @@ class Flat:
         """The sums."""
         return sums
 
+    def sums(self, chi: Array) -> Array:
+        """The parameters."""
+        return chi
+
     def natural(self, chi: Array) -> Array:
         """Natural parameters at the maximum."""
         return self.likelihood.point_natural(chi)
@@ -137,6 +167,10 @@ class Flat:
     def divergence(self, chi: Array, natural: Array) -> Array:
         """Nothing: there is no prior to differ from."""
         return np.zeros(chi.shape[1:])
+
+    def evidence(self, sums: Array) -> Array:
+        """Log-likelihood at its maximum."""
+        return np.einsum("psd,psd->sd", self.natural(sums), sums)
 
     def predictive(self, chi: Array) -> Predictive:
         """New entry at the maximum."""
@@ -166,6 +200,12 @@ class Dirichlet:
         """Posterior mean of the probabilities."""
         a = counts + max(self.concentration, np.finfo(float).tiny)
         return a / a.sum(axis=0)
+
+    def evidence(self, counts: Array) -> float:
+        """Log probability of choices with these counts (J,), their probabilities integrated out."""
+        c, J = self.concentration, len(counts)
+        chosen = special.gammaln(counts + c).sum() - J * special.gammaln(c)
+        return float(chosen - special.gammaln(counts.sum() + J * c) + special.gammaln(J * c))
 
     def divergence(self, counts: Array) -> float:
         """KL of the posterior from the prior, summed over all but the first axis."""

@@ -565,7 +565,7 @@ class BayesianPCA:
 
 def total(model: BayesianPCA, theta: Theta, source: Any) -> Any:
     """Sums over all rows, those that the model asks for."""
-    return reduce(add, (model.expect(theta, block, None)[1] for block in source.blocks()))
+    return reduce(add, source.each(lambda block: model.expect(theta, block, None)[1]))
 
 
 def pieces(theta: Theta, block: Any) -> Any:

@@ -129,7 +129,8 @@ class Standard:
 class Chooser:
     """How columns are given to parts: the gating, its prior, and C_d.
 
-    ``barred`` (K, D) is True where a column may not choose a part, while annealing.
+    ``barred`` (K, D) is True where a column may not choose a part, while annealing. Where columns
+    are ``held``, those that are decided stay so, and the other parts are never looked at.
     """
 
     gating: Gating
@@ -137,6 +138,7 @@ class Chooser:
     entropic: float
     weight: Array
     barred: Array | None = None
+    held: bool = False
 
     def learn(self, g: Array, counts: Array | None = None) -> Gates:
         """Gates and the prior that ``counts`` (the gating's own if None) teach."""
@@ -166,7 +168,7 @@ class Chooser:
     def decided(self, gates: Gates, age: int) -> Array:
         """Part of each closed column, else -1; none when it is time to look again; (D,)."""
         closed = gates.g.max(axis=0) == 1.0
-        if age >= REFRESH_EVERY:
+        if age >= REFRESH_EVERY and not self.held:
             closed[:] = False
         return np.where(closed, gates.g.argmax(axis=0), -1)
 

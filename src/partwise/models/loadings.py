@@ -147,6 +147,14 @@ class Relevant:
         # The prior alone gives b0; sums of single precision may cancel to less.
         return Loadings(mean, cov, log_det, shape, b0 + 0.5 * np.maximum(left, 0.0))
 
+    def sums(self, loadings: Loadings, relevance: Array) -> Sums:
+        """Sums that give a posterior."""
+        A, a0, b0 = self._prior(relevance)
+        precision = np.linalg.inv(loadings.cov)
+        sx = np.einsum("dij,dj->di", precision, loadings.mean)
+        xx = 2.0 * (loadings.rate - b0) + np.einsum("di,di->d", loadings.mean, sx)
+        return Sums(precision - np.diag(A), sx, xx, 2.0 * (loadings.shape - a0))
+
     def log_precision(self, loadings: Loadings) -> Array:
         """E[log tau]."""
         return special.digamma(loadings.shape) - np.log(loadings.rate)
@@ -194,6 +202,13 @@ class Flat:
         variance = np.where(sums.n > 0, left / count, 1.0)
         variance = np.maximum(variance, VARIANCE_FLOOR)
         return Loadings.sure(mean, variance)
+
+    def sums(self, loadings: Loadings, relevance: Array) -> Sums:
+        """Not told: how sure values are says how many rows there were."""
+        raise ValueError(
+            "With prior=None partial_fit cannot go on from a fit, or a file, since these do not "
+            'hold the sums; begin with partial_fit, or set prior="conjugate".'
+        )
 
     def log_precision(self, loadings: Loadings) -> Array:
         """Log tau."""

@@ -47,6 +47,9 @@ _LOG_2PI = float(np.log(2 * np.pi))
 # few rows would have density without limit.
 LEAST_SPREAD = 1e-6
 
+# Gates below this tell nothing about the sums that they weighed.
+LEAST_GATE = 1e-8
+
 # Added to the factors' second moment before it is inverted: a direction that no row takes is 0.
 _JITTER = 1e-12
 
@@ -336,6 +339,40 @@ class MCFA:
         theta = self._rescale(self._learn_rest(theta, stats, stake), stats.states, stake)
         return self.dress(theta, self.chooser.decided(theta.gate, theta.age))
 
+    def maximise_running(self, theta: Theta, stats: Stats) -> Theta:
+        """The same from running sums, in which no column is decided.
+
+        The factors keep their scale, in which the sums were taken.
+        """
+        theta = self.learn_columns(theta, stats)
+        theta = self._learn_rest(theta, stats, self.chooser.gating.stake(theta.gates))
+        return self.dress(theta, self.chooser.decided(theta.gate, 0))
+
+    def sums_of(self, theta: Theta) -> Stats:
+        """Sums, no column decided, that would have given these parameters."""
+        share = self.chooser.gating.share(theta.gates)
+        linear = np.empty((2, len(self.linear), self.n_columns))
+        pairs = np.empty((1, len(self.quadratic), self.n_columns))
+        moments = np.zeros((self.classes.n_classes, self.first[-1]))
+        sizes = (self.n_factors, self.n_pairs)
+        first, second = (Layout(self.all_undecided, n).first for n in sizes)
+        for k, (one, mean, square) in enumerate(self.spans()):
+            J, weight = self.n_factors[k], theta.class_counts
+            sums = self.prior.sums(theta.loadings[k], theta.relevance[k])
+            if share is not None:  # what a part did not explain is forgotten
+                told = share[k] > LEAST_GATE
+                sums = sums.scaled(np.where(told, 1.0 / np.maximum(share[k], LEAST_GATE), 0.0))
+            linear[0, first[k] : first[k + 1]] = sums.ss[:, :J, J].T
+            linear[1, first[k] : first[k + 1]] = sums.sx[:, :J].T
+            pairs[0, second[k] : second[k + 1]] = factors.pack(sums.ss[:, :J, :J]).T
+            n = (weight + self.class_strength)[:, None]
+            raw = theta.sigma[k] + theta.eta[k][:, :, None] * theta.eta[k][:, None, :]
+            raw = n[:, :, None] * raw - self.class_strength * np.eye(J)
+            moments[:, one], moments[:, mean] = weight, n * theta.eta[k]
+            moments[:, square] = factors.pack(raw)
+        none = [np.zeros((2, max(self.n_factors), 0)), np.zeros((1, max(self.n_pairs), 0))]
+        return Stats(0.0, moments, (Packed(none[0], linear), Packed(none[1], pairs)))
+
     def learn_columns(self, theta: Theta, stats: Stats) -> Theta:
         """Loadings, then gates."""
         share = self.chooser.gating.share(theta.gates)
@@ -619,7 +656,7 @@ class MCFA:
 
 def column_totals(source: Any) -> Array:
     """Sums of 1, x and x^2 over the observed entries of every column, (3, D)."""
-    return np.sum([block.groups[0].totals(block.weight) for block in source.blocks()], axis=0)
+    return np.sum(list(source.each(lambda block: block.groups[0].totals(block.weight))), axis=0)
 
 
 def _precision(score: Array, prior: Array) -> Array:

@@ -41,6 +41,9 @@ from partwise.models.weights import weighted
 # a float can hold, and denormal numbers would slow matrix products.
 LEAST_LOG = -46.0
 
+# Gates below this tell nothing about the sums that they weighed.
+LEAST_SHARE = 1e-8
+
 # Times that every part of a row looks for a better state where rows select parts for themselves.
 CLIMBING_ROUNDS = 2
 
@@ -119,6 +122,13 @@ class MCVQ:
     def all_undecided(self) -> Array:
         """A -1 for every column."""
         return np.full(self.n_columns, -1)
+
+    @cached_property
+    def unseen(self) -> Array:
+        """Columns that belong to no group, which the model says nothing about; (D,)."""
+        out = np.ones(self.n_columns, bool)
+        out[np.concatenate(self.columns)] = False
+        return out
 
     @cached_property
     def part_of(self) -> Array:
@@ -251,6 +261,22 @@ class MCVQ:
         theta = self.learn_states(self.learn_columns(theta, stats), stats.states)
         return self.dress(theta, self.chooser.decided(theta.gate, theta.age))
 
+    def maximise_running(self, theta: Theta, stats: Stats) -> Theta:
+        """The same from running sums, in which no column is decided."""
+        return self.maximise(theta, stats)
+
+    def sums_of(self, theta: Theta) -> Stats:
+        """Sums, no column decided, that would have given these parameters."""
+        sums = []
+        share = self.chooser.gating.share(theta.gates)
+        for prior, columns, chi in zip(self.priors, self.columns, theta.chi, strict=True):
+            found = prior.sums(chi)
+            if share is not None:  # what a part did not explain is forgotten
+                own = share[self.part_of][:, columns]
+                found = np.where(own > LEAST_SHARE, found / np.maximum(own, LEAST_SHARE), 0.0)
+            sums.append(Packed(np.zeros((len(chi), max(self.n_states), 0)), found))
+        return Stats(0.0, theta.state_counts, tuple(sums))
+
     def learn_columns(self, theta: Theta, stats: Stats) -> Theta:
         """Parameters of the entries, then gates."""
         share = self.chooser.gating.share(theta.gates)
@@ -275,7 +301,7 @@ class MCVQ:
         for which that is known, all parts having been looked at.
         """
         gain = np.zeros_like(theta.gates)
-        looked_at = np.zeros(self.n_columns, bool)
+        looked_at = self.unseen.copy()
         divergence = theta.divergence.copy()
         chis, naturals = [], []
         for g, (columns, layout, packed) in enumerate(
@@ -370,7 +396,7 @@ class MCVQ:
 
     def divergence(self, chi: Sequence[Array], natural: Sequence[Array]) -> Array:
         """Divergence of all entries' parameters, summed over each part's states; (K, D)."""
-        out = np.empty((len(self.n_states), self.n_columns))
+        out = np.zeros((len(self.n_states), self.n_columns))
         for prior, columns, c, eta in zip(self.priors, self.columns, chi, natural, strict=True):
             out[:, columns] = self._by_part(prior.divergence(c, eta))
         return out
@@ -392,7 +418,7 @@ class MCVQ:
 
     def refresh(self, theta: Theta) -> Theta | None:
         """The same parameters, all columns undecided; None if the last step saw all parts."""
-        return None if theta.age == 0 else self.undecide(theta)
+        return None if theta.age == 0 or self.chooser.held else self.undecide(theta)
 
     def undecide(self, theta: Theta) -> Theta:
         """The same parameters, all parts of all columns looked at in the next sweep."""
@@ -400,17 +426,24 @@ class MCVQ:
             return theta
         return self.dress(theta, self.all_undecided)
 
-    def start(self, stats: Stats, gates: Array) -> Theta:
-        """First parameters, from sums of first posteriors (all columns undecided) and gates."""
-        empty = tuple(np.zeros(packed.shared.shape) for packed in stats.sums)
-        layouts = tuple(
-            Layout(self.all_undecided[columns], self.n_states) for columns in self.columns
+    def start(self, stats: Stats, gates: Array, parts: Array | None = None) -> Theta:
+        """First parameters, from sums of first posteriors and gates.
+
+        ``parts`` (D,) says which columns are decided in the sums; without it none is.
+        """
+        parts = self.all_undecided if parts is None else parts
+        layouts = tuple(Layout(parts[columns], self.n_states) for columns in self.columns)
+        empty = tuple(
+            prior.posterior(np.zeros((len(packed.shared), self.first[-1], len(columns))))
+            for prior, packed, columns in zip(self.priors, stats.sums, self.columns, strict=True)
         )
         none = np.empty(0)
+        # An open gate means work for whoever sums over parts.
+        gates = np.where(self.unseen, np.arange(len(gates))[:, None] == len(gates) - 1, gates)
         gate, nothing = self.chooser.learn(gates), np.zeros_like(gates)
         theta = Theta(empty, gate, none, none, none, nothing, empty, layouts, (), 0)
         theta, *_ = self.learn_entries(theta, stats, self.chooser.gating.share(gates))
-        return self.dress(self.learn_states(theta, stats.states), self.all_undecided)
+        return self.dress(self.learn_states(theta, stats.states), parts)
 
     # --- bound ---
 

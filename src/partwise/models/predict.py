@@ -15,7 +15,7 @@ import numpy as np
 from partwise.contracts import Array, Entries
 from partwise.likelihoods import mixtures
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
-from partwise.likelihoods.predictive import Predictive, StudentT
+from partwise.likelihoods.predictive import Levels, Predictive, StudentT
 from partwise.sampling.importance import RowLikelihood, enumerate_states, sample_states
 
 # Densities worked on at a time, which a core's cache holds.
@@ -28,6 +28,17 @@ MOST_COMBINATIONS = 4096
 def expectation(values: Array, m: Array, gates: Array, part_of: Array) -> Array:
     """sum over parts and states of g m value: (S, D) to (n, D)."""
     return m.T @ (gates[part_of] * values)
+
+
+def level_shares(law: Levels, m: Array, gates: Array, part_of: Array) -> Array:
+    """Probability of every level in every cell, each a mixture of states; (V, n, D)."""
+    return np.stack([expectation(p, m, gates, part_of) for p in law.probability])
+
+
+def log_expectation(means: Array, m: Array, gates: Array, part_of: Array) -> Array:
+    """Log of the expectation of exp, from its logarithm in every state: (S, D) to (n, D)."""
+    top = means.max(axis=0)
+    return top + np.log(np.maximum(expectation(np.exp(means - top), m, gates, part_of), 1e-300))
 
 
 def quantile(law: Predictive, m: Array, gates: Array, part_of: Array, p: float | Array) -> Array:

@@ -4,7 +4,8 @@
 again, elsewhere or in other colours. Matplotlib is loaded when something is drawn.
 """
 
-from partwise.plot._display import Display
+from partwise.plot._display import Display, save_picture
+from partwise.plot._pictures import PicturesDisplay
 from partwise.plot.association import AssociationDisplay
 from partwise.plot.bound import BoundDisplay
 from partwise.plot.classes import ClassPriorsDisplay, ClassTableDisplay
@@ -14,10 +15,14 @@ from partwise.plot.features import CodesDisplay, FeaturesDisplay
 from partwise.plot.gates import GatesDisplay
 from partwise.plot.hinton import HintonDisplay
 from partwise.plot.loadings import LoadingsDisplay
+from partwise.plot.profiles import ProfilesDisplay
 from partwise.plot.reconstruction import ReconstructionDisplay
 from partwise.plot.roc import RocDisplay
 from partwise.plot.samples import SamplesDisplay
+from partwise.plot.sizes import SizePathDisplay
+from partwise.plot.stability import StabilityDisplay
 from partwise.plot.states import StatesDisplay
+from partwise.plot.tables import DependenceDisplay, ProfilesDisplay, TableDisplay
 
 __all__ = [
     "AssociationDisplay",
@@ -27,13 +32,20 @@ __all__ = [
     "CodebookDisplay",
     "CodesDisplay",
     "ComponentsDisplay",
+    "DependenceDisplay",
     "Display",
     "FeaturesDisplay",
     "GatesDisplay",
     "HintonDisplay",
     "LoadingsDisplay",
+    "PicturesDisplay",
+    "ProfilesDisplay",
     "ReconstructionDisplay",
     "RocDisplay",
     "SamplesDisplay",
+    "SizePathDisplay",
+    "StabilityDisplay",
     "StatesDisplay",
+    "TableDisplay",
+    "save_picture",
 ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -79,3 +80,21 @@ class Display(ABC):
         self, figure: Figure | SubFigure | None, cmap: str | Colormap
     ) -> tuple[Figure | SubFigure, np.ndarray]:
         """Draw columns of a table."""
+
+
+def save_picture(display: Any, path: str | os.PathLike[str], dpi: float = 90.0) -> None:
+    """Write what a display drew to a file, and close its figure.
+
+    Parameters
+    ----------
+    display : display
+        With ``figure_``.
+    path : str or path-like
+        Where to write; how it ends says in which format.
+    dpi : float, default=90
+        Pixels an inch.
+    """
+    import matplotlib.pyplot as plt
+
+    display.figure_.savefig(path, dpi=dpi, bbox_inches="tight")
+    plt.close(display.figure_)

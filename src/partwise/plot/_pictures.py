@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from partwise.plot._display import Display
 from partwise.plot._draw import colour_bar, get_figure, name_columns, show_picture, show_table
+from partwise.plot.view import apart, check_image_shape
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -31,6 +33,17 @@ class PicturesDisplay(Display):
         Values drawn with the two ends of the colour map.
     feature_names : list of str
         Names of the columns.
+    size : float, default=0.95
+        Inches across a picture.
+
+    Examples
+    --------
+    >>> from partwise import make_shapes
+    >>> from partwise.plot import PicturesDisplay
+    >>> shapes = make_shapes()
+    >>> groups = {"first": shapes.data[:3], "last": shapes.data[-2:]}
+    >>> PicturesDisplay.from_groups(groups, image_shape=shapes.image_shape).axes_.shape
+    (2, 3)
     """
 
     pictures: list[np.ndarray]
@@ -38,14 +51,57 @@ class PicturesDisplay(Display):
     labels: list[str]
     limits: tuple[float, float]
     feature_names: list[str]
+    size: float = 0.95
 
     table_unit: ClassVar[str] = "value"
+
+    @classmethod
+    def from_groups(
+        cls,
+        groups: Mapping[str, Any],
+        *,
+        titles: Mapping[str, Sequence[str]] | None = None,
+        size: float = 0.95,
+        image_shape: Sequence[int] | None = None,
+        figure: Figure | SubFigure | None = None,
+        cmap: str | Colormap | None = None,
+    ) -> PicturesDisplay:
+        """Draw any vectors, whatever they come from.
+
+        Parameters
+        ----------
+        groups : mapping of str to array-like of shape (n_vectors, n_features)
+            Vectors of each group, and what is written beside it.
+        titles : mapping of str to sequence of str, or None, default=None
+            What is written above the vectors of a group; nothing for groups left out.
+        size : float, default=0.95
+            Inches across a picture.
+        image_shape, figure, cmap
+            As for every `Display`.
+
+        Returns
+        -------
+        display : PicturesDisplay
+        """
+        pictures = [np.asarray(group, dtype=float) for group in groups.values()]
+        told = titles or {}
+        n_columns = pictures[0].shape[1]
+        display = cls(
+            pictures=pictures,
+            titles=[list(told.get(name, [""] * len(group))) for name, group in groups.items()],
+            labels=list(groups),
+            limits=apart(np.concatenate(pictures)),
+            feature_names=[str(d) for d in range(n_columns)],
+            size=size,
+            image_shape=check_image_shape(image_shape, n_columns),
+        )
+        return display.plot(figure=figure, cmap=cmap)
 
     def _plot_images(
         self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
     ) -> tuple[Figure | SubFigure, np.ndarray]:
         most = max(1, *(len(group) for group in self.pictures))
-        figure = get_figure(figure, 0.95 * most + 0.6, 1.15 * len(self.pictures))
+        figure = get_figure(figure, self.size * most + 0.6, 1.2 * self.size * len(self.pictures))
         grid = figure.subplots(len(self.pictures), most, squeeze=False)
         for row, label, group, titles in zip(
             grid, self.labels, self.pictures, self.titles, strict=True

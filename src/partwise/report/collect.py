@@ -18,6 +18,7 @@ from partwise.plot.view import (
     view,
 )
 from partwise.report.pictures import grey_picture, part_colour, parts_picture
+from partwise.stability import PartStability
 
 # Enough to judge by; more would make the page long, or the wait for scores of large data.
 _EXAMPLES = 8
@@ -33,6 +34,7 @@ def collect(
     image_shape: Sequence[int] | None = None,
     title: str = "Partwise report",
     model_file: str | None = None,
+    stability: PartStability | None = None,
 ) -> dict[str, Any]:
     """Gather what the report says.
 
@@ -48,6 +50,8 @@ def collect(
         Heading of the page.
     model_file : str or None
         Name of the file the model was saved to, if it was.
+    stability : PartStability or None
+        How sure the parts are, as `partwise.part_stability` of this model gives it.
 
     Returns
     -------
@@ -56,6 +60,8 @@ def collect(
     """
     seen = view(model)
     shape = check_image_shape(image_shape, len(seen.names))
+    if stability is not None and not np.array_equal(stability.parts, seen.parts):
+        raise ValueError("stability is that of another model; give part_stability of this one.")
     bounds = [float(bound) for bound in model.lower_bounds_]
     content: dict[str, Any] = {
         "title": title,
@@ -81,6 +87,11 @@ def collect(
         "samples": [] if shape is None else _samples(model, shape),
         "data": None if data is None else _data(model, seen, data, shape),
     }
+    content["n_refits"] = 0 if stability is None else len(stability.refits)
+    for part in content["parts"]:
+        part["agreement"] = None
+        if stability is not None and part["n_columns"]:
+            part["agreement"] = float(stability.part_agreement[part["number"]])
     content["n_vectors"] = sum(len(part["vectors"]) for part in content["parts"])
     content["summary"] = _summary(content)
     return content

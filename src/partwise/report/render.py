@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from partwise.io import write_atomically
 from partwise.report.collect import collect
+from partwise.stability import PartStability
 
 
 def write_report(
@@ -20,6 +21,7 @@ def write_report(
     image_shape: Sequence[int] | None = None,
     title: str = "Partwise report",
     model_file: str | None = None,
+    stability: PartStability | None = None,
 ) -> None:
     """Write a page about a fitted model to one HTML file.
 
@@ -40,6 +42,8 @@ def write_report(
         Heading of the page.
     model_file : str or None, default=None
         Name of the file the model was saved to, shown in the lines that load it again.
+    stability : PartStability or None, default=None
+        How sure the parts are, as `partwise.part_stability` of this model gives it.
 
     Examples
     --------
@@ -55,7 +59,7 @@ def write_report(
     ...     path.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    content = collect(model, data, image_shape, title, model_file)
+    content = collect(model, data, image_shape, title, model_file, stability)
     write_atomically(path, render(content).encode())
 
 

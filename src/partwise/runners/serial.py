@@ -1,15 +1,36 @@
 """One block after another in the calling thread."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
+
+from partwise.contracts import Source
 
 
 class Serial:
     """Blocks in turn; matrix products use the threads that BLAS has."""
 
-    def map(self, function: Callable[..., Any], *arguments: Iterable[Any]) -> Iterator[Any]:
-        """Results in order."""
-        return map(function, *arguments)
+    def map(
+        self, function: Callable[..., Any], source: Source, *arguments: Iterable[Any]
+    ) -> Iterator[Any]:
+        """``function(block, *items)`` in order."""
+        for make, *items in zip(source.makers(), *arguments, strict=True):
+            yield function(make(), *items)
+
+    def total(self, model: Any, theta: Any, source: Source, memory: list[Any]) -> Any:
+        """Sums of all blocks, added in their order; what they remember is replaced."""
+
+        def on_block(block: Any, kept: Any) -> tuple[Any, Any]:
+            return model.expect(theta, block, kept)
+
+        def results() -> Iterator[Any]:
+            for i, (kept, stats) in enumerate(self.map(on_block, source, memory)):
+                memory[i] = kept if model.remembers else None
+                yield stats
+
+        found = results()
+        first = next(found)
+        return type(first).total(chain([first], found))
 
     def __enter__(self) -> "Serial":
         return self

@@ -1,8 +1,8 @@
 """Blocks on a pool of threads; numpy and the compiled kernels release the interpreter lock.
 
 While the pool is open BLAS is held to one thread a worker, or the two kinds of threads would fight
-for the same cores. At most two blocks a worker are under way, so that a source which makes its
-blocks when asked never holds many.
+for the same cores. The calling thread reads while the workers encode and compute; at most two
+blocks a worker are under way, so that a source which makes its blocks when asked never holds many.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import joblib
 from threadpoolctl import ThreadpoolController
 
+from partwise.contracts import Source
 from partwise.runners.serial import Serial
 
 
@@ -26,7 +27,7 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-class Threads:
+class Threads(Serial):
     """A pool of ``n_workers`` threads, to be used as a context."""
 
     def __init__(self, n_workers: int) -> None:
@@ -52,19 +53,25 @@ class Threads:
             if Threads._n_open == 0:
                 Threads._limits.restore_original_limits()
 
-    def map(self, function: Callable[..., Any], *arguments: Iterable[Any]) -> Iterator[Any]:
-        """Results in order, a few blocks ahead."""
+    def map(
+        self, function: Callable[..., Any], source: Source, *arguments: Iterable[Any]
+    ) -> Iterator[Any]:
+        """``function(block, *items)`` in order; rows are read a few blocks ahead."""
+
+        def work(make: Callable[[], Any], *items: Any) -> Any:
+            return function(make(), *items)
+
         waiting: deque[Future[Any]] = deque()
-        for items in zip(*arguments, strict=True):
-            waiting.append(self._pool.submit(function, *items))
+        for items in zip(source.makers(), *arguments, strict=True):
+            waiting.append(self._pool.submit(work, *items))
             if len(waiting) >= 2 * self.n_workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
-def runner_for(n_jobs: int | None, n_blocks: int) -> Serial | Threads:
-    """Threads where they help.
+def runner_for(n_jobs: int | None, n_blocks: int, *, reads: bool = False) -> Serial:
+    """Threads where they help; one at least where a source ``reads``, so as to read ahead.
 
     ``None`` takes as many as BLAS would use by itself (joblib and threadpoolctl limits hold), so
     nested parallel work does not crowd the machine; -1 takes every core.
@@ -78,4 +85,11 @@ def runner_for(n_jobs: int | None, n_blocks: int) -> Serial | Threads:
         n_workers = joblib.effective_n_jobs(n_jobs)
     n_workers = min(n_workers, n_blocks)
     # One worker that was asked for means one thread, so BLAS is held too.
-    return Threads(n_workers) if n_workers > 1 or n_jobs is not None else Serial()
+    return Threads(n_workers) if n_workers > 1 or n_jobs is not None or reads else Serial()
+
+
+def runner_of(n_jobs: int | None, source: Any) -> Any:
+    """The runner for a source of rows: where these are, or threads here."""
+    if getattr(source.X, "runner", None) is not None:
+        return source.X.runner
+    return runner_for(n_jobs, source.n_blocks, reads=source.reads)

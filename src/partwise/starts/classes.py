@@ -42,7 +42,7 @@ def class_start(
     weight = np.concatenate([piece[1] for piece in pieces])
     labels = _joined(pieces)
     known = np.zeros(len(weight), bool) if labels is None else labels >= 0
-    if labels is not None and len(np.unique(labels[known])) == core.classes.n_classes:
+    if labels is not None and known.any():
         begun = _by_hand(core, theta, evidence, np.where(known, labels, 0), weight * known)
         return _settle(core, begun, evidence, labels, weight, MOST_STEPS)[1]
     if len(weight) > MOST_ROWS:

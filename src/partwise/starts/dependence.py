@@ -1,9 +1,14 @@
 """Start from the data's own structure: columns that move together, then kinds of rows in each part.
 
 Columns are grouped by spectral clustering of their squared correlations over jointly observed
-entries; then the rows of a sample are clustered on each group's columns. Random starts fall into
-poor optima; this one does not cost D^2: beyond ``MOST_COLUMNS`` columns only the best observed are
-grouped, and the others' gates begin uniform, to be chosen by the first sweep.
+entries; then the rows of a sample are clustered on each group's columns. Categories without order
+may also stand there with a yes or no for each level; columns are then tied by the sum of the
+squared correlations of these: Pearson's phi^2 of two categories, the correlation ratio of a number
+and a category, less what chance gives, in units of chance (Tschuprow's T^2).
+
+Random starts fall into poor optima; this one does not cost D^2: beyond ``MOST_COLUMNS`` columns
+only the best observed are grouped, and the others' gates begin uniform, to be chosen by the first
+sweep.
 """
 
 from __future__ import annotations
@@ -16,14 +21,17 @@ from scipy import linalg, sparse, special
 from sklearn.cluster import KMeans
 
 from partwise.contracts import Array, Layout, Stats
-from partwise.data.columns import ColumnGroup
-from partwise.data.source import MemorySource
+from partwise.data.columns import by_column
+from partwise.data.rows import is_sparse, map_rows
+from partwise.data.source import RowSource
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.refine import split_and_merge
 from partwise.starts.rows import distinct_rows, some_rows
 
 # Correlations of more columns cost more than they tell.
 MOST_COLUMNS = 1500
+# Levels of a column that are looked at one by one.
+MOST_SCORES = 32
 # Numbers in the dense sample from which correlations are taken.
 MOST_CELLS = 8_000_000
 # Rows whose states are clustered: this many a state.
@@ -38,39 +46,54 @@ MOSTLY_SEEN = 0.5
 CHANCE = 0.05
 
 
+class Dependence(NamedTuple):
+    """How much columns depend on each other, and the sample of rows that told it."""
+
+    columns: Array  # those looked at
+    rows: Array  # in the sample
+    weight: Array  # of these rows
+    sample: Array  # (rows, scores of columns), standardised, NaN where missing
+    owner: Array  # the column of each score, by its place among those looked at
+    affinity: Array  # of the columns looked at
+
+    def of_more_than_chance(self) -> Array:
+        """Columns that depend on some other."""
+        shown = float(np.mean(~np.isnan(self.sample))) if self.sample.size else 1.0
+        return depends(self.affinity, self.weight.sum() * shown**2)
+
+
+def dependence(source: RowSource, rng: np.random.Generator) -> Dependence:
+    """Dependence of the best observed columns."""
+    columns = _best_columns(source)
+    kinds, kind_weight = distinct_rows(source)
+    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
+    rows, weight = kinds[some], kind_weight[some]
+    affinity, sample, owner = _ties(source, rows, columns, weight)
+    return Dependence(columns, rows, weight, sample, owner, affinity)
+
+
 class Grouped(NamedTuple):
     """Columns grouped by dependence, and the sample of rows that told it."""
 
     gates: Array  # (K, D)
-    columns: Array  # those grouped
+    columns: Array  # those grouped, once for every score
     labels: Array  # their parts, -1 for none
     rows: Array  # in the sample
     weight: Array  # of these rows
-    sample: Array  # (rows, columns), standardised, NaN where missing
+    sample: Array  # (rows, scores of columns), standardised, NaN where missing
 
 
 def grouped_columns(
-    source: MemorySource, K: int, background: bool, rng: np.random.Generator
+    source: RowSource, K: int, background: bool, rng: np.random.Generator
 ) -> Grouped:
     """Gates by the columns' dependence.
 
     With ``background`` the last part begins with the columns that depend on no other.
     """
     n_groups = K - background
-    columns = _best_columns(source)
-    kinds, kind_weight = distinct_rows(source)
-    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
-    rows, weight = kinds[some], kind_weight[some]
-    sample = _dense_sample(source, rows, columns, weight)
-    affinity = squared_correlations(sample, weight)
-    if background:
-        shown = float(np.mean(~np.isnan(sample))) if sample.size else 1.0
-        dependent = depends(affinity, weight.sum() * shown**2)
-        if dependent.sum() >= 2 * n_groups:
-            affinity = affinity * dependent * dependent[:, None]
-    # A part of one column explains nothing: more parts than that begin empty.
-    n_tied = int(np.sum(affinity.sum(axis=1) > 0))
-    labels = group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
+    found = dependence(source, rng)
+    columns, owner = found.columns, found.owner
+    labels = labelled_columns(found, n_groups, background, rng)
     if background:
         labels = np.where(labels < 0, n_groups, labels)
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
@@ -78,11 +101,29 @@ def grouped_columns(
     gates[:, columns[named]] = 0.0
     gates[labels[named], columns[named]] = 1.0
     # Not fully closed: the first sweep must be able to correct the grouping.
-    return Grouped(0.9 * gates + 0.1 / K, columns, labels, rows, weight, sample)
+    gates = 0.9 * gates + 0.1 / K
+    return Grouped(gates, columns[owner], labels[owner], found.rows, found.weight, found.sample)
+
+
+def labelled_columns(
+    found: Dependence, n_groups: int, background: bool, rng: np.random.Generator
+) -> Array:
+    """Group of each column, -1 where it depends on no other.
+
+    With ``background`` a column that looks dependent by chance alone is in no group.
+    """
+    affinity = found.affinity
+    if background:
+        dependent = found.of_more_than_chance()
+        if dependent.sum() >= 2 * n_groups:
+            affinity = affinity * dependent * dependent[:, None]
+    # A part of one column explains nothing: more parts than that begin empty.
+    n_tied = int(np.sum(affinity.sum(axis=1) > 0))
+    return group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
 
 
 def dependence_start(
-    source: MemorySource, n_states: Sequence[int], background: bool, rng: np.random.Generator
+    source: RowSource, n_states: Sequence[int], background: bool, rng: np.random.Generator
 ) -> tuple[Stats, Array]:
     """First sums and gates from grouped columns and, in each group, clustered rows."""
     found = grouped_columns(source, len(n_states), background, rng)
@@ -101,13 +142,18 @@ def dependence_start(
                 kind = split_and_merge(kind, own, J, weight, rng)
         states[start + kind, np.arange(len(few))] = 1.0
         start += J
-    return _sums(source, rows, weight, states, n_states), found.gates
+    layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
+    some = source.of_rows(rows, weight)
+    return sums_of_rows(some, states, layouts, float(source.weight.sum())), found.gates
 
 
-def squared_correlations(sample: Array, weight: Array) -> Array:
+def squared_correlations(
+    sample: Array, weight: Array, owner: Array | None = None, share: Array | None = None
+) -> Array:
     """Squared correlations over jointly observed rows, less what chance gives; (D, D).
 
-    ``sample`` has column means near 0 and variances near 1, NaN where missing.
+    ``sample`` has column means near 0 and variances near 1, NaN where missing. Where a column has
+    several scores, ``owner`` is each score's column and ``share`` what it adds to the column's tie.
     """
     observed = ~np.isnan(sample)
     root = np.sqrt(weight).astype(sample.dtype)[:, None]
@@ -130,6 +176,10 @@ def squared_correlations(sample: Array, weight: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         r2 = np.where(scale > 1e-12, cross**2 / scale, 0.0)
         r2 = np.minimum(r2, 1.0) - 1.0 / np.maximum(n, 1.0)
+    if owner is not None and share is not None and np.any(np.diff(owner) == 0):
+        scores = np.flatnonzero(np.diff(owner, prepend=-1))  # each column's first
+        r2 = np.add.reduceat(r2 * share * share[:, None], scores, axis=0)
+        r2, n = np.add.reduceat(r2, scores, axis=1), n[np.ix_(scores, scores)]
     affinity = np.maximum(r2, 0.0) * n / (n + HALF_TRUST)
     np.fill_diagonal(affinity, 0.0)  # a column's tie to itself says nothing
     return affinity
@@ -169,31 +219,89 @@ def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
     return labels
 
 
-def _best_columns(source: MemorySource) -> Array:
+def _best_columns(source: RowSource) -> Array:
     """Columns that vary, the most observed first if there are too many."""
-    weight = np.concatenate([g.weight for g in source.columns])
-    varies = np.concatenate([g.varies for g in source.columns])
+    groups, D = source.columns, source.X.shape[1]
+    weight = by_column(groups, [g.weight for g in groups], D)
+    varies = by_column(groups, [g.varies for g in groups], D)
     # Of zero-filled counts the weight says nothing: take the columns with most that is not zero.
-    if sparse.issparse(source.X) and source.columns[0].absent_zero:
-        weight = np.bincount(source.X.indices, minlength=source.X.shape[1]).astype(float)
+    if is_sparse(source.X) and source.columns[0].absent_zero:
+        counts = map_rows(source.X, lambda rows: np.bincount(rows.indices, minlength=D))
+        weight = np.sum(list(counts), axis=0, dtype=float)
     found = np.flatnonzero(varies)
     if len(found) > MOST_COLUMNS:
         found = np.sort(found[np.argsort(-weight[found], kind="stable")[:MOST_COLUMNS]])
     return found
 
 
-def _dense_sample(source: MemorySource, rows: Array, columns: Array, weight: Array) -> Array:
-    """Some rows and columns, standardised, NaN where missing; numbers stand for levels."""
+def _ties(
+    source: RowSource, rows: Array, columns: Array, weight: Array
+) -> tuple[Array, Array, Array]:
+    """Affinity of columns, the standardised scores that told it, and the column of each score.
+
+    A column is given by its place among ``columns``. Numbers stand for levels, and where levels
+    have no order each has a score of its own as well; what tells more of the other columns is kept.
+    """
+    values = _dense_sample(source, rows, columns)
+    sample = _standardised(values, weight)
+    affinity, owner = squared_correlations(sample, weight), np.arange(len(columns))
+    levels = _unordered(source, columns)
+    if any(len(known) for known in levels):
+        by_level, owner, share = _by_level(values, levels, weight)
+        found = squared_correlations(by_level, weight, owner, share)
+        ordered = affinity.sum(axis=1) >= found.sum(axis=1)
+        affinity = np.maximum(affinity, found)
+        kept = ~ordered[owner]
+        sample = np.hstack([sample[:, ordered], by_level[:, kept]])
+        owner = np.concatenate([np.flatnonzero(ordered), owner[kept]])
+    return affinity, sample, owner
+
+
+def _dense_sample(source: RowSource, rows: Array, columns: Array) -> Array:
+    """Some rows and columns, NaN where missing."""
     X = source.X[rows]
-    group: ColumnGroup = source.columns[0]
-    if sparse.issparse(X):
-        X = X[:, columns].tocoo()
-        out = np.full(X.shape, 0.0 if group.absent_zero else np.nan, source.X.dtype)
-        out[X.row, X.col] = X.data
-    else:
-        out = X[:, columns]
-    mean, scale = _centre(out, weight)
-    return (out - mean) / scale
+    if not sparse.issparse(X):
+        return X[:, columns]
+    X = X[:, columns].tocoo()
+    out = np.full(X.shape, 0.0 if source.columns[0].absent_zero else np.nan, source.X.dtype)
+    out[X.row, X.col] = X.data
+    return out
+
+
+def _by_level(values: Array, levels: Sequence[Array], weight: Array) -> tuple[Array, Array, Array]:
+    """Standardised yes-or-no scores of levels, each one's column, and what it adds to its ties."""
+    owner = np.repeat(np.arange(len(levels)), [max(len(known), 1) for known in levels])
+    out, share = values[:, owner], np.ones(len(owner))
+    for i, known in enumerate(levels):
+        if len(known):
+            at = owner == i
+            seen = ~np.isnan(values[:, i])
+            out[:, at] = np.where(seen[:, None], values[:, i : i + 1] == known, np.nan)
+            p = weight[seen] @ out[np.ix_(seen, at)] / max(weight[seen].sum(), 1e-9)
+            # phi^2 = sum r^2 (1 - p) (1 - p'); chance spreads it by its degrees of freedom.
+            share[at] = (1.0 - p) / np.sqrt(len(known) - 1)
+    return _standardised(out, weight), owner, share
+
+
+def _unordered(source: RowSource, columns: Array) -> list[Array]:
+    """Levels of each column if they are unordered, some, and not too many in all; else none."""
+    none: Array = np.empty(0)
+    found = [none] * source.X.shape[1]
+    for group in source.columns:
+        law = group.likelihood
+        if law.name == "categorical" and not law.ordered and 2 < law.n_levels <= MOST_SCORES:
+            assert group.levels is not None
+            for d in group.index:
+                found[d] = group.levels
+    chosen = [found[d] for d in columns]
+    few = sum(max(len(levels), 1) for levels in chosen) <= MOST_COLUMNS
+    return chosen if few else [none] * len(columns)
+
+
+def _standardised(values: Array, weight: Array) -> Array:
+    """Columns less their weighted mean, over their deviation."""
+    mean, scale = _centre(values, weight)
+    return (values - mean) / scale
 
 
 def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
@@ -208,14 +316,10 @@ def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
     return (mean * size).astype(values.dtype), scale.astype(values.dtype)
 
 
-def _sums(
-    source: MemorySource, rows: Array, weight: Array, m: Array, n_states: Sequence[int]
-) -> Stats:
-    """Sums of chosen rows under given states, scaled to the weight of all rows."""
-    some = source.of_rows(rows, weight)
-    layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
+def sums_of_rows(some: RowSource, m: Array, layouts: Sequence[Layout], weight: float) -> Stats:
+    """Sums of some rows under given states (S, n), scaled to the weight of all rows."""
     sums = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
         wm = (m[:, lo:hi] * block.weight).astype(block.dtype)
         sums.append(Stats(0.0, wm.sum(axis=1, dtype=float)[None], block.collect(wm, layouts)))
-    return Stats.total(sums).scaled(float(source.weight.sum() / some.weight.sum()))
+    return Stats.total(sums).scaled(weight / float(some.weight.sum()))

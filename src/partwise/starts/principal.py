@@ -10,7 +10,8 @@ from sklearn.utils.extmath import randomized_svd
 
 from partwise.contracts import Array
 from partwise.data.columns import ColumnGroup
-from partwise.data.source import MemorySource
+from partwise.data.rows import in_memory
+from partwise.data.source import RowSource
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.rows import MOST_CELLS
 
@@ -22,7 +23,7 @@ MARGIN, MORE = 1.25, 3
 MANY = 1500
 
 
-def encoded_rows(source: MemorySource) -> Array:
+def encoded_rows(source: RowSource) -> Array:
     """All rows in model units, 0 (the column's mean) where missing; (C, D)."""
     (group,) = source.columns
     return np.nan_to_num(group.encode(source.X, np.arange(source.X.shape[1])), nan=0.0)
@@ -69,6 +70,7 @@ def kinds_of_rows(Z: Array) -> tuple[Array, Array]:
     """
     if Z.size > MOST_CELLS:
         return np.arange(len(Z)), np.arange(len(Z))
+    Z = in_memory(Z)
     filled = np.where(np.isnan(Z), np.inf, Z)  # NaN is not equal to itself
     _, first, place = np.unique(filled, axis=0, return_index=True, return_inverse=True)
     return first, place.ravel()

@@ -6,16 +6,17 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array
-from partwise.data.source import MemorySource
+from partwise.data.rows import in_memory, is_sparse, map_rows
+from partwise.data.source import RowSource
 
 # Beyond this many numbers rows are sorted by a hash of theirs; few are compared number by number.
 MOST_CELLS = 2_000_000
 
-# Numbers hashed at a time, so that no copy of the data is made.
-CHUNK_CELLS = 1 << 20
+# Of more rows not even hashes are sorted, and each is of its own kind.
+MOST_ROWS = 20_000_000
 
 
-def distinct_rows(source: MemorySource) -> tuple[Array, Array]:
+def distinct_rows(source: RowSource) -> tuple[Array, Array]:
     """One row of each kind, in an order that depends on their values alone, and summed weights.
 
     So a row given twice draws as one of weight two, and neither the order of rows nor how they are
@@ -23,10 +24,12 @@ def distinct_rows(source: MemorySource) -> tuple[Array, Array]:
     """
     X, weight = source.X, source.weight
     if X.shape[0] * X.shape[1] > MOST_CELLS:
-        if sparse.issparse(X):
+        if is_sparse(X) or X.shape[0] > MOST_ROWS:
             return np.arange(X.shape[0]), weight
-        _, first, inverse = np.unique(_hashes(X), return_index=True, return_inverse=True)
+        hashes = np.concatenate(list(map_rows(X, _hashes)))
+        _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         return first, np.bincount(inverse, weight, minlength=len(first))
+    X = in_memory(X)
     if sparse.issparse(X):
         stored = X.tocoo()
         X = np.full(X.shape, 0.0 if source.columns[0].absent_zero else np.nan, X.dtype)
@@ -36,16 +39,11 @@ def distinct_rows(source: MemorySource) -> tuple[Array, Array]:
     return first, np.bincount(inverse.ravel(), weight, minlength=len(first))
 
 
-def _hashes(X: Array) -> Array:
+def _hashes(rows: Array) -> Array:
     """A number of 64 bits for every row: equal rows have equal ones, and hardly any others do."""
-    multipliers = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64) | 1
-    out = np.empty(len(X), np.uint64)
-    step = max(CHUNK_CELLS // max(X.shape[1], 1), 1)
-    for i in range(0, len(X), step):
-        rows = np.nan_to_num(X[i : i + step].astype(np.float64), nan=np.inf) + 0.0  # no -0
-        bits = rows.view(np.uint64)
-        out[i : i + step] = ((bits ^ (bits >> np.uint64(29))) * multipliers).sum(axis=1)
-    return out
+    multipliers = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64) | 1
+    bits = (np.nan_to_num(rows.astype(np.float64), nan=np.inf) + 0.0).view(np.uint64)  # no -0
+    return ((bits ^ (bits >> np.uint64(29))) * multipliers).sum(axis=1)
 
 
 def some_rows(weight: Array, most: int, rng: np.random.Generator) -> Array:

@@ -1,0 +1,49 @@
+"""
+A survey with holes
+===================
+
+From a table of numbers, categories, yes-or-no and ordered answers, a fifth of it missing, to which
+questions belong together, which kinds of people there are in each respect, filled holes and odd
+answers. The survey is drawn, so that its truth is known.
+"""
+
+import numpy as np
+
+from partwise import MCVQ, make_survey
+from partwise.plot import DependenceDisplay, ProfilesDisplay, TableDisplay
+
+survey = make_survey(1500, missing=0.2, random_state=0)
+table = survey.frame
+model = MCVQ(n_parts=4, n_states=6, likelihood="auto", random_state=0).fit(table)
+print(dict(zip(table.columns[:5], model.kinds_[:5], strict=True)))
+
+# %%
+# Which columns belong together, and what kinds of rows there are in each part.
+print(model.parts_table().to_string(max_colwidth=60))
+TableDisplay.from_estimator(model, table)
+DependenceDisplay.from_estimator(model)
+ProfilesDisplay.from_estimator(model, 0)
+
+# %%
+# Holes, each with an interval or probabilities; and how often both were right.
+filled = model.impute(table)
+lower, upper = model.predict_interval(table, coverage=0.8)
+hidden = survey.hidden[:, 0]
+truth = survey.complete["number0"][hidden]
+inside = (lower["number0"][hidden] <= truth) & (truth <= upper["number0"][hidden])
+print(f"80 % intervals of number0 held {inside.mean():.0%} of the removed values")
+p = model.level_probabilities(table, ["group0"])["group0"].max(axis=1)
+hidden = survey.hidden[:, list(table).index("group0")]
+right = (filled["group0"] == survey.complete["group0"])[hidden]
+print(f"group0: promised {p[hidden].mean():.0%}, right {right.mean():.0%}")
+
+# %%
+# Somebody who differs: one answer changed to what hardly anybody gives.
+odd = table.copy()
+odd.loc[7, "number2"] = np.nanmax(odd["number2"]) * 3
+print(model.odd_cells(odd, 3).to_string())
+
+# %%
+# Any column given any others, and people as they might be.
+print(model.predict(["group0", "number0"], given={"scale0": "often", "answer0": True}))
+print(model.sample(3, given={"scale0": "often"})[0].iloc[:, :6])

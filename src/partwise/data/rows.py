@@ -1,0 +1,354 @@
+"""Rows that are read when they are needed, so that memory is set by a block and not by the data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from partwise.contracts import Array
+from partwise.data.stores import (
+    ArrayStore,
+    BlockStore,
+    FileStore,
+    SomeRows,
+    Store,
+    find_files,
+    optional,
+    read_piece,
+)
+
+# Rows are looked at in pieces of this many numbers, so that no copy of the data is made.
+CHUNK_CELLS = 1 << 20
+
+# Verbs work on stretches of so many bytes, which are several blocks for every thread.
+STRETCH_BYTES = 64 << 20
+
+
+class Rows:
+    """Rows that lie outside of memory, or come block by block; X of `fit` and of all row verbs.
+
+    Only what is worked on is read. Whether the data are in one array, in files or in blocks is no
+    matter to what is learned.
+
+    Parameters
+    ----------
+    data : numpy.memmap, zarr or HDF5 array, Dask collection, str, path-like, list or callable
+        An array that is sliced where it lies; a Dask array or dataframe; a file (.npy, .npz with
+        one array or a scipy sparse matrix, .parquet, .zarr), a folder of such files or a pattern,
+        in the order of their names, or a list of them; blocks of rows (arrays or scipy sparse) that
+        can be walked again: a list, any iterable that is not its own iterator, or a function that
+        begins a new walk.
+
+    Attributes
+    ----------
+    shape : tuple
+        (C, D)
+    dtype : dtype
+        float32 if all of the data are, else float64.
+    is_sparse : bool
+    nnz : int or None
+        Stored entries, if sparse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import MCVQ, Rows, make_shapes
+    >>> X = make_shapes().data
+    >>> blocks = Rows(lambda: (X[i : i + 100] for i in range(0, len(X), 100)))
+    >>> blocks.shape == X.shape
+    True
+    >>> model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(blocks)
+    >>> model.states(blocks).shape
+    (729, 3)
+    """
+
+    # How many times larger than in memory blocks are.
+    grain = 1
+
+    def __init__(self, data: Any) -> None:
+        self.store: Store = _open(data)
+        self._learn()
+
+    def _learn(self) -> None:
+        """Shape and type from the pieces, which must suit each other."""
+        pieces = self.store.pieces
+        if sum(piece.n_rows for piece in pieces) == 0:
+            raise ValueError("X has no rows: the source is empty; give at least one block of rows.")
+        widths = np.array([piece.n_columns for piece in pieces])
+        odd = np.flatnonzero(widths != widths[0])
+        if len(odd):
+            one, first = pieces[odd[0]], pieces[0]
+            raise ValueError(
+                f"X: {one.name} has {one.n_columns} columns, but {first.name} has "
+                f"{first.n_columns}; all blocks must have the same columns."
+            )
+        kinds = {piece.nnz is None for piece in pieces}
+        if len(kinds) > 1:
+            raise ValueError(
+                "X mixes dense and sparse blocks, in which an absent entry means different things; "
+                "make all of them of one kind."
+            )
+        for piece in pieces:
+            if piece.dtype.kind not in "biuf":
+                raise ValueError(f"X: {piece.name} holds {piece.dtype}, but must hold numbers.")
+        # Rows at which pieces begin, then C.
+        self.edges = np.concatenate([[0], np.cumsum([piece.n_rows for piece in pieces])])
+        self.shape = (int(self.edges[-1]), int(widths[0]))
+        single = all(piece.dtype == np.float32 for piece in pieces)
+        self.dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
+        self.is_sparse = pieces[0].nnz is not None
+        self.nnz = sum(piece.nnz or 0 for piece in pieces) if self.is_sparse else None
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def names(self) -> Any:
+        """Something whose column names scikit-learn can read, or None."""
+        return self.store.names
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        kind = "sparse" if self.is_sparse else "dense"
+        return f"<{kind} rows {self.shape} of {self.dtype} in {len(self.edges) - 1} pieces>"
+
+    def piece_of(self, row: int) -> int:
+        """Number of the piece that a row lies in."""
+        return int(np.searchsorted(self.edges, row, side="right")) - 1
+
+    def where(self, lo: int, hi: int | None = None) -> str:
+        """Name of the piece that a row lies in, or of all up to another row, for errors."""
+        i = self.piece_of(lo)
+        last = i if hi is None else self.piece_of(hi - 1)
+        if last > i:
+            return f"Blocks {i} to {last} of X"
+        return f"Block {i} of X ({self.store.pieces[i].name})"
+
+    def blame(self, lo: int, hi: int, function: Callable[[int, int], Any]) -> None:
+        """Raise what ``function`` raises of the first piece, between two rows, that it refuses."""
+        edges = [lo, *self.edges[(self.edges > lo) & (self.edges < hi)], hi]
+        for a, b in pairwise(edges):
+            try:
+                function(int(a), int(b))
+            except ValueError as error:
+                raise ValueError(f"{self.where(a)}: {error}") from error
+
+    def some(self, kept: Array) -> Rows:
+        """These rows without those that a mask leaves out."""
+        return Rows.of(SomeRows(self.store, np.flatnonzero(kept)))
+
+    @staticmethod
+    def of(store: Store) -> Rows:
+        """The rows of a store."""
+        rows = object.__new__(Rows)
+        rows.store = store
+        rows._learn()
+        return rows
+
+    def look(self, *, absent_zero: bool) -> None:
+        """Walk all rows once: values must be finite, and no piece may have only missing ones."""
+        seen = np.concatenate(list(map_rows(self, _look)))
+        for lo, hi in pairwise(self.edges):
+            if hi > lo and not (absent_zero and self.is_sparse) and not seen[lo:hi].any():
+                raise ValueError(
+                    f"{self.where(lo)} has only missing values; leave it out, or see how it was "
+                    "written."
+                )
+
+    def __getitem__(self, key: Any) -> Any:
+        """Rows in memory: a slice without steps, numbers or a mask."""
+        if isinstance(key, slice):
+            lo, hi, _ = key.indices(self.shape[0])
+            parts = [
+                self._read(i, b - a, partial(self.store.read, i, a, b))
+                for i, a, b in self.within(lo, hi)
+            ]
+            return joined_rows(parts)
+        key = np.asarray(key)
+        key = np.flatnonzero(key) if key.dtype == bool else key
+        rows, back = np.unique(key, return_inverse=True)
+        owner = np.searchsorted(self.edges, rows, side="right") - 1
+        parts = []
+        for i in np.unique(owner).tolist():
+            own = rows[owner == i] - self.edges[i]
+            parts.append(self._read(i, len(own), partial(self.store.take, i, own)))
+        return joined_rows(parts)[back]
+
+    def _read(self, i: int, n_rows: int, read: Callable[[], Any]) -> Any:
+        """What ``read`` gives of piece ``i``, checked and of the right type."""
+        X = read_piece(self.store, i, read)
+        return converted(X, (n_rows, self.shape[1]), self.dtype, self.where(self.edges[i]))
+
+    def within(self, lo: int, hi: int) -> Iterator[tuple[int, int, int]]:
+        """Pieces, and the bounds of their rows, that make up rows ``lo`` to ``hi``."""
+        for i in range(self.piece_of(lo), len(self.edges) - 1):
+            begin = int(self.edges[i])
+            a, b = max(lo - begin, 0), min(hi, int(self.edges[i + 1])) - begin
+            if b > a:
+                yield i, a, b
+            if begin + b >= hi:
+                return
+
+
+def converted(X: Any, shape: tuple[int, int], dtype: np.dtype[Any], name: str) -> Any:
+    """Rows of block ``name`` as they were announced: shape and type."""
+    if X.shape != shape:
+        raise ValueError(
+            f"{name} gave rows of shape {X.shape} where it had {shape} at first; data must not "
+            "change while they are used."
+        )
+    X = X.astype(dtype, copy=False)
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X.sum_duplicates()
+    return X
+
+
+def joined_rows(parts: list[Any]) -> Any:
+    """Dense or sparse rows one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return (
+        sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+    )
+
+
+def _open(data: Any) -> Store:
+    """The store for what a user gives."""
+    from partwise.data.dask import DaskStore, is_dask
+
+    if is_dask(data):
+        return DaskStore(data)
+    if isinstance(data, str | os.PathLike) and _is_zarr(Path(data)):
+        return ArrayStore(optional("zarr", "zarr arrays").open_array(os.fspath(data), mode="r"))
+    if isinstance(data, str | os.PathLike) or _all_paths(data):
+        return FileStore(find_files(data))
+    if hasattr(data, "shape") and not isinstance(data, list | tuple):
+        return ArrayStore(data.tocsr() if sparse.issparse(data) else data)
+    if callable(data):
+        return BlockStore(data)
+    if not isinstance(data, Iterable):
+        raise TypeError(f"X must be rows, files or blocks of rows, not {type(data).__name__}.")
+    if iter(data) is data:
+        raise ValueError(
+            "X can be walked only once, but learning walks it many times; pass a list of blocks, "
+            "or a function that begins a new walk."
+        )
+    return BlockStore(lambda: data)
+
+
+def _is_zarr(path: Path) -> bool:
+    return path.is_dir() and any((path / name).exists() for name in ("zarr.json", ".zarray"))
+
+
+def _all_paths(data: Any) -> bool:
+    is_list = isinstance(data, list | tuple) and len(data) > 0
+    return is_list and all(isinstance(one, str | os.PathLike) for one in data)
+
+
+def out_of_memory(X: Any) -> Any:
+    """X as `Rows` where it is anything that is not held in memory, else X itself."""
+    from partwise.data.dask import is_dask
+
+    if is_dask(X):
+        return Rows(X)
+    if isinstance(X, str | os.PathLike | np.memmap) or _all_paths(X):
+        return Rows(X)
+    if isinstance(X, list | tuple):
+        tables = [sparse.issparse(b) or (isinstance(b, np.ndarray) and b.ndim == 2) for b in X]
+        return Rows(X) if tables and all(tables) else X
+    if type(X).__module__.partition(".")[0] in ("zarr", "h5py"):
+        return Rows(X)
+    if callable(X) or isinstance(X, Iterator):
+        return Rows(X)
+    plain = hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__")
+    return Rows(X) if isinstance(X, Iterable) and not plain else X
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether rows are sparse, in memory or not."""
+    return bool(sparse.issparse(X) or getattr(X, "is_sparse", False))
+
+
+def in_memory(X: Any) -> Any:
+    """All rows as an array or CSR."""
+    return X[:] if isinstance(X, Rows) else X
+
+
+def check_finite(values: Array) -> None:
+    """Refuse infinite values."""
+    if np.isinf(values).any():
+        raise ValueError(
+            "Input X contains infinity or a value too large for its dtype; replace such entries by "
+            "NaN to treat them as missing."
+        )
+
+
+def _look(rows: Any) -> Array:
+    """Which rows have an observed entry; values must be finite."""
+    values = rows.data if sparse.issparse(rows) else rows
+    check_finite(values)
+    if not sparse.issparse(rows):
+        return ~np.isnan(rows).all(axis=1)
+    row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return np.bincount(row_of, ~np.isnan(values), minlength=rows.shape[0]) > 0
+
+
+def cut(X: Any, most_rows: int) -> list[tuple[int, int]]:
+    """Bounds of blocks of at most so many rows; a piece is divided, or goes whole into one block.
+
+    So no piece that has to be read whole is read for the sake of two blocks that lie apart.
+    """
+    cuts = [0]
+    for lo, hi in pairwise(X.edges if isinstance(X, Rows) else [0, X.shape[0]]):
+        if hi - cuts[-1] <= most_rows:
+            continue
+        if lo > cuts[-1]:
+            cuts.append(lo)
+        cuts += range(cuts[-1] + most_rows, hi, most_rows)
+    return list(pairwise([*cuts, X.shape[0]]))
+
+
+def map_rows(X: Any, function: Callable[..., Any], *aligned: Array) -> Iterator[Any]:
+    """``function(rows, *values of theirs)`` of all rows, a piece of them at a time, in order.
+
+    ``aligned`` holds values of every row, such as weights. An error in a block names the block.
+    """
+    if hasattr(X, "map_rows"):
+        yield from X.map_rows(function, *aligned)
+        return
+    cells = X.shape[1]
+    if is_sparse(X):
+        cells = max(X.nnz // max(X.shape[0], 1), 1)
+    for lo, hi in cut(X, max(CHUNK_CELLS // max(cells, 1), 1)):
+        rows = X[lo:hi]
+        try:
+            yield function(rows, *(values[lo:hi] for values in aligned))
+        except ValueError:
+            if isinstance(X, Rows):
+                X.blame(lo, hi, lambda a, b: function(X[a:b], *(v[a:b] for v in aligned)))
+            raise
+
+
+def read_ahead(X: Rows) -> Iterator[tuple[int, int, Any]]:
+    """Bounds and rows of stretches of X, the next one read while this one is used."""
+    width = X.shape[1] * X.dtype.itemsize
+    bounds = cut(X, max(STRETCH_BYTES // max(width, 1), 1))
+    with ThreadPoolExecutor(1) as reader:
+        coming = [reader.submit(X.__getitem__, slice(*bounds[0]))]
+        for (lo, hi), after in zip(bounds, [*bounds[1:], None], strict=True):
+            rows = coming.pop().result()
+            if after is not None:
+                coming.append(reader.submit(X.__getitem__, slice(*after)))
+            yield lo, hi, rows

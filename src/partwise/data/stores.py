@@ -1,0 +1,404 @@
+"""Where rows lie when they are not in memory: arrays on disk, files, blocks that are walked again.
+
+A store is a row of pieces, each with a name that an error can tell, and reads some rows of a piece
+at a time. What it reads is as it lies there; `partwise.data.rows` checks and converts it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import threading
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from partwise.contracts import Array
+
+SUFFIXES = (".npy", ".npz", ".parquet")
+
+
+class Piece(NamedTuple):
+    """What is known of a piece before it is read; ``nnz`` None for dense rows."""
+
+    name: str
+    n_rows: int
+    n_columns: int
+    dtype: np.dtype[Any]
+    nnz: int | None = None
+
+
+class Store(Protocol):
+    """Pieces of rows, and their columns' names if they have any."""
+
+    pieces: list[Piece]
+    names: Any  # something whose column names scikit-learn can read, or None
+
+    def read(self, i: int, lo: int, hi: int) -> Any:
+        """Rows ``lo`` to ``hi`` of piece ``i``, dense or sparse."""
+        ...
+
+    def take(self, i: int, rows: Array) -> Any:
+        """Some rows of piece ``i``, in order."""
+        ...
+
+
+def _table_piece(name: str, X: Any) -> Piece:
+    """A piece that is there already."""
+    if len(X.shape) != 2:
+        raise ValueError(f"{name} has shape {tuple(X.shape)}, but must be a table of rows.")
+    dtype, nnz = np.dtype(X.dtype), int(X.nnz) if sparse.issparse(X) else None
+    return Piece(name, int(X.shape[0]), int(X.shape[1]), dtype, nnz)
+
+
+class ArrayStore:
+    """An array that is sliced where it lies: a memory map, zarr, HDF5."""
+
+    names = None
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self._root = X  # of a memory map, the array that holds all of it
+        while isinstance(getattr(self._root, "base", None), np.ndarray):
+            self._root = self._root.base
+        path = getattr(self._root, "filename", None)
+        self._path = None if path is None else os.path.abspath(path)
+        is_memory = isinstance(X, np.ndarray) or sparse.issparse(X)
+        self.portable = bool(self._path and X.flags.c_contiguous) if is_memory else True
+        whole = _table_piece("X", X)
+        chunk = getattr(X, "chunks", None)
+        step = int(chunk[0]) if chunk else max(whole.n_rows, 1)
+        self._step = step
+        self.pieces = [
+            whole._replace(
+                name=f"rows {i} to {min(i + step, whole.n_rows)}",
+                n_rows=min(step, whole.n_rows - i),
+            )
+            for i in range(0, whole.n_rows, step)
+        ]
+
+    def _check_file(self) -> None:
+        """A memory map of a file that was cut off would end the process when it is read."""
+        if self._path is None or not os.path.exists(self._path):  # a mapped file can be taken away
+            return
+        needed, size = self._root.offset + self._root.nbytes, os.path.getsize(self._path)
+        if size < needed:
+            raise OSError(f"the file {self._path} has {size} bytes of {needed}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._path is None:
+            return self.__dict__
+        address, root = (a.__array_interface__["data"][0] for a in (self.X, self._root))
+        place = (self.X.dtype, "r", self._root.offset + address - root, self.X.shape)
+        return {**self.__dict__, "X": place, "_root": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._path is not None:
+            self.X = self._root = np.memmap(self._path, *state["X"])
+
+    def read(self, i: int, lo: int, hi: int) -> Any:
+        """Rows of piece ``i``, copied."""
+        self._check_file()
+        first = i * self._step
+        rows = self.X[first + lo : first + hi]
+        return rows if sparse.issparse(rows) else np.array(rows)
+
+    def take(self, i: int, rows: Array) -> Any:
+        """Some rows of piece ``i``."""
+        if isinstance(self.X, np.ndarray) or sparse.issparse(self.X):
+            self._check_file()
+            return self.X[i * self._step + rows]
+        lo = int(rows[0])
+        return self.read(i, lo, int(rows[-1]) + 1)[rows - lo]
+
+
+class FileStore:
+    """Files of npy, npz (one dense array, or what scipy's ``save_npz`` writes) and parquet.
+
+    An npy file is read by rows and parquet by row groups; an npz file is read whole, and the last
+    one is kept at hand.
+    """
+
+    portable = True
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.names: Any = None
+        self.pieces: list[Piece] = []
+        self._readers: list[Callable[[int, int], Any]] = []
+        self._last: tuple[Any, Any] = (None, None)
+        for path in paths:
+            try:
+                found = _OPENERS[path.suffix.lower()](self, path)
+            except UNREADABLE as error:
+                raise OSError(f"{path} could not be read as {path.suffix} ({error}).") from error
+            for piece, reader in found:
+                self.pieces.append(piece)
+                self._readers.append(reader)
+
+    def read(self, i: int, lo: int, hi: int) -> Any:
+        """Rows of a file, or of a row group."""
+        return self._readers[i](lo, hi)
+
+    def take(self, i: int, rows: Array) -> Any:
+        """Some rows of a file, read from the first to the last of them."""
+        lo = int(rows[0])
+        return self.read(i, lo, int(rows[-1]) + 1)[rows - lo]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_last": (None, None)}
+
+    def _held(self, key: Any, load: Callable[[], Any]) -> Any:
+        """What ``load`` gives, kept until something else is asked for."""
+        last = self._last
+        if last[0] != key:
+            last = self._last = (key, load())
+        return last[1]
+
+    def open_npy(self, path: Path) -> Iterator[tuple[Piece, Any]]:
+        """One piece, read by rows without a memory map: a file cut off is an error, no crash."""
+        with open(path, "rb") as file:
+            shape, columns_first, dtype = _header(file)
+            offset = file.tell()
+        n_rows, n_columns = _table_shape(shape, dtype)
+        if columns_first:
+            yield Piece(str(path), n_rows, n_columns, dtype), _Held(self, path, None)
+        else:
+            reader = _RowsOfFile(path, offset, n_columns, dtype)
+            yield Piece(str(path), n_rows, n_columns, dtype), reader
+
+    def open_npz(self, path: Path) -> Iterator[tuple[Piece, Any]]:
+        """One piece: a scipy sparse matrix, or the only array of the file."""
+        with zipfile.ZipFile(path) as archive:
+            headers = {}
+            for member in archive.namelist():
+                with archive.open(member) as file:
+                    headers[member.removesuffix(".npy")] = _header(file)
+            if {"data", "shape", "format"} <= set(headers):
+                with archive.open("shape.npy") as file:
+                    n_rows, n_columns = np.lib.format.read_array(file)
+                (nnz,), _, dtype = headers["data"]
+                piece = Piece(str(path), int(n_rows), int(n_columns), dtype, nnz)
+                yield piece, _Held(self, path, None)
+                return
+        if len(headers) != 1:
+            raise ValueError(
+                f"it holds {len(headers)} arrays ({', '.join(headers)}) instead of one"
+            )
+        ((name, (shape, _, dtype)),) = headers.items()
+        n_rows, n_columns = _table_shape(shape, dtype)
+        yield Piece(str(path), n_rows, n_columns, dtype), _Held(self, path, name)
+
+    def open_parquet(self, path: Path) -> Iterator[tuple[Piece, Any]]:
+        """One piece a row group; all columns are numbers."""
+        parquet = optional("pyarrow.parquet", "parquet files")
+        file = parquet.ParquetFile(path)
+        if self.names is None:
+            self.names = file.schema_arrow.empty_table()
+        elif file.schema_arrow.names != self.names.schema.names:
+            raise ValueError(f"its columns are named otherwise than those of {self.pieces[0].name}")
+        kinds = {column.to_pandas_dtype() for column in file.schema_arrow.types}
+        dtype = np.dtype(np.float32) if kinds == {np.float32} else np.dtype(np.float64)
+        for g in range(file.num_row_groups):
+            n_rows = file.metadata.row_group(g).num_rows
+            name = str(path) if file.num_row_groups == 1 else f"{path}, row group {g}"
+            piece = Piece(name, n_rows, len(file.schema_arrow.names), dtype)
+            yield piece, _Held(self, path, g)
+
+
+class _RowsOfFile(NamedTuple):
+    """Reads rows that lie one after the other in a file."""
+
+    path: Path
+    offset: int
+    n_columns: int
+    dtype: np.dtype[Any]
+
+    def __call__(self, lo: int, hi: int) -> Array:
+        count, width = (hi - lo) * self.n_columns, self.n_columns * self.dtype.itemsize
+        X = np.fromfile(self.path, self.dtype, count, offset=self.offset + lo * width)
+        if len(X) < count:
+            raise OSError(f"the file ends before row {hi}")
+        return X.reshape(-1, self.n_columns)
+
+
+class _Held(NamedTuple):
+    """Reads rows of what can only be loaded whole, and stays loaded until another is."""
+
+    store: FileStore
+    path: Path
+    part: Any
+
+    def __call__(self, lo: int, hi: int) -> Any:
+        return self.store._held((self.path, self.part), self._load)[lo:hi]
+
+    def _load(self) -> Any:
+        if self.path.suffix.lower() == ".parquet":
+            parquet = optional("pyarrow.parquet", "parquet files")
+            with parquet.ParquetFile(self.path) as file:
+                table = file.read_row_group(self.part)
+            columns = [column.to_numpy(zero_copy_only=False) for column in table.columns]
+            return np.stack([np.asarray(c, dtype=float) for c in columns], axis=1)
+        if self.part is None and self.path.suffix.lower() == ".npz":
+            return sparse.load_npz(self.path).tocsr()
+        if self.part is None:
+            return np.load(self.path)
+        with np.load(self.path) as file:
+            return file[self.part]
+
+
+class BlockStore:
+    """Blocks from something that can be walked again and again, in its order.
+
+    ``again()`` begins a walk. The first one is taken at once, to learn the blocks' sizes.
+    """
+
+    names = None
+    portable = False
+
+    def __init__(self, again: Callable[[], Iterable[Any]]) -> None:
+        self._again = again
+        self.pieces = [_table_piece(f"block {i}", as_table(b)) for i, b in enumerate(again())]
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._walk: Iterator[Any] = iter(())
+        self._at = len(self.pieces)
+        self._block: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_again": self._again, "pieces": self.pieces}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def read(self, i: int, lo: int, hi: int) -> Any:
+        """Rows of block ``i``; those before it are walked past."""
+        with self._lock:
+            if i < self._at:
+                self._walk, self._at = iter(self._again()), -1
+            while self._at < i:
+                block = next(self._walk, None)
+                if block is None:
+                    raise ValueError(
+                        "it was there in the first walk and is not in this one; X must be walkable "
+                        "again, so pass a list, or a function that begins a new walk"
+                    )
+                self._at, self._block = self._at + 1, as_table(block)
+            return self._block[lo:hi]
+
+    def take(self, i: int, rows: Array) -> Any:
+        """Some rows of block ``i``."""
+        return self.read(i, 0, self.pieces[i].n_rows)[rows]
+
+
+class SomeRows:
+    """Some rows of a store, ascending numbers ``which``."""
+
+    def __init__(self, store: Store, which: Array) -> None:
+        self.store, self.names = store, store.names
+        ends = np.cumsum([piece.n_rows for piece in store.pieces])
+        starts = np.concatenate([[0], ends[:-1]])
+        cuts = np.searchsorted(which, ends)
+        self._parts, self.pieces = [], []
+        for i, own in enumerate(np.split(which, cuts[:-1])):
+            if len(own):
+                self._parts.append((i, own - starts[i]))
+                piece = store.pieces[i]
+                share = None if piece.nnz is None else piece.nnz * len(own) // piece.n_rows
+                self.pieces.append(piece._replace(n_rows=len(own), nnz=share))
+
+    def chosen(self, i: int, lo: int, hi: int) -> tuple[int, Array]:
+        """Piece of the store, and its rows, that are rows ``lo`` to ``hi`` of this piece."""
+        piece, rows = self._parts[i]
+        return piece, rows[lo:hi]
+
+    def read(self, i: int, lo: int, hi: int) -> Any:
+        """Rows ``lo`` to ``hi`` of those chosen of a piece."""
+        piece, rows = self.chosen(i, lo, hi)
+        first = int(rows[0])
+        return self.store.read(piece, first, int(rows[-1]) + 1)[rows - first]
+
+    def take(self, i: int, rows: Array) -> Any:
+        """Some of those chosen of a piece."""
+        piece, own = self._parts[i]
+        return self.store.take(piece, own[rows])
+
+
+def read_piece(store: Store, i: int, read: Callable[[], Any]) -> Any:
+    """What ``read`` gives of piece ``i``, which an error names."""
+    try:
+        return read()
+    except UNREADABLE as error:
+        name = f"Block {i} of X ({store.pieces[i].name})"
+        raise OSError(f"{name} could not be read: {error}.") from error
+
+
+def as_table(block: Any) -> Any:
+    """A block as an array or CSR."""
+    return block.tocsr() if sparse.issparse(block) else np.asarray(block)
+
+
+def find_files(where: Any) -> list[Path]:
+    """Files named by a path, a folder, a pattern (in the order of names), or a list of them."""
+    if not isinstance(where, str | os.PathLike):
+        return [path for one in where for path in find_files(one)]
+    text = os.fspath(where)
+    path = Path(text)
+    if path.is_dir():
+        found = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
+    elif path.exists():
+        found = [path]
+    else:
+        found = [Path(p) for p in sorted(glob.glob(text))]
+    if not found:
+        raise FileNotFoundError(
+            f"{text} names no file; give a file, a folder of files or a pattern "
+            f"({', '.join(SUFFIXES)})."
+        )
+    for one in found:
+        if one.suffix.lower() not in SUFFIXES:
+            raise ValueError(f"{one} is none of {', '.join(SUFFIXES)}.")
+    return found
+
+
+def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of an npy file, whose numbers come next."""
+    version = np.lib.format.read_magic(file)
+    read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
+        version, np.lib.format.read_array_header_2_0
+    )
+    return read(file)
+
+
+def _table_shape(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int]:
+    if dtype.hasobject or len(shape) != 2:
+        raise ValueError(f"it holds {dtype} of shape {shape}, not a table of numbers")
+    return shape[0], shape[1]
+
+
+def optional(module: str, what: str) -> Any:
+    """A module of a package that only some need."""
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f"{what} need {package}: pip install 'partwise[dask]'.") from error
+
+
+# What reading a damaged or vanished file may raise; errors of pyarrow are of these, too.
+UNREADABLE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
+
+_OPENERS: dict[str, Callable[[FileStore, Path], Iterator[tuple[Piece, Any]]]] = {
+    ".npy": FileStore.open_npy,
+    ".npz": FileStore.open_npz,
+    ".parquet": FileStore.open_parquet,
+}

@@ -1,0 +1,480 @@
+"""What the columns of a table are: numbers for a model, and back in the user's own terms.
+
+A `Schema` learns from a DataFrame (or an array) what each column is, turns rows into a matrix of
+floats (numbers as they are or their logarithms, dates in days, levels as codes 0, 1, ...; NaN is
+missing) and turns what a model says about that matrix back into the user's columns, categories and
+units. What was guessed, and what was done about columns that are of no use, is said once, in fit.
+
+==============  ================================================================================
+kind            which columns
+==============  ================================================================================
+"bernoulli"     truth values; anything that takes two values
+"categorical"   text and categories without order
+"ordinal"       categories with an order; numbers of at most ten values, each seen five times
+"poisson"       whole numbers from 0 that spread no more than five times their mean of up to 30
+"lognormal"     positive numbers so skewed to the right that their logarithms are far less so
+"gaussian"      all other numbers, and dates
+"ignored"       nothing a model could use: empty columns, identifiers, free text, objects
+==============  ================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from partwise.contracts import Array
+from partwise.data.columns import MOST_LEVELS, Kind
+from partwise.data.frames import (
+    NewColumn,
+    RawColumn,
+    fill_columns,
+    frame_of,
+    make_frame,
+    names_of,
+    read_columns,
+)
+
+KINDS = ("bernoulli", "categorical", "ordinal", "poisson", "lognormal", "gaussian", "ignored")
+
+# A number with at most this many values, each seen so often on average, is one of ordered levels.
+MOST_ANSWERS = 10
+OFTEN = 5
+# Counts: up to this mean, and this variance in units of it. Beyond, counts in a state vary more (or
+# less) than a Poisson law says, and a bell curve serves better.
+MOST_COUNTED = 30.0
+MOST_SPREAD = 5.0
+# Skewness from which on a positive number may be a lognormal one.
+SKEWED = 1.0
+# Text of more levels than this, most of them seen once, is free text.
+MOST_TEXTS = 20
+# Fewer rows do not tell an identifier from a number.
+LEAST_ROWS = 20
+
+_NAMED_AS_IDENTIFIER = re.compile(r"(^|[_\s.-])(id|uuid|guid|identifier)$", re.IGNORECASE)
+
+# What is wrong with a column, and what was done.
+_TOLD = {
+    "infinite": "hold infinite values, which are taken as missing",
+    "empty": "have no value at all: left out of the model and given back as they are",
+    "constant": "never change: kept, but they tell nothing and belong to no part",
+    "identifier": "look like identifiers (whole numbers that number the rows): left out of the "
+    "model and given back as they are",
+    "text": "hold text that hardly repeats (names, free text): left out of the model and given "
+    "back as they are",
+    "many": f"have more than {MOST_LEVELS} different levels: left out of the model and given "
+    "back as they are; join rare levels to use them",
+    "other": "hold objects that are neither numbers, dates, truth values nor text: left out of the "
+    "model and given back as they are",
+    "mixed": "hold values of several types: each different value is taken as a category",
+    "rare": "have categories that only one row has: kept, though little can be learned of them",
+    "differ": "hold whole numbers that all differ: taken as numbers",
+    "duplicate": "have a name that another column has: told apart by a number after it",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TableColumn:
+    """What is known of one column.
+
+    ``levels`` are the user's values in the order of their codes; ``offset`` is added before the
+    logarithm is taken; ``origin`` is the first of dates, in days.
+    """
+
+    name: Any
+    kind: str
+    form: str
+    dtype: str
+    levels: tuple[Any, ...] = ()
+    ordered: bool = False
+    offset: float = 0.0
+    whole: bool = False
+    note: str = ""
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether codes of levels stand in the matrix."""
+        return self.kind in ("bernoulli", "categorical", "ordinal")
+
+    def model_kind(self) -> Kind:
+        """What the model is told."""
+        if self.kind == "ignored":
+            return Kind("")
+        if self.kind == "lognormal":
+            return Kind("gaussian", logged=True)
+        if self.kind in ("gaussian", "poisson", "bernoulli"):
+            return Kind(self.kind)
+        return Kind("ordered" if self.kind == "ordinal" else "categorical", len(self.levels))
+
+    def encode(self, raw: RawColumn) -> tuple[Array, list[Any]]:
+        """Numbers for the model, NaN where missing, and levels that fit did not see."""
+        if self.kind == "ignored":
+            return np.full(len(raw.values), np.nan), []
+        if raw.form == "level":
+            if not self.has_levels:
+                raise ValueError(
+                    f"Column {self.name!r} was a number in fit but holds {raw.levels[:1]} now; "
+                    "convert it."
+                )
+            place = {level: code for code, level in enumerate(self.levels)}
+            codes = [place.get(level, np.nan) for level in raw.levels]
+            known = np.array([*codes, np.nan])[raw.values]
+            used = np.unique(raw.values[raw.values >= 0])
+            return known, [raw.levels[i] for i in used if np.isnan(codes[i])]
+        values = np.where(np.isinf(raw.values), np.nan, raw.values)
+        if self.has_levels:
+            return self._coded(values)
+        if self.kind == "lognormal":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                values = np.log(values + self.offset)
+            values[~np.isfinite(values)] = np.nan
+        return values, []
+
+    def _coded(self, values: Array) -> tuple[Array, list[Any]]:
+        """Numbers as codes of levels; 0 and 1 are truth values if those were seen."""
+        place = {level: code for code, level in enumerate(self.levels)}
+        found, at = np.unique(values, return_inverse=True)
+        codes = np.array([place.get(value, np.nan) for value in found.tolist()])
+        return codes[at], [v for v in found[np.isnan(codes)].tolist() if v == v]
+
+    def decode(self, values: Array, name: Any = None) -> NewColumn:
+        """The user's terms of numbers as `encode` makes them."""
+        name = self.name if name is None else name
+        if self.kind == "ignored":  # nothing is known of it
+            return NewColumn(name, "other", self.dtype, values)
+        missing = np.isnan(values)
+        if self.has_levels:
+            codes = np.where(missing, -1, np.rint(values)).astype(np.int64)
+            if self.form == "level":
+                return NewColumn(name, "level", self.dtype, codes, self.levels, self.ordered)
+            known = np.array([*self.levels, np.nan])
+            return NewColumn(name, self.form, self.dtype, known[codes])
+        if self.kind == "lognormal":
+            values = np.exp(values) - self.offset
+        if self.form == "date" and self.whole:
+            values = np.where(missing, np.nan, np.rint(values))
+        return NewColumn(name, self.form, self.dtype, values)
+
+    def value(self, number: float) -> Any:
+        """The user's value of one number as `encode` makes it."""
+        shown = self.decode(np.array([float(number)])).plain()[0]
+        return float(shown) if isinstance(shown, np.floating) else shown
+
+    def text(self, number: float) -> str:
+        """The same as a person would write it."""
+        shown = self.value(number)
+        if self.form == "date":
+            return str(shown)[: 10 if self.whole else 16]
+        if isinstance(shown, float):
+            return f"{shown:.0f}" if self.whole and self.has_levels else f"{shown:.3g}"
+        return str(shown)
+
+
+class Schema:
+    """What the columns of a table are.
+
+    Parameters
+    ----------
+    columns : sequence of TableColumn
+    names : sequence
+        By which columns are told apart, also where two are called the same.
+    frame : {"pandas", "polars", "array"}
+        What kind of table was learned from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise.data.table import Schema
+    >>> X = np.array([["red", 1.5], ["blue", None], ["red", 2.25], ["blue", 3.125]], dtype=object)
+    >>> schema = Schema.learn(X, "auto")
+    >>> [column.kind for column in schema.columns]
+    ['bernoulli', 'gaussian']
+    >>> schema.encode(X)
+    array([[1.   , 1.5  ],
+           [0.   ,   nan],
+           [1.   , 2.25 ],
+           [0.   , 3.125]])
+    """
+
+    def __init__(self, columns: Sequence[TableColumn], names: Sequence[Any], frame: str) -> None:
+        self.columns = tuple(columns)
+        self.names = list(names)
+        self.frame = frame
+
+    @classmethod
+    def learn(cls, X: Any, likelihood: Any, used: Array | None = None) -> Schema:
+        """Look at every column; ``used`` (n,) tells which rows count.
+
+        ``likelihood`` is "auto", a kind for all columns, a sequence of kinds, or a mapping of names
+        (or places) to kinds, where "auto" stands for all that are not named.
+        """
+        raw = read_columns(X)
+        asked = _asked(likelihood, [column.name for column in raw])
+        told: dict[str, list[Any]] = {}
+        columns = []
+        for column, kind in zip(raw, asked, strict=True):
+            # Weights that do not fit, or are all zero, are somebody else's to refuse.
+            if used is not None and used.shape == column.values.shape and used.any():
+                column = column._replace(values=column.values[used])
+            found, problems = _learn_column(column, kind)
+            columns.append(found)
+            for problem in problems:
+                told.setdefault(problem, []).append(column.name)
+        names = [column.name for column in raw]
+        again = list(dict.fromkeys(name for name in names if names.count(name) > 1))
+        if again:
+            told["duplicate"] = again
+        for problem, which in told.items():
+            _warn(f"{_listed(which)} {_TOLD[problem]}.")
+        if all(column.kind == "ignored" for column in columns):
+            raise ValueError(
+                "No column of X is of use to a model (see the warnings); say what they are with "
+                'likelihood={name: "categorical", ...}.'
+            )
+        return cls(columns, names_of(X), frame_of(X))
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What the model is told of every column."""
+        return tuple(column.model_kind() for column in self.columns)
+
+    def place(self, name: Any) -> int:
+        """Place of the column of that name, or in that place."""
+        if name in self.names:
+            return self.names.index(name)
+        if isinstance(name, int | np.integer) and 0 <= name < len(self.names):
+            return int(name)
+        known = _listed(self.names, bare=True)
+        raise ValueError(f"There is no column {name!r}; columns are {known}.")
+
+    def encode(self, X: Any, tell: bool = True) -> Array:
+        """Rows as numbers, (n, D); ``tell`` of values that were not seen when learning."""
+        raw = read_columns(X)
+        if len(raw) != len(self.columns):
+            raise ValueError(f"X has {len(raw)} columns, but fit saw {len(self.columns)}.")
+        numbers = [column.values for column in raw if column.form == "number"]
+        single = bool(numbers) and all(values.dtype == np.float32 for values in numbers)
+        n = max((len(column.values) for column in raw), default=0)
+        out = np.full((n, len(raw)), np.nan, np.float32 if single else np.float64)
+        for d, (column, given) in enumerate(zip(self.columns, raw, strict=True)):
+            if column.kind == "ignored":
+                continue
+            out[:, d], odd = column.encode(given)
+            if odd and tell:
+                _warn(
+                    f"Column {column.name!r} has {len(odd)} value(s) that fit did not see "
+                    f"(first: {odd[0]!r}): taken as missing."
+                )
+        return out
+
+    def encode_some(self, X: Any) -> Array:
+        """Rows of a frame that has some of the columns, by name; the others are missing."""
+        raw = read_columns(X)
+        out = np.full((len(X), len(self.columns)), np.nan)
+        for given in raw:
+            d = self.place(given.name)
+            out[:, d], _ = self.columns[d].encode(given)
+        return out
+
+    def encode_cells(self, places: Array, values: Sequence[Any]) -> Array:
+        """Numbers of single cells, from the place of their column and the user's value."""
+        given = np.empty(len(values), dtype=object)
+        given[:] = list(values)
+        out = np.empty(len(given))
+        for d in np.unique(places):
+            own = np.flatnonzero(places == d)
+            (raw,) = read_columns(given[own, None])
+            out[own], odd = self.columns[d].encode(raw)
+            if odd:
+                known = _listed(self.columns[d].levels, bare=True)
+                raise ValueError(
+                    f"Column {self.columns[d].name!r} has no value {odd[0]!r}; fit saw {known}."
+                )
+        return out
+
+    def encode_row(self, values: Mapping[Any, Any]) -> Array:
+        """One row from some of its values by name, the others missing; (1, D)."""
+        row = np.full((1, len(self.columns)), np.nan)
+        places = np.array([self.place(name) for name in values], dtype=np.int64)
+        row[0, places] = self.encode_cells(places, list(values.values()))
+        return row
+
+    def decode(self, values: Array, index: Any = None, which: Sequence[int] | None = None) -> Any:
+        """A table of the user's kind from numbers (n, D), of some columns if told."""
+        places = range(len(self.columns)) if which is None else which
+        new = [self.columns[d].decode(values[:, d].astype(float)) for d in places]
+        return make_frame(self.frame, new, index)
+
+    def fill(self, X: Any, coded: Array, filled: Array) -> Any:
+        """X with its holes filled: ``coded`` is what `encode` made of it; both (n, D)."""
+        changes = {}
+        for d, column in enumerate(self.columns):
+            rows = np.flatnonzero(np.isnan(coded[:, d]))
+            if column.kind != "ignored" and len(rows):
+                changes[d] = rows, column.decode(filled[rows, d].astype(float))
+        return fill_columns(X, changes)
+
+    def state(self) -> dict[str, Any]:
+        """Plain values, for a model file; `restore` reads them."""
+        columns = [asdict(column) | {"levels": list(column.levels)} for column in self.columns]
+        return {"columns": columns, "names": list(self.names), "frame": self.frame}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Schema:
+        """What `state` describes."""
+        made = [TableColumn(**{**c, "levels": tuple(c["levels"])}) for c in state["columns"]]
+        return cls(made, state["names"], state["frame"])
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=2)
+
+
+def _listed(names: Sequence[Any], bare: bool = False, most: int = 8) -> str:
+    """Names in a sentence, the first few of many."""
+    shown = ", ".join(repr(name) for name in names[:most])
+    shown += f" and {len(names) - most} more" if len(names) > most else ""
+    return shown if bare else f"Column{'s' if len(names) > 1 else ''} {shown}"
+
+
+def _asked(likelihood: Any, names: list[Any]) -> list[str]:
+    """Kind that the caller wants of every column, "auto" where that is to be found out."""
+    if isinstance(likelihood, str):
+        asked = [likelihood] * len(names)
+    elif isinstance(likelihood, Mapping):
+        known = set(names) | set(range(len(names)))
+        odd = [name for name in likelihood if name not in known]
+        if odd:
+            raise ValueError(
+                f"likelihood names {_listed(odd, bare=True)}, but X has the columns "
+                f"{_listed(names, bare=True)}."
+            )
+        asked = [likelihood.get(name, likelihood.get(i, "auto")) for i, name in enumerate(names)]
+    else:
+        asked = list(likelihood)
+        if len(asked) != len(names):
+            raise ValueError(f"likelihood has {len(asked)} kinds, but X has {len(names)} columns.")
+    for kind in asked:
+        if kind not in (*KINDS, "auto"):
+            raise ValueError(f'likelihood {kind!r} must be "auto" or one of {", ".join(KINDS)}.')
+    return asked
+
+
+def _learn_column(raw: RawColumn, asked: str) -> tuple[TableColumn, list[str]]:
+    """What a column is, and what is wrong with it."""
+    base: dict[str, Any] = {"name": raw.name, "form": raw.form, "dtype": raw.dtype}
+    if asked == "ignored":
+        return TableColumn(**base, kind="ignored", note="left out as asked"), []
+    if raw.form == "other":
+        if asked != "auto":
+            raise ValueError(f"Column {raw.name!r} {_TOLD['other'].split(':')[0]}; convert it.")
+        return TableColumn(**base, kind="ignored", note="objects"), ["other"]
+    learn = _learn_levels if raw.form == "level" else _learn_numbers
+    return learn(raw, asked, base)
+
+
+def _learn_levels(
+    raw: RawColumn, asked: str, base: dict[str, Any]
+) -> tuple[TableColumn, list[str]]:
+    counts = np.bincount(raw.values[raw.values >= 0], minlength=len(raw.levels))
+    seen = np.flatnonzero(counts)
+    levels = tuple(raw.levels[i] for i in seen)
+    n_seen, problems = int(counts.sum()), ["mixed"] if raw.mixed else []
+    if asked in ("poisson", "lognormal", "gaussian"):
+        raise ValueError(
+            f"Column {raw.name!r} holds {levels[:1]}, which is no number; convert it, or choose "
+            f'likelihood "categorical" instead of {asked!r}.'
+        )
+    if not levels:
+        return TableColumn(**base, kind="ignored", note="empty"), [*problems, "empty"]
+    base |= {"levels": levels, "ordered": raw.ordered}
+    if asked == "auto":
+        free = len(levels) == n_seen > 2 or len(levels) > max(MOST_TEXTS, 0.5 * n_seen)
+        if (free and not raw.ordered) or len(levels) > MOST_LEVELS:
+            text = any(isinstance(level, str) for level in levels)
+            problem = ("text" if text else "other") if free else "many"
+            base |= {"levels": ()}
+            return TableColumn(**base, kind="ignored", note=problem), [*problems, problem]
+    elif len(levels) > MOST_LEVELS:
+        raise ValueError(f"Column {raw.name!r} has {len(levels)} levels, above {MOST_LEVELS}.")
+    if len(levels) == 1:
+        return TableColumn(**base, kind="categorical", note="constant"), [*problems, "constant"]
+    if asked == "bernoulli" and len(levels) > 2:
+        raise ValueError(f'Column {raw.name!r} has {len(levels)} levels; "bernoulli" needs two.')
+    if np.any(counts[seen] == 1):
+        problems.append("rare")
+    kind = asked if asked != "auto" else "ordinal" if raw.ordered else "categorical"
+    if asked == "auto" and len(levels) == 2:
+        kind = "bernoulli"
+    return TableColumn(**base, kind=kind), problems
+
+
+def _learn_numbers(
+    raw: RawColumn, asked: str, base: dict[str, Any]
+) -> tuple[TableColumn, list[str]]:
+    infinite = np.isinf(raw.values)
+    problems = ["infinite"] if infinite.any() else []
+    values = raw.values[~infinite & ~np.isnan(raw.values)].astype(float)
+    if len(values) == 0:
+        return TableColumn(**base, kind="ignored", note="empty"), [*problems, "empty"]
+    found = np.unique(values)
+    base["whole"] = whole = bool(np.all(found == np.rint(found)))
+    levels: dict[str, Any] = {"levels": tuple(float(v) for v in found)}
+    if asked in ("bernoulli", "categorical", "ordinal"):
+        most = 2 if asked == "bernoulli" else MOST_LEVELS
+        if len(found) > most:
+            raise ValueError(
+                f"Column {raw.name!r} has {len(found)} different values, but {asked!r} takes "
+                f"at most {most}."
+            )
+        if asked == "bernoulli" and len(found) == 1 and found[0] in (0.0, 1.0):
+            levels = {"levels": (0.0, 1.0)}
+        return TableColumn(**base, **levels, kind=asked), problems
+    if asked == "poisson" and (found[0] < 0 or not whole):
+        raise ValueError(f'Column {raw.name!r} holds {found[0]:g}; "poisson" needs 0, 1, 2, ...')
+    if asked == "lognormal" and found[0] < 0:
+        raise ValueError(f'Column {raw.name!r} holds {found[0]:g}; "lognormal" needs no negative.')
+    if asked != "auto":
+        offset = _offset(found) if asked == "lognormal" else 0.0
+        return TableColumn(**base, kind=asked, offset=offset), problems
+    if len(found) == 1:
+        return TableColumn(**base, kind="gaussian", note="constant"), [*problems, "constant"]
+    if raw.form != "number":
+        return TableColumn(**base, kind="gaussian", note="in days"), problems
+    if len(found) == 2 and len(values) >= OFTEN:
+        return TableColumn(**base, **levels, kind="bernoulli"), problems
+    if len(found) <= MOST_ANSWERS and len(values) >= OFTEN * len(found):
+        return TableColumn(**base, **levels, kind="ordinal"), problems
+    if whole and len(found) == len(values) and len(values) >= LEAST_ROWS:
+        steps = np.diff(found)
+        numbered = bool(np.all(steps == steps[0])) and len(values) == len(raw.values)
+        if numbered or _NAMED_AS_IDENTIFIER.search(str(raw.name)):
+            return TableColumn(**base, kind="ignored", note="identifier"), [*problems, "identifier"]
+        problems.append("differ")
+    mean, variance = float(values.mean()), float(values.var())
+    if whole and found[0] >= 0 and mean <= MOST_COUNTED and variance <= MOST_SPREAD * mean:
+        return TableColumn(**base, kind="poisson"), problems
+    if found[0] >= 0 and len(values) >= LEAST_ROWS:
+        offset = _offset(found)
+        skewness = _skewness(values)
+        if skewness > SKEWED and abs(_skewness(np.log(values + offset))) < 0.5 * skewness:
+            note = f"logarithm of x + {offset:g}" if offset else "logarithm"
+            return TableColumn(**base, kind="lognormal", offset=offset, note=note), problems
+    return TableColumn(**base, kind="gaussian"), problems
+
+
+def _offset(found: Array) -> float:
+    """What to add before taking logarithms of sorted values: nothing unless there are zeros."""
+    return 0.0 if found[0] > 0 else float(np.median(found[found > 0])) if found[-1] > 0 else 1.0
+
+
+def _skewness(values: Array) -> float:
+    centred = values - values.mean()
+    deviation = np.sqrt(np.mean(centred**2))
+    return float(np.mean((centred / max(deviation, 1e-300)) ** 3))

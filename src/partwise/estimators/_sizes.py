@@ -1,0 +1,495 @@
+"""Finding the numbers of parts and states: starts of several sizes, then moves by the evidence.
+
+While sizes are sought every column has one part, so that the bound splits over the parts: a change
+to some of them is tried with these alone, changes to different parts in the same sweeps, and each
+is judged by its own share (`partwise.models.sizes`). States are split all at once and added up
+again where that gains. Columns go where their evidence is largest, which the sums of one sweep tell
+for all parts; the same sums tell which part the others could do without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import pairwise
+from operator import add
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from partwise.contracts import Array, Layout, Runner, Stats
+from partwise.data import RowSource
+from partwise.engine import Monitor, climb
+from partwise.models.mcvq import MCVQ, Theta
+from partwise.models.sizes import (
+    Judge,
+    Part,
+    Survey,
+    add_overlaps,
+    assembled,
+    column_cost,
+    padded,
+    parts_of,
+    survey,
+)
+from partwise.starts.dependence import (
+    Dependence,
+    dependence,
+    group_columns,
+    labelled_columns,
+    sums_of_rows,
+)
+from partwise.starts.kmeans import masked_kmeans
+from partwise.starts.rows import some_rows
+
+# Numbers of groups of columns to begin with; the best goes on. Larger ones are left out once so
+# many in a row have not helped, and a group has on average no fewer columns than this.
+FIRST_PARTS = (2, 4, 8, 16, 32)
+MISSES = 2
+LEAST_COLUMNS = 3
+
+# Most states of a part: more than any of the papers' data ask for, so that sums stay small.
+MOST_STATES = 64
+
+# Rows whose halves are told by 2-means, and its runs and steps.
+SPLIT_ROWS = 4000
+SPLIT_RUNS = 2
+SPLIT_STEPS = 10
+
+# Sweeps over the parts of a trial: after states were split, and after they were added up.
+SPLIT_SWEEPS = 6
+MERGE_SWEEPS = 4
+
+# Most rounds of all moves, and of splits in a start: states double in each.
+MOST_ROUNDS = 30
+DOUBLINGS = 7
+
+# Joint states of two parts that explain less weight of rows than this begin no state.
+LEAST_ROWS = 1.0
+
+
+class Change(NamedTuple):
+    """Parts that shall stand in the place of others."""
+
+    kind: str
+    old: tuple[int, ...]
+    new: list[Part]
+
+
+@dataclass
+class Search:
+    """Sizes of an MCVQ on one source.
+
+    ``core`` gives the priors, whatever its sizes; ``n_parts`` and ``n_states`` are None where they
+    are sought; ``late()`` says whether time is up; a round that gains less than ``tol`` a row is
+    the last.
+    """
+
+    core: MCVQ
+    source: RowSource
+    runner: Runner
+    rng: np.random.Generator
+    n_parts: int | None
+    n_states: int | None
+    late: Callable[[], bool]
+    tol: float
+    path: list[dict[str, Any]] = field(default_factory=list)
+
+    def run(self) -> list[Part]:
+        """Parts of the sizes found, at least one, by their first column."""
+        self._prepare()
+        parts, tried = self._best_start(), set[Any]()
+        self._note("start", tuple(range(len(parts))), 0.0, parts)
+        for _ in range(MOST_ROUNDS):
+            before = self.evidence(parts)
+            for move in self._moves():
+                if self.late():
+                    break
+                parts = move(parts, tried)
+            if self.late() or self.evidence(parts) - before < self.tol * self._weight:
+                break
+        nothing = self._all.of_columns(self.core, np.empty(0, int))
+        return sorted(
+            parts or [nothing], key=lambda part: int(part.columns.min(initial=self.core.n_columns))
+        )
+
+    def parameters(self, parts: Sequence[Part]) -> Theta:
+        """Parameters of the model of these parts."""
+        return assembled(self.core, parts, self._all)[1]
+
+    def _moves(self) -> list[Callable[[list[Part], set[Any]], list[Part]]]:
+        """Kinds of moves, in the order of a round."""
+        states = [self._split_states] if self.n_states is None else []
+        parts = [self._merge_parts, self._split_parts, self._new_parts]
+        return [*states, self._place_columns, *(parts if self.n_parts is None else [])]
+
+    def evidence(self, parts: Sequence[Part]) -> float:
+        """Bound of the model of these parts, at the best parameters for their posteriors."""
+        rest = np.ones(self.core.n_columns, bool)
+        for part in parts:
+            rest[part.columns] = False
+        own = sum(self._worth(part) for part in parts)
+        return own + float(self._alone[rest].sum()) + self._base - self._choice(len(parts))
+
+    def _worth(self, part: Part) -> float:
+        return Judge.of(self.core, part.columns).worth(part)
+
+    def _choice(self, n_parts: int) -> float:
+        """What it costs all columns to choose among so many parts, at least one, and none."""
+        return self.core.n_columns * column_cost(self.core.chooser, max(n_parts, 1) + 1)
+
+    # --- the data ---
+
+    def _prepare(self) -> None:
+        """Look at what no move changes: dependence, a sample of rows, columns on their own."""
+        source, core = self.source, self.core
+        self._weight = float(source.weight.sum())
+        self._found: Dependence = dependence(source, self.rng)
+        few = some_rows(self._found.weight, SPLIT_ROWS, self.rng)
+        self._sample = self._found.sample[few]
+        self._some = source.of_rows(self._found.rows[few], self._found.weight[few])
+        layouts = [Layout(np.full(len(own), -1), (1,)) for own in core.columns]
+
+        def on_block(block: Any) -> Stats:
+            w = block.weight.astype(block.dtype)[None]
+            base = float(block.weight @ block.base)
+            return Stats(base, w.sum(axis=1, dtype=float)[None], block.collect(w, layouts))
+
+        total = Stats.total(self.runner.map(on_block, source))
+        sums = tuple(packed.shared for packed in total.sums)
+        self._base, every = total.bound, np.arange(core.n_columns)
+        self._all = Part(every, sums, np.array([self._weight]), np.zeros((1, 1)))
+        self._alone = self._by_column(sums, np.array([0]))[0]
+
+    def _by_column(self, sums: Sequence[Array], first: Array) -> Array:
+        """Evidence of every column under every part, from sums of all states (P, S, D); (K, D)."""
+        out = np.empty((len(first), self.core.n_columns))
+        for prior, columns, values in zip(self.core.priors, self.core.columns, sums, strict=True):
+            out[:, columns] = np.add.reduceat(prior.evidence(values), first, axis=0)
+        return out
+
+    def _surveyed(self, core: MCVQ, theta: Theta) -> Survey:
+        found = self.runner.map(lambda block: survey(core, theta, block), self.source)
+        return reduce(add, found)
+
+    def _climbed(self, parts: Sequence[Part], sweeps: int) -> list[Part]:
+        """Parts after some sweeps, their columns held."""
+        if not parts:
+            return []
+        core, theta = assembled(self.core, parts, self._all)
+        monitor = Monitor(sweeps, self.tol, self._weight)
+        theta = climb(core, theta, self.source, self.runner, monitor)
+        found = self._surveyed(core, theta)
+        return parts_of(core, theta.layouts, found.stats, found.overlap)
+
+    def _merged(self, parts: Sequence[Part]) -> list[Part]:
+        """Parts with their states added up where that gains, then climbed."""
+        return self._climbed([self._added_up(part) for part in parts], MERGE_SWEEPS)
+
+    def _added_up(self, part: Part) -> Part:
+        """The part with states added up where that gains, or to the number that was asked for."""
+        least, most = self.n_states or 1, self.n_states or MOST_STATES
+        fewer = Judge.of(self.core, part.columns).merged(part, least, most)
+        return padded(fewer, least)
+
+    def _begun(self, columns: Sequence[Array], kinds: Sequence[Array]) -> list[Part]:
+        """Parts of given columns that begin with given states of the sample's rows, (n,) each."""
+        sizes = (*(max(int(kind.max(initial=0)) + 1, self.n_states or 1) for kind in kinds), 1)
+        owner = np.full(self.core.n_columns, len(columns))
+        for k, own in enumerate(columns):
+            owner[own] = k
+        layouts = [Layout(owner[own], sizes) for own in self.core.columns]
+        first = np.concatenate([[0], np.cumsum(sizes)])
+        m = np.zeros((first[-1], len(self._sample)), self.source.X.dtype)
+        for k, kind in enumerate([*kinds, np.zeros(len(self._sample), int)]):
+            m[first[k] + kind, np.arange(len(kind))] = 1.0
+        stats = sums_of_rows(self._some, m, layouts, self._weight)
+        return parts_of(self.core, layouts, stats, np.zeros((len(m), len(m))))
+
+    def _halves(self, part: Part, kind: Array, J: int = 2) -> Array:
+        """Kinds (n,) of the sample's rows, each cut in J by their entries in the part's columns."""
+        own = self._sample[:, np.isin(self._found.columns[self._found.owner], part.columns)]
+        out = np.zeros(len(kind), int)
+        n_kinds = 0
+        for j in range(part.n_states):
+            rows = np.flatnonzero(kind == j)
+            Z = own[rows]
+            Z = Z[:, ~np.isnan(Z).all(axis=0)]
+            if len(rows) > 1 and Z.shape[1]:
+                weight = self._some.weight[rows]
+                side = masked_kmeans(Z, J, weight, self.rng, n_init=SPLIT_RUNS, n_steps=SPLIT_STEPS)
+                side = np.unique(side, return_inverse=True)[1]
+            else:
+                side = np.zeros(len(rows), int)
+            out[rows] = n_kinds + side
+            n_kinds += int(side.max(initial=0)) + 1
+        return out
+
+    # --- starts ---
+
+    def _best_start(self) -> list[Part]:
+        """Best of several numbers of groups of columns, states grown in each."""
+        if self.n_parts is not None:
+            return self._start(self.n_parts)
+        most = int(self._found.of_more_than_chance().sum()) // LEAST_COLUMNS
+        best: list[Part] = []
+        highest, misses = self.evidence(best), 0
+        for n_groups in FIRST_PARTS:
+            if best and (misses == MISSES or self.late() or n_groups > most):
+                break
+            parts = self._start(n_groups)
+            reached = self.evidence(parts)
+            misses = 0 if reached > highest else misses + 1
+            if reached > highest:
+                best, highest = parts, reached
+        return best
+
+    def _start(self, n_groups: int) -> list[Part]:
+        """Columns grouped by their dependence, states found in each group."""
+        labels = labelled_columns(self._found, n_groups, True, self.rng)
+        columns = [self._found.columns[labels == k] for k in range(n_groups)]
+        nothing = np.zeros(len(self._sample), int)
+        parts = self._begun(columns, [nothing] * n_groups)
+        if self.n_states is not None:
+            kinds = [self._halves(part, nothing, self.n_states) for part in parts]
+            parts = self._climbed(self._begun(columns, kinds), SPLIT_SWEEPS)
+        tried: set[Any] = set()
+        for _ in range(DOUBLINGS):
+            before = self.evidence(parts)
+            parts = self._split_states(parts, tried, noted=False)
+            if self.late() or self.evidence(parts) <= before:
+                break
+        return self._place_columns(parts, tried, noted=False)
+
+    # --- moves ---
+
+    def _note(self, kind: str, who: tuple[int, ...], gain: float, parts: list[Part] | None) -> None:
+        """Note a move; ``parts`` are those after it, None if it was refused."""
+        last = self.path[-1] if self.path else {"n_parts": 0, "n_states": (), "evidence": -np.inf}
+        now = last if parts is None else {
+            "n_parts": len(parts),
+            "n_states": tuple(part.n_states for part in parts),
+            "evidence": self.evidence(parts),
+        }  # fmt: skip
+        self.path.append(
+            {
+                "kind": kind,
+                "parts": who,
+                "gain": float(gain),
+                "accepted": parts is not None,
+                **{name: now[name] for name in ("n_parts", "n_states", "evidence")},
+            }
+        )
+
+    def _split_states(self, parts: list[Part], tried: set[Any], noted: bool = True) -> list[Part]:
+        """Cut all states of all parts in two, and add up again what gains as one."""
+        keys = [("states", part.columns.tobytes(), part.n_states) for part in parts]
+        which = [k for k, part in enumerate(parts) if keys[k] not in tried and len(part.columns)]
+        if not which:
+            return parts
+        before = [parts[k] for k in which]
+        core, theta = assembled(self.core, before, self._all)
+        m = np.concatenate([core.infer(theta, b)[0] for b in self._some.blocks()], axis=1)
+        kinds = [
+            self._halves(part, m[lo:hi].argmax(axis=0))
+            for part, (lo, hi) in zip(before, pairwise(core.first), strict=False)
+        ]
+        halves = self._begun([part.columns for part in before], kinds)
+        after = self._merged(self._merged(self._climbed(halves, SPLIT_SWEEPS)))
+        parts = list(parts)
+        for k, old, new in zip(which, before, after, strict=True):
+            gain = self._worth(new) - self._worth(old)
+            if gain > 0:
+                parts[k] = new
+            else:
+                tried.add(keys[k])
+            if noted:
+                fewer = gain > 0 and new.n_states < old.n_states
+                kind = "merge states" if fewer else "split states"
+                self._note(kind, (k,), gain, list(parts) if gain > 0 else None)
+        return parts
+
+    def _place_columns(self, parts: list[Part], tried: set[Any], noted: bool = True) -> list[Part]:
+        """Give every column to the part of most evidence; parts that gain nothing by it die."""
+        if not parts:
+            return parts
+        core, theta = assembled(self.core, parts, self._all)
+        found = self._surveyed(core, core.undecide(theta))
+        sums = [packed.shared for packed in found.stats.sums]
+        worth = self._by_column(sums, core.first[:-1])
+        counts = found.stats.states[0]
+        entropy = np.diag(found.overlap)
+        choice = np.array(
+            [
+                self.core.state_prior.evidence(counts[lo:hi]) + entropy[lo:hi].sum()
+                for lo, hi in pairwise(core.first)
+            ]
+        )
+        alive = np.arange(len(worth))  # the background is the last
+        dead: list[tuple[int, float]] = []
+        while self.n_parts is None and len(alive) > 1:
+            order = np.sort(worth[alive], axis=0)
+            owner = worth[alive].argmax(axis=0)
+            lost = np.bincount(owner, order[-1] - order[-2], minlength=len(alive))
+            saved = self._choice(len(alive) - 1) - self._choice(len(alive) - 2)
+            gains = (saved - lost - choice[alive])[:-1]
+            k = int(gains.argmax())
+            if gains[k] <= 0:
+                break
+            dead.append((int(alive[k]), float(gains[k])))
+            alive = np.delete(alive, k)
+        owner = alive[worth[alive].argmax(axis=0)]
+
+        def placed(alive: Array) -> list[Part]:
+            owner = alive[worth[alive].argmax(axis=0)]
+            out = []
+            for k in alive[:-1]:
+                lo, hi = core.first[k], core.first[k + 1]
+                whole = Part(
+                    self._all.columns,
+                    tuple(s[:, lo:hi] for s in sums),
+                    counts[lo:hi],
+                    found.overlap[lo:hi, lo:hi],
+                )
+                out.append(whole.of_columns(self.core, np.flatnonzero(owner == k)))
+            return out
+
+        left = np.arange(len(worth))
+        for k, gain in dead:
+            left = left[left != k]
+            if noted:
+                self._note("death", (k,), gain, placed(left))
+        return self._climbed(placed(alive), MERGE_SWEEPS)
+
+    def _changed(self, parts: list[Part], changes: list[Change], tried: set[Any]) -> list[Part]:
+        """Try changes to different parts in the same sweeps; make those that gain."""
+        new = self._merged(self._climbed([p for c in changes for p in c.new], SPLIT_SWEEPS))
+        tried_new, start = [], 0
+        for change in changes:
+            own = new[start : start + len(change.new)]
+            start += len(change.new)
+            gain = sum(self._worth(part) for part in own)
+            gain -= sum(self._worth(parts[k]) for k in change.old)
+            taken = np.setdiff1d(
+                np.concatenate([part.columns for part in own]),
+                np.concatenate([parts[k].columns for k in change.old] or [np.empty(0, int)]),
+            )
+            tried_new.append((gain - float(self._alone[taken].sum()), change, own))
+        gone: set[int] = set()
+        more: list[Part] = []
+        for gain, change, own in sorted(tried_new, key=lambda trial: -trial[0]):
+            n_parts = len(parts) - len(gone) + len(more)
+            after = n_parts - len(change.old) + len(own)
+            gain -= self._choice(after) - self._choice(n_parts)
+            if gain > 0:
+                gone |= set(change.old)
+                more += own
+                now = [part for k, part in enumerate(parts) if k not in gone] + more
+                self._note(change.kind, change.old, gain, now)
+            else:
+                self._note(change.kind, change.old, gain, None)
+        return [part for k, part in enumerate(parts) if k not in gone] + more
+
+    def _merge_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
+        """Make one part of two whose states tell of each other."""
+        if len(parts) < 2:
+            return parts
+        core, theta = assembled(self.core, parts, self._all)
+        together = self._surveyed(core, theta).together
+        pairs = self._pairs(core.first[:-1], together, parts, tried)
+        if not pairs:
+            return parts
+        cells = []
+        for a, b in pairs:
+            T = together[core.first[a] : core.first[a + 1], core.first[b] : core.first[b + 1]]
+            order = np.argsort(-T.ravel(), kind="stable")[: 4 * MOST_STATES]
+            cells.append(np.unravel_index(order[: max(int((T > LEAST_ROWS).sum()), 1)], T.shape))
+        sizes = (*(len(cell[0]) for cell in cells), 1)
+        first = np.concatenate([[0], np.cumsum(sizes)])
+        owner = np.full(self.core.n_columns, len(pairs))
+        for k, pair in enumerate(pairs):
+            for p in pair:
+                owner[parts[p].columns] = k
+        layouts = [Layout(owner[own], sizes) for own in self.core.columns]
+
+        def on_block(block: Any) -> Survey:
+            m = core.expect(theta, block, None)[0]
+            joint = np.ones((first[-1], block.n_rows), m.dtype)
+            overlap = np.zeros((first[-1], first[-1]))
+            for k, ((a, b), (i, j)) in enumerate(zip(pairs, cells, strict=True)):
+                own = slice(first[k], first[k + 1])
+                joint[own] = m[core.first[a] + i] * m[core.first[b] + j]
+                add_overlaps(joint[own], block.weight, overlap[own, own])
+            wm = (joint * block.weight).astype(m.dtype)
+            counts = wm.sum(axis=1, dtype=float)[None]
+            stats = Stats(0.0, counts, block.collect(wm, layouts))
+            return Survey(stats, overlap, np.zeros(()))
+
+        found = reduce(add, self.runner.map(on_block, self.source))
+        merged = parts_of(self.core, layouts, found.stats, found.overlap)
+        changes = [
+            Change("merge", pair, [self._added_up(part)])
+            for pair, part in zip(pairs, merged, strict=True)
+        ]
+        return self._changed(parts, changes, tried)
+
+    def _pairs(
+        self, first: Array, together: Array, parts: list[Part], tried: set[Any]
+    ) -> list[tuple[int, int]]:
+        """Disjoint pairs of parts, those first whose states tell most of each other's."""
+        spans = list(pairwise(first))
+        scored = []
+        for a in range(len(parts)):
+            for b in range(a + 1, len(parts)):
+                T = together[slice(*spans[a]), slice(*spans[b])]
+                expected = np.outer(T.sum(axis=1), T.sum(axis=0)) / self._weight
+                told = float(np.sum(special.xlogy(T, T) - special.xlogy(T, expected)))
+                chance = 0.5 * (len(T) - 1) * (T.shape[1] - 1)
+                key = ("merge", *(parts[k].columns.tobytes() for k in (a, b)))
+                if told > chance and key not in tried:
+                    scored.append((told - chance, (a, b), key))
+        used: set[int] = set()
+        out = []
+        for _, pair, key in sorted(scored, reverse=True, key=lambda s: s[0]):
+            if not used & set(pair):
+                used |= set(pair)
+                tried.add(key)
+                out.append(pair)
+        return out
+
+    def _split_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
+        """Cut the columns of every part in two groups by their dependence."""
+        changes = []
+        for k, part in enumerate(parts):
+            key = ("split", part.columns.tobytes())
+            own = np.isin(self._found.columns, part.columns)
+            if key in tried or own.sum() < 2 * LEAST_COLUMNS:
+                continue
+            tried.add(key)
+            labels = group_columns(self._found.affinity[np.ix_(own, own)], 2, self.rng)
+            one = self._found.columns[own][labels == 1]
+            other = np.setdiff1d(part.columns, one)
+            if min(len(one), len(other)):
+                halves = [part.of_columns(self.core, columns) for columns in (one, other)]
+                changes.append(Change("split", (k,), [self._added_up(half) for half in halves]))
+        return self._changed(parts, changes, tried) if changes else parts
+
+    def _new_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
+        """Begin parts with columns of the background that depend on each other."""
+        taken = np.concatenate([np.empty(0, int), *(part.columns for part in parts)])
+        free = ~np.isin(self._found.columns, taken) & self._found.of_more_than_chance()
+        columns = self._found.columns[free]
+        key = ("birth", columns.tobytes())
+        if len(columns) < LEAST_COLUMNS or key in tried:
+            return parts
+        tried.add(key)
+        labels = group_columns(self._found.affinity[np.ix_(free, free)], 1, self.rng)
+        columns = columns[labels == 0]
+        if len(columns) < 2:
+            return parts
+        (begun,) = self._begun([columns], [np.zeros(len(self._sample), int)])
+        kind = self._halves(begun, np.zeros(len(self._sample), int), self.n_states or 4)
+        changes = [Change("birth", (), self._begun([columns], [kind]))]
+        return self._changed(parts, changes, tried)

@@ -1,0 +1,240 @@
+"""Checkpoints: a fit that is killed goes on from the last one and ends as if nothing had happened.
+
+A `Journal` follows one fit. Everything random follows from the generator that the fit began with,
+which is kept; of what has been done since, the results that cannot be had again for little are
+kept: the start's first parameters, the place of the climb (`partwise.engine.Place`), and the best
+of the starts before. Without a checkpoint the same journal keeps nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from partwise.contracts import Array
+from partwise.data.rows import map_rows
+from partwise.engine import Monitor, Place
+from partwise.engine.randomness import as_generator, freeze, thaw
+from partwise.io import ModelFileError, load_checkpoint, save_checkpoint, temporary_name
+
+# Arguments that change how long a fit takes and what it says, but not where it goes.
+_IDLE = ("max_time", "n_jobs", "verbose")
+
+# Writing may take this share of the time: a checkpoint is put off where it takes longer.
+MOST_WRITING = 0.1
+
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a fit keeps what it needs to go on after it was killed, and how often.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file, which is complete at any moment, and removed when the fit ends.
+    every : float, default=30.0
+        Seconds between two checkpoints. A sweep is never interrupted, and writing never takes more
+        than a tenth of the time, so it may be longer.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from partwise import MCVQ, Checkpoint, make_shapes
+    >>> path = os.path.join(tempfile.mkdtemp(), "shapes.checkpoint")
+    >>> model = MCVQ(3, 9, random_state=0)
+    >>> model = model.fit(make_shapes().data, checkpoint=Checkpoint(path, every=60))
+    >>> os.path.exists(path)
+    False
+    """
+
+    path: str | os.PathLike[str]
+    every: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not self.every >= 0:
+            raise ValueError(f"every={self.every!r} must be a number of seconds, 0 or more.")
+
+
+class Journal:
+    """What a fit has done so far; in a file too, if there is a checkpoint.
+
+    Parameters
+    ----------
+    estimator : estimator
+    checkpoint : None, path or Checkpoint
+    rows : ndarray, CSR or Rows, then ndarray or None
+        Rows of the fit and what they have with them, of which a checksum is kept.
+    """
+
+    def __init__(self, estimator: Any, checkpoint: Any, *rows: Any) -> None:
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(checkpoint)
+        self._checkpoint: Checkpoint | None = checkpoint
+        self._state: dict[str, Any] = {
+            "made": {},
+            "start": 0,
+            "leg": 0,
+            "place": None,
+            "told": [],
+        }
+        self._seed = estimator.random_state
+        if checkpoint is None:
+            return
+        self._of = _described(estimator, rows)
+        if os.path.exists(checkpoint.path):
+            of, self._state = load_checkpoint(checkpoint.path)
+            _refuse_other(checkpoint.path, of, self._of)
+        else:  # what cannot be written is known before the work
+            save_checkpoint(checkpoint.path, self._of, self._state)
+        self._due = time.monotonic() + checkpoint.every
+
+    def generator(self) -> np.random.Generator:
+        """The generator that the fit begins with."""
+        if "rng" in self._state:
+            return thaw(self._state["rng"])
+        rng = as_generator(self._seed)
+        if self._checkpoint is not None:
+            self._state["rng"] = freeze(rng)
+        return rng
+
+    def once(self, name: str, rng: np.random.Generator, make: Callable[[], _Made]) -> _Made:
+        """What ``make()`` gives, made once in all: ``rng`` goes on as if it had been made now."""
+        if self._checkpoint is None:
+            return make()
+        made = self._state["made"]
+        if name in made:
+            value, rng.bit_generator.state = made[name]
+            return value
+        value = make()
+        made[name] = (value, rng.bit_generator.state)
+        return value
+
+    # --- starts and legs ---
+
+    def starts(
+        self, children: list[np.random.Generator]
+    ) -> Iterator[tuple[int, np.random.Generator]]:
+        """Starts that are not done, each with its generator."""
+        for i in range(self._state["start"], len(children)):
+            if i > self._state["start"]:
+                self._state["made"].pop("start", None)
+                self._state |= {"start": i, "leg": 0, "place": None}
+            self._child = children[i]
+            yield i, children[i]
+
+    def legs(self, legs: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
+        """Legs of the start that are not done, each with whether it has begun already."""
+        place = self._state["place"]
+        if place is not None:
+            self._child.bit_generator.state = self._state["child"]
+        for j in range(self._state["leg"], len(legs)):
+            if j > self._state["leg"]:
+                self._state |= {"leg": j, "place": None}
+            yield legs[j], self._state["place"] is not None
+
+    @property
+    def place(self) -> Place | None:
+        """Where the climb of the leg stands; None if it begins."""
+        return self._state["place"]
+
+    def note(self, place: Place) -> None:
+        """Keep a place; write it if it is time."""
+        if self._checkpoint is None:
+            return
+        self._state |= {"place": place, "child": self._child.bit_generator.state}
+        begun = time.monotonic()
+        if begun >= self._due:
+            here = place._replace(memory=_here(place.memory), remembered=_here(place.remembered))
+            save_checkpoint(self._checkpoint.path, self._of, self._state | {"place": here})
+            ended = time.monotonic()
+            pause = max(self._checkpoint.every, (ended - begun) * (1.0 / MOST_WRITING - 1.0))
+            self._due = ended + pause
+
+    def best(self, fresh: Callable[[], Monitor]) -> tuple[Any, Monitor] | None:
+        """Parameters and monitor of the best start before, if there was one."""
+        kept = self._state.get("best")
+        if kept is None:
+            return None
+        theta, fields, _ = kept
+        monitor = fresh()
+        for name, value in fields.items():
+            setattr(monitor, name, value)
+        return theta, monitor
+
+    def note_best(self, theta: Any, monitor: Monitor) -> None:
+        """Keep the best start so far: the present one."""
+        names = ("trace", "converged", "out_of_time", "interrupted")
+        fields = {name: getattr(monitor, name) for name in names}
+        self._state["best"] = theta, fields, self._state["start"]
+
+    @property
+    def told(self) -> list[Any]:
+        """What is to be told of every start."""
+        return self._state["told"]
+
+    @property
+    def told_of_best(self) -> Any:
+        """What is to be told of the best start."""
+        return self.told[self._state["best"][2]]
+
+    def finish(self) -> None:
+        """Remove the file: the fit has ended."""
+        if self._checkpoint is not None:
+            for path in (self._checkpoint.path, temporary_name(self._checkpoint.path)):
+                if os.path.exists(path):
+                    os.remove(path)
+
+
+def _here(memory: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What rows remember, brought here if it lies on the workers of a cluster."""
+    return tuple(one.result() if hasattr(one, "result") else one for one in memory)
+
+
+def _described(estimator: Any, rows: tuple[Any, ...]) -> dict[str, Any]:
+    """What a fit that goes on must share with the one that was killed."""
+    arguments = estimator.get_params(deep=False)
+    streams = (np.random.Generator, np.random.RandomState)
+    described = {
+        name: (value.tolist() if isinstance(value, np.ndarray) else value)
+        for name, value in arguments.items()
+        if name not in _IDLE and not isinstance(value, streams)
+    }
+    data = {"shape": list(rows[0].shape), "data": digest(*rows)}
+    return {"model": type(estimator).__name__, **described, **data}
+
+
+def _refuse_other(path: Any, kept: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse a file of another fit."""
+    for name in kept | now:
+        before, after = kept.get(name), now.get(name)
+        if before != after:
+            what = f"{name}={before!r}, not {after!r}" if name != "data" else "other data"
+            raise ModelFileError(
+                f"'{path}' is the checkpoint of another fit ({what}); repeat that fit, delete the "
+                "file to begin anew, or name another one."
+            )
+
+
+def digest(X: Any, *arrays: Array | None) -> str:
+    """SHA-256 of rows, in memory or not, and of arrays with a value for each."""
+    total = hashlib.sha256(str([one is None for one in arrays]).encode())
+    for piece in map_rows(X, _digest_rows, *(one for one in arrays if one is not None)):
+        total.update(piece)
+    return total.hexdigest()
+
+
+def _digest_rows(rows: Any, *values: Array) -> bytes:
+    own = (rows.indptr, rows.indices, rows.data) if sparse.issparse(rows) else (rows,)
+    total = hashlib.sha256(str(rows.dtype).encode())
+    for array in (*own, *values):
+        total.update(np.ascontiguousarray(array).data)
+    return total.digest()

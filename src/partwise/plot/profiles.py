@@ -1,0 +1,103 @@
+"""Profiles: numbers of the same things, a bar chart for each of several states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partwise.plot._draw import get_figure, name_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ProfilesDisplay:
+    """Bars of every profile beside each other (Ross and Zemel 2006, Figure 8).
+
+    Parameters
+    ----------
+    profiles : dict of str to ndarray of shape (n,)
+        Numbers of each.
+    names : list of n str
+        What the numbers are of.
+    what : str, default=""
+        What the numbers measure.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure or SubFigure
+        Where it was drawn.
+    axes_ : ndarray of matplotlib Axes
+        One for each profile.
+
+    Examples
+    --------
+    >>> from partwise.plot import ProfilesDisplay
+    >>> profiles = {"fond": [1.0, 0.5], "not fond": [-0.5, -2.0]}
+    >>> ProfilesDisplay.from_values(profiles, ["first", "second"]).axes_.shape
+    (2,)
+    """
+
+    profiles: dict[str, np.ndarray]
+    names: list[str]
+    what: str = ""
+    figure_: Figure | SubFigure = field(init=False)
+    axes_: np.ndarray = field(init=False)
+
+    @classmethod
+    def from_values(
+        cls,
+        profiles: Mapping[str, Any],
+        names: Sequence[str],
+        *,
+        what: str = "",
+        figure: Figure | SubFigure | None = None,
+    ) -> ProfilesDisplay:
+        """Draw profiles that are known.
+
+        Parameters
+        ----------
+        profiles : mapping of str to array-like of shape (n,)
+        names : sequence of n str
+        what : str, default=""
+            What the numbers measure.
+        figure
+            As for `plot`.
+
+        Returns
+        -------
+        display : ProfilesDisplay
+        """
+        arrays = {name: np.asarray(values, dtype=float) for name, values in profiles.items()}
+        return cls(profiles=arrays, names=list(names), what=what).plot(figure=figure)
+
+    def plot(self, figure: Figure | SubFigure | None = None) -> ProfilesDisplay:
+        """Draw them.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure or SubFigure, or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : ProfilesDisplay
+            This one, with ``figure_`` and ``axes_``.
+        """
+        n = len(self.profiles)
+        figure = get_figure(figure, 2.2 * n + 2.0, 0.24 * len(self.names) + 1.0)
+        axes = figure.subplots(1, n, sharey=True, squeeze=False)[0]
+        for ax, (name, values) in zip(axes, self.profiles.items(), strict=True):
+            ax.barh(np.arange(len(values)), values, color="0.4")
+            ax.axvline(0.0, color="black", linewidth=0.8)
+            ax.set_title(name, fontsize="small")
+            ax.spines[["top", "right"]].set_visible(False)
+        name_ticks(axes[0], self.names, axis="y")
+        axes[0].invert_yaxis()
+        figure.supxlabel(self.what, fontsize="small")
+        self.figure_, self.axes_ = figure, axes
+        return self

@@ -1,0 +1,149 @@
+"""The search for sizes: moves that were made, and moves that were refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from partwise.plot._draw import get_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+# Sizes written along the path; more would run into each other.
+MOST_LABELS = 9
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SizePathDisplay:
+    """Evidence over the moves by which sizes were found.
+
+    Parameters
+    ----------
+    path : list of dict
+        Moves in the order they were tried, as ``size_path_``.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure or SubFigure
+        The figure of ``ax_``.
+
+    See Also
+    --------
+    BoundDisplay : The bound during the sweeps of one climb.
+
+    Examples
+    --------
+    >>> from partwise.plot import SizePathDisplay
+    >>> move = {"n_parts": 1, "n_states": (2,), "gain": 0.0, "accepted": True, "evidence": -9.0}
+    >>> SizePathDisplay(path=[move]).plot().ax_.get_ylabel()
+    'evidence (nats)'
+    """
+
+    path: list[dict[str, Any]]
+    ax_: Axes = field(init=False)
+    figure_: Figure | SubFigure = field(init=False)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, ax: Axes | None = None, **line_options: Any
+    ) -> SizePathDisplay:
+        """Read the moves of a fitted model and draw them.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with ``size_path_``.
+        ax, **line_options
+            As for `plot`.
+
+        Returns
+        -------
+        display : SizePathDisplay
+        """
+        check_is_fitted(estimator)
+        if not hasattr(estimator, "size_path_"):
+            raise ValueError(
+                f"The sizes of this {type(estimator).__name__} were given, not sought; "
+                '"auto" in their place seeks them.'
+            )
+        return cls(path=[dict(move) for move in estimator.size_path_]).plot(ax=ax, **line_options)
+
+    def plot(self, ax: Axes | None = None, **line_options: Any) -> SizePathDisplay:
+        """Draw the moves.
+
+        The line is the evidence over the moves that were made; a faint cross below it is a move
+        that was refused, by what it would have lost.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+        **line_options
+            Passed to matplotlib's ``plot``.
+
+        Returns
+        -------
+        display : SizePathDisplay
+            This one, with ``ax_`` and ``figure_``.
+        """
+        ax = get_axes(ax, 7, 4)
+        from matplotlib.ticker import MaxNLocator
+
+        accepted = np.array([bool(move["accepted"]) for move in self.path], dtype=bool)
+        evidence = np.array([float(move["evidence"]) for move in self.path])
+        gain = np.array([float(move["gain"]) for move in self.path])
+        at = np.arange(len(self.path))
+        options: dict[str, Any] = {
+            "marker": "o",
+            "markersize": 3,
+            "linewidth": 1.2,
+            "label": "made",
+        }
+        ax.plot(at[accepted], evidence[accepted], **({"label": "made"} | options | line_options))
+        refused = (evidence + np.minimum(gain, 0.0))[~accepted]
+        ax.plot(at[~accepted], refused, "x", color="0.7", markersize=4, zorder=1, label="refused")
+        if accepted.any():
+            # What was refused must not squeeze what was made.
+            low, high = evidence[accepted].min(), evidence[accepted].max()
+            room = 0.1 * (high - low) or 1.0
+            ax.set_ylim(low - 2 * room, high + 2 * room)
+        for i in self._labelled(accepted):
+            ax.annotate(
+                self._sizes(self.path[i]),
+                (at[i], evidence[i]),
+                xytext=(0, 6),
+                textcoords="offset points",
+                ha="center",
+                fontsize="x-small",
+            )
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set(xlabel="move", ylabel="evidence (nats)")
+        ax.set_title(
+            f"{accepted.sum()} of {len(accepted)} moves made", fontsize="small", loc="left"
+        )
+        ax.legend(fontsize="small", frameon=False, loc="lower right")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    @staticmethod
+    def _sizes(move: dict[str, Any]) -> str:
+        """Parts and states once a move is made."""
+        sizes = np.atleast_1d(move["n_states"])
+        low, high = (int(sizes.min()), int(sizes.max())) if sizes.size else (0, 0)
+        return f"{move['n_parts']}×{low}" if low == high else f"{move['n_parts']}×{low}–{high}"
+
+    def _labelled(self, accepted: np.ndarray) -> list[int]:
+        """Moves made after which sizes are written: the last one, and others well before it."""
+        found: list[int] = []
+        for i in np.flatnonzero(accepted)[::-1].tolist():
+            if not found or found[-1] - i >= len(accepted) / MOST_LABELS:
+                found.append(i)
+        return found[::-1]

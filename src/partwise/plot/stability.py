@@ -1,0 +1,161 @@
+"""How sure each part is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from partwise.plot._display import Display
+from partwise.plot._draw import get_figure, name_ticks, show_picture
+from partwise.plot.view import check_image_shape
+from partwise.stability import PartStability, part_stability
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure, SubFigure
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class StabilityDisplay(Display):
+    """Agreement of parts and their columns with other fits.
+
+    Images: for every part a picture of its pixels, the brighter the more surely they stay together.
+    Tables: for every part its agreement, a bar, and that of its columns, dots.
+
+    Parameters
+    ----------
+    stability : PartStability
+        As `partwise.part_stability` gives it.
+    image_shape : tuple of two int or None, default=None
+        Height and width of the images, None for tables.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure or SubFigure
+        Where it was drawn.
+    axes_ : ndarray of matplotlib Axes
+        One for each part, or a single one for tables.
+
+    See Also
+    --------
+    GatesDisplay : How sure one fit is of its columns' parts.
+
+    Examples
+    --------
+    >>> from partwise import MCVQ, make_shapes, part_stability
+    >>> from partwise.plot import StabilityDisplay
+    >>> shapes = make_shapes()
+    >>> model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(shapes.data)
+    >>> stability = part_stability(model, shapes.data, n_fits=2, random_state=0)
+    >>> display = StabilityDisplay.from_stability(stability, image_shape=shapes.image_shape)
+    >>> len(display.axes_)
+    3
+    """
+
+    stability: PartStability
+
+    table_cmap: ClassVar[str] = "Blues"
+
+    @classmethod
+    def from_stability(
+        cls,
+        stability: PartStability,
+        *,
+        image_shape: Sequence[int] | None = None,
+        figure: Figure | SubFigure | None = None,
+        cmap: str | Colormap | None = None,
+    ) -> StabilityDisplay:
+        """Draw what `partwise.part_stability` found.
+
+        Parameters
+        ----------
+        stability : PartStability
+        image_shape, figure, cmap
+            As for every `Display`.
+
+        Returns
+        -------
+        display : StabilityDisplay
+        """
+        shape = check_image_shape(image_shape, len(stability.parts))
+        return cls(stability=stability, image_shape=shape).plot(figure=figure, cmap=cmap)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        image_shape: Sequence[int] | None = None,
+        figure: Figure | SubFigure | None = None,
+        cmap: str | Colormap | None = None,
+        **options: Any,
+    ) -> StabilityDisplay:
+        """Fit again and again, and draw which parts come back.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with ``parts_``.
+        X : array-like, DataFrame, sparse or Cells of shape (C, D)
+        y : array-like of shape (C,), optional
+        image_shape, figure, cmap
+            As for every `Display`.
+        **options
+            Passed to `partwise.part_stability`.
+
+        Returns
+        -------
+        display : StabilityDisplay
+        """
+        found = part_stability(estimator, X, y, **options)
+        return cls.from_stability(found, image_shape=image_shape, figure=figure, cmap=cmap)
+
+    def _plot_images(
+        self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
+    ) -> tuple[Figure | SubFigure, np.ndarray]:
+        found = self.stability
+        n_parts = len(found.part_agreement)
+        n_across = min(n_parts, 8)
+        n_down = -(-n_parts // n_across)
+        figure = get_figure(figure, 1.5 * n_across, 1.8 * n_down)
+        grid = figure.subplots(n_down, n_across, squeeze=False).ravel()
+        for k, ax in enumerate(grid[:n_parts]):
+            own = np.where(found.parts == k, found.column_agreement, 0.0)
+            show_picture(ax, own, shape, (0.0, 1.0), cmap)
+            level = found.part_agreement[k]
+            told = "no columns" if np.isnan(level) else f"agreement {level:.2f}"
+            ax.set_title(f"part {k}\n{told}", fontsize="small")
+        for ax in grid[n_parts:]:
+            ax.set_axis_off()
+        return figure, grid[:n_parts]
+
+    def _plot_table(
+        self, figure: Figure | SubFigure | None, cmap: str | Colormap
+    ) -> tuple[Figure | SubFigure, np.ndarray]:
+        import matplotlib
+
+        found = self.stability
+        n_parts = len(found.part_agreement)
+        figure = get_figure(figure, 5.0, float(np.clip(0.3 * n_parts + 1.2, 2.5, 11.0)))
+        ax = figure.subplots()
+        level = np.nan_to_num(found.part_agreement)
+        shade = matplotlib.colormaps.get_cmap(cmap)
+        ax.barh(np.arange(n_parts), level, color=shade(0.25 + 0.5 * level), height=0.7)
+        mine = found.parts >= 0
+        rank = np.zeros(len(found.parts))
+        for k in range(n_parts):  # beside each other, not on top of each other
+            own = np.flatnonzero(found.parts == k)
+            rank[own] = np.linspace(-0.25, 0.25, len(own)) if len(own) > 1 else 0.0
+        ax.plot(found.column_agreement[mine], found.parts[mine] + rank[mine], ".", color="0.2",
+                markersize=3, alpha=0.6, clip_on=False)  # fmt: skip
+        name_ticks(ax, [f"part {k}" for k in range(n_parts)], axis="y")
+        ax.invert_yaxis()
+        ax.set(xlim=(0.0, 1.0), xlabel="agreement: bars parts, dots their columns")
+        ax.set_title(f"{len(found.refits)} fits", fontsize="small", loc="left")
+        ax.spines[["top", "right"]].set_visible(False)
+        return figure, np.array([ax])

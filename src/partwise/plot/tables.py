@@ -1,0 +1,354 @@
+"""Tables of several kinds of columns: rows with holes, what tells of what, states' profiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from partwise.plot._draw import (
+    DEVIATIONS,
+    FAR,
+    colour_bar,
+    get_axes,
+    grouped,
+    middles,
+    name_columns,
+    name_parts,
+    name_ticks,
+    note_missing,
+    show_rows,
+    show_table,
+    with_missing,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure, SubFigure
+
+
+def _fitted_table(estimator: Any) -> Any:
+    """The schema of a model that was fitted to a table."""
+    check_is_fitted(estimator)
+    schema = getattr(estimator, "_schema", None)
+    if schema is None:
+        raise ValueError('This display needs an MCVQ fitted to a table, likelihood="auto".')
+    return schema
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TableDisplay:
+    """Rows of a table as a heat map: columns in the order of their parts, holes marked.
+
+    Rows are sorted by the states of the parts, the part that sorts them first having most columns.
+    Numbers are drawn in standard deviations; levels by their number.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, D)
+        What is drawn, NaN where missing, rows already sorted.
+    parts : ndarray of shape (D,)
+    feature_names : list of str
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure or SubFigure
+
+    Examples
+    --------
+    >>> from partwise import MCVQ, make_survey
+    >>> from partwise.plot import TableDisplay
+    >>> table = make_survey(200, n_parts=2, columns_a_kind=1, random_state=0).frame
+    >>> model = MCVQ(2, 4, likelihood="auto", random_state=0).fit(table)
+    >>> TableDisplay.from_estimator(model, table).values.shape
+    (200, 10)
+    """
+
+    values: np.ndarray
+    parts: np.ndarray
+    feature_names: list[str]
+    ax_: Axes = field(init=False)
+    figure_: Figure | SubFigure = field(init=False)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        most_rows: int = 400,
+        ax: Axes | None = None,
+        cmap: str | Colormap = "RdBu_r",
+    ) -> TableDisplay:
+        """Sort rows by their states and draw them.
+
+        Parameters
+        ----------
+        estimator : MCVQ
+            Fitted to a table.
+        X : DataFrame or array-like of shape (n, D)
+        most_rows : int, default=400
+            Of more rows, so many at equal distances are drawn.
+        ax, cmap
+            Where to draw, and in which colours.
+
+        Returns
+        -------
+        display : TableDisplay
+        """
+        schema = _fitted_table(estimator)
+        coded = schema.encode(X)
+        every = np.unique(np.linspace(0, len(coded) - 1, most_rows).astype(int))
+        states = np.asarray(estimator.states(X))[every]
+        counts = np.bincount(estimator.parts_[estimator.parts_ >= 0], minlength=states.shape[1])
+        order = np.lexsort(states[:, np.argsort(counts, kind="stable")].T)
+        rows = coded[every][order]
+        used = ~np.isnan(coded).all(axis=0)
+        centre, spread = np.zeros(len(used)), np.ones(len(used))
+        centre[used] = np.nanmean(coded[:, used], axis=0)
+        spread[used] = np.maximum(np.nanstd(coded[:, used], axis=0), 1e-12)
+        display = cls(
+            values=(rows - centre) / spread,
+            parts=estimator.parts_,
+            feature_names=[str(name) for name in schema.names],
+        )
+        return display.plot(ax=ax, cmap=cmap)
+
+    def plot(self, ax: Axes | None = None, *, cmap: str | Colormap = "RdBu_r") -> TableDisplay:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+        cmap : str or Colormap
+
+        Returns
+        -------
+        display : TableDisplay
+            This one, with ``ax_`` and ``figure_``.
+        """
+        n, D = self.values.shape
+        ax = get_axes(ax, float(np.clip(0.22 * D + 2.0, 5.0, 16.0)), 6.0)
+        image = show_rows(ax, self.values, self.parts, with_missing(cmap))
+        order, _ = grouped(self.parts)
+        name_columns(ax, [self.feature_names[d] for d in order])
+        name_parts(ax, self.parts)
+        ax.set_ylabel(f"{n} rows, sorted by state")
+        figure = ax.get_figure()
+        assert figure is not None
+        colour_bar(figure, image, [ax], DEVIATIONS, shrink=0.6)
+        if np.isnan(self.values).any():
+            note_missing(figure)
+        self.ax_, self.figure_ = ax, figure
+        return self
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DependenceDisplay:
+    """Which columns tell of which: a heat map in the order of the parts.
+
+    Mutual information I is drawn as sqrt(1 - exp(-2 I)), which for two Gaussian numbers is the size
+    of their correlation; on the diagonal, what its part's state tells of a column.
+
+    Parameters
+    ----------
+    correlation : ndarray of shape (D, D)
+    parts : ndarray of shape (D,)
+    feature_names : list of str
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure or SubFigure
+
+    Examples
+    --------
+    >>> from partwise import MCVQ, make_survey
+    >>> from partwise.plot import DependenceDisplay
+    >>> table = make_survey(200, n_parts=2, columns_a_kind=1, random_state=0).frame
+    >>> model = MCVQ(2, 4, likelihood="auto", random_state=0).fit(table)
+    >>> DependenceDisplay.from_estimator(model).correlation.shape
+    (10, 10)
+    """
+
+    correlation: np.ndarray
+    parts: np.ndarray
+    feature_names: list[str]
+    ax_: Axes = field(init=False)
+    figure_: Figure | SubFigure = field(init=False)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, ax: Axes | None = None, cmap: str | Colormap = "Blues"
+    ) -> DependenceDisplay:
+        """Ask the model and draw what it says.
+
+        Parameters
+        ----------
+        estimator : MCVQ
+            Fitted, to a table or a matrix.
+        ax, cmap
+            Where to draw, and in which colours.
+
+        Returns
+        -------
+        display : DependenceDisplay
+        """
+        check_is_fitted(estimator)
+        found = estimator.dependence(as_frame=False)
+        display = cls(
+            correlation=np.sqrt(-np.expm1(-2.0 * found)),
+            parts=estimator.parts_,
+            feature_names=[estimator._column_name(d) for d in range(len(found))],
+        )
+        return display.plot(ax=ax, cmap=cmap)
+
+    def plot(self, ax: Axes | None = None, *, cmap: str | Colormap = "Blues") -> DependenceDisplay:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+        cmap : str or Colormap
+
+        Returns
+        -------
+        display : DependenceDisplay
+            This one, with ``ax_`` and ``figure_``.
+        """
+        size = float(np.clip(0.2 * len(self.parts) + 2.0, 4.0, 11.0))
+        ax = get_axes(ax, size + 1.0, size)
+        order, edges = grouped(self.parts)
+        image = show_table(ax, self.correlation[np.ix_(order, order)], (0.0, 1.0), cmap)
+        names = [self.feature_names[d] for d in order]
+        name_columns(ax, names, axis="x")
+        name_columns(ax, names, axis="y")
+        for edge in edges:
+            ax.axvline(edge, color="0.3", linewidth=0.8)
+            ax.axhline(edge, color="0.3", linewidth=0.8)
+        for k, middle in middles(self.parts):
+            ax.annotate(f"part {k}", (middle, -0.5), xytext=(0, 4), textcoords="offset points",
+                        ha="center", fontsize="x-small")  # fmt: skip
+        figure = ax.get_figure()
+        assert figure is not None
+        colour_bar(figure, image, [ax], "strength of the tie", shrink=0.6)
+        self.ax_, self.figure_ = ax, figure
+        return self
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ProfilesDisplay:
+    """What is typical of each state of a part, the commonest state first.
+
+    One row a state; a column for every number and every level of a category, coloured by how many
+    standard deviations it is away from what is usual. The mean, or the level's share, stands in
+    the cell.
+
+    Parameters
+    ----------
+    part : int
+    away : ndarray of shape (n_states, n)
+        What is drawn: standard deviations from what is usual.
+    texts : list of n_states lists of n str
+        What stands in the cells.
+    names : list of n str
+    shares : ndarray of shape (n_states,)
+        Probability of each state.
+    numbers : ndarray of shape (n_states,)
+        Its number.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure or SubFigure
+
+    Examples
+    --------
+    >>> from partwise import MCVQ, make_survey
+    >>> from partwise.plot import ProfilesDisplay
+    >>> table = make_survey(200, n_parts=2, columns_a_kind=1, random_state=0).frame
+    >>> model = MCVQ(2, 3, likelihood="auto", random_state=0).fit(table)
+    >>> ProfilesDisplay.from_estimator(model, 0).part
+    0
+    """
+
+    part: int
+    away: np.ndarray
+    texts: list[list[str]]
+    names: list[str]
+    shares: np.ndarray
+    numbers: np.ndarray
+    ax_: Axes = field(init=False)
+    figure_: Figure | SubFigure = field(init=False)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        part: int,
+        *,
+        ax: Axes | None = None,
+        cmap: str | Colormap = "RdBu_r",
+    ) -> ProfilesDisplay:
+        """Ask the model and draw what it says.
+
+        Parameters
+        ----------
+        estimator : MCVQ
+        part : int
+        ax, cmap
+            Where to draw, and in which colours.
+
+        Returns
+        -------
+        display : ProfilesDisplay
+        """
+        check_is_fitted(estimator)
+        told = estimator.state_profiles(part)
+        display = cls(
+            part=part,
+            away=told["away"],
+            texts=told["text"],
+            names=told["name"],
+            shares=told["share"],
+            numbers=told["state"],
+        )
+        return display.plot(ax=ax, cmap=cmap)
+
+    def plot(self, ax: Axes | None = None, *, cmap: str | Colormap = "RdBu_r") -> ProfilesDisplay:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+        cmap : str or Colormap
+
+        Returns
+        -------
+        display : ProfilesDisplay
+            This one, with ``ax_`` and ``figure_``.
+        """
+        n_states, n = self.away.shape
+        ax = get_axes(ax, float(np.clip(0.42 * n + 2.5, 4.0, 18.0)), 0.45 * n_states + 2.0)
+        image = show_table(ax, self.away, FAR, cmap)
+        for i, line in enumerate(self.texts):
+            for j, text in enumerate(line):
+                dark = abs(self.away[i, j]) > 1.3
+                ax.text(j, i, text, ha="center", va="center", fontsize="xx-small",
+                        color="white" if dark else "black")  # fmt: skip
+        name_columns(ax, self.names)
+        labels = [f"{j} ({p:.0%})" for j, p in zip(self.numbers, self.shares, strict=True)]
+        name_ticks(ax, labels, axis="y")
+        ax.set(ylabel="state (share)", title=f"Part {self.part}")
+        figure = ax.get_figure()
+        assert figure is not None
+        colour_bar(figure, image, [ax], DEVIATIONS, shrink=0.8)
+        self.ax_, self.figure_ = ax, figure
+        return self

@@ -1,0 +1,230 @@
+"""How sure the parts are: do they come back in fits from other seeds, or to other rows?"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from partwise._compat import check_sample_weight
+from partwise.contracts import Array
+from partwise.data import Cells
+from partwise.engine.progress import ProgressBar
+from partwise.engine.randomness import as_generator
+
+__all__ = ["PartStability", "part_stability"]
+
+RESAMPLES = ("bootstrap", "seeds")
+
+# Shuffles of a refit's columns that tell how well its parts would match by chance; the standard
+# error of that level is then below a hundredth for each refit, and they are averaged over refits.
+N_SHUFFLES = 50
+
+
+@dataclass(frozen=True, eq=False)
+class PartStability:
+    """Agreement of a model's parts with those of other fits.
+
+    Attributes
+    ----------
+    parts : ndarray of shape (D,)
+        The model's part of each column, -1 for background.
+    part_agreement : ndarray of shape (K,)
+        How surely each part comes back: 1 if every refit has it column by column, 0 if refits have
+        nothing more like it than chance would give; NaN for parts without columns.
+    part_agreements : ndarray of shape (F, K)
+        The same of each refit.
+    column_agreement : ndarray of shape (D,)
+        How surely each column stays with its companions: the mean over refits of the Jaccard
+        index of the sets of columns that share its part. A background column's is the share of
+        refits in which it is background.
+    refits : ndarray of shape (F, D)
+        Part of each column in each refit, -1 for background.
+    n_parts : ndarray of shape (F,)
+        Parts with columns in each refit; of interest if each chooses its own number.
+    """
+
+    parts: Array
+    part_agreement: Array
+    part_agreements: Array
+    column_agreement: Array
+    refits: Array
+    n_parts: Array
+
+    def co_assignment(self, columns: Any = None) -> Array:
+        """Share of the refits in which two columns have the same part.
+
+        Parameters
+        ----------
+        columns : array-like of int, optional
+            Those to compare; all if not given.
+
+        Returns
+        -------
+        share : ndarray of shape (n, n)
+            Of a column with itself: the share of refits in which it is not background.
+        """
+        found = self.refits if columns is None else self.refits[:, np.asarray(columns)]
+        share = np.zeros((found.shape[1], found.shape[1]))
+        for parts in found:
+            share += (parts[:, None] == parts) & (parts >= 0)
+        return share / len(found)
+
+
+def part_stability(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    n_fits: int = 10,
+    resample: str = "bootstrap",
+    sample_weight: Any = None,
+    random_state: Any = None,
+    verbose: int = 0,
+) -> PartStability:
+    """Fit a model again and again, and see which of its parts come back.
+
+    Parts have no names, so each is matched with a part of the refit, one to one and all as well as
+    can be, by the Jaccard index J of their columns. Even shuffled columns would match to some
+    degree, E; the agreement is (J - E) / (1 - E), and 0 where that is negative.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``parts_``: MCVQ or MCFA. Refits have its arguments; where sizes are "auto"
+        each chooses its own.
+    X : array-like, DataFrame, sparse or Cells of shape (C, D)
+        The rows that it was fitted to.
+    y : array-like of shape (C,), optional
+        Their labels, if it was fitted with labels; rows are then resampled within each label.
+    n_fits : int, default=10
+        F, the number of refits.
+    resample : {"bootstrap", "seeds"}, default="bootstrap"
+        "bootstrap": each refit has rows drawn with replacement (as weights; nothing is copied) and
+        its own seed: what depends on chance rows is found unsure. "seeds": the same rows, another
+        seed: only what depends on where the fit begins.
+    sample_weight : array-like of shape (C,), optional
+    random_state : int, Generator, RandomState or None, default=None
+        Draws rows, and seeds of refits.
+    verbose : int, default=0
+        Above 0 a progress bar is shown.
+
+    Returns
+    -------
+    stability : PartStability
+
+    References
+    ----------
+    C. Hennig, Cluster-wise assessment of cluster stability, Computational Statistics & Data
+    Analysis 52, 2007, for bootstrap and Jaccard index.
+
+    Examples
+    --------
+    >>> from partwise import MCVQ, make_shapes, part_stability
+    >>> X = make_shapes().data
+    >>> model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(X)
+    >>> stability = part_stability(model, X, n_fits=3, random_state=0)
+    >>> stability.part_agreement.round(2)
+    array([1., 1., 1.])
+    """
+    check_is_fitted(model)
+    if not hasattr(model, "parts_"):
+        raise TypeError(f"{type(model).__name__} has no parts of columns; give an MCVQ or MCFA.")
+    if resample not in RESAMPLES:
+        raise ValueError(f'resample={resample!r} must be "bootstrap" or "seeds".')
+    if not isinstance(n_fits, Integral) or n_fits < 1:
+        raise ValueError(f"n_fits={n_fits!r} must be a whole number of at least 1.")
+    X = X.table() if isinstance(X, Cells) else X
+    shape = X.shape if hasattr(X, "shape") else np.shape(X)
+    weight = check_sample_weight(sample_weight, np.empty((shape[0], 1)), dtype=np.float64)
+    parts = np.asarray(model.parts_)
+    if tuple(shape[1:]) != parts.shape:
+        raise ValueError(f"X has shape {shape}, but the model was fitted to {len(parts)} columns.")
+    label = None if y is None else np.unique(column_or_1d(y).astype(str), return_inverse=True)[1]
+    n_parts = model.gates_.shape[1]
+    refits = np.empty((n_fits, len(parts)), parts.dtype)
+    agreements, companions = np.empty((n_fits, n_parts)), np.empty((n_fits, len(parts)))
+    with ProgressBar("refits", n_fits, bool(verbose), unit="fits", measure="agreement") as bar:
+        for i, rng in enumerate(as_generator(random_state).spawn(n_fits)):
+            draws = _resampled(weight, label, rng) if resample == "bootstrap" else weight
+            with warnings.catch_warnings():
+                # Of a column with few entries a bootstrap may have none.
+                warnings.filterwarnings("ignore", message=".*have no observed entry")
+                again = clone(model).set_params(random_state=rng, verbose=0)
+                refits[i] = again.fit(X, y, sample_weight=draws).parts_
+            agreements[i] = _matched(parts, n_parts, refits[i], rng)
+            companions[i] = _companions(parts, refits[i])
+            bar.update(i + 1, float(companions[: i + 1].mean()), "refits")
+    return PartStability(
+        parts,
+        agreements.mean(axis=0),
+        agreements,
+        companions.mean(axis=0),
+        refits,
+        np.array([len(np.unique(refit[refit >= 0])) for refit in refits]),
+    )
+
+
+def _resampled(weight: Array, label: Array | None, rng: np.random.Generator) -> Array:
+    """Weights of rows drawn with replacement; of each label as many as there are."""
+    label = np.zeros(len(weight), np.int64) if label is None else label
+    drawn = np.empty_like(weight)
+    for value in np.unique(label[weight > 0]):
+        rows = np.flatnonzero((label == value) & (weight > 0))
+        drawn[rows] = rng.multinomial(len(rows), np.full(len(rows), 1.0 / len(rows)))
+    return np.where(weight > 0, weight * drawn, 0.0)
+
+
+def _overlap(a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """Columns shared by every part of one division and of another, and the parts' columns.
+
+    Divisions number their parts from 0; -1 is no part.
+    """
+    shape = int(a.max(initial=-1)) + 1, int(b.max(initial=-1)) + 1
+    both = (a >= 0) & (b >= 0)
+    cell = np.ravel_multi_index((a[both], b[both]), shape) if both.any() else np.empty(0, np.int64)
+    shared = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
+    n_a, n_b = (np.bincount(x[x >= 0], minlength=n) for x, n in zip((a, b), shape, strict=True))
+    return shared, n_a, n_b
+
+
+def _jaccard(a: Array, b: Array) -> Array:
+    """Jaccard index of each part of ``a`` with the part of ``b`` that it is matched with."""
+    shared, n_a, n_b = _overlap(a, b)
+    union = n_a[:, None] + n_b - shared
+    index = shared / np.maximum(union, 1)
+    found = np.zeros(len(n_a))
+    rows, columns = linear_sum_assignment(index, maximize=True)
+    found[rows] = index[rows, columns]
+    return found
+
+
+def _matched(parts: Array, n_parts: int, refit: Array, rng: np.random.Generator) -> Array:
+    """Agreement of each part with a refit, corrected for chance; (K,)."""
+    out = np.full(n_parts, np.nan)
+    used = np.unique(parts[parts >= 0])
+    index = _jaccard(parts, refit)
+    chance = np.mean([_jaccard(parts, rng.permutation(refit)) for _ in range(N_SHUFFLES)], axis=0)
+    room = 1.0 - chance[used]
+    # Where shuffling changes nothing, as with one part for all columns, there is no chance to beat.
+    corrected = (index[used] - chance[used]) / np.where(room > 0, room, 1.0)
+    out[used] = np.where(room > 0, np.maximum(corrected, 0.0), index[used])
+    return out
+
+
+def _companions(parts: Array, refit: Array) -> Array:
+    """Jaccard index of each column's companions in its part and in the refit's; (D,)."""
+    shared, n_a, n_b = _overlap(parts, refit)
+    out = ((parts < 0) & (refit < 0)).astype(float)
+    both = np.flatnonzero((parts >= 0) & (refit >= 0))
+    a, b = parts[both], refit[both]
+    same, every = shared[a, b] - 1, n_a[a] + n_b[b] - shared[a, b] - 1  # itself aside
+    out[both] = np.where(every > 0, same / np.maximum(every, 1), 1.0)  # alone both times
+    return out

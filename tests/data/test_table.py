@@ -1,0 +1,206 @@
+"""What a table's columns are taken for, in numbers and back, and what is said of odd ones."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+from partwise.data.table import Schema
+
+
+def survey(n=60):
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2024-03-01") + pd.to_timedelta(rng.integers(0, 300, n), unit="D")
+    return pd.DataFrame(
+        {
+            "height": rng.normal(170.0, 10.0, n),
+            "income": np.exp(rng.normal(10.0, 1.5, n)),
+            "children": rng.poisson(6, n),
+            "answer": rng.integers(1, 6, n),
+            "owner": rng.random(n) < 0.5,
+            "vote": pd.array(rng.choice([0, 1], n), dtype="Int64"),
+            "town": rng.choice(["Ulm", "Bonn", "Kiel"], n),
+            "size": pd.Categorical(rng.choice(["S", "M", "L"], n), ["S", "M", "L"], ordered=True),
+            "shop": pd.Categorical(rng.choice(["a", "b", "c"], n)),
+            "when": days,
+            "at": days.tz_localize("Europe/Berlin") + pd.Timedelta(hours=7.5),
+            "took": pd.to_timedelta(rng.normal(5, 1, n), unit="h"),
+        }
+    )
+
+
+KINDS = {
+    "height": "gaussian", "income": "lognormal", "children": "poisson", "answer": "ordinal",
+    "owner": "bernoulli", "vote": "bernoulli", "town": "categorical", "size": "ordinal",
+    "shop": "categorical", "when": "gaussian", "at": "gaussian", "took": "gaussian",
+}  # fmt: skip
+
+
+def kinds(schema):
+    return {column.name: column.kind for column in schema.columns}
+
+
+def test_kinds_come_from_types_and_values():
+    assert kinds(Schema.learn(survey(), "auto")) == KINDS
+
+
+def test_whole_numbers_with_holes_are_floats_to_pandas_and_still_whole():
+    table = survey()[["children", "answer"]].astype(float)
+    table.iloc[::7] = np.nan
+    assert kinds(Schema.learn(table, "auto")) == {"children": "poisson", "answer": "ordinal"}
+
+
+def test_the_order_of_levels_is_the_users():
+    (column,) = Schema.learn(survey()[["size"]], "auto").columns
+    assert column.levels == ("S", "M", "L")
+
+
+def test_pandas_comes_back_as_it_was():
+    table = survey()
+    table.index = pd.Index(np.arange(len(table)) * 3, name="person")
+    schema = Schema.learn(table, "auto")
+    back = schema.decode(schema.encode(table), table.index)
+    for name in table:
+        assert back[name].dtype == table[name].dtype, name
+        if table[name].dtype.kind in "Mm":  # days as floats hold a few microseconds
+            assert (back[name] - table[name]).abs().max() < pd.Timedelta(milliseconds=1)
+        elif table[name].dtype.kind == "f":
+            np.testing.assert_allclose(back[name], table[name], rtol=1e-12)
+        else:
+            pd.testing.assert_series_equal(back[name], table[name])
+
+
+def test_polars_comes_back_as_it_was():
+    pl = pytest.importorskip("polars")
+    table = pl.DataFrame(
+        {
+            "height": [1.5, None, 2.25, 4.0] * 8,
+            "children": [0, 3, None, 1] * 8,
+            "owner": [True, None, False, True] * 8,
+            "town": ["Ulm", "Bonn", None, "Kiel"] * 8,
+            "day": [datetime.date(2024, 1, d) for d in (1, 2, 5, 9)] * 8,
+            "level": pl.Series(["b", "a", "b", "c"] * 8, dtype=pl.Enum(["b", "a", "c"])),
+        }
+    )
+    schema = Schema.learn(table, "auto")
+    assert list(kinds(schema).values()) == [
+        "ordinal", "ordinal", "bernoulli", "categorical", "gaussian", "categorical",
+    ]  # fmt: skip
+    coded = schema.encode(table)
+    assert schema.columns[-1].levels == ("b", "a", "c")
+    filled = schema.fill(table, coded, np.zeros_like(coded))
+    assert filled.schema == table.schema
+    assert filled["town"].to_list()[:4] == ["Ulm", "Bonn", "Bonn", "Kiel"]  # sorted: Bonn is 0
+    assert filled["children"].to_list()[:4] == [0, 3, 0, 1]
+    assert filled["owner"].to_list()[:4] == [True, False, False, True]
+    assert schema.decode(coded)["day"].to_list() == table["day"].to_list()
+
+
+def test_arrays_of_objects_are_tables():
+    X = np.array([["red", 1.5, True], [None, 2.5, False], ["blue", None, None]] * 9, dtype=object)
+    schema = Schema.learn(X, "auto")
+    assert list(kinds(schema).values()) == ["bernoulli"] * 3
+    coded = schema.encode(X)
+    assert_array_equal(np.isnan(coded), [[0, 0, 0], [1, 0, 0], [0, 1, 1]] * 9)
+    filled = schema.fill(X, coded, np.zeros_like(coded))
+    assert filled[1, 0] == "blue"
+    assert filled[2, 1] == 1.5
+    assert filled[2, 2] is False
+
+
+def test_kinds_can_be_told():
+    table = survey()
+    told = {"answer": "gaussian", "income": "gaussian", 2: "ordinal", "town": "ignored"}
+    found = kinds(Schema.learn(table, told))
+    assert found["answer"] == found["income"] == "gaussian"
+    assert found["children"] == "ordinal"
+    assert found["town"] == "ignored"
+    assert found["height"] == "gaussian"
+    named = Schema.learn(table[["height", "town"]], ["lognormal", "categorical"])
+    assert list(kinds(named).values()) == ["lognormal", "categorical"]
+
+
+def test_a_file_keeps_all_that_is_known():
+    table = survey()
+    schema = Schema.learn(table, "auto")
+    again = Schema.restore(schema.state())
+    assert_array_equal(again.encode(table), schema.encode(table))
+    pd.testing.assert_frame_equal(
+        again.decode(again.encode(table)), schema.decode(schema.encode(table))
+    )
+
+
+def column_of(values, n=40):
+    return pd.DataFrame({"fine": np.arange(n) % 7 + 0.5 * (np.arange(n) % 2), "odd": values})
+
+
+N = 40
+ODD = {
+    "infinite": ([np.inf, *np.linspace(0, 1.1, N - 1) ** 2], "infinite", "gaussian"),
+    "empty": ([np.nan] * N, "no value at all", "ignored"),
+    "no text": ([None] * N, "no value at all", "ignored"),
+    "constant": ([3.5] * N, "never change", "gaussian"),
+    "one level": (["x"] * N, "never change", "categorical"),
+    "identifier": (range(100, 100 + N), "identifiers", "ignored"),
+    "free text": ([f"text {i}" for i in range(N)], "hardly repeats", "ignored"),
+    "objects": ([[i] for i in range(N)], "neither numbers", "ignored"),
+    "mixed": ([1, "a"] * (N // 2), "several types", "bernoulli"),
+    "rare": (["a", "b"] * (N // 2 - 1) + ["a", "c"], "only one row", "categorical"),
+    "all differ": ([7 * i * i for i in range(1, N + 1)], "all differ", "gaussian"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_columns_are_named_with_what_was_done(case):
+    values, text, kind = ODD[case]
+    with pytest.warns(UserWarning, match=f"'odd' .*{text}") as said:
+        schema = Schema.learn(column_of(list(values)), "auto")
+    assert len(said) == 1
+    assert schema.columns[1].kind == kind
+    assert schema.columns[0].kind != "ignored"
+
+
+def test_equal_names_are_told_apart():
+    table = survey()[["height", "town"]]
+    table.columns = ["x", "x"]
+    with pytest.warns(UserWarning, match="'x' have a name that another column has"):
+        schema = Schema.learn(table, "auto")
+    assert [column.kind for column in schema.columns] == ["gaussian", "categorical"]
+    assert list(schema.decode(schema.encode(table)).columns) == ["x", "x"]
+    assert schema.place("x (2)") == 1
+
+
+def test_what_fit_did_not_see_is_missing_and_said():
+    schema = Schema.learn(survey(), "auto")
+    new = survey().iloc[:3].copy()
+    new["town"] = ["Rome", "Ulm", "Oslo"]
+    with pytest.warns(UserWarning, match=r"'town' has 2 value\(s\) that fit did not see") as said:
+        coded = schema.encode(new)
+    assert len(said) == 1
+    assert_array_equal(np.isnan(coded[:, list(new).index("town")]), [True, False, True])
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "text"),
+    [
+        ({"town": "gaussian"}, "no number"),
+        ({"height": "ordinal", "nowhere": "gaussian"}, "'nowhere'"),
+        ({"height": "poisson"}, "needs 0, 1, 2"),
+        ({"town": "bernoulli"}, "needs two"),
+        ({"height": "normal"}, "must be"),
+        (["gaussian"], "1 kinds"),
+    ],
+)
+def test_kinds_that_do_not_fit_are_refused(likelihood, text):
+    with pytest.raises(ValueError, match=text):
+        Schema.learn(survey(), likelihood)
+
+
+def test_no_column_of_use_is_an_error():
+    with (
+        pytest.warns(UserWarning, match="no value"),
+        pytest.raises(ValueError, match="No column of X"),
+    ):
+        Schema.learn(pd.DataFrame({"a": [np.nan] * 5}), "auto")

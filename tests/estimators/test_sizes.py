@@ -1,0 +1,260 @@
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+
+import partwise
+from partwise import MCVQ, Prior, make_shapes
+from partwise.data import RowSource, learn_columns, source
+from partwise.estimators._sizes import Search
+from partwise.likelihoods import Dirichlet
+from partwise.models.class_variable import ClassVariable
+from partwise.models.sizes import Judge, Part, add_overlaps, added
+from partwise.runners import Serial
+from tests.reference import sizes as reference
+
+SIZES = (2, 3, 4)
+
+
+def draw(likelihood="gaussian", n=300, per_part=8, n_idle=4, seed=0):
+    """Rows of three parts with 2, 3 and 4 states, columns that depend on nothing, and the truth."""
+    rng = np.random.default_rng(seed)
+    parts = np.append(np.repeat(np.arange(3), per_part), np.full(n_idle, -1))
+    states = np.stack([rng.integers(J, size=n) for J in SIZES], axis=1)
+    value = np.zeros((n, len(parts)), int)
+    for d, k in enumerate(parts):
+        value[:, d] = 0 if k < 0 else rng.permutation(SIZES[k])[states[:, k]]
+    if likelihood == "gaussian":
+        X = 2.0 * value + rng.normal(0, 0.5, value.shape)
+    elif likelihood == "bernoulli":
+        X = (rng.random(value.shape) < np.where(value == 0, 0.97, 0.03)).astype(float)
+    elif likelihood == "poisson":
+        X = rng.poisson(np.array([0.5, 5.0, 20.0, 60.0])[value]).astype(float)
+    else:
+        noise = rng.random(value.shape) < 0.1
+        X = np.where(noise, rng.integers(4, size=value.shape), value).astype(float)
+    return X, parts, states
+
+
+def auto(X, *, y=None, sample_weight=None, n_parts="auto", n_states="auto", **arguments):
+    model = MCVQ(n_parts, n_states, **{"random_state": 0, **arguments})
+    return model.fit(X, y, sample_weight=sample_weight)
+
+
+def search(X, prior, n_states=None):
+    """A search about to begin."""
+    estimator = MCVQ(prior=prior)
+    estimator._dtype, estimator.n_features_in_ = X.dtype, X.shape[1]
+    columns = learn_columns(X, "gaussian", np.ones(len(X)), False, prior)
+    core = estimator._core(columns, (1, 1), ClassVariable())
+    made = Search(
+        core, RowSource(X, columns, np.ones(len(X))), Serial(), np.random.default_rng(0), None,
+        n_states, lambda: False, 1e-3,
+    )  # fmt: skip
+    made._prepare()
+    return made
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_shapes_have_three_parts_of_nine_states(missing):
+    X = make_shapes().data
+    X = np.where(np.random.default_rng(0).random(X.shape) < missing, np.nan, X)
+    model = auto(X)
+    assert model.n_parts_ == 3
+    assert model.n_states_.tolist() == [9, 9, 9]
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson", "categorical"])
+def test_sizes_of_every_likelihood(likelihood):
+    X, parts, states = draw(likelihood)
+    model = auto(X, likelihood=likelihood)
+    assert model.n_parts_ == 3
+    assert adjusted_rand_score(parts[parts >= 0], model.parts_[parts >= 0]) == 1.0
+    # The prior of a number of counts is the column's own share, and a chance likeness may outdo it.
+    assert np.mean(model.parts_[parts < 0] == -1) >= (1.0 if likelihood == "gaussian" else 0.5)
+    for k, J in enumerate(SIZES):
+        mine = model.parts_[np.flatnonzero(parts == k)[0]]
+        assert model.n_states_[mine] == J
+        assert adjusted_rand_score(states[:, k], model.states(X)[:, mine]) > 0.9
+
+
+def test_evidence_is_the_chain_rule_s():
+    X, parts, states = draw(n=40, per_part=3, n_idle=2)
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    prior = Prior(states=0.7)
+    made = search(X, prior)
+    order = made._found.rows  # rows as the search samples them
+    columns = [np.flatnonzero(parts == k) for k in range(3)]
+    begun = made._begun(columns, [states[order, k] for k in range(3)])
+    slow = reference.evidence(X, parts, states, SIZES, prior)
+    assert made.evidence(begun) == pytest.approx(slow, rel=1e-10)
+    assert made.evidence([]) == pytest.approx(
+        reference.evidence(X, np.full(len(parts), -1), states[:, :0], (), prior)
+        - X.shape[1] * np.log(2),  # one part at least, though it has no column
+        rel=1e-10,
+    )
+
+
+def test_evidence_of_added_states_is_that_of_their_rows():
+    X, parts, states = draw(n=60, per_part=3, n_idle=0)
+    made = search(X, Prior())
+    kind = states[made._found.rows, 2]
+    columns = np.flatnonzero(parts == 2)
+    (four,) = made._begun([columns], [kind])
+    (three,) = made._begun([columns], [np.where(kind == 3, 1, kind)])
+    judge = Judge.of(made.core, columns)
+    assert judge.worth(added(four, [[0], [1, 3], [2]])) == pytest.approx(judge.worth(three))
+    (twice,) = made._begun([columns], [kind + 4 * (np.arange(len(kind)) % 2)])
+    groups = sorted(sorted(group) for group in judge.groups(twice))
+    assert groups == [[0, 4], [1, 5], [2, 6], [3, 7]]
+
+
+def test_overlap_is_the_entropy_that_adding_states_loses():
+    rng = np.random.default_rng(0)
+    m, w = rng.dirichlet(np.ones(4), size=30).T, rng.random(30)
+    overlap = np.zeros((4, 4))
+    add_overlaps(m, w, overlap)
+
+    def entropy(m):
+        return -float(np.sum(w * m * np.log(m)))
+
+    assert np.trace(overlap) == pytest.approx(entropy(m))
+    part = Part(np.arange(0), (), m @ w, overlap)
+    merged = np.stack([m[0] + m[2], m[1], m[3]])
+    assert np.trace(added(part, [[0, 2], [1], [3]]).overlap) == pytest.approx(entropy(merged))
+    assert Judge((), Dirichlet(1.0)).states.evidence(m @ w) < 0
+
+
+def test_evidence_never_falls_and_the_bound_goes_on_from_it():
+    X, _, _ = draw(n=200)
+    model = auto(X)
+    accepted = [move for move in model.size_path_ if move["accepted"]]
+    evidence = np.array([move["evidence"] for move in accepted])
+    assert accepted[0]["kind"] == "start"
+    assert np.all(np.diff(evidence) >= -1e-9 * np.abs(evidence[-1]))
+    assert model.lower_bounds_[-1] * len(X) >= evidence[-1]
+    assert accepted[-1]["n_parts"] == model.n_parts_
+    assert sorted(accepted[-1]["n_states"]) == sorted(model.n_states_)
+    refused = [move for move in model.size_path_ if not move["accepted"]]
+    assert refused
+    assert max(move["gain"] for move in refused) <= 0
+
+
+def test_blocks_and_threads_do_not_matter(monkeypatch):
+    X, _, _ = draw(n=400)
+    whole = auto(X, n_jobs=1)
+    monkeypatch.setattr(source, "BLOCK_BYTES", 100 * X.shape[1] * 8)
+    for n_jobs in (1, 2):
+        pieces = auto(X, n_jobs=n_jobs)
+        assert pieces.parts_.tolist() == whole.parts_.tolist()
+        assert pieces.n_states_.tolist() == whole.n_states_.tolist()
+        assert [m["kind"] for m in pieces.size_path_] == [m["kind"] for m in whole.size_path_]
+        assert pieces.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-9)
+
+
+def test_weight_is_repetition_and_sparse_is_dense():
+    X, _, _ = draw("poisson", n=150)
+    times = np.random.default_rng(0).integers(1, 3, size=len(X))
+    weighted = auto(X, likelihood="poisson", sample_weight=times)
+    repeated = auto(np.repeat(X, times, axis=0), likelihood="poisson")
+    stored = auto(sparse.csr_matrix(X), likelihood="poisson", sample_weight=times)
+    for other in (repeated, stored):
+        assert other.parts_.tolist() == weighted.parts_.tolist()
+        assert other.n_states_.tolist() == weighted.n_states_.tolist()
+        assert other.lower_bound_ == pytest.approx(weighted.lower_bound_, rel=1e-6)
+
+
+def test_one_size_alone():
+    X, parts, _ = draw()
+    model = auto(X, n_parts=3)
+    assert adjusted_rand_score(parts, model.parts_) == 1.0
+    assert model.n_states_.tolist() == list(SIZES)
+    assert {move["n_parts"] for move in model.size_path_} == {3}
+    model = auto(X, n_states=5)
+    assert adjusted_rand_score(parts, model.parts_) == 1.0
+    assert model.n_states_.tolist() == [5, 5, 5]
+    fixed = MCVQ(3, (2, 3, 4), random_state=0).fit(X)
+    assert fixed.n_parts_ == 3
+    assert fixed.n_states_.tolist() == [2, 3, 4]
+    assert not hasattr(fixed, "size_path_")
+
+
+def every_verb(model, X):
+    assert model.transform(X).shape == (len(X), model.n_states_.sum())
+    assert model.inverse_transform(model.transform(X)).shape == X.shape
+    assert model.states(X).shape == (len(X), model.n_parts_)
+    for verb in (model.reconstruct, model.impute):
+        assert np.isfinite(verb(X)).all()
+    assert np.isfinite(model.predict_interval(X)).all()
+    assert model.anomaly_scores(X).shape == (len(X), model.n_parts_)
+    assert np.isfinite(model.score_samples(X)).all()
+    assert np.isfinite(model.bic(X))
+    assert model.sample(3)[1].shape == (3, model.n_parts_)
+    assert len(model.explain(X[0])) == model.n_parts_
+    assert model.means_.shape[:2] == (model.n_parts_, model.n_states_.max())
+
+
+@pytest.mark.parametrize("shape", [(300, 8), (60, 1), (2, 6)])
+def test_data_without_structure_are_background(shape):
+    X = np.random.default_rng(0).normal(size=shape)
+    X[1:, :] = X[1:, :] if len(X) > 2 else X[0]  # two rows, the same
+    with pytest.warns(UserWarning, match="No column depends on another"):
+        model = auto(X)
+    assert np.all(model.parts_ == -1)
+    assert model.n_parts_ == 1
+    assert model.n_states_.tolist() == [1]
+    every_verb(model, X)
+
+
+def test_fewer_rows_than_states():
+    X, _, _ = draw(n=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # so few rows may say nothing
+        model = auto(X)
+    assert model.n_states_.max() <= 5
+    every_verb(model, X)
+    with pytest.raises(ValueError, match="n_states=9 is more than n_samples=5"):
+        auto(X, n_states=9)
+
+
+def test_time_runs_out():
+    X = make_shapes().data
+    with pytest.warns(ConvergenceWarning, match="max_time=0.001 ran out"):
+        model = auto(X, max_time=0.001)
+    every_verb(model, X[:5])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"gating": "standard"}, "judged by the evidence"),
+        ({"prior": None}, "judged by the evidence"),
+        ({"inference": "gibbs"}, "judged by the evidence"),
+        ({"init": "random"}, 'choose init="dependence"'),
+        ({"n_states": (2, 3)}, "one number a part"),
+    ],
+)
+def test_what_no_evidence_can_tell_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        auto(draw(n=30)[0], **arguments)
+
+
+def test_saved_and_resumed(tmp_path):
+    X, _, states = draw(n=150)
+    model = auto(X, n_init=2, warm_start=True)
+    model.save(tmp_path / "model.safetensors")
+    loaded = partwise.load(tmp_path / "model.safetensors")
+    assert loaded.size_path_ == model.size_path_
+    assert loaded.n_parts_ == model.n_parts_
+    np.testing.assert_array_equal(loaded.n_states_, model.n_states_)
+    np.testing.assert_allclose(loaded.score_samples(X), model.score_samples(X))
+    path = model.size_path_
+    model.fit(X)
+    assert model.size_path_ is path
+    assert model.n_iter_ <= 2
+    labelled = auto(X, y=states[:, 1])
+    assert labelled.n_parts_ == 3
+    assert np.mean(labelled.predict(X) == states[:, 1]) > 0.95

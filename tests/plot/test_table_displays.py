@@ -1,0 +1,85 @@
+"""Displays of tables with several kinds of columns."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from partwise import MCVQ, make_survey
+from partwise.plot import DependenceDisplay, ProfilesDisplay, TableDisplay
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def survey():
+    return make_survey(300, n_parts=2, columns_a_kind=1, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(survey):
+    return MCVQ(2, 4, likelihood="auto", random_state=0).fit(survey.frame)
+
+
+def test_rows_stand_by_their_states_with_holes(survey, model):
+    display = TableDisplay.from_estimator(model, survey.frame, most_rows=120)
+    assert display.values.shape == (120, 10)
+    every = np.unique(np.linspace(0, 299, 120).astype(int))
+    assert np.isnan(display.values).sum() == survey.hidden[every].sum()
+    # Rows of one state of the first part stand together.
+    states = model.states(survey.frame)[every]
+    counts = np.bincount(model.parts_[model.parts_ >= 0], minlength=2)
+    main = states[:, np.argsort(counts, kind="stable")[-1]]
+    number = model._schema.encode(survey.frame)[every, 0]
+    first = np.nan_to_num(display.values[:, 0]) * np.nanstd(
+        model._schema.encode(survey.frame)[:, 0]
+    ) + np.nanmean(model._schema.encode(survey.frame)[:, 0])
+    sizes = np.bincount(main)
+    start = 0
+    for j, n in enumerate(sizes):
+        expected = np.sort(number[(main == j) & ~np.isnan(number)])
+        shown = display.values[start : start + n, 0]
+        assert_allclose(np.sort(first[start : start + n][~np.isnan(shown)]), expected, atol=1e-6)
+        start += n
+    image = display.ax_.images[0].get_array()
+    assert image.shape == (120, 10)
+
+
+def test_ties_are_correlations_in_part_order(model):
+    display = DependenceDisplay.from_estimator(model)
+    found = model.dependence(as_frame=False)
+    assert_allclose(display.correlation, np.sqrt(1 - np.exp(-2 * found)))
+    order = np.argsort(np.where(model.parts_ < 0, 99, model.parts_), kind="stable")
+    drawn = display.ax_.images[0].get_array()
+    assert_allclose(drawn, display.correlation[np.ix_(order, order)])
+
+
+def test_profiles_say_what_the_states_are(survey, model):
+    display = ProfilesDisplay.from_estimator(model, 0)
+    told = model.state_profiles(0)
+    assert_array_equal(display.away, told["away"])
+    assert np.all(np.diff(display.shares) <= 0)
+    j = int(told["state"][0])
+    column = next(n for n in survey.frame if "number" in n and f"{n}" in told["name"])
+    d = list(survey.frame).index(column)
+    assert told["text"][0][told["name"].index(column)] == f"{model.means_[0, j, d]:.3g}"
+    yes = next(name for name in told["name"] if name.startswith("answer"))
+    assert yes.endswith("= True")
+    share = model.level_shares_[yes.split(" = ")[0]][0, j, 1]
+    assert told["text"][0][told["name"].index(yes)] == f"{share:.0%}"
+    with pytest.raises(ValueError, match="no part 7"):
+        model.state_profiles(7)
+
+
+def test_a_matrix_is_no_table():
+    model = MCVQ(1, 2, random_state=0).fit(np.random.default_rng(0).normal(size=(30, 3)))
+    with pytest.raises(ValueError, match="fitted to a table"):
+        TableDisplay.from_estimator(model, np.zeros((3, 3)))
