@@ -211,9 +211,9 @@ class Analysers(PartsEstimator):
     def _absent_zero(self) -> bool:
         return False
 
-    def _tell_fit(self, monitor: Monitor, weight: float) -> None:
-        """Set what is told of a climb."""
-        self.lower_bounds_ = np.asarray(monitor.trace) / weight
+    def _tell_fit(self, model: BayesianPCA, theta: Theta, monitor: Monitor, weight: float) -> None:
+        """Set what is told of a climb; its last bound is that of one turn of directions."""
+        self.lower_bounds_ = (np.asarray(monitor.trace) - model.counted_turns(theta)) / weight
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_, self.converged_ = monitor.n_iter, monitor.converged
 

@@ -157,8 +157,13 @@ class Search:
             M *= 2
         return best, bound
 
+    def _turns(self, theta: Theta) -> float:
+        """What the bound lacks of other turns of directions, where it does not count them."""
+        return self.model.turns(theta) - self.model.counted_turns(theta)
+
     def _settle(self, theta: Theta, aim: float) -> tuple[Theta, float]:
-        theta, bound = self.settle(theta, aim)
+        theta, bound = self.settle(theta, aim - self._turns(theta))
+        bound += self._turns(theta)
         self._note(len(theta.counts), bound)
         return theta, bound
 
@@ -216,7 +221,8 @@ class Search:
             for parent, share in zip(parents, r[len(rest) :], strict=True)
         ]
         new = _joined(theta.take(rest), *came)
-        return self.model.bound(new, total(self.model, new, self.source)), new
+        bound = self.model.bound(new, total(self.model, new, self.source))
+        return bound + self._turns(new), new
 
     def _refitted(self, theta: Theta, share: Array) -> Theta:
         """A component learned from other rows, noise and relevances being what they are."""

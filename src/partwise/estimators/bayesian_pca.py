@@ -174,7 +174,7 @@ class BayesianPCA(Analysers):
         _, theta, monitor = self._climb_best(source, first, rng, X, 1, journal=journal)
         self._model, self._theta = model, (theta,)
         self.n_directions_ = q
-        self._tell_fit(monitor, float(weight.sum()))
+        self._tell_fit(model, theta, monitor, float(weight.sum()))
         everyone = [np.arange(X.shape[0])]
         fits = [(Space(model, source), theta)]
         self._calibration = self._calibrate(fits, X, everyone, rng.spawn(1)[0])

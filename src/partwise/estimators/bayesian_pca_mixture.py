@@ -235,8 +235,9 @@ class BayesianPCAMixture(Analysers):
             self.moves_ += [{**move._asdict(), **which} for move in search.moves]
             posteriors.append(size_posterior(search.bounds))
         total = float(whole[1].sum())
-        self._tell_fit(found[0][2], total)
-        self.lower_bound_ = sum(monitor.trace[-1] for _, _, monitor, _ in found) / total
+        self._tell_fit(found[0][0].model, *found[0][1:3], total)
+        reached = [one.trace[-1] - at.model.counted_turns(theta) for at, theta, one, _ in found]
+        self.lower_bound_ = sum(reached) / total
         longest = max(len(p) for p in posteriors)
         table = np.stack([np.pad(p, (0, longest - len(p))) for p in posteriors])
         self.n_components_posterior_ = table[0] if names is None else table

@@ -40,7 +40,7 @@ from scipy import linalg, special
 
 from partwise.contracts import Array
 from partwise.likelihoods import Dirichlet
-from partwise.models.leaps import Principal, Scatter, leap, log_joint
+from partwise.models.leaps import Principal, Scatter, leap, log_joint, turns
 from partwise.models.loadings import gamma_divergence
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -544,12 +544,28 @@ class BayesianPCA:
     # --- bound ---
 
     def bound(self, theta: Theta, stats: Sums | Scatter) -> float:
-        """Lower bound of the log evidence, given the sums taken with these parameters."""
+        """Lower bound of the log evidence, given the sums taken with these parameters.
+
+        What leaps raise is more: the bound of a posterior that knows all turns of directions.
+        """
         n, squares = self._entries
         noise = 0.5 * n * (self.prior.log_tau(theta.tau) - _LOG_2PI)
         noise -= 0.5 * theta.precision * squares
         cost = self.prior.cost(theta) + self.shares.divergence(theta.counts)
-        return stats.bound + noise - self.units - cost
+        return stats.bound + noise - self.units - cost + self.counted_turns(theta)
+
+    def counted_turns(self, theta: Theta) -> float:
+        """What `bound` counts of `turns`."""
+        return self.turns(theta) if self.leaps else 0.0
+
+    def turns(self, theta: Theta) -> float:
+        """Nats that the bound lacks, since it knows one turn of each component's directions."""
+        if not self.prior.relevance or "relevances" in self.holds:
+            return 0.0
+        length = np.sqrt((theta.mean[:, :, :-1] ** 2).sum(axis=1))
+        width = np.diagonal(theta.cov.mean(axis=1), axis1=1, axis2=2)[:, :-1]
+        A = theta.alpha[0] / theta.alpha[1]
+        return float(turns(length, width.copy(), A, np.ones(len(A), bool)).sum())
 
     def expected(self, theta: Theta, stats: Sums) -> float:
         """What the bound has of ``theta``, given sums that any parameters may have given.
