@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from partwise.data import RowSource, learn_columns
 from partwise.data.additive import Additive
 from partwise.likelihoods import Dirichlet
 from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Sums, pieces
 from partwise.models.bayesian_pca import total as model_total
-from partwise.models.leaps import log_joint
+from partwise.models.leaps import log_joint, turns
 from partwise.models.loadings import gamma_divergence
 from partwise.models.mcfa import column_totals
 from partwise.starts.principal import encoded_rows, principal_start, subspace_cost
@@ -320,6 +320,59 @@ def test_one_component_leaps_to_where_sweeps_end():
     reached = plain.bound(leapt, total(plain, leapt, source))
     assert_allclose(reached, trace[-1], rtol=1e-6)
     assert leapt.alpha.shape == swept.alpha.shape
+
+
+def evidence_and_turns(A):
+    """Log evidence given noise and relevances A, less its bound; and what turns should have of it.
+
+    The evidence is simulated: loadings are drawn from the posterior, widened, and turned.
+    """
+    model, source, theta = problem(prior=Broad(STRENGTH), n_rows=200, M=1, q=2)
+    held = replace(model, holds=frozenset(["noise", "relevances"]))
+    sure, noise = 1e7, 0.2  # Gammas of this shape are next to points
+    alpha = np.stack([np.full(2, sure), sure / A])
+    theta = theta._replace(tau=np.array([sure, noise * sure]), alpha=alpha)
+    for _ in range(100):
+        theta = held.maximise(theta, total(held, theta, source))
+        theta = held.rescale(theta, total(held, theta, source))._replace(alpha=alpha)
+    known = gamma_divergence(np.column_stack([theta.tau, alpha]), STRENGTH, STRENGTH).sum()
+    bound = held.bound(theta, total(held, theta, source)) + known
+    length = np.sqrt((theta.mean[:, :, :-1] ** 2).sum(axis=1))
+    width = np.diagonal(theta.cov[:, 0], axis1=1, axis2=2)[:, :-1].copy()
+    lacks = turns(length, width, A, np.ones(2, bool)).sum()
+
+    rng, n, wider = np.random.default_rng(0), 2000, 1.3
+    angle = np.linspace(0, 2 * np.pi, 128, endpoint=False)
+    c, s = np.cos(angle), np.sin(angle)
+    R = np.zeros((256, 3, 3))  # turns, and turns of the mirrored
+    R[:, :2, :2] = np.concatenate([[[c, -s], [s, c]], [[c, s], [s, -c]]], axis=2).transpose(2, 0, 1)
+    R[:, 2, 2] = 1.0
+    L = wider * np.linalg.cholesky(theta.cov[0, 0])
+    W = (theta.mean[0] + rng.standard_normal((n, D, 3)) @ L.T) @ R[rng.integers(0, 256, n)]
+    back = np.linalg.inv(L).T
+    log_q = np.stack([((((W @ r.T) - theta.mean[0]) @ back) ** 2).sum(axis=(1, 2)) for r in R])
+    log_q = special.logsumexp(-0.5 * log_q, axis=0) - np.log(256)
+    log_q -= D * np.log(np.diagonal(L)).sum()
+    precision = np.append(A, STRENGTH)
+    log_p = -0.5 * (W**2 @ precision).sum(axis=1) + 0.5 * D * np.log(precision).sum()
+    S = W[:, :, :2] @ W[:, :, :2].swapaxes(1, 2) + noise * np.eye(D)
+    K, Z, weight = np.linalg.inv(S), encoded_rows(source), source.weight
+    away = Z - W[:, None, :, 2]
+    squares = np.einsum("knd,kde,kne,n->k", away, K, away, weight, optimize=True)
+    log_p -= 0.5 * (squares + weight.sum() * np.linalg.slogdet(2 * np.pi * S)[1])
+    evidence = special.logsumexp(log_p - log_q) - np.log(n)
+    evidence += sum(float(block.weight @ block.base) for block in source.blocks())
+    return evidence - bound, lacks
+
+
+def test_turns_are_what_the_bound_lacks_of_the_evidence():
+    rest = []
+    for relevances in ([1.0, 1.0], [1.0, 4.0]):
+        gap, lacks = evidence_and_turns(np.array(relevances))
+        assert 0.5 * gap < lacks < gap  # with turns the bound is closer, and still one
+        rest.append(gap - lacks)
+    # How much the prior tells turns changes nothing of what else is lacking.
+    assert_allclose(rest[0], rest[1], atol=0.3)
 
 
 def test_any_split_into_blocks_gives_the_same_scatter():

@@ -197,9 +197,9 @@ def turns(length, width, A, on):  # type: ignore[no-untyped-def]  # compiled
     """Nats that the bound lacks of each direction, since it knows one turn of them, (q,).
 
     Two directions of a component turned into each other explain the rows as before. The posterior
-    of the loadings knows turns within its widths; all that tells turns is the prior, with relevances
-    A (q,), and that they are turns in a space of so many directions. The ratio of the two ranges is
-    what the bound lacks; a direction's sign adds log 2.
+    of the loadings knows turns within its widths; all that tells turns is the prior, with
+    relevances A (q,), and that they are turns in a space of so many directions. The ratio of the
+    two ranges is what the bound lacks; a direction's sign adds log 2.
     """
     M, q = length.shape
     free = np.zeros(q)
