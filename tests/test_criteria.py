@@ -31,6 +31,12 @@ def test_parts_of_faces():
 
 
 @needs_data
+def test_a_stream_of_digits_ends_where_the_batch_does():
+    *_, last = run("streaming_mnist")
+    assert last["above fit, %"] <= 1.0
+
+
+@needs_data
 def test_held_out_faces():
     key = "log-likelihood of a face"
     rows = {row["model"]: row[key] for row in run("cbcl_likelihood")}
@@ -75,8 +81,8 @@ def test_hybrids_of_faces():
 
 
 def test_clusters_of_faces():
-    rows = {row["model"]: row["adjusted Rand index"] for row in run("jmlr_table3")}
-    assert rows["MCVQ 5x12"] >= 0.8
+    rows = {row["model"]: row["median Rand index"] for row in run("jmlr_table3")}
+    assert rows["MCVQ 5x12"] >= 0.95
 
 
 @needs_data

@@ -10,7 +10,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from partwise import MCVQ, make_survey
-from partwise.plot import DependenceDisplay, ProfilesDisplay, TableDisplay
+from partwise.plot import (
+    DependenceDisplay,
+    ProfilesDisplay,
+    ReconstructionDisplay,
+    SamplesDisplay,
+    TableDisplay,
+)
+from partwise.report.collect import collect
+from partwise.report.render import render
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +64,7 @@ def test_rows_stand_by_their_states_with_holes(survey, model):
 def test_ties_are_correlations_in_part_order(model):
     display = DependenceDisplay.from_estimator(model)
     found = model.dependence(as_frame=False)
-    assert_allclose(display.correlation, np.sqrt(1 - np.exp(-2 * found)))
+    assert_allclose(display.correlation, np.sqrt(1 - np.exp(-2 * found)), atol=1e-7)
     order = np.argsort(np.where(model.parts_ < 0, 99, model.parts_), kind="stable")
     drawn = display.ax_.images[0].get_array()
     assert_allclose(drawn, display.correlation[np.ix_(order, order)])
@@ -77,6 +85,20 @@ def test_profiles_say_what_the_states_are(survey, model):
     assert told["text"][0][told["name"].index(yes)] == f"{share:.0%}"
     with pytest.raises(ValueError, match="no part 7"):
         model.state_profiles(7)
+
+
+def test_other_displays_and_the_report_take_tables(survey, model):
+    rows = survey.frame.iloc[:3]
+    drawn = ReconstructionDisplay.from_estimator(model, rows)
+    assert_array_equal(np.isnan(drawn.originals), survey.hidden[:3])
+    assert SamplesDisplay.from_estimator(model, random_state=0).samples.dtype == float
+    content = collect(model, survey.frame)
+    holes = [hole for example in content["data"]["examples"] for hole in example["holes"]]
+    known = {str(v) for levels in model.column_levels_.values() for v in levels}
+    told = [hole["value"] for hole in holes if not hole["name"].startswith(("number", "count"))]
+    assert told
+    assert set(told) <= known
+    assert f"{holes[0]['name']} = {holes[0]['value']}" in render(content)
 
 
 def test_a_matrix_is_no_table():

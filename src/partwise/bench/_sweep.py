@@ -16,7 +16,7 @@ from partwise.starts import random_start
 
 
 class Sweep:
-    """A model on data in memory, its blocks made beforehand."""
+    """A model on data, whose blocks are made beforehand if they can be kept."""
 
     def __init__(
         self, X: Any, likelihood: str, n_states: tuple[int, ...], parts: Array, runner: Any
@@ -40,16 +40,12 @@ class Sweep:
         self.open: Theta = self.model.dress(self.model.start(stats, gates), undecided)
         closed = self.open._replace(gate=self.open.gate._replace(g=np.rint(gates)))
         self.closed: Theta = self.model.dress(closed, parts)
-        for block in self.source.blocks():
-            block.collect(np.zeros((sum(n_states), block.n_rows), X.dtype), self.open.layouts)
+        self.sums(self.open)  # makes the blocks, and compiles what is to be compiled
 
     def sums(self, theta: Theta) -> Stats:
         """E-step and sums over all blocks."""
 
-        def on_block(block: Any) -> Stats:
-            return self.model.expect(theta, block, None)[1]
-
-        return Stats.total(self.runner.map(on_block, self.source))
+        return self.runner.total(self.model, theta, self.source, [None] * self.source.n_blocks)
 
     def sweep(self, theta: Theta) -> Theta:
         """E-step, sums and M-step."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -30,7 +30,7 @@ ACTIVE: ContextVar[Any] = ContextVar("partwise_dask_client", default=None)
 GRAIN = 8
 
 # Seconds without any worker, or between looks at whether there is one.
-PATIENCE = 60.0
+PATIENCE = 300.0
 LOOK_EVERY = 5.0
 
 
@@ -75,17 +75,24 @@ class DaskStore:
             self._array = self.client.persist(self._array)
         self.chunks = list(self._array.to_delayed()[:, 0])
         described = [dask.delayed(_describe)(chunk) for chunk in self.chunks]
-        self.pieces = [
-            Piece(f"chunk {i}", *about) for i, about in enumerate(dask.compute(*described))
-        ]
+        found = [self._compute(one) for one in self._begun(described)]
+        self.pieces = [Piece(f"chunk {i}", *about) for i, about in enumerate(found)]
         self._last: tuple[int, Any] = (-1, None)
 
     def read(self, i: int, lo: int, hi: int) -> Any:
         """Rows of chunk ``i``."""
         last = self._last
         if last[0] != i:
-            last = self._last = (i, as_table(self.chunks[i].compute()))
+            (begun,) = self._begun([self.chunks[i]])
+            last = self._last = (i, as_table(self._compute(begun)))
         return last[1][lo:hi]
+
+    def _begun(self, delayed: list[Any]) -> list[Any]:
+        """Futures of what is to be computed, if there are workers to do it."""
+        return delayed if self.client is None else self.client.compute(delayed)
+
+    def _compute(self, begun: Any) -> Any:
+        return begun.compute() if self.client is None else result_of(self.client, begun)
 
     def take(self, i: int, rows: Array) -> Any:
         """Some rows of chunk ``i``."""
@@ -199,9 +206,14 @@ def _masked(rows: Any, wanted: Array) -> Any:
 
 def submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """A task; what it needs is in the graph, so that it can be done again if a worker dies."""
+    return submit_all(client, function, *([argument] for argument in arguments))[0]
+
+
+def submit_all(client: Any, function: Callable[..., Any], *arguments: Iterable[Any]) -> list[Any]:
+    """Tasks ``function(*items)``, an item of each argument, told to the scheduler all at once."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-        return client.submit(function, *arguments, pure=False)
+        return client.map(function, *map(list, arguments), pure=False)
 
 
 def result_of(client: Any, future: Any) -> Any:
@@ -209,6 +221,7 @@ def result_of(client: Any, future: Any) -> Any:
     from concurrent.futures import CancelledError
 
     distributed = optional("distributed", "Dask clusters")
+    lost = (CancelledError, distributed.comm.CommClosedError, distributed.KilledWorker)
     waited = 0.0
     while True:
         try:
@@ -218,7 +231,7 @@ def result_of(client: Any, future: Any) -> Any:
             waited = 0.0 if alive else waited + LOOK_EVERY
             if waited >= PATIENCE or client.status == "closed":
                 raise gone(client) from None
-        except (CancelledError, distributed.CommClosedError, distributed.KilledWorker) as error:
+        except lost as error:
             raise gone(client) from error
 
 

@@ -428,7 +428,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         -------
         bic : float
         """
-        log_likelihood = self.score_samples(X)
+        log_likelihood = np.asarray(self.score_samples(X))
         penalty = self._n_parameters() * np.log(len(log_likelihood))
         return float(penalty - 2.0 * log_likelihood.sum())
 
@@ -531,7 +531,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             found = self.score_cells(X.others(), X.rows, X.columns, X.values)
         else:
             found = self.score_samples(X)
-        return float(np.average(found, weights=weight))
+        return float(np.average(np.asarray(found), weights=weight))
 
     # --- classes ---
 

@@ -38,6 +38,10 @@ from partwise.starts.classes import class_start
 # papers lower it linearly; a constant factor spends its sweeps where gates begin to close.
 ANNEALING_SWEEPS = 40
 
+# Where columns are of several kinds, states begin roughly (rows are clustered on scores, not by the
+# columns' laws), and plain steps take longer to show what the start was worth.
+MIXED_PROBE = 20
+
 # Gibbs: rounds over a block averaged in one EM step, and EM steps averaged before the log joint
 # density is compared with what it was.
 GIBBS_ROUNDS = 4
@@ -228,6 +232,17 @@ def _warn_of_nothing(gates: Array) -> None:
         )
 
 
+def is_sought(estimator: Any) -> bool:
+    """Whether some size is left to the evidence."""
+    sizes = (estimator.n_parts, getattr(estimator, estimator._size_name))
+    return any(isinstance(size, str) for size in sizes)
+
+
+def given(size: Any) -> int | None:
+    """A size, None where it is sought."""
+    return None if isinstance(size, str) else int(np.max(size))
+
+
 def check_sought(estimator: Any, size: Any, name: str) -> None:
     """Refuse sizes that no evidence can tell."""
     if not isinstance(size, str | Integral) and isinstance(estimator.n_parts, str):
@@ -299,12 +314,18 @@ def selects_by_row(estimator: Any) -> bool:
 
 
 def refuses_stream(estimator: Any) -> str | None:
-    """The argument with which rows remember something, so that sums alone do not tell all."""
+    """What the sums that `partial_fit` goes on with do not tell all of, if anything."""
     if estimator._inference == "gibbs":
         return 'inference="gibbs"'
     if estimator.gating == "factorised":
         return 'gating="factorised"'
-    return 'likelihood="ordinal"' if estimator._likelihood == "ordinal" else None
+    if estimator._likelihood == "ordinal":
+        return 'likelihood="ordinal"'
+    # How sure parameters are says from how many rows they come; without a prior they are sure.
+    fitted = hasattr(estimator, "_theta") and not hasattr(estimator, "_running")
+    if fitted and estimator.prior is None and not estimator._sums_without_prior:
+        return "a model of prior=None that fit has learned; begin with partial_fit"
+    return None
 
 
 def check_pairing(estimator: Any, absent_zero: bool) -> None:
@@ -395,7 +416,8 @@ def _legs(
             estimator._modelled(_chosen_by(core, gating=Tied(1.0 / t), barred=barred), columns)
             for t in temperatures
         ]
-        return [Leg(estimator._modelled(core, columns), stages, probe=estimator._probe)]
+        probe = estimator._probe if len(columns) == 1 else MIXED_PROBE
+        return [Leg(estimator._modelled(core, columns), stages, probe=probe)]
     return [Leg(estimator._modelled(core, columns))]
 
 

@@ -1,4 +1,4 @@
-"""Verbs of rows that are not in memory: some rows at a time."""
+"""Verbs of rows that are not in memory: some rows at a time, and lazily of Dask collections."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import check_columns
+from partwise.contracts import Array
+from partwise.data.dask import as_dask_array, is_dask
 from partwise.data.rows import Rows, out_of_memory, read_ahead
+from partwise.data.stores import as_table
 
 
 def by_rows(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Let a verb whose result has a line for every row take `Rows`, a stretch of them at a time.
 
-    The results, arrays or tuples of arrays, are joined.
+    The results, arrays or tuples of arrays, are joined. Of a Dask array or dataframe they are lazy
+    Dask arrays, with the chunks of X.
     """
 
     @wraps(verb)
     def on_rows(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_dask(X):
+            return lazily(self, verb.__name__, X, *args, **kwargs)
         X = out_of_memory(X)
         if not isinstance(X, Rows):
             return verb(self, X, *args, **kwargs)
@@ -48,10 +54,47 @@ def nameless(verb: Callable[..., Any], self: Any, X: Any, *args: Any, **kwargs: 
         return verb(self, X, *args, **kwargs)
 
 
+def lazily(self: Any, verb: str, X: Any, *args: Any, **kwargs: Any) -> Any:
+    """Dask arrays of what a verb gives of every chunk; a row without entries tells of what type."""
+    import dask
+    import dask.array
+
+    check_is_fitted(self)
+    array = as_dask_array(X)
+    check_columns(self, array, getattr(X, "_meta", None), reset=False)
+    nothing = np.full((1, array.shape[1]), np.nan, self._dtype)
+    example = _on_chunk(self, verb, nothing, *args, **kwargs)
+    model, sizes = dask.delayed(self), array.chunks[0]
+    found = [
+        dask.delayed(_on_chunk)(model, verb, chunk, *args, **kwargs)
+        for chunk in array.to_delayed()[:, 0]
+    ]
+
+    def whole(parts: list[Any], like: Array) -> Any:
+        arrays = [
+            dask.array.from_delayed(part, (n, *like.shape[1:]), meta=like[:0])
+            for part, n in zip(parts, sizes, strict=True)
+        ]
+        return dask.array.concatenate(arrays)
+
+    if not isinstance(example, tuple):
+        return whole(found, example)
+    fields = [whole([part[i] for part in found], like) for i, like in enumerate(example)]
+    return _like(example, fields)
+
+
+def _on_chunk(self: Any, verb: str, chunk: Any, *args: Any, **kwargs: Any) -> Any:
+    return nameless(getattr(type(self), verb), self, as_table(chunk), *args, **kwargs)
+
+
 def joined(parts: list[Any]) -> Any:
     """Arrays, or tuples of them field by field, one after the other."""
     if not isinstance(parts[0], tuple):
         return np.concatenate(parts)
-    fields = [np.concatenate(field) for field in zip(*parts, strict=True)]
-    kind = type(parts[0])
+    return _like(parts[0], [np.concatenate(field) for field in zip(*parts, strict=True)])
+
+
+def _like(example: tuple[Any, ...], fields: list[Any]) -> Any:
+    """Fields in a tuple of the same kind."""
+    kind = type(example)
     return kind(*fields) if hasattr(kind, "_fields") else tuple(fields)

@@ -24,15 +24,19 @@ from partwise.data import RowSource
 from partwise.engine import Monitor, climb
 from partwise.models.mcvq import MCVQ, Theta
 from partwise.models.sizes import (
+    Held,
+    HeldParts,
     Judge,
     Part,
     Survey,
     add_overlaps,
     assembled,
     column_cost,
+    laid_out,
     padded,
     parts_of,
     survey,
+    together,
 )
 from partwise.starts.dependence import (
     Dependence,
@@ -53,8 +57,9 @@ LEAST_COLUMNS = 3
 # Most states of a part: more than any of the papers' data ask for, so that sums stay small.
 MOST_STATES = 64
 
-# Rows whose halves are told by 2-means, and its runs and steps.
-SPLIT_ROWS = 4000
+# Fewest and most rows whose halves are told by 2-means, and entries between; its runs and steps.
+SPLIT_ROWS = (1500, 4000)
+SPLIT_CELLS = 2_000_000
 SPLIT_RUNS = 2
 SPLIT_STEPS = 10
 
@@ -62,9 +67,13 @@ SPLIT_STEPS = 10
 SPLIT_SWEEPS = 6
 MERGE_SWEEPS = 4
 
-# Most rounds of all moves, and of splits in a start: states double in each.
+# Most rounds of all moves; one that adds less than this share of what the parts explain is the
+# last. Rounds of splits in a start, in each of which states may double. Starts of different numbers
+# of parts are held against each other after the first few.
 MOST_ROUNDS = 30
+LEAST_GAIN = 1e-4
 DOUBLINGS = 7
+FIRST_DOUBLINGS = 4
 
 # Joint states of two parts that explain less weight of rows than this begin no state.
 LEAST_ROWS = 1.0
@@ -83,8 +92,8 @@ class Search:
     """Sizes of an MCVQ on one source.
 
     ``core`` gives the priors, whatever its sizes; ``n_parts`` and ``n_states`` are None where they
-    are sought; ``late()`` says whether time is up; a round that gains less than ``tol`` a row is
-    the last.
+    are sought; ``late()`` says whether time is up; trials have settled when their bound
+    rises by less than ``tol`` a row.
     """
 
     core: MCVQ
@@ -103,21 +112,27 @@ class Search:
         parts, tried = self._best_start(), set[Any]()
         self._note("start", tuple(range(len(parts))), 0.0, parts)
         for _ in range(MOST_ROUNDS):
-            before = self.evidence(parts)
+            before, n_noted = self.evidence(parts), len(self.path)
             for move in self._moves():
                 if self.late():
                     break
                 parts = move(parts, tried)
-            if self.late() or self.evidence(parts) - before < self.tol * self._weight:
+            gain, explained = self.evidence(parts) - before, before - self.evidence([])
+            made = any(move["accepted"] for move in self.path[n_noted:])
+            if self.late() or not made or gain <= LEAST_GAIN * explained:
                 break
         nothing = self._all.of_columns(self.core, np.empty(0, int))
         return sorted(
             parts or [nothing], key=lambda part: int(part.columns.min(initial=self.core.n_columns))
         )
 
-    def parameters(self, parts: Sequence[Part]) -> Theta:
-        """Parameters of the model of these parts."""
-        return assembled(self.core, parts, self._all)[1]
+    def parameters(self, core: MCVQ, parts: Sequence[Part]) -> Theta:
+        """Parameters of the model ``core`` of these parts, all columns free to choose."""
+        model, theta = assembled(self.core, parts, self._all)
+        gates = np.zeros((len(parts) + 1, core.n_columns))
+        for layout, columns in zip(model.layouts, core.columns, strict=True):
+            gates[layout.parts, columns] = 1.0
+        return core.start(self._surveyed(model, theta, everywhere=True).stats, gates)
 
     def _moves(self) -> list[Callable[[list[Part], set[Any]], list[Part]]]:
         """Kinds of moves, in the order of a round."""
@@ -147,7 +162,8 @@ class Search:
         source, core = self.source, self.core
         self._weight = float(source.weight.sum())
         self._found: Dependence = dependence(source, self.rng)
-        few = some_rows(self._found.weight, SPLIT_ROWS, self.rng)
+        most = SPLIT_CELLS // max(len(self._found.columns), 1)
+        few = some_rows(self._found.weight, int(np.clip(most, *SPLIT_ROWS)), self.rng)
         self._sample = self._found.sample[few]
         self._some = source.of_rows(self._found.rows[few], self._found.weight[few])
         layouts = [Layout(np.full(len(own), -1), (1,)) for own in core.columns]
@@ -157,7 +173,7 @@ class Search:
             base = float(block.weight @ block.base)
             return Stats(base, w.sum(axis=1, dtype=float)[None], block.collect(w, layouts))
 
-        total = Stats.total(self.runner.map(on_block, source))
+        total: Stats = self._total(on_block)
         sums = tuple(packed.shared for packed in total.sums)
         self._base, every = total.bound, np.arange(core.n_columns)
         self._all = Part(every, sums, np.array([self._weight]), np.zeros((1, 1)))
@@ -170,19 +186,23 @@ class Search:
             out[:, columns] = np.add.reduceat(prior.evidence(values), first, axis=0)
         return out
 
-    def _surveyed(self, core: MCVQ, theta: Theta) -> Survey:
-        found = self.runner.map(lambda block: survey(core, theta, block), self.source)
-        return reduce(add, found)
+    def _total(self, on_block: Callable[[Any], Any]) -> Any:
+        """Sum over all blocks."""
+        return reduce(add, self.runner.map(on_block, self.source))
+
+    def _surveyed(self, model: HeldParts, theta: Held, everywhere: bool = False) -> Survey:
+        found: Survey = self._total(lambda block: survey(model, theta, block, everywhere))
+        return found
 
     def _climbed(self, parts: Sequence[Part], sweeps: int) -> list[Part]:
         """Parts after some sweeps, their columns held."""
         if not parts:
             return []
-        core, theta = assembled(self.core, parts, self._all)
+        model, theta = assembled(self.core, parts, self._all)
         monitor = Monitor(sweeps, self.tol, self._weight)
-        theta = climb(core, theta, self.source, self.runner, monitor)
-        found = self._surveyed(core, theta)
-        return parts_of(core, theta.layouts, found.stats, found.overlap)
+        theta = climb(model, theta, self.source, self.runner, monitor)
+        found = self._surveyed(model, theta)
+        return parts_of(model, found.stats, found.overlap)
 
     def _merged(self, parts: Sequence[Part]) -> list[Part]:
         """Parts with their states added up where that gains, then climbed."""
@@ -196,17 +216,13 @@ class Search:
 
     def _begun(self, columns: Sequence[Array], kinds: Sequence[Array]) -> list[Part]:
         """Parts of given columns that begin with given states of the sample's rows, (n,) each."""
-        sizes = (*(max(int(kind.max(initial=0)) + 1, self.n_states or 1) for kind in kinds), 1)
-        owner = np.full(self.core.n_columns, len(columns))
-        for k, own in enumerate(columns):
-            owner[own] = k
-        layouts = [Layout(owner[own], sizes) for own in self.core.columns]
-        first = np.concatenate([[0], np.cumsum(sizes)])
-        m = np.zeros((first[-1], len(self._sample)), self.source.X.dtype)
-        for k, kind in enumerate([*kinds, np.zeros(len(self._sample), int)]):
-            m[first[k] + kind, np.arange(len(kind))] = 1.0
-        stats = sums_of_rows(self._some, m, layouts, self._weight)
-        return parts_of(self.core, layouts, stats, np.zeros((len(m), len(m))))
+        sizes = [max(int(kind.max(initial=0)) + 1, self.n_states or 1) for kind in kinds]
+        model, n = laid_out(self.core, columns, sizes), len(self._sample)
+        m = np.zeros((model.core.first[-1], n), self.source.X.dtype)
+        for first, kind in zip(model.core.first, [*kinds, np.zeros(n, int)], strict=False):
+            m[first + kind, np.arange(n)] = 1.0
+        stats = sums_of_rows(self._some, m, model.layouts, self._weight)
+        return parts_of(model, stats, np.zeros((len(m), len(m))))
 
     def _halves(self, part: Part, kind: Array, J: int = 2) -> Array:
         """Kinds (n,) of the sample's rows, each cut in J by their entries in the part's columns."""
@@ -232,21 +248,21 @@ class Search:
     def _best_start(self) -> list[Part]:
         """Best of several numbers of groups of columns, states grown in each."""
         if self.n_parts is not None:
-            return self._start(self.n_parts)
+            return self._start(self.n_parts, DOUBLINGS)
         most = int(self._found.of_more_than_chance().sum()) // LEAST_COLUMNS
         best: list[Part] = []
         highest, misses = self.evidence(best), 0
         for n_groups in FIRST_PARTS:
             if best and (misses == MISSES or self.late() or n_groups > most):
                 break
-            parts = self._start(n_groups)
+            parts = self._start(n_groups, FIRST_DOUBLINGS)
             reached = self.evidence(parts)
             misses = 0 if reached > highest else misses + 1
             if reached > highest:
                 best, highest = parts, reached
-        return best
+        return self._grown(best, DOUBLINGS - FIRST_DOUBLINGS)
 
-    def _start(self, n_groups: int) -> list[Part]:
+    def _start(self, n_groups: int, doublings: int) -> list[Part]:
         """Columns grouped by their dependence, states found in each group."""
         labels = labelled_columns(self._found, n_groups, True, self.rng)
         columns = [self._found.columns[labels == k] for k in range(n_groups)]
@@ -255,13 +271,17 @@ class Search:
         if self.n_states is not None:
             kinds = [self._halves(part, nothing, self.n_states) for part in parts]
             parts = self._climbed(self._begun(columns, kinds), SPLIT_SWEEPS)
+        return self._place_columns(self._grown(parts, doublings), set(), noted=False)
+
+    def _grown(self, parts: list[Part], doublings: int) -> list[Part]:
+        """Parts with their states split while that gains."""
         tried: set[Any] = set()
-        for _ in range(DOUBLINGS):
+        for _ in range(doublings):
             before = self.evidence(parts)
             parts = self._split_states(parts, tried, noted=False)
             if self.late() or self.evidence(parts) <= before:
                 break
-        return self._place_columns(parts, tried, noted=False)
+        return parts
 
     # --- moves ---
 
@@ -290,11 +310,11 @@ class Search:
         if not which:
             return parts
         before = [parts[k] for k in which]
-        core, theta = assembled(self.core, before, self._all)
-        m = np.concatenate([core.infer(theta, b)[0] for b in self._some.blocks()], axis=1)
+        model, theta = assembled(self.core, before, self._all)
+        m = np.concatenate([model.expect(theta, b)[0] for b in self._some.blocks()], axis=1)
         kinds = [
             self._halves(part, m[lo:hi].argmax(axis=0))
-            for part, (lo, hi) in zip(before, pairwise(core.first), strict=False)
+            for part, (lo, hi) in zip(before, pairwise(model.core.first), strict=False)
         ]
         halves = self._begun([part.columns for part in before], kinds)
         after = self._merged(self._merged(self._climbed(halves, SPLIT_SWEEPS)))
@@ -315,8 +335,8 @@ class Search:
         """Give every column to the part of most evidence; parts that gain nothing by it die."""
         if not parts:
             return parts
-        core, theta = assembled(self.core, parts, self._all)
-        found = self._surveyed(core, core.undecide(theta))
+        model, theta = assembled(self.core, parts, self._all)
+        core, found = model.core, self._surveyed(model, theta, everywhere=True)
         sums = [packed.shared for packed in found.stats.sums]
         worth = self._by_column(sums, core.first[:-1])
         counts = found.stats.states[0]
@@ -340,7 +360,6 @@ class Search:
                 break
             dead.append((int(alive[k]), float(gains[k])))
             alive = np.delete(alive, k)
-        owner = alive[worth[alive].argmax(axis=0)]
 
         def placed(alive: Array) -> list[Part]:
             owner = alive[worth[alive].argmax(axis=0)]
@@ -363,10 +382,10 @@ class Search:
                 self._note("death", (k,), gain, placed(left))
         return self._climbed(placed(alive), MERGE_SWEEPS)
 
-    def _changed(self, parts: list[Part], changes: list[Change], tried: set[Any]) -> list[Part]:
+    def _changed(self, parts: list[Part], changes: list[Change]) -> list[Part]:
         """Try changes to different parts in the same sweeps; make those that gain."""
         new = self._merged(self._climbed([p for c in changes for p in c.new], SPLIT_SWEEPS))
-        tried_new, start = [], 0
+        trials, start = [], 0
         for change in changes:
             own = new[start : start + len(change.new)]
             start += len(change.new)
@@ -376,10 +395,10 @@ class Search:
                 np.concatenate([part.columns for part in own]),
                 np.concatenate([parts[k].columns for k in change.old] or [np.empty(0, int)]),
             )
-            tried_new.append((gain - float(self._alone[taken].sum()), change, own))
+            trials.append((gain - float(self._alone[taken].sum()), change, own))
         gone: set[int] = set()
         more: list[Part] = []
-        for gain, change, own in sorted(tried_new, key=lambda trial: -trial[0]):
+        for gain, change, own in sorted(trials, key=lambda trial: -trial[0]):
             n_parts = len(parts) - len(gone) + len(more)
             after = n_parts - len(change.old) + len(own)
             gain -= self._choice(after) - self._choice(n_parts)
@@ -394,28 +413,24 @@ class Search:
 
     def _merge_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
         """Make one part of two whose states tell of each other."""
-        if len(parts) < 2:
+        if len(parts) < 2 or ("merge", len(parts)) in tried:
             return parts
-        core, theta = assembled(self.core, parts, self._all)
-        together = self._surveyed(core, theta).together
-        pairs = self._pairs(core.first[:-1], together, parts, tried)
+        model, theta = assembled(self.core, parts, self._all)
+        both, core = self._total(lambda block: together(model, theta, block)), model.core
+        pairs = self._pairs(core.first[:-1], both, parts, tried)
         if not pairs:
             return parts
         cells = []
         for a, b in pairs:
-            T = together[core.first[a] : core.first[a + 1], core.first[b] : core.first[b + 1]]
+            T = both[core.first[a] : core.first[a + 1], core.first[b] : core.first[b + 1]]
             order = np.argsort(-T.ravel(), kind="stable")[: 4 * MOST_STATES]
             cells.append(np.unravel_index(order[: max(int((T > LEAST_ROWS).sum()), 1)], T.shape))
-        sizes = (*(len(cell[0]) for cell in cells), 1)
-        first = np.concatenate([[0], np.cumsum(sizes)])
-        owner = np.full(self.core.n_columns, len(pairs))
-        for k, pair in enumerate(pairs):
-            for p in pair:
-                owner[parts[p].columns] = k
-        layouts = [Layout(owner[own], sizes) for own in self.core.columns]
+        union = [np.union1d(parts[a].columns, parts[b].columns) for a, b in pairs]
+        joined = laid_out(self.core, union, [len(cell[0]) for cell in cells])
+        first = joined.core.first
 
         def on_block(block: Any) -> Survey:
-            m = core.expect(theta, block, None)[0]
+            m, _ = model.expect(theta, block)
             joint = np.ones((first[-1], block.n_rows), m.dtype)
             overlap = np.zeros((first[-1], first[-1]))
             for k, ((a, b), (i, j)) in enumerate(zip(pairs, cells, strict=True)):
@@ -424,26 +439,29 @@ class Search:
                 add_overlaps(joint[own], block.weight, overlap[own, own])
             wm = (joint * block.weight).astype(m.dtype)
             counts = wm.sum(axis=1, dtype=float)[None]
-            stats = Stats(0.0, counts, block.collect(wm, layouts))
-            return Survey(stats, overlap, np.zeros(()))
+            stats = Stats(0.0, counts, block.collect(wm, joined.layouts))
+            return Survey(stats, overlap)
 
-        found = reduce(add, self.runner.map(on_block, self.source))
-        merged = parts_of(self.core, layouts, found.stats, found.overlap)
+        found = self._total(on_block)
+        merged = parts_of(joined, found.stats, found.overlap)
         changes = [
             Change("merge", pair, [self._added_up(part)])
             for pair, part in zip(pairs, merged, strict=True)
         ]
-        return self._changed(parts, changes, tried)
+        left = self._changed(parts, changes)
+        if len(left) == len(parts):  # pairs that tell less of each other would gain less still
+            tried.add(("merge", len(parts)))
+        return left
 
     def _pairs(
-        self, first: Array, together: Array, parts: list[Part], tried: set[Any]
+        self, first: Array, both: Array, parts: list[Part], tried: set[Any]
     ) -> list[tuple[int, int]]:
         """Disjoint pairs of parts, those first whose states tell most of each other's."""
         spans = list(pairwise(first))
         scored = []
         for a in range(len(parts)):
             for b in range(a + 1, len(parts)):
-                T = together[slice(*spans[a]), slice(*spans[b])]
+                T = both[slice(*spans[a]), slice(*spans[b])]
                 expected = np.outer(T.sum(axis=1), T.sum(axis=0)) / self._weight
                 told = float(np.sum(special.xlogy(T, T) - special.xlogy(T, expected)))
                 chance = 0.5 * (len(T) - 1) * (T.shape[1] - 1)
@@ -474,7 +492,7 @@ class Search:
             if min(len(one), len(other)):
                 halves = [part.of_columns(self.core, columns) for columns in (one, other)]
                 changes.append(Change("split", (k,), [self._added_up(half) for half in halves]))
-        return self._changed(parts, changes, tried) if changes else parts
+        return self._changed(parts, changes) if changes else parts
 
     def _new_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
         """Begin parts with columns of the background that depend on each other."""
@@ -492,4 +510,4 @@ class Search:
         (begun,) = self._begun([columns], [np.zeros(len(self._sample), int)])
         kind = self._halves(begun, np.zeros(len(self._sample), int), self.n_states or 4)
         changes = [Change("birth", (), self._begun([columns], [kind]))]
-        return self._changed(parts, changes, tried)
+        return self._changed(parts, changes)

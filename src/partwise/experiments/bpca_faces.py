@@ -14,7 +14,7 @@ from partwise.datasets import load_cbcl_faces, load_usps
 from partwise.experiments import register
 from partwise.experiments._models import fitted
 from partwise.experiments.registry import Paper, Row, Setting
-from partwise.plot import HintonDisplay, SamplesDisplay
+from partwise.plot import BarsDisplay, SamplesDisplay
 
 N_FACES = 276  # as many as the paper had
 
@@ -60,10 +60,14 @@ def bpca_fig5(setting: Setting) -> list[Row]:
         model = mixture_of_faces(seed)
         components.append(float(model.n_components_))
         dimensions.append(float(model.effective_dimension_))
+    variances = 1.0 / mixture_of_faces(0).relevances_
     setting.draw(
         "bpca_fig5",
-        lambda: HintonDisplay.from_estimator(mixture_of_faces(0), max_directions=30),
-        "Directions of the components, and the variances that the shared relevances allow.",
+        lambda: BarsDisplay.from_values(
+            {"276 faces": variances}, [f"direction {i}" for i in range(len(variances))]
+        ),
+        "Variances that the shared relevances allow the directions.",
+        free=True,
     )
     name = "mixture of Bayesian PCA"
     return [{"model": name, "components": components, "dimension": dimensions}]

@@ -13,7 +13,7 @@ from partwise.datasets import load_eachmovie, load_movielens
 from partwise.estimators.mcvq import MCVQ
 from partwise.experiments import _ratings, register
 from partwise.experiments.registry import Paper, Row, Setting
-from partwise.plot import ProfilesDisplay
+from partwise.plot import BarsDisplay
 
 PAPER_SHARES = (33, 22, 20, 14, 9)  # % of films with a gate above 0.9, largest first
 
@@ -212,7 +212,7 @@ def jmlr_fig8(setting: Setting) -> list[Row]:
     titles = [str(title).split(" (")[0] for title in data.titles[every]]
     setting.draw(
         "jmlr_fig8",
-        lambda: ProfilesDisplay.from_values(
+        lambda: BarsDisplay.from_values(
             {name: profile[j, every] for name, j in chosen.items()},
             titles,
             what="rating above the mean",
@@ -269,6 +269,7 @@ def nips_fig5(setting: Setting) -> list[Row]:
     away = mean - np.einsum("kj,kjd->kd", model.state_priors_, mean)[:, None]
     known = np.bincount(train.indices, minlength=train.shape[1]) >= KNOWN_BY * train.shape[0]
     states = model.states(new)
+    large = np.argsort(-np.bincount(model.parts_[(model.parts_ >= 0) & known], minlength=8))[:4]
     errors, rows = [], []
     for i, own in enumerate(states):
         rated = dict(zip(*_row_of(new, i), strict=True))
@@ -277,7 +278,7 @@ def nips_fig5(setting: Setting) -> list[Row]:
             order = films[np.argsort(away[k, j, films])]
             for kind, shown in (("high", order[:-4:-1]), ("low", order[:3])):
                 errors += [abs(mean[k, j, d] - rated[d]) for d in shown if d in rated]
-                if i < 2 and k < 4:
+                if i < 2 and k in large:
                     told = [
                         f"{str(data.titles[d]).split(' (')[0]} {mean[k, j, d]:.1f} "
                         f"({rated[d]:.0f})" if d in rated

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from partwise.contracts import Array
 from partwise.datasets import load_mnist
 from partwise.estimators.mcvq import MCVQ
 from partwise.experiments import register
-from partwise.experiments.registry import Row
+from partwise.experiments.registry import Row, Setting
 
 N_PARTS, N_STATES = 8, 10
 BLOCK, PASSES = 500, 2
@@ -21,16 +20,17 @@ def binary(images: Array) -> Array:
 
 
 @register("streaming_mnist")
-def streaming_mnist(progress: Callable[[str], None]) -> list[Row]:
+def streaming_mnist(setting: Setting) -> list[Row]:
     """MNIST by partial_fit in blocks of 500, two passes, and by fit; held-out nats a row.
 
     MCVQ of 8 parts of 10 states, Bernoulli, pixels cut at 0.5; the 60000 training digits in their
     order, judged by the 10000 test digits. All options are the defaults.
     """
     digits = load_mnist()
-    train, test = binary(digits.data), binary(digits.test_data)
+    n_rows = setting.choose(fast=12_000, full=60_000)
+    train, test = binary(digits.data[:n_rows]), binary(digits.test_data)
     model = MCVQ(N_PARTS, N_STATES, likelihood="bernoulli", random_state=0)
-    progress("fit of all rows")
+    setting("fit of all rows")
     begun = time.perf_counter()
     model.fit(train)
     spent = time.perf_counter() - begun
@@ -42,7 +42,7 @@ def streaming_mnist(progress: Callable[[str], None]) -> list[Row]:
         begun = time.perf_counter()
         for lo in range(0, len(train), BLOCK):
             if lo % 10_000 == 0:
-                progress(f"partial_fit, pass {i + 1}, row {lo}")
+                setting(f"partial_fit, pass {i + 1}, row {lo}")
             stream.partial_fit(train[lo : lo + BLOCK])
         spent += time.perf_counter() - begun
         rows.append(_row(f"partial_fit, {i + 1} passes", -stream.score(test), batch, spent))

@@ -182,7 +182,7 @@ def nips_vocabulary(setting: Setting) -> list[Row]:
     setting("Poisson")
     model, words = poisson_model(setting.fast), corpus(setting.fast).words
     rows: list[Row] = []
-    for k in range(model.n_parts):
+    for k in range(model.n_parts_):
         order = np.argsort(-model.state_priors_[k])[:4]
         rows.append(
             {"part": k, "words": int(np.sum(model.parts_ == k))}

@@ -129,8 +129,7 @@ class Standard:
 class Chooser:
     """How columns are given to parts: the gating, its prior, and C_d.
 
-    ``barred`` (K, D) is True where a column may not choose a part, while annealing. Where columns
-    are ``held``, those that are decided stay so, and the other parts are never looked at.
+    ``barred`` (K, D) is True where a column may not choose a part, while annealing.
     """
 
     gating: Gating
@@ -138,7 +137,6 @@ class Chooser:
     entropic: float
     weight: Array
     barred: Array | None = None
-    held: bool = False
 
     def learn(self, g: Array, counts: Array | None = None) -> Gates:
         """Gates and the prior that ``counts`` (the gating's own if None) teach."""
@@ -168,7 +166,7 @@ class Chooser:
     def decided(self, gates: Gates, age: int) -> Array:
         """Part of each closed column, else -1; none when it is time to look again; (D,)."""
         closed = gates.g.max(axis=0) == 1.0
-        if age >= REFRESH_EVERY and not self.held:
+        if age >= REFRESH_EVERY:
             closed[:] = False
         return np.where(closed, gates.g.argmax(axis=0), -1)
 

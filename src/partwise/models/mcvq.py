@@ -418,7 +418,7 @@ class MCVQ:
 
     def refresh(self, theta: Theta) -> Theta | None:
         """The same parameters, all columns undecided; None if the last step saw all parts."""
-        return None if theta.age == 0 or self.chooser.held else self.undecide(theta)
+        return None if theta.age == 0 else self.undecide(theta)
 
     def undecide(self, theta: Theta) -> Theta:
         """The same parameters, all parts of all columns looked at in the next sweep."""
@@ -426,16 +426,11 @@ class MCVQ:
             return theta
         return self.dress(theta, self.all_undecided)
 
-    def start(self, stats: Stats, gates: Array, parts: Array | None = None) -> Theta:
-        """First parameters, from sums of first posteriors and gates.
-
-        ``parts`` (D,) says which columns are decided in the sums; without it none is.
-        """
-        parts = self.all_undecided if parts is None else parts
-        layouts = tuple(Layout(parts[columns], self.n_states) for columns in self.columns)
-        empty = tuple(
-            prior.posterior(np.zeros((len(packed.shared), self.first[-1], len(columns))))
-            for prior, packed, columns in zip(self.priors, stats.sums, self.columns, strict=True)
+    def start(self, stats: Stats, gates: Array) -> Theta:
+        """First parameters, from sums of first posteriors (all columns undecided) and gates."""
+        empty = tuple(np.zeros(packed.shared.shape) for packed in stats.sums)
+        layouts = tuple(
+            Layout(self.all_undecided[columns], self.n_states) for columns in self.columns
         )
         none = np.empty(0)
         # An open gate means work for whoever sums over parts.
@@ -443,7 +438,7 @@ class MCVQ:
         gate, nothing = self.chooser.learn(gates), np.zeros_like(gates)
         theta = Theta(empty, gate, none, none, none, nothing, empty, layouts, (), 0)
         theta, *_ = self.learn_entries(theta, stats, self.chooser.gating.share(gates))
-        return self.dress(self.learn_states(theta, stats.states), parts)
+        return self.dress(self.learn_states(theta, stats.states), self.all_undecided)
 
     # --- bound ---
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numba
 import numpy as np
@@ -33,7 +33,8 @@ from partwise.contracts import Array, Layout, Packed, Stats
 from partwise.likelihoods import Dirichlet
 from partwise.likelihoods.prior import EntryPrior
 from partwise.models.gating import Chooser
-from partwise.models.mcvq import MCVQ, Theta
+from partwise.models.mcvq import MCVQ
+from partwise.models.weights import weighted
 
 # A posterior below this adds nothing to entropies that are summed in nats.
 LEAST_POSTERIOR = 1e-9
@@ -96,27 +97,34 @@ class Judge:
 
     def groups(self, part: Part, least: int = 1, most: int | None = None) -> list[list[int]]:
         """States that `merged` adds up."""
-        groups = [[j] for j in range(part.n_states)]
-        sums, counts, overlap = part.sums, part.counts, part.overlap
-        alone = self.entries(sums)
-        joint = np.stack([self._joint(sums, i) for i in range(len(groups))])
+        groups = {j: [j] for j in range(part.n_states)}
+        sums, counts = [s.copy() for s in part.sums], part.counts.copy()
+        overlap, alone = part.overlap.copy(), self.entries(part.sums)
+        joint = np.stack([self._joint(sums, i, slice(None)) for i in groups])
         while len(groups) > least:
-            gains = joint - alone - alone[:, None] - overlap + self._choices(counts)
+            left = np.array(list(groups))
+            square = np.ix_(left, left)
+            gains = joint[square] - alone[left] - alone[left, None] - overlap[square]
+            gains += self._choices(counts[left])
             np.fill_diagonal(gains, -np.inf)
-            i, j = sorted(int(v) for v in np.unravel_index(np.argmax(gains), gains.shape))
-            if gains[i, j] <= 0 and (most is None or len(groups) <= most):
+            best = np.unravel_index(np.argmax(gains), gains.shape)
+            if gains[best] <= 0 and (most is None or len(left) <= most):
                 break
-            now = added(Part(part.columns, sums, counts, overlap), _one_pair(i, j, len(groups)))
-            sums, counts, overlap = now.sums, now.counts, now.overlap
+            i, j = sorted(left[list(best)].tolist())
             groups[i] += groups.pop(j)
-            alone, joint = np.delete(alone, j), np.delete(np.delete(joint, j, 0), j, 1)
-            joint[i] = joint[:, i] = self._joint(sums, i)
-            alone[i] = self.entries([s[:, i : i + 1] for s in sums])[0]
-        return groups
+            counts[i] += counts[j]
+            for s in sums:
+                s[:, i] += s[:, j]
+            overlap[i] += overlap[j]
+            overlap[:, i] = overlap[i]
+            left = np.array(list(groups))
+            joint[i, left] = joint[left, i] = self._joint(sums, i, left)
+            alone[i] = self.entries([s[:, [i]] for s in sums])[0]
+        return list(groups.values())
 
-    def _joint(self, sums: Sequence[Array], i: int) -> Array:
-        """Evidence of the entries of state i and every other, were they one; (J,)."""
-        return self.entries([s[:, i : i + 1] + s for s in sums])
+    def _joint(self, sums: Sequence[Array], i: int, others: Any) -> Array:
+        """Evidence of the entries of state i and every other, were they one."""
+        return self.entries([s[:, [i]] + s[:, others] for s in sums])
 
     def _choices(self, counts: Array) -> Array:
         """What the choice of states gains when two are one, (J, J)."""
@@ -128,10 +136,6 @@ class Judge:
         ]
         both = special.gammaln(counts + counts[:, None] + c)
         return both - alone - alone[:, None] + fewer[0] - fewer[1]
-
-
-def _one_pair(i: int, j: int, J: int) -> list[list[int]]:
-    return [[k, j] if k == i else [k] for k in range(J) if k != j]
 
 
 def added(part: Part, groups: Sequence[Sequence[int]]) -> Part:
@@ -161,55 +165,106 @@ def column_cost(chooser: Chooser, n_parts: int) -> float:
     return one.cost(gates, np.zeros((n_parts, 1)))
 
 
-def assembled(core: MCVQ, parts: Sequence[Part], background: Part) -> tuple[MCVQ, Theta]:
-    """The model of these parts, columns held where they are, and its parameters.
+class Held(NamedTuple):
+    """Parameters of parts whose columns are held, as far as blocks need them."""
 
-    Columns of none of the parts are the background's, whatever they were; ``background`` holds the
-    sums of all columns.
+    weights: tuple[Packed, ...]
+    layouts: tuple[Layout, ...]
+    log_b: Array  # (1, S)
+    cost: float  # what parameters and the choice of states take off the bound
+
+
+@dataclass(frozen=True, eq=False)
+class HeldParts:
+    """The model with every column in one part for good: other parts' parameters are not kept.
+
+    The last part is the background. Its bound lacks the choice of the columns' parts.
     """
-    n_states = (*(part.n_states for part in parts), 1)
-    owner = np.full(core.n_columns, len(parts))
-    for k, part in enumerate(parts):
-        owner[part.columns] = k
-    rest = background.of_columns(core, np.flatnonzero(owner == len(parts)))
-    every = [*parts, rest]
+
+    core: MCVQ
+    layouts: tuple[Layout, ...]
+    remembers: ClassVar[bool] = False
+
+    def fresh_memory(self, index: int) -> Any:
+        """Rows keep nothing from one sweep to the next."""
+        return None
+
+    def expect(self, theta: Held, block: Any, memory: Any = None) -> tuple[Array, Stats]:
+        """Posterior of the rows' states (S, n), and its sums."""
+        return self.core.expect(theta, block, memory)  # type: ignore[arg-type]  # all it looks at
+
+    def maximise(self, theta: Held | None, stats: Stats) -> Held:
+        """Parameters from the sums."""
+        cost, weights = 0.0, []
+        for prior, layout, packed in zip(self.core.priors, self.layouts, stats.sums, strict=True):
+            own = prior.take(layout.decided)
+            chi = own.posterior(packed.own)
+            eta = own.natural(chi)
+            real = layout.own_states >= 0
+            cost += float(own.divergence(chi, eta)[real].sum())
+            eta = np.where(real, eta, 0.0).astype(self.core.dtype)
+            weights.append(Packed(eta, np.zeros((len(eta), layout.first[-1], 0), eta.dtype)))
+        states = self.core.parts_of(stats.states)
+        cost += sum(prior.divergence(counts.T) for prior, counts in states)
+        log_b = [prior.expected_log(counts.T).T for prior, counts in states]
+        return Held(tuple(weights), self.layouts, np.concatenate(log_b, axis=1), cost)
+
+    def bound(self, theta: Held, stats: Stats) -> float:
+        """Lower bound of the evidence, but for the choice of parts."""
+        return stats.bound - theta.cost
+
+    def refresh(self, theta: Held) -> Held | None:
+        """Nothing is cut short."""
+        return None
+
+
+def laid_out(core: MCVQ, columns: Sequence[Array], sizes: Sequence[int]) -> HeldParts:
+    """The model of parts with these columns and numbers of states; the rest is background."""
+    owner = np.full(core.n_columns, len(columns))
+    for k, own in enumerate(columns):
+        owner[own] = k
+    n_states = (*sizes, 1)
+    layouts = tuple(Layout(owner[group], n_states) for group in core.columns)
+    return HeldParts(replace(core, n_states=n_states), layouts)
+
+
+def assembled(core: MCVQ, parts: Sequence[Part], background: Part) -> tuple[HeldParts, Held]:
+    """The model of these parts, and its parameters.
+
+    ``background`` holds the sums of all columns on their own.
+    """
+    model = laid_out(core, [part.columns for part in parts], [part.n_states for part in parts])
+    taken = np.concatenate([np.empty(0, int), *(part.columns for part in parts)])
+    rest = background.of_columns(core, np.setdiff1d(background.columns, taken))
     sums = []
-    for g, prior in enumerate(core.priors):
-        own = [part.sums[g] for part in every]
-        wide = [np.pad(s, ((0, 0), (0, max(n_states) - s.shape[1]), (0, 0))) for s in own]
-        P = prior.likelihood.n_statistics
-        sums.append(Packed(np.concatenate(wide, axis=2), np.zeros((P, sum(n_states), 0))))
-    counts = np.concatenate([part.counts for part in every])
-    stats = Stats(0.0, counts[None], tuple(sums))
-    core = replace(core, n_states=n_states, chooser=replace(core.chooser, held=True, barred=None))
-    gates = (owner == np.arange(len(every))[:, None]).astype(float)
-    return core, core.start(stats, gates, owner)
+    for g, (prior, layout) in enumerate(zip(core.priors, model.layouts, strict=True)):
+        J, own = max(layout.n_states), [part.sums[g] for part in (*parts, rest)]
+        wide = [np.pad(s, ((0, 0), (0, J - s.shape[1]), (0, 0))) for s in own]
+        nothing = np.zeros((prior.likelihood.n_statistics, layout.first[-1], 0))
+        sums.append(Packed(np.concatenate(wide, axis=2), nothing))
+    counts = np.concatenate([part.counts for part in (*parts, rest)])
+    return model, model.maximise(None, Stats(0.0, counts[None], tuple(sums)))
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """Sums over rows, overlaps of the states of a part, and joint counts of all states (S, S)."""
+    """Sums over rows, and overlaps of the states of a part, (S, S)."""
 
     stats: Stats
     overlap: Array
-    together: Array
 
     def __add__(self, other: Survey) -> Survey:
-        return Survey(
-            self.stats + other.stats,
-            self.overlap + other.overlap,
-            self.together + other.together,
-        )
+        return Survey(self.stats + other.stats, self.overlap + other.overlap)
 
 
-def parts_of(core: MCVQ, layouts: Sequence[Layout], stats: Stats, overlap: Array) -> list[Part]:
-    """Parts of decided columns, the background (the last) left out."""
-    out = []
-    for k, (lo, hi) in enumerate(list(pairwise(layouts[0].first))[:-1]):
+def parts_of(model: HeldParts, stats: Stats, overlap: Array) -> list[Part]:
+    """Parts by their sums, the background left out."""
+    out, layouts = [], model.layouts
+    for k, (lo, hi) in enumerate(list(pairwise(model.core.first))[:-1]):
         spans = [slice(layout.bounds[k], layout.bounds[k + 1]) for layout in layouts]
         columns = [
             group[layout.order[span]]
-            for group, layout, span in zip(core.columns, layouts, spans, strict=True)
+            for group, layout, span in zip(model.core.columns, layouts, spans, strict=True)
         ]
         sums = tuple(
             packed.own[:, : hi - lo, span] for packed, span in zip(stats.sums, spans, strict=True)
@@ -219,14 +274,22 @@ def parts_of(core: MCVQ, layouts: Sequence[Layout], stats: Stats, overlap: Array
     return out
 
 
-def survey(core: MCVQ, theta: Theta, block: Any) -> Survey:
-    """What a block's posteriors sum to."""
-    m, stats = core.expect(theta, block, None)
+def survey(model: HeldParts, theta: Held, block: Any, everywhere: bool = False) -> Survey:
+    """What a block's posteriors sum to, in their parts' own columns or in all."""
+    m, stats = model.expect(theta, block)
     overlap = np.zeros((len(m), len(m)))
-    for lo, hi in pairwise(core.first):
+    for lo, hi in pairwise(model.core.first):
         add_overlaps(m[lo:hi], block.weight, overlap[lo:hi, lo:hi])
-    together = (m * block.weight).astype(float) @ m.astype(float).T
-    return Survey(stats, overlap, together)
+    if everywhere:
+        undecided = [Layout(np.full_like(own.parts, -1), own.n_states) for own in model.layouts]
+        stats = replace(stats, sums=block.collect(weighted(m, block.weight), undecided))
+    return Survey(stats, overlap)
+
+
+def together(model: HeldParts, theta: Held, block: Any) -> Array:
+    """Rows in two states at once, (S, S)."""
+    m, _ = model.expect(theta, block)
+    return (m @ weighted(m, block.weight).T).astype(float)
 
 
 @numba.njit(nogil=True, cache=True)

@@ -7,6 +7,7 @@ again, elsewhere or in other colours. Matplotlib is loaded when something is dra
 from partwise.plot._display import Display, save_picture
 from partwise.plot._pictures import PicturesDisplay
 from partwise.plot.association import AssociationDisplay
+from partwise.plot.bars import BarsDisplay
 from partwise.plot.bound import BoundDisplay
 from partwise.plot.classes import ClassPriorsDisplay, ClassTableDisplay
 from partwise.plot.codebook import CodebookDisplay
@@ -15,7 +16,6 @@ from partwise.plot.features import CodesDisplay, FeaturesDisplay
 from partwise.plot.gates import GatesDisplay
 from partwise.plot.hinton import HintonDisplay
 from partwise.plot.loadings import LoadingsDisplay
-from partwise.plot.profiles import ProfilesDisplay
 from partwise.plot.reconstruction import ReconstructionDisplay
 from partwise.plot.roc import RocDisplay
 from partwise.plot.samples import SamplesDisplay
@@ -26,6 +26,7 @@ from partwise.plot.tables import DependenceDisplay, ProfilesDisplay, TableDispla
 
 __all__ = [
     "AssociationDisplay",
+    "BarsDisplay",
     "BoundDisplay",
     "ClassPriorsDisplay",
     "ClassTableDisplay",

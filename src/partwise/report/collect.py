@@ -165,7 +165,7 @@ def _data(
     n_rows = data.shape[0] if hasattr(data, "shape") else len(data)
     if n_rows == 0:
         return None
-    reconstructed = np.asarray(model.reconstruct(scored), dtype=float)
+    reconstructed = as_shown(model.reconstruct(scored), model)
     originals = as_shown(scored, model)
     known = np.isfinite(originals)
     # Columns of a table have units of their own; pixels share one.
@@ -192,7 +192,8 @@ def _data(
         else:
             holes = np.flatnonzero(~known[i])[:_SHOWN_HOLES]
             example["holes"] = [
-                {"name": seen.names[d], "value": float(reconstructed[i, d])} for d in holes
+                {"name": seen.names[d], "value": _filled(model, d, reconstructed[i, d])}
+                for d in holes
             ]
         examples.append(example)
     return {
@@ -203,6 +204,14 @@ def _data(
         "score": float(model.score(scored)),
         "examples": examples,
     }
+
+
+def _filled(model: Any, d: int, value: float) -> float | str:
+    """What a hole is filled with; of a table as a person would write it."""
+    schema = getattr(model, "_schema", None)
+    if schema is None or np.isnan(value):
+        return float(value)
+    return str(schema.columns[d].text(value))
 
 
 def _summary(content: dict[str, Any]) -> list[tuple[str, str]]:

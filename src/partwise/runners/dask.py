@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from partwise.data.dask import ACTIVE, ClusterRows, DaskStore, call, result_of, same, submit
+from partwise.data.dask import (
+    ACTIVE,
+    ClusterRows,
+    DaskStore,
+    call,
+    result_of,
+    same,
+    submit,
+    submit_all,
+)
 from partwise.data.rows import Rows
 from partwise.data.stores import ArrayStore, optional
 from partwise.runners.serial import Serial
@@ -36,7 +45,7 @@ class Dask:
     Examples
     --------
     >>> from partwise import MCVQ, Dask, make_shapes
-    >>> with Dask(n_workers=1, processes=False, dashboard_address=None):
+    >>> with Dask(n_workers=1, processes=False):
     ...     model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(make_shapes().data)
     >>> model.gates_.shape
     (121, 3)
@@ -52,7 +61,8 @@ class Dask:
         if client is None and not self.options:
             client = _current(distributed)
         if client is None:
-            client = distributed.LocalCluster(**self.options)
+            # Several clusters on a machine would quarrel about the dashboard's usual port.
+            client = distributed.LocalCluster(**{"dashboard_address": ":0", **self.options})
             self._opened.append(client)
         if not isinstance(client, distributed.Client):
             client = distributed.Client(client, set_as_default=False)
@@ -85,14 +95,15 @@ class ClusterRunner(Serial):
         found = self._blocks.get(source)
         if found is not None:
             return found
-        recipe = submit(self.client, same, source.recipe())
-        found = [
-            submit(
-                self.client, _encode, recipe, source.X.future(lo, hi), source.weight[lo:hi],
-                None if source.labels is None else source.labels[lo:hi],
-            )
-            for lo, hi in source.bounds
-        ]  # fmt: skip
+        recipe, bounds = submit(self.client, same, source.recipe()), source.bounds
+        found = submit_all(
+            self.client,
+            _encode,
+            [recipe] * len(bounds),
+            [source.X.future(lo, hi) for lo, hi in bounds],
+            [source.weight[lo:hi] for lo, hi in bounds],
+            [None if source.labels is None else source.labels[lo:hi] for lo, hi in bounds],
+        )
         if source.keeps:
             self._blocks[source] = found
         return found
@@ -102,8 +113,8 @@ class ClusterRunner(Serial):
     ) -> Iterator[Any]:
         """``function(block, *items)`` in order, brought here one after the other."""
         sent = submit(self.client, same, function)
-        items = zip(self.blocks(source), *arguments, strict=True)
-        waiting = [submit(self.client, call, sent, *item) for item in items][::-1]
+        blocks = self.blocks(source)
+        waiting = submit_all(self.client, call, [sent] * len(blocks), blocks, *arguments)[::-1]
         while waiting:
             yield result_of(self.client, waiting.pop())
 
@@ -112,16 +123,16 @@ class ClusterRunner(Serial):
 
         What rows remember stays on the workers, and is found again as it was if one dies.
         """
-        sent = submit(self.client, same, (model, theta))
-        sums = []
-        for i, (block, kept) in enumerate(zip(self.blocks(source), memory, strict=True)):
-            found = submit(self.client, _expect, sent, block, kept)
-            if model.remembers:
-                memory[i] = submit(self.client, operator.itemgetter(0), found)
-            sums.append(submit(self.client, operator.itemgetter(1), found))
+        blocks = self.blocks(source)
+        sent = [submit(self.client, same, (model, theta))] * len(blocks)
+        expect = _expect if model.remembers else _expect_sums
+        sums = submit_all(self.client, expect, sent, blocks, memory)
+        if model.remembers:
+            memory[:] = submit_all(self.client, operator.itemgetter(0), sums)
+            sums = submit_all(self.client, operator.itemgetter(1), sums)
         while len(sums) > 1:
-            groups = (sums[i : i + FAN_IN] for i in range(0, len(sums), FAN_IN))
-            sums = [submit(self.client, _add, group) for group in groups]
+            groups = [sums[i : i + FAN_IN] for i in range(0, len(sums), FAN_IN)]
+            sums = submit_all(self.client, _add, groups)
         return result_of(self.client, sums[0])
 
 
@@ -132,8 +143,12 @@ def _encode(recipe: Any, rows: Any, weight: Any, labels: Any) -> Any:
 def _expect(sent: tuple[Any, Any], block: Any, kept: Any) -> tuple[Any, Any]:
     model, theta = sent
     # A task may have to be done again, and must then find what it found before.
-    kept, stats = model.expect(theta, block, copy.deepcopy(kept))
-    return (kept if model.remembers else None), stats
+    return model.expect(theta, block, copy.deepcopy(kept))
+
+
+def _expect_sums(sent: tuple[Any, Any], block: Any, kept: Any) -> Any:
+    model, theta = sent
+    return model.expect(theta, block, kept)[1]
 
 
 def _add(sums: list[Any]) -> Any:

@@ -43,7 +43,7 @@ def masked_kmeans(
             indicator[now, np.arange(len(Z))] = weight
             count = indicator @ shown
             moved = np.where(count > 0, (indicator @ Z) / np.where(count > 0, count, 1), centres)
-            if np.allclose(moved, centres, rtol=0, atol=1e-6):
+            if np.abs(moved - centres).max() <= 1e-6:
                 break
             centres = moved
         loss = float(weight @ np.maximum(distance[np.arange(len(Z)), now], 0))

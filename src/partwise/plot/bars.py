@@ -1,4 +1,4 @@
-"""Profiles: numbers of the same things, a bar chart for each of several states."""
+"""Numbers of the same things, a bar chart for each of several profiles."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise.plot._draw import get_figure, name_ticks
+from partwise.plot._draw import get_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ProfilesDisplay:
+class BarsDisplay:
     """Bars of every profile beside each other (Ross and Zemel 2006, Figure 8).
 
     Parameters
@@ -36,9 +36,9 @@ class ProfilesDisplay:
 
     Examples
     --------
-    >>> from partwise.plot import ProfilesDisplay
+    >>> from partwise.plot import BarsDisplay
     >>> profiles = {"fond": [1.0, 0.5], "not fond": [-0.5, -2.0]}
-    >>> ProfilesDisplay.from_values(profiles, ["first", "second"]).axes_.shape
+    >>> BarsDisplay.from_values(profiles, ["first", "second"]).axes_.shape
     (2,)
     """
 
@@ -56,7 +56,7 @@ class ProfilesDisplay:
         *,
         what: str = "",
         figure: Figure | SubFigure | None = None,
-    ) -> ProfilesDisplay:
+    ) -> BarsDisplay:
         """Draw profiles that are known.
 
         Parameters
@@ -70,12 +70,12 @@ class ProfilesDisplay:
 
         Returns
         -------
-        display : ProfilesDisplay
+        display : BarsDisplay
         """
         arrays = {name: np.asarray(values, dtype=float) for name, values in profiles.items()}
         return cls(profiles=arrays, names=list(names), what=what).plot(figure=figure)
 
-    def plot(self, figure: Figure | SubFigure | None = None) -> ProfilesDisplay:
+    def plot(self, figure: Figure | SubFigure | None = None) -> BarsDisplay:
         """Draw them.
 
         Parameters
@@ -85,18 +85,19 @@ class ProfilesDisplay:
 
         Returns
         -------
-        display : ProfilesDisplay
+        display : BarsDisplay
             This one, with ``figure_`` and ``axes_``.
         """
         n = len(self.profiles)
-        figure = get_figure(figure, 2.2 * n + 2.0, 0.24 * len(self.names) + 1.0)
-        axes = figure.subplots(1, n, sharey=True, squeeze=False)[0]
+        figure = get_figure(figure, 2.0 * n + 2.5, 0.22 * len(self.names) + 1.0)
+        axes = figure.subplots(1, n, sharex=True, sharey=True, squeeze=False)[0]
         for ax, (name, values) in zip(axes, self.profiles.items(), strict=True):
             ax.barh(np.arange(len(values)), values, color="0.4")
             ax.axvline(0.0, color="black", linewidth=0.8)
             ax.set_title(name, fontsize="small")
             ax.spines[["top", "right"]].set_visible(False)
-        name_ticks(axes[0], self.names, axis="y")
+        names = [plain(name, 40) for name in self.names]
+        axes[0].set_yticks(np.arange(len(names)), names, fontsize="x-small")
         axes[0].invert_yaxis()
         figure.supxlabel(self.what, fontsize="small")
         self.figure_, self.axes_ = figure, axes
