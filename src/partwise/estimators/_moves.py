@@ -5,7 +5,8 @@ that follow from the shares, and the bound that they have at once, say which pro
 worth most; it is climbed from, and what this reaches must lie above what was.
 
 One rule for sizes: a mixture of M components is as good as its bound plus log M!, since the bound
-knows one order of the components and there are M! that are equally good.
+knows one order of the components and there are M! that are equally good. So it is with turns of
+each component's directions (see `leaps`), which count in every bound here.
 """
 
 from __future__ import annotations

@@ -112,10 +112,11 @@ class BayesianPCAMixture(Analysers):
         Labels of the classes, and their shares (with classes only).
     moves_ : list of dict
         Every move that was tried: ``kind``, ``components``, ``gain`` in nats of bound plus log M!,
-        ``accepted``, ``n_components`` with it, and ``class`` if there are classes.
+        turns of directions counted, ``accepted``, ``n_components`` with it, and ``class`` if there
+        are classes.
     n_components_posterior_ : ndarray of shape (most + 1,), or (N, most + 1)
         Probability of every number of components that was looked at, 0 for the others:
-        proportional to M! times the exponential of its best bound.
+        proportional to M! times the exponential of its best bound, turns of directions counted.
     lower_bound_ : float
         Lower bound of the log evidence, a row; the choice of the subspace that components lie in is
         paid for.
