@@ -236,7 +236,8 @@ class BayesianPCAMixture(Analysers):
             self.moves_ += [{**move._asdict(), **which} for move in search.moves]
             posteriors.append(size_posterior(search.bounds))
         total = float(whole[1].sum())
-        self._tell_fit(found[0][0].model, *found[0][1:3], total)
+        at, theta, monitor, _ = found[0]
+        self._tell_fit(at.model, theta, monitor, total)
         reached = [one.trace[-1] - at.model.counted_turns(theta) for at, theta, one, _ in found]
         self.lower_bound_ = sum(reached) / total
         longest = max(len(p) for p in posteriors)
