@@ -58,7 +58,8 @@ class Leg:
 def has_classes(estimator: Any) -> bool:
     """Whether there is, or will be after fit, a class variable."""
     if getattr(estimator, "n_classes", None) is None and not hasattr(estimator, "classes_"):
-        raise AttributeError("There are no classes; set n_classes, or fit with labels.")
+        how = "set n_classes, or fit" if hasattr(estimator, "n_classes") else "fit"
+        raise AttributeError(f"There are no classes; {how} with labels.")
     return True
 
 
