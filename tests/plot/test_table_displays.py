@@ -10,7 +10,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from partwise import MCVQ, make_survey
-from partwise.plot import DependenceDisplay, ProfilesDisplay, TableDisplay
+from partwise.plot import (
+    DependenceDisplay,
+    ProfilesDisplay,
+    ReconstructionDisplay,
+    SamplesDisplay,
+    TableDisplay,
+)
+from partwise.report.collect import collect
+from partwise.report.render import render
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +85,15 @@ def test_profiles_say_what_the_states_are(survey, model):
     assert told["text"][0][told["name"].index(yes)] == f"{share:.0%}"
     with pytest.raises(ValueError, match="no part 7"):
         model.state_profiles(7)
+
+
+def test_other_displays_and_the_report_take_tables(survey, model):
+    rows = survey.frame.iloc[:3]
+    drawn = ReconstructionDisplay.from_estimator(model, rows)
+    assert_array_equal(np.isnan(drawn.originals), survey.hidden[:3])
+    assert SamplesDisplay.from_estimator(model, random_state=0).samples.dtype == float
+    page = render(collect(model, survey.frame))
+    assert all(str(level) in page for levels in model.column_levels_.values() for level in levels)
 
 
 def test_a_matrix_is_no_table():

@@ -172,8 +172,12 @@ def _dask_scaling(n_rows: int, chunk: int, progress: Callable[[str], None]) -> l
     for n_workers in (1, 2):
         progress(f"{n_workers} workers")
         rows.append(_cluster_sweeps(n_workers, n_rows, chunk))
+    alone = float(rows[0]["sweep (s)"])
+    work = alone - float(rows[0]["of little blocks (s)"])
     for row in rows:
-        row["speed-up"] = float(rows[0]["sweep (s)"]) / float(row["sweep (s)"])
+        shared = work / float(row["workers"])
+        row["predicted (s)"] = shared + float(row["of little blocks (s)"])
+        row["speed-up"] = alone / float(row["sweep (s)"])
     return rows
 
 

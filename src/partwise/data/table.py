@@ -143,9 +143,9 @@ class TableColumn:
         codes = np.array([place.get(value, np.nan) for value in found.tolist()])
         return codes[at], [v for v in found[np.isnan(codes)].tolist() if v == v]
 
-    def decode(self, values: Array, name: Any = None) -> NewColumn:
+    def decode(self, values: Array) -> NewColumn:
         """The user's terms of numbers as `encode` makes them."""
-        name = self.name if name is None else name
+        name = self.name
         if self.kind == "ignored":  # nothing is known of it
             return NewColumn(name, "other", self.dtype, values)
         missing = np.isnan(values)

@@ -130,7 +130,7 @@ def fit_rows(
     if sought:
         estimator.n_parts_ = len(full.sizes) - 1
         estimator.size_path_ = journal.told_of_best
-        if not monitor.out_of_time:
+        if not (monitor.out_of_time or monitor.interrupted):
             _warn_of_nothing(theta.gates)
     elif not again:
         estimator.__dict__.pop("size_path_", None)
@@ -214,11 +214,12 @@ def _search(
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Parameters of the sizes that the evidence wants, and the way there."""
     with runner_of(estimator.n_jobs, source) as runner:
-        return estimator._search(core, source, runner, rng, partial(_is_over, deadline))
+        late = partial(_is_over, estimator, deadline)
+        return estimator._search(core, source, runner, rng, late)
 
 
-def _is_over(deadline: float) -> bool:
-    return time.monotonic() > deadline
+def _is_over(estimator: Any, deadline: float) -> bool:
+    return bool(estimator._halted) or time.monotonic() > deadline
 
 
 def _warn_of_nothing(gates: Array) -> None:
@@ -230,6 +231,17 @@ def _warn_of_nothing(gates: Array) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+def is_sought(estimator: Any) -> bool:
+    """Whether some size is left to the evidence."""
+    sizes = (estimator.n_parts, getattr(estimator, estimator._size_name))
+    return any(isinstance(size, str) for size in sizes)
+
+
+def given(size: Any) -> int | None:
+    """A size, None where it is sought."""
+    return None if isinstance(size, str) else int(np.max(size))
 
 
 def check_sought(estimator: Any, size: Any, name: str) -> None:
@@ -303,12 +315,18 @@ def selects_by_row(estimator: Any) -> bool:
 
 
 def refuses_stream(estimator: Any) -> str | None:
-    """The argument with which rows remember something, so that sums alone do not tell all."""
+    """What the sums that `partial_fit` goes on with do not tell all of, if anything."""
     if estimator._inference == "gibbs":
         return 'inference="gibbs"'
     if estimator.gating == "factorised":
         return 'gating="factorised"'
-    return 'likelihood="ordinal"' if estimator._likelihood == "ordinal" else None
+    if estimator._likelihood == "ordinal":
+        return 'likelihood="ordinal"'
+    # How sure parameters are says from how many rows they come; without a prior they are sure.
+    fitted = hasattr(estimator, "_theta") and not hasattr(estimator, "_running")
+    if fitted and estimator.prior is None and not estimator._sums_without_prior:
+        return "a model of prior=None that fit has learned; begin with partial_fit"
+    return None
 
 
 def check_pairing(estimator: Any, absent_zero: bool) -> None:

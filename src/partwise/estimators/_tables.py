@@ -37,10 +37,6 @@ def describe(estimator: Any) -> None:
             for i, d in enumerate(group.index):
                 shares = estimator._by_part(law.probability[:, :, i].T, np.nan)
                 estimator.level_shares_[schema.names[d]] = shares
-        elif group.logged:
-            for d in group.index:
-                means = np.exp(estimator.means_[:, :, d]) - schema.columns[d].offset
-                estimator.means_[:, :, d] = means
     for d in np.flatnonzero(estimator.kinds_ == "ignored"):
         estimator.means_[:, :, d] = estimator.variances_[:, :, d] = np.nan
 
@@ -292,7 +288,7 @@ def shown_states(estimator: Any, part: int) -> list[tuple[int, float]]:
     lo, hi = estimator._first[part : part + 2]
     share = (estimator._class_shares() @ estimator._state_shares())[lo:hi]
     order = np.argsort(-share, kind="stable")
-    least = 1.0 / len(estimator.row_labels_)
+    least = 1.0 / max(float(estimator._theta.state_counts[:, lo:hi].sum()), 1.0)
     return [(int(j), float(share[j])) for j in order if share[j] >= least]
 
 

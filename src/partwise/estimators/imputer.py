@@ -21,7 +21,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_parts, n_states : as of MCVQ
+    n_parts, n_states : int, sequence of int or "auto", default="auto"
+        As of `MCVQ`; "auto" finds them by the evidence.
     likelihood : str, mapping or sequence, default="auto"
         What columns are; see `MCVQ`.
     add_states : bool, default=False
@@ -41,15 +42,17 @@ class PartsImputer(TransformerMixin, BaseEstimator):
     >>> import numpy as np
     >>> from partwise import PartsImputer, make_survey
     >>> table = make_survey(300, n_parts=2, columns_a_kind=1, random_state=0).frame
-    >>> filled = PartsImputer(2, 4, random_state=0).fit_transform(table)
-    >>> int(filled.isna().sum().sum())
+    >>> imputer = PartsImputer(random_state=0)
+    >>> int(imputer.fit_transform(table).isna().sum().sum())
     0
+    >>> imputer.model_.n_parts_
+    2
     """
 
     def __init__(
         self,
-        n_parts: int = 4,
-        n_states: int | Sequence[int] = 8,
+        n_parts: int | str = "auto",
+        n_states: int | str | Sequence[int] = "auto",
         *,
         likelihood: Any = "auto",
         add_states: bool = False,

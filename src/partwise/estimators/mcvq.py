@@ -154,7 +154,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     kinds_ : ndarray of shape (D,)
         What each column of a table was taken for (``likelihood="auto"``, a mapping or a sequence).
         There ``means_`` has shape (K, J, D) whatever the kinds: of categories it is the mean of
-        their numbers, of skewed numbers the median; see ``level_shares_`` and `parts_table`.
+        their numbers, of "lognormal" columns that of the logarithm; see ``level_shares_`` and
+        `parts_table` for what they mean.
     level_shares_ : dict
         Of a table: probability of each level in each state, (K, J, V), by the column's name.
     lower_bound_ : float
@@ -325,6 +326,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     _background = 1  # a part of one state: its columns do not change with anything
     _probe = 3  # plain steps that tell whether annealing lost what the start knew
     _n_powers = None  # as many as the likelihood has
+    _sums_without_prior = True  # parameters are shares of the sums, whose weight is known
     _size_name = "n_states"
 
     _schema: Schema | None = None  # what the columns of a table are
@@ -389,7 +391,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     @property
     def _sought(self) -> bool:
         """Whether some size is left to the evidence."""
-        return "auto" in (self.n_parts, self.n_states if isinstance(self.n_states, str) else "")
+        return _gated.is_sought(self)
 
     @property
     def _usual_prior(self) -> Prior:
@@ -450,12 +452,11 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         late: Callable[[], bool],
     ) -> tuple[mcvq.Theta, list[dict[str, Any]]]:
         """Parameters of the sizes that the evidence wants, and the way there."""
-        n_parts = None if isinstance(self.n_parts, str) else self.n_parts
-        n_states = None if isinstance(self.n_states, str) else int(np.max(self.n_states))
-        search = Search(core, source, runner, rng, n_parts, n_states, late, self.tol)
+        sizes = _gated.given(self.n_parts), _gated.given(self.n_states)
+        search = Search(core, source, runner, rng, *sizes, late, self.tol)
         parts = search.run()
-        sizes = (*(part.n_states for part in parts), self._background)
-        own = self._core(source.columns, sizes, core.classes)
+        n_states = (*(part.n_states for part in parts), self._background)
+        own = self._core(source.columns, n_states, core.classes)
         return search.parameters(own, parts), search.path
 
     def _sizes_in(self, theta: mcvq.Theta) -> tuple[int, ...]:

@@ -200,8 +200,10 @@ def jmlr_fig6(setting: Setting) -> list[Row]:
         f"probabilistic PCA {N_BASIS}": pca.mean_
         + rng.standard_normal((N_DRAWN, N_BASIS)) @ loadings,
     }
-    groups = {"NMF": nmf.components_[:12] / nmf.components_.max()}
-    groups["PCA"] = pca.components_[:12] / np.abs(pca.components_).max()
+    groups = {
+        name: vectors[:12] / np.abs(vectors[:12]).max(axis=1, keepdims=True)
+        for name, vectors in (("NMF", nmf.components_), ("PCA", pca.components_))
+    }
     setting.draw(
         "jmlr_fig6",
         lambda: PicturesDisplay.from_groups(groups, image_shape=IMAGE_SHAPE),
@@ -254,7 +256,7 @@ def nips_fig4(setting: Setting) -> list[Row]:
 
 @register("cbcl_likelihood")
 def cbcl_likelihood(setting: Setting) -> list[Row]:
-    """Mean held-out log-likelihood of CBCL faces, MCVQ 6x10, five seeds."""
+    """Mean held-out log-likelihood of CBCL faces, MCVQ 6x10, by start and posterior."""
     train, test = split()
     rows: list[Row] = []
     for name, arguments in (

@@ -23,7 +23,7 @@ def planted(n: int, d: int, n_rows: int, seed: int) -> Array:
 
 @register("gvq_planted")
 def gvq_planted(setting: Setting) -> list[Row]:
-    """Planted independent features: learned error over the noise, 10 seeds, default settings."""
+    """Planted independent features: learned error over the noise, default settings."""
     rows: list[Row] = []
     sizes = ((8, 20, 3000), (15, 38, 3000), (30, 75, 3000), (60, 150, 3000), (100, 400, 5000))
     for n, d, n_rows in sizes[: setting.choose(fast=3, full=5)]:

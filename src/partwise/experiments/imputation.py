@@ -127,7 +127,7 @@ def imputation(setting: Setting) -> list[Row]:
 
 @register("coverage")
 def coverage_of_intervals(setting: Setting) -> list[Row]:
-    """Percentage of removed cells in their intervals, five seeds."""
+    """Percentage of removed cells in their intervals, over seeds."""
     rows: dict[tuple[str, str, float], list[float]] = {}
     for seed in range(setting.choose(fast=2, full=5)):
         for name, problem in problems(seed, setting.fast).items():

@@ -204,11 +204,8 @@ class Flat:
         return Loadings.sure(mean, variance)
 
     def sums(self, loadings: Loadings, relevance: Array) -> Sums:
-        """Not told: how sure values are says how many rows there were."""
-        raise ValueError(
-            "With prior=None partial_fit cannot go on from a fit, or a file, since these do not "
-            'hold the sums; begin with partial_fit, or set prior="conjugate".'
-        )
+        """Never asked for: sure values do not say how many rows there were."""
+        raise NotImplementedError("Loadings that are sure do not tell the sums they come from.")
 
     def log_precision(self, loadings: Loadings) -> Array:
         """Log tau."""

@@ -132,7 +132,7 @@ class ReconstructionDisplay(Display):
         if len(index) == 0:
             raise ValueError("There are no rows to reconstruct.")
         originals = as_shown(chosen, estimator)
-        reconstructions = np.asarray(estimator.reconstruct(chosen), dtype=float)
+        reconstructions = as_shown(estimator.reconstruct(chosen), estimator)
         limits = shades(originals, reconstructions)
         codes = seen.codes(chosen)
         alone = seen.appearances(codes)

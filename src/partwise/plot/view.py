@@ -176,7 +176,7 @@ class StatesView(View):
         first = np.concatenate([[0], np.cumsum(self.sizes)])
         sure = np.zeros((len(codes), first[-1]))
         np.put_along_axis(sure, first[:-1] + codes, 1.0, axis=1)
-        return np.asarray(self.model.inverse_transform(sure))
+        return as_shown(self.model.inverse_transform(sure), self.model)
 
 
 class FactorsView(View):
@@ -343,7 +343,13 @@ def take_rows(X: Any, rows: int | Sequence[int]) -> tuple[Any, np.ndarray]:
 
 
 def as_shown(X: Any, estimator: Any) -> np.ndarray:
-    """Give data as a dense array in which NaN is what the estimator takes for missing."""
+    """Give data as a dense array in which NaN is what the estimator takes for missing.
+
+    Of a table of several kinds these are the model's own numbers: codes of levels, logarithms.
+    """
+    schema = getattr(estimator, "_schema", None)
+    if schema is not None:
+        return np.asarray(schema.encode(X), dtype=float)
     is_sparse: bool = sparse.issparse(X)
     if not is_sparse:
         return np.asarray(X, dtype=float)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,10 +52,11 @@ def results_page(content: Mapping[str, Any], pictures: str = "pictures") -> str:
         f"Partwise {content['version']}, Python {content['python']}, NumPy {content['numpy']}.",
         "",
     ]
+    results = sorted(results, key=lambda one: _natural(one["name"]))
     groups = {
         begins: [one for one in results if _paper(one["source"]) == begins] for begins in _PAPERS
     }
-    lines += ["| experiment | what | version | " + " | ".join(_VERDICTS) + " | seconds |"]
+    lines += ["| experiment | what | version | " + " | ".join(_VERDICTS) + " | CPU seconds |"]
     lines += ["|---|---|---|" + "---:|" * (len(_VERDICTS) + 1)]
     for group in groups.values():
         lines += [_line(one) for one in group]
@@ -70,13 +72,18 @@ def _paper(source: str) -> str:
     return next((begins for begins in _PAPERS if begins and source.startswith(begins)), "")
 
 
+def _natural(name: str) -> list[Any]:
+    """Figure 11 comes after Figure 3."""
+    return [int(piece) if piece.isdigit() else piece for piece in re.split(r"(\d+)", name)]
+
+
 def _line(one: Mapping[str, Any]) -> str:
     verdicts = [comparison["verdict"] for comparison in one["comparisons"]]
     counts = [str(verdicts.count(name) or "") for name in _VERDICTS]
     version = {"done": "fast" if one["fast"] else "full"}.get(one["status"], one["status"])
     told = _cell(one["source"] or one["description"].rstrip("."))
     link = f"[{one['name']}](#{one['name']})"
-    return f"| {link} | {told} | {version} | {' | '.join(counts)} | {one['seconds']:.0f} |"
+    return f"| {link} | {told} | {version} | {' | '.join(counts)} | {one['cpu_seconds']:.0f} |"
 
 
 def _section(one: Mapping[str, Any], pictures: str) -> list[str]:
