@@ -239,6 +239,10 @@ class Source(Protocol):
         """The blocks, in order."""
         ...
 
+    def release(self, block: Any) -> None:
+        """Be told that a block that a maker made is used no more."""
+        ...
+
     def makers(self) -> Iterable[Callable[[], Any]]:
         """What makes each block, in order: rows are read here, and encoded when it is called."""
         ...

@@ -13,6 +13,9 @@ class Numbers:
     def __init__(self, n):
         self.n_blocks = n
 
+    def release(self, block):
+        """Numbers need no room."""
+
     def makers(self):
         return ((lambda i=i: i) for i in range(self.n_blocks))
 

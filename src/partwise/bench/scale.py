@@ -104,7 +104,7 @@ def _out_of_core(n_rows: int, progress: Callable[[str], None]) -> list[Row]:
             progress("sweeps of the file")
             mapped = np.load(path, mmap_mode="r")
             on_disk = Sweep(Rows(mapped), "gaussian", n_states, parts, runner)
-            cached = n_rows / best_ms(lambda: on_disk.sums(on_disk.open), 1)
+            cached = n_rows / best_ms(lambda: on_disk.sums(on_disk.open), 3)
             progress("a sweep of the file, not in the page cache")
             _forget_file(path)
             cold = n_rows / best_ms(lambda: on_disk.sums(on_disk.open), 1)

@@ -137,9 +137,14 @@ class ColumnGroup:
             return np.where(np.isnan(values), np.nan, position)
         if self.likelihood.name != "gaussian":
             return values
-        # Far beyond what was seen the square would overflow, and infinity has no posterior.
-        most = 1e15 if values.dtype == np.float32 else 1e100
+        most = farthest(values.dtype)
         return np.clip((values - self.shift[columns]) / self.scale[columns], -most, most)
+
+    @property
+    def plain_numbers(self) -> bool:
+        """Whether values are only shifted and scaled."""
+        gaussian = self.likelihood.name == "gaussian" and self.levels is None
+        return gaussian and type(self) is ColumnGroup and not self.logged
 
     @property
     def ends(self) -> Array:
@@ -171,6 +176,11 @@ class ColumnGroup:
         return np.where(np.isnan(values), 0.0, out)
 
 
+def farthest(dtype: Any) -> float:
+    """Largest number in model units: the square of any beyond would overflow."""
+    return 1e15 if dtype == np.float32 else 1e100
+
+
 def _listing(values: Array, most: int = 8) -> str:
     shown = ", ".join(f"{v:g}" for v in values[:most])
     return shown + (", ..." if len(values) > most else "")
@@ -181,8 +191,8 @@ def check_values(likelihood: str, values: Array, name: str) -> None:
     if likelihood not in ("bernoulli", "poisson"):
         return
     seen = values[~np.isnan(values)]
-    if likelihood == "bernoulli" and not np.isin(seen, (0, 1)).all():
-        odd = seen[~np.isin(seen, (0, 1))][0]
+    if likelihood == "bernoulli" and not np.all((seen == 0) | (seen == 1)):
+        odd = seen[(seen != 0) & (seen != 1)][0]
         raise ValueError(
             f'{name} has the value {odd:g}, but likelihood="bernoulli" needs 0, 1 or NaN; '
             'binarise the data or choose likelihood="gaussian".'

@@ -24,22 +24,27 @@ class DenseGroup:
 
     Parameters
     ----------
-    Z : ndarray of shape (n, D)
+    Zt : ndarray of shape (D, n)
         Encoded values, NaN where missing.
     n_statistics : int
         P: 2 for (1, x), 3 for (1, x, x^2).
+    holed : bool
+        Whether any value is missing.
+    square : ndarray of shape (D, n), optional
+        The squares, if they are at hand.
     """
 
-    def __init__(self, Z: Array, n_statistics: int) -> None:
-        Zt = np.ascontiguousarray(Z.T)
-        missing = np.isnan(Zt)
+    def __init__(
+        self, Zt: Array, n_statistics: int, holed: bool, square: Array | None = None
+    ) -> None:
         powers = []
-        if missing.any():
+        if holed:
+            missing, square = np.isnan(Zt), None
             Zt = np.where(missing, Zt.dtype.type(0), Zt)
             powers.append((~missing).astype(Zt.dtype))
         powers.append(Zt)
         if n_statistics == 3:
-            powers.append(Zt * Zt)
+            powers.append(Zt * Zt if square is None else square)
         self.n_statistics = n_statistics
         self.complete = len(powers) < n_statistics
         self._powers = powers  # T_p(x) for p = 0.. (1.. if complete), each (D, n)
@@ -47,6 +52,10 @@ class DenseGroup:
         self._patterns: Patterns | None = None
         self.n_rows = Zt.shape[1]
         self.dtype = Zt.dtype
+
+    def room(self) -> list[Array]:
+        """Arrays that can be used again when this block is done with."""
+        return self._powers if self.complete else []
 
     def arrange(self, layout: Layout) -> None:
         """Bring the columns in the layout's order, unless nothing is decided."""

@@ -146,6 +146,10 @@ class EntryGroup:
         other.values, other._by_column = values, values[self._order]
         return other
 
+    def room(self) -> list[Array]:
+        """Nothing that could be used again: blocks differ in their number of entries."""
+        return []
+
     def arrange(self, layout: Layout) -> None:
         """Entries stay as they are."""
 

@@ -13,7 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array, Layout, Packed
-from partwise.data.columns import ColumnEntries, ColumnGroup
+from partwise.data import kernels
+from partwise.data.columns import ColumnEntries, ColumnGroup, farthest
 from partwise.data.dense import DenseGroup
 from partwise.data.entries import MOST_VALUES, EntryFormat, EntryGroup
 from partwise.data.rows import Rows, cut, is_sparse, map_rows
@@ -177,6 +178,7 @@ class RowSource:
         self.bounds = cut(X, rows * X.grain if isinstance(X, Rows) else rows)
         self.n_blocks = len(self.bounds)
         self.keeps = keep  # where blocks are made
+        self._spare: list[Array] = []
         if self.reads:
             keep = keep and entries * X.dtype.itemsize <= KEPT_BYTES
         self._kept: list[RowBlock | None] | None = [None] * self.n_blocks if keep else None
@@ -197,7 +199,7 @@ class RowSource:
     def recipe(self) -> RowSource:
         """What encodes rows as this source does, without its rows."""
         other = copy.copy(self)
-        vars(other).update(X=None, weight=None, labels=None, bounds=None, _kept=None)
+        vars(other).update(X=None, weight=None, labels=None, bounds=None, _kept=None, _spare=[])
         return other
 
     def makers(self) -> Iterator[Callable[[], RowBlock]]:
@@ -226,13 +228,26 @@ class RowSource:
         for group, form in zip(self.columns, self._forms, strict=True):
             own = self._of(rows, group)
             view, measure = (
-                _dense_rows(own, group, self.n_powers)
+                _dense_rows(own, group, self.n_powers, self._room)
                 if form is None
                 else _entry_rows(own, group, form)
             )
             views.append(view)
             base += measure
         return RowBlock(views, weight, base, labels)
+
+    def release(self, block: RowBlock) -> None:
+        """Take back the room of a block that nobody uses any more, for those to come."""
+        if self.reads and self._kept is None:
+            self._spare += [array for group in block.groups for array in group.room()]
+
+    def _room(self, shape: tuple[int, int], dtype: Any) -> Array:
+        """An array to be filled; to be given memory anew by the system costs as much as filling."""
+        try:
+            spare = self._spare.pop()
+        except IndexError:  # other threads took the last
+            return np.empty(shape, dtype)
+        return spare if spare.shape == shape and spare.dtype == dtype else np.empty(shape, dtype)
 
     def _of(self, rows: Any, group: ColumnGroup) -> Any:
         """The group's columns of some rows."""
@@ -315,12 +330,25 @@ def _check_stored(rows: Any) -> None:
         )
 
 
-def _dense_rows(rows: Array, column: ColumnGroup, n_powers: int | None) -> tuple[DenseGroup, Array]:
-    """Encoded matrix of some rows, and their base measure."""
-    everywhere = np.arange(rows.shape[1])
-    Z = column.encode(rows, everywhere).astype(rows.dtype, copy=False)
-    base = column.base(Z, everywhere).sum(axis=1, dtype=float)
-    return DenseGroup(Z, n_powers or column.likelihood.n_statistics), base
+def _dense_rows(
+    rows: Array, column: ColumnGroup, n_powers: int | None, room: Callable[[Any, Any], Array]
+) -> tuple[DenseGroup, Array]:
+    """Encoded matrix of some rows, and their base measure; ``room(shape, dtype)`` is to be used."""
+    n, everywhere = rows.shape[0], np.arange(rows.shape[1])
+    n_statistics = n_powers or column.likelihood.n_statistics
+    if not column.plain_numbers:
+        Z = column.encode(rows, everywhere).astype(rows.dtype, copy=False)
+        base = column.base(Z, everywhere).sum(axis=1, dtype=float)
+        return DenseGroup(np.ascontiguousarray(Z.T), n_statistics, bool(np.isnan(Z).any())), base
+    # Rows that are not in memory are encoded in every sweep.
+    Zt, most = room(rows.shape[::-1], rows.dtype), farthest(rows.dtype)
+    rows, units = np.ascontiguousarray(rows), -column.log_scale
+    holed = kernels.encode_numbers(rows, column.shift, column.scale, most, Zt) > 0
+    base = units @ ~np.isnan(Zt) if holed else np.full(n, units.sum())
+    square = None
+    if n_statistics == 3 and not holed:
+        square = np.multiply(Zt, Zt, out=room(Zt.shape, Zt.dtype))
+    return DenseGroup(Zt, n_statistics, holed, square), base
 
 
 def _entry_rows(rows: Any, column: ColumnGroup, form: EntryFormat) -> tuple[EntryGroup, Array]:

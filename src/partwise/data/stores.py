@@ -6,7 +6,9 @@ at a time. What it reads is as it lies there; `partwise.data.rows` checks and co
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import mmap
 import os
 import threading
 import zipfile
@@ -102,11 +104,22 @@ class ArrayStore:
             self.X = self._root = np.memmap(self._path, *state["X"])
 
     def read(self, i: int, lo: int, hi: int) -> Any:
-        """Rows of piece ``i``, copied."""
+        """Rows of piece ``i``."""
         self._check_file()
         first = i * self._step
         rows = self.X[first + lo : first + hi]
-        return rows if sparse.issparse(rows) else np.array(rows)
+        if self._path is not None and rows.flags.c_contiguous:
+            self._fetch(rows)
+        return rows if sparse.issparse(rows) else np.asarray(rows)
+
+    def _fetch(self, rows: Array) -> None:
+        """Have the system read what is mapped while something else is computed."""
+        address, root = (a.__array_interface__["data"][0] for a in (rows, self._root))
+        page = mmap.ALLOCATIONGRANULARITY  # at which numpy begins to map, too
+        place = self._root.offset % page + address - root
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # it is a hint, no more
+            begin = place - place % page
+            self._root.base.madvise(mmap.MADV_WILLNEED, begin, place - begin + rows.nbytes)
 
     def take(self, i: int, rows: Array) -> Any:
         """Some rows of piece ``i``."""

@@ -7,6 +7,14 @@ from typing import Any
 from partwise.contracts import Source
 
 
+def work(function: Callable[..., Any], source: Source, make: Callable[[], Any], *items: Any) -> Any:
+    """``function`` of a block that is made for it alone."""
+    block = make()
+    found = function(block, *items)
+    source.release(block)
+    return found
+
+
 class Serial:
     """Blocks in turn; matrix products use the threads that BLAS has."""
 
@@ -15,7 +23,7 @@ class Serial:
     ) -> Iterator[Any]:
         """``function(block, *items)`` in order."""
         for make, *items in zip(source.makers(), *arguments, strict=True):
-            yield function(make(), *items)
+            yield work(function, source, make, *items)
 
     def total(self, model: Any, theta: Any, source: Source, memory: list[Any]) -> Any:
         """Sums of all blocks, added in their order; what they remember is replaced."""

@@ -18,7 +18,7 @@ import joblib
 from threadpoolctl import ThreadpoolController
 
 from partwise.contracts import Source
-from partwise.runners.serial import Serial
+from partwise.runners.serial import Serial, work
 
 
 @cache
@@ -57,13 +57,9 @@ class Threads(Serial):
         self, function: Callable[..., Any], source: Source, *arguments: Iterable[Any]
     ) -> Iterator[Any]:
         """``function(block, *items)`` in order; rows are read a few blocks ahead."""
-
-        def work(make: Callable[[], Any], *items: Any) -> Any:
-            return function(make(), *items)
-
         waiting: deque[Future[Any]] = deque()
         for items in zip(source.makers(), *arguments, strict=True):
-            waiting.append(self._pool.submit(work, *items))
+            waiting.append(self._pool.submit(work, function, source, *items))
             if len(waiting) >= 2 * self.n_workers:
                 yield waiting.popleft().result()
         while waiting:
