@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "AspectModel": "partwise.estimators.aspect",
     "BayesianPCA": "partwise.estimators.bayesian_pca",
-    "BayesianPCAMixture": "partwise.estimators.bayesian_pca",
+    "BayesianPCAMixture": "partwise.estimators.bayesian_pca_mixture",
     "CVQ": "partwise.estimators.cvq",
     "CellKFold": "partwise.data",
     "Cells": "partwise.data",
@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from partwise.data import CellKFold, Cells, Rows
     from partwise.datasets import make_faces, make_shapes, make_survey
     from partwise.estimators.aspect import AspectModel
-    from partwise.estimators.bayesian_pca import BayesianPCA, BayesianPCAMixture
+    from partwise.estimators.bayesian_pca import BayesianPCA
+    from partwise.estimators.bayesian_pca_mixture import BayesianPCAMixture
     from partwise.estimators.checkpoint import Checkpoint
     from partwise.estimators.cvq import CVQ
     from partwise.estimators.gvq import GVQ

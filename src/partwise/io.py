@@ -58,7 +58,7 @@ _FORMAT_VERSION = 1
 _LOADABLE = {
     "AspectModel": "partwise.estimators.aspect",
     "BayesianPCA": "partwise.estimators.bayesian_pca",
-    "BayesianPCAMixture": "partwise.estimators.bayesian_pca",
+    "BayesianPCAMixture": "partwise.estimators.bayesian_pca_mixture",
     "CVQ": "partwise.estimators.cvq",
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",

@@ -21,7 +21,7 @@ from partwise.engine.randomness import as_generator
 
 __all__ = ["PartStability", "part_stability"]
 
-RESAMPLES = ("bootstrap", "seeds")
+RESAMPLES = ("halves", "bootstrap", "seeds")
 
 # Shuffles of a refit's columns that tell how well its parts would match by chance; the standard
 # error of that level is then below a hundredth for each refit, and they are averaged over refits.
@@ -84,7 +84,7 @@ def part_stability(
     y: Any = None,
     *,
     n_fits: int = 10,
-    resample: str = "bootstrap",
+    resample: str = "halves",
     sample_weight: Any = None,
     random_state: Any = None,
     verbose: int = 0,
@@ -106,10 +106,12 @@ def part_stability(
         Their labels, if it was fitted with labels; rows are then resampled within each label.
     n_fits : int, default=10
         F, the number of refits.
-    resample : {"bootstrap", "seeds"}, default="bootstrap"
-        "bootstrap": each refit has rows drawn with replacement (as weights; nothing is copied) and
-        its own seed: what depends on chance rows is found unsure. "seeds": the same rows, another
-        seed: only what depends on where the fit begins.
+    resample : {"halves", "bootstrap", "seeds"}, default="halves"
+        "halves": each refit has half of the rows, drawn without replacement, and its own seed: what
+        depends on chance rows is found unsure. "bootstrap": as many rows as there are, drawn with
+        replacement; rows that come twice look like structure to sizes that are sought. "seeds": the
+        same rows, another seed: only what depends on where the fit begins. Rows are drawn as
+        weights; nothing is copied.
     sample_weight : array-like of shape (C,), optional
     random_state : int, Generator, RandomState or None, default=None
         Draws rows, and seeds of refits.
@@ -123,7 +125,7 @@ def part_stability(
     References
     ----------
     C. Hennig, Cluster-wise assessment of cluster stability, Computational Statistics & Data
-    Analysis 52, 2007, for bootstrap and Jaccard index.
+    Analysis 52, 2007, for resampling and Jaccard index.
 
     Examples
     --------
@@ -138,7 +140,7 @@ def part_stability(
     if not hasattr(model, "parts_"):
         raise TypeError(f"{type(model).__name__} has no parts of columns; give an MCVQ or MCFA.")
     if resample not in RESAMPLES:
-        raise ValueError(f'resample={resample!r} must be "bootstrap" or "seeds".')
+        raise ValueError(f"resample={resample!r} must be one of {', '.join(RESAMPLES)}.")
     if not isinstance(n_fits, Integral) or n_fits < 1:
         raise ValueError(f"n_fits={n_fits!r} must be a whole number of at least 1.")
     X = X.table() if isinstance(X, Cells) else X
@@ -153,9 +155,9 @@ def part_stability(
     agreements, companions = np.empty((n_fits, n_parts)), np.empty((n_fits, len(parts)))
     with ProgressBar("refits", n_fits, bool(verbose), unit="fits", measure="agreement") as bar:
         for i, rng in enumerate(as_generator(random_state).spawn(n_fits)):
-            draws = _resampled(weight, label, rng) if resample == "bootstrap" else weight
+            draws = weight if resample == "seeds" else _resampled(weight, label, resample, rng)
             with warnings.catch_warnings():
-                # Of a column with few entries a bootstrap may have none.
+                # Of a column with few entries a draw may have none.
                 warnings.filterwarnings("ignore", message=".*have no observed entry")
                 again = clone(model).set_params(random_state=rng, verbose=0)
                 refits[i] = again.fit(X, y, sample_weight=draws).parts_
@@ -172,14 +174,20 @@ def part_stability(
     )
 
 
-def _resampled(weight: Array, label: Array | None, rng: np.random.Generator) -> Array:
-    """Weights of rows drawn with replacement; of each label as many as there are."""
+def _resampled(
+    weight: Array, label: Array | None, resample: str, rng: np.random.Generator
+) -> Array:
+    """Weights of rows drawn within each label: half of them, or as many with replacement."""
     label = np.zeros(len(weight), np.int64) if label is None else label
-    drawn = np.empty_like(weight)
+    drawn = np.zeros_like(weight)
     for value in np.unique(label[weight > 0]):
         rows = np.flatnonzero((label == value) & (weight > 0))
-        drawn[rows] = rng.multinomial(len(rows), np.full(len(rows), 1.0 / len(rows)))
-    return np.where(weight > 0, weight * drawn, 0.0)
+        n = len(rows)
+        if resample == "halves":
+            drawn[rng.choice(rows, -(-n // 2), replace=False)] = 1.0
+        else:
+            drawn[rows] = rng.multinomial(n, np.full(n, 1.0 / n))
+    return weight * drawn
 
 
 def _overlap(a: Array, b: Array) -> tuple[Array, Array, Array]:

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import partwise
 from partwise import BayesianPCA, BayesianPCAMixture
 from partwise.data.additive import Additive
+from partwise.estimators._tellers import LeftOut
 from tests.common.helpers import assert_never_falls, punch_holes
 from tests.common.manifolds import embedded, gaussian, near_curve, near_sphere
 
@@ -184,16 +185,16 @@ def test_units_whose_squares_are_no_numbers_do_no_harm(unit):
 
 
 def test_classes_keep_to_the_time_given(monkeypatch):
-    """When time is up, one level of the noise is looked at, and none is revised."""
+    """When time is up, one level of the noise is looked at."""
     X = gaussian(np.random.default_rng(0), 60)
     looked = []
-    tell = BayesianPCAMixture._learn_to_tell
+    tell = LeftOut.tell
 
     def counted(self, *args):
         looked.append(1)
         return tell(self, *args)
 
-    monkeypatch.setattr(BayesianPCAMixture, "_learn_to_tell", counted)
+    monkeypatch.setattr(LeftOut, "tell", counted)
     with pytest.warns(ConvergenceWarning, match="ran out"):
         BayesianPCAMixture(random_state=0, max_time=1e-9).fit(X, X[:, 0] > 0)
     assert len(looked) == 2  # the level, and what densities are worth in the end
@@ -459,3 +460,76 @@ def test_the_papers_figure_4(make):
             model = BayesianPCAMixture(random_state=seed).fit(rows)
             right[i] += model.effective_dimension_ == dimension
     assert right.min() >= 9
+
+
+# --- what came with leaps ---
+
+
+@pytest.mark.parametrize("kind", [BayesianPCA, BayesianPCAMixture])
+def test_white_noise_of_few_rows_has_no_directions(kind):
+    """One direction is always kept, and it is nothing but uncertain."""
+    X = np.random.default_rng(1).normal(size=(15, 500))
+    model = kind(random_state=0).fit(X)
+    assert model.effective_dimension_ == 1
+    assert (model.components_**2).sum() < 0.02 * 500
+    assert_allclose(model.noise_variance_, 1.0, atol=0.1)
+
+
+def test_refused_moves_count_where_they_were_evaluated(curve):
+    _, model = curve
+    p = model.n_components_posterior_
+    looked = {move["n_components"] for move in model.moves_}
+    assert looked <= set(range(len(p)))
+    # One rule: what is made gains in bound plus log M!, and so does its probability.
+    assert all((move["gain"] > 0) >= move["accepted"] for move in model.moves_)
+    assert p.argmax() == model.n_components_
+
+
+def test_the_subspace_is_paid_for():
+    """With it, one component in a subspace is worth what the analyser of all columns is."""
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(20, 20)))[0]
+    X = (rng.normal(size=(400, 20)) * np.repeat([3.0, 0.3], [3, 17])) @ turn
+    whole = BayesianPCA().fit(X)
+    mixture = BayesianPCAMixture(random_state=0).fit(X)
+    assert mixture.n_components_ == 1
+    assert abs(mixture.lower_bound_ - whole.lower_bound_) < 0.3  # unpaid it would be 0.8 above
+
+
+def test_weights_are_repetitions_of_labelled_rows():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([gaussian(rng, 40), gaussian(rng, 40) + 0.3])
+    y, weight = np.repeat([0, 1], 40), np.arange(80) % 3
+    times = np.repeat(np.arange(80), weight)
+    twice = BayesianPCAMixture(2, random_state=0, tol=1e-8).fit(X[times], y[times])
+    weighted = BayesianPCAMixture(2, random_state=0, tol=1e-8).fit(X, y, sample_weight=weight)
+    assert_allclose(weighted.predict_proba(X), twice.predict_proba(X), atol=1e-4)
+
+
+def test_odd_rows_and_why(curve, classes):
+    X, model = curve
+    scores = model.anomaly_scores(np.vstack([X[:5], [[0.0, 40.0]]]))
+    assert scores.shape == (6, 1)
+    assert scores[:, 0].argmax() == 5
+    told = model.explain(X[0])
+    assert_allclose(sum(one["probability"] for one in told), 1.0, atol=0.05)
+    best = told[0]
+    assert best["component"] == model.responsibilities(X[:1]).argmax()
+    rebuilt = (
+        model.means_[best["component"]]
+        + best["factors"] @ model.components_[best["component"], : len(best["factors"])]
+    )
+    for column in best["columns"]:
+        assert_allclose(column["expected"], rebuilt[int(column["column"])], rtol=1e-6)
+    Z, y, by_class = classes
+    assert by_class.explain(Z[0])[0]["class"] == y[0]
+
+
+def test_nothing_observed_and_no_classes_are_refused():
+    X = np.full((5, 3), np.nan)
+    for kind in (BayesianPCA, BayesianPCAMixture):
+        with pytest.raises(ValueError, match="no observed entry"):
+            kind().fit(X)
+    with pytest.raises(AttributeError) as refused:
+        BayesianPCAMixture(1).fit(gaussian(np.random.default_rng(0), 20)).predict(X)
+    assert str(refused.value.__cause__) == "There are no classes; fit with labels."

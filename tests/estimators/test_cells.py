@@ -203,3 +203,18 @@ def test_what_it_refuses():
     assert model.score_cells(test.others(), [], [], []).shape == (0,)
     with pytest.raises(AttributeError, match="score_cells"):
         fitted(CVQ(2, 2), train).score(test)
+
+
+def test_cells_check_the_choice_of_the_evidence_in_one_line():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(3, size=(120, 2))
+    X = kind.repeat(5, axis=1) + 0.2 * rng.normal(size=(120, 10))
+    sizes = [{"n_parts": ["auto"], "n_states": ["auto"]}, {"n_parts": [1, 2], "n_states": [2, 3]}]
+    search = GridSearchCV(MCVQ(random_state=0), sizes, cv=CellKFold(3, random_state=0))
+    search.fit(Cells(X))
+    tried, found = search.cv_results_["params"], search.cv_results_["mean_test_score"]
+    scores = dict(zip(map(str, tried), found, strict=True))
+    assert len(scores) == 5
+    auto = scores[str({"n_parts": "auto", "n_states": "auto"})]
+    assert auto > max(scores.values()) - 0.1
+    assert auto > scores[str({"n_parts": 1, "n_states": 3})] + 0.1

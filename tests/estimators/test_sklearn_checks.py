@@ -13,7 +13,7 @@ from partwise import (
     BayesianPCAMixture,
     PartsImputer,
 )
-from partwise.estimators import _calibrate, _gated, _moves, bayesian_pca
+from partwise.estimators import _calibrate, _gated, _moves, _tellers, bayesian_pca_mixture
 from partwise.starts import classes
 
 
@@ -104,10 +104,9 @@ def in_haste(monkeypatch):
     monkeypatch.setattr(_gated, "ANNEALING_SWEEPS", 6)
     monkeypatch.setattr(_calibrate, "MOST_FOLDS", 2)
     monkeypatch.setattr(_moves, "MOST_ROUNDS", 1)
-    monkeypatch.setattr(_moves, "TRIAL_SWEEPS", 3)
-    monkeypatch.setattr(bayesian_pca, "LOOSE", 1e4)
-    monkeypatch.setattr(bayesian_pca, "LEAST_CLASS", 1000)
-    monkeypatch.setattr(bayesian_pca, "MOST_COMPONENTS", 3)
+    monkeypatch.setattr(bayesian_pca_mixture, "LOOSE", 1e4)
+    monkeypatch.setattr(_tellers, "LEAST_CLASS", 1000)
+    monkeypatch.setattr(bayesian_pca_mixture, "MOST_COMPONENTS", 3)
     monkeypatch.setattr(classes, "N_STARTS", 2)
     monkeypatch.setattr(classes, "N_STEPS", 4)
     monkeypatch.setattr(classes, "MOST_STEPS", 4)

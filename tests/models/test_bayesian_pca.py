@@ -5,15 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from partwise.data import RowSource, learn_columns
 from partwise.data.additive import Additive
 from partwise.likelihoods import Dirichlet
 from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Sums, pieces
+from partwise.models.bayesian_pca import total as model_total
+from partwise.models.leaps import log_joint, turns
 from partwise.models.loadings import gamma_divergence
 from partwise.models.mcfa import column_totals
-from partwise.starts.principal import encoded_rows, principal_start
+from partwise.starts.principal import encoded_rows, principal_start, subspace_cost
 from tests.common.helpers import assert_never_falls, climb_from, punch_holes
 from tests.reference import bayesian_pca as slow
 
@@ -266,3 +268,131 @@ def test_a_frame_changes_nothing_about_rows_inside_it():
     assert_allclose(small.r, large.r, rtol=1e-10)
     assert_allclose(small.m, large.m, rtol=1e-9)
     assert_allclose(small.log_z, large.log_z, rtol=1e-10)
+
+
+# --- leaps ---
+
+
+def leaping(prior, M, holds=(), seed=0):
+    model, source, theta = problem(prior=prior, n_rows=120, M=M, q=3, seed=seed)
+    return replace(model, leaps=True, directions=3, holds=frozenset(holds)), model, source, theta
+
+
+PRIORS = pytest.mark.parametrize("prior", [Broad(), Broad(STRENGTH), Broad(relevance=False)])
+HOLDS = pytest.mark.parametrize("holds", [(), ("noise",), ("noise", "relevances")])
+
+
+@PRIORS
+@HOLDS
+@pytest.mark.parametrize("M", [1, 3])
+def test_a_leap_is_worth_what_the_bound_says(prior, holds, M):
+    """With the rows' components held, the loop over numbers knows the bound exactly."""
+    model, plain, source, theta = leaping(prior, M, holds)
+    scatter = model_total(model, theta, source)
+    single = plain.bound(theta, total(plain, theta, source))
+    assert_allclose(model.bound(theta, scatter), single + model.turns(theta), rtol=1e-12)
+    r = np.concatenate(
+        [plain.infer(theta, view).r for b in source.blocks() for _, view in pieces(theta, b)], 1
+    )
+    claimed, new = model.from_shares(r, source, theta)
+    (block,) = source.blocks()
+    log_r = log_joint(new, block.groups[0].additive().x)
+    log_r += model.shares.expected_log(new.counts)[:, None]
+    rows = (r * (log_r - np.log(r))).sum(axis=0) + block.base
+    held = replace(scatter, bound=float(block.weight @ rows))
+    assert_allclose(claimed, model.bound(new, held), rtol=1e-10)
+    assert claimed >= model.bound(theta, scatter)
+
+
+@PRIORS
+@HOLDS
+def test_leaps_never_lower_the_bound(prior, holds):
+    model, _, source, theta = leaping(prior, 3, holds)
+    _, trace = climb_from(model, theta, source, 25)
+    assert_never_falls(trace)
+    assert trace[-1] > trace[0]
+
+
+def test_one_component_leaps_to_where_sweeps_end():
+    model, plain, source, theta = leaping(Broad(), 1)
+    leapt = model.maximise(theta, model_total(model, theta, source))
+    swept, trace = climb_from(plain, theta, source, 300)
+    reached = plain.bound(leapt, total(plain, leapt, source))
+    assert_allclose(reached, trace[-1], rtol=1e-6)
+    assert leapt.alpha.shape == swept.alpha.shape
+
+
+def evidence_and_turns(A):
+    """Log evidence given noise and relevances A, less its bound; and what turns should have of it.
+
+    The evidence is simulated: loadings are drawn from the posterior, widened, and turned.
+    """
+    model, source, theta = problem(prior=Broad(STRENGTH), n_rows=200, M=1, q=2)
+    held = replace(model, holds=frozenset(["noise", "relevances"]))
+    sure, noise = 1e7, 0.2  # Gammas of this shape are next to points
+    alpha = np.stack([np.full(2, sure), sure / A])
+    theta = theta._replace(tau=np.array([sure, noise * sure]), alpha=alpha)
+    for _ in range(100):
+        theta = held.maximise(theta, total(held, theta, source))
+        theta = held.rescale(theta, total(held, theta, source))._replace(alpha=alpha)
+    known = gamma_divergence(np.column_stack([theta.tau, alpha]), STRENGTH, STRENGTH).sum()
+    bound = held.bound(theta, total(held, theta, source)) + known
+    length = np.sqrt((theta.mean[:, :, :-1] ** 2).sum(axis=1))
+    width = np.diagonal(theta.cov[:, 0], axis1=1, axis2=2)[:, :-1].copy()
+    lacks = turns(length, width, A, np.ones(2, bool)).sum()
+
+    rng, n, wider = np.random.default_rng(0), 2000, 1.3
+    angle = np.linspace(0, 2 * np.pi, 128, endpoint=False)
+    c, s = np.cos(angle), np.sin(angle)
+    R = np.zeros((256, 3, 3))  # turns, and turns of the mirrored
+    R[:, :2, :2] = np.concatenate([[[c, -s], [s, c]], [[c, s], [s, -c]]], axis=2).transpose(2, 0, 1)
+    R[:, 2, 2] = 1.0
+    L = wider * np.linalg.cholesky(theta.cov[0, 0])
+    W = (theta.mean[0] + rng.standard_normal((n, D, 3)) @ L.T) @ R[rng.integers(0, 256, n)]
+    back = np.linalg.inv(L).T
+    log_q = np.stack([((((W @ r.T) - theta.mean[0]) @ back) ** 2).sum(axis=(1, 2)) for r in R])
+    log_q = special.logsumexp(-0.5 * log_q, axis=0) - np.log(256)
+    log_q -= D * np.log(np.diagonal(L)).sum()
+    precision = np.append(A, STRENGTH)
+    log_p = -0.5 * (W**2 @ precision).sum(axis=1) + 0.5 * D * np.log(precision).sum()
+    S = W[:, :, :2] @ W[:, :, :2].swapaxes(1, 2) + noise * np.eye(D)
+    K, Z, weight = np.linalg.inv(S), encoded_rows(source), source.weight
+    away = Z - W[:, None, :, 2]
+    squares = np.einsum("knd,kde,kne,n->k", away, K, away, weight, optimize=True)
+    log_p -= 0.5 * (squares + weight.sum() * np.linalg.slogdet(2 * np.pi * S)[1])
+    evidence = special.logsumexp(log_p - log_q) - np.log(n)
+    evidence += sum(float(block.weight @ block.base) for block in source.blocks())
+    return evidence - bound, lacks
+
+
+def test_turns_are_what_the_bound_lacks_of_the_evidence():
+    rest = []
+    for relevances in ([1.0, 1.0], [1.0, 4.0]):
+        gap, lacks = evidence_and_turns(np.array(relevances))
+        assert 0.5 * gap < lacks < gap  # with turns the bound is closer, and still one
+        rest.append(gap - lacks)
+    # How much the prior tells turns changes nothing of what else is lacking.
+    assert_allclose(rest[0], rest[1], atol=0.3)
+
+
+def test_any_split_into_blocks_gives_the_same_scatter():
+    model, _, source, theta = leaping(Broad(), 2)
+    whole = model_total(model, theta, source)
+    parts = source.with_rows(source.X, source.weight)
+    parts.bounds = [(0, 70), (70, 71), (71, 120)]
+    parts.n_blocks, parts._kept = 3, [None] * 3
+    for a, b in zip(whole._fields(), model_total(model, theta, parts)._fields(), strict=True):
+        assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_the_cost_of_a_subspace_is_its_share_of_all():
+    """Minus the log of the mean of exp(-h u / 2), directions being drawn at random."""
+    rng = np.random.default_rng(0)
+    value, noise, weight, n_columns = 1.5, 1.0, 60.0, 5
+    x = rng.normal(size=(400_000, n_columns))
+    u = 1.0 - x[:, 0] ** 2 / (x**2).sum(axis=1)
+    h = weight * (value - noise) ** 2 / (noise * value)
+    drawn = -np.log(np.exp(-0.5 * h * u).mean())
+    cost = subspace_cost(np.array([value]), n_columns, weight, noise)
+    assert_allclose(cost, drawn, atol=0.2)
+    assert subspace_cost(np.array([4.0, 3.0]), 2, weight, noise) == 0.0

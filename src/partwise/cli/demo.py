@@ -49,7 +49,8 @@ def demo(
         mixture = MCVQ(n_parts=1, n_states=_PARTS * _STATES, random_state=seed).fit(known)
 
         step("Writing the page")
-        write_report(model, out, new, faces.image_shape, title="Drawn faces, and their parts")
+        title = "Drawn faces, and their parts"
+        write_report(model, out, new, faces.image_shape, title, fit_seconds=seconds)
         found = _found(model, faces, known)
         compared = _compared(model, mixture, new)
     say(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -242,6 +243,12 @@ class RowSource:
         labels = None if self.labels is None else self.labels[rows]
         weight = self.weight[rows] if weight is None else weight
         return self.with_rows(self.X[rows], weight, labels)
+
+    def of_columns(self, columns: Array) -> RowSource:
+        """A source of some columns of the one group."""
+        (group,) = self.columns
+        taken = replace(group.take(columns), index=np.arange(len(columns)))
+        return RowSource(self.X[:, columns], (taken,), self.weight, n_powers=self.n_powers)
 
     def column_weight(self) -> Array:
         """Summed weight of the observed entries of every column, (D,)."""

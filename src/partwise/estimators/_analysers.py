@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
+from partwise._compat import Interval, StrOptions
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock, RowSource, learn_columns
 from partwise.engine import Monitor
@@ -18,11 +19,12 @@ from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, mixtures
 from partwise.models import calibration
-from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Found, Sums, Theta, pieces
+from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Found, Theta, pieces, total
 from partwise.models.calibration import Calibration
+from partwise.models.leaps import Principal, Scatter
 from partwise.models.mcfa import column_totals
 from partwise.sampling.importance import RowLikelihood
-from partwise.starts.principal import isotropic, kinds_of_rows, principal_start
+from partwise.starts.principal import isotropic, kinds_of_rows, principal_groups, principal_start
 
 # Shape and rate of the Gammas and precision of the means, as in the paper.
 STRENGTH = 1e-3
@@ -39,8 +41,28 @@ FOLDS = 5
 FORGETTING_STEPS = 2
 MOST_CELLS = 4_000_000
 
+# Components of less probability are not told of when a row is explained.
+LEAST_PROBABLE = 0.01
+
 # Cells that are enough to calibrate intervals.
 ENOUGH_CELLS = 16_000
+
+# Cells of the rows whose principal directions are the beginning.
+MOST_BEGUN = 20_000_000
+
+# Most columns whose scatter matrices are worked with: beyond, sweeps over the rows are cheaper.
+WIDEST_LEAP = 400
+
+SHARED: dict[str, list[Any]] = {
+    "max_components": [Interval(Integral, 1, None, closed="left"), None],
+    "prior": [StrOptions({"conjugate"}), Interval(Real, 0, None, closed="neither"), None],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "max_time": [Interval(Real, 0, None, closed="neither"), None],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state", np.random.Generator],
+    "verbose": ["verbose"],
+}
 
 
 class Space(NamedTuple):
@@ -77,11 +99,6 @@ class Space(NamedTuple):
         return self.told(theta)
 
 
-def total(model: BayesianPCA, theta: Theta, source: RowSource) -> Sums:
-    """Sums over all rows."""
-    return Sums.total(source.each(lambda block: model.expect(theta, block, None)[1]))
-
-
 def begin(
     model: BayesianPCA, source: RowSource, Z: Array, weight: Array, shares: Array, q: int,
     rng: np.random.Generator, noise: float | None = None,
@@ -90,6 +107,13 @@ def begin(
 
     ``Z`` are rows of the source, or some of them that stand for all by their ``weight``.
     """
+    if isinstance(model.prior, Broad) and is_complete(model.totals, weight):
+        tau = None if noise is None else model.noise_of(noise)
+        if model.leaps:
+            rows = Scatter.of(Z.T, shares * weight).principal(q)
+        else:
+            rows = Principal(*principal_groups(Z, weight, shares, q, rng))
+        return model.leap(rows, tau)[0]
     mean, left = principal_start(Z, weight, shares, q, rng)
     theta = model.start(mean, left if noise is None else noise, shares @ weight)
     if noise is not None:
@@ -97,10 +121,25 @@ def begin(
     return model.maximise(theta, total(model, theta, source))
 
 
+def is_complete(totals: Array, weight: Array) -> bool:
+    """Whether every column is observed in rows of all this weight."""
+    return bool(totals[0].min() >= weight.sum() * (1.0 - 1e-9))
+
+
 def effective_dimension(theta: Theta) -> int:
     """Directions whose E|w|^2, over all components, is above 1 % of the largest."""
     squares = theta.squares.sum(axis=0)
     return int(np.sum(squares > DIRECTION_SHARE * squares.max(initial=0.0)))
+
+
+def in_units(theta: Theta, unit: float) -> tuple[float, Array]:
+    """Variance of the noise and relevances (q,) in the user's units.
+
+    Squares of units beyond 1e154 or below 1e-154 are infinite or zero.
+    """
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        square = np.square(unit)
+        return float(square / theta.precision), theta.alpha[0] / theta.alpha[1] / square
 
 
 class Analysers(PartsEstimator):
@@ -132,16 +171,19 @@ class Analysers(PartsEstimator):
             )
         return self._most_directions(X)
 
-    def _most_directions(self, X: Array) -> int:
+    def _most_directions(self, X: Array, kinds: tuple[Array, Array] | None = None) -> int:
         """As many as asked for, but fewer than columns, and than rows that differ."""
         most = X.shape[1] - 1 if self.max_components is None else int(self.max_components)
-        return max(min(most, len(kinds_of_rows(X)[0]) - 1), 1)
+        first, _ = kinds_of_rows(X) if kinds is None else kinds
+        return max(min(most, len(first) - 1), 1)
 
     def _read(self, X: Any, sample_weight: Any) -> tuple[Any, Array, Array, int, ColumnGroup]:
         """Checked rows, their weights, which they are, most directions, and the columns."""
         X, weight, kept = self._check_fit_rows(X, sample_weight)
         q = self._check_size(X)
         columns = learn_columns(X, "gaussian", weight, False, None)
+        if not columns[0].weight.any():
+            raise ValueError("X has no observed entry: all are NaN; give rows with some values.")
         self._warn_of_holes(columns)
         self._dtype = X.dtype
         return X, weight, kept, q, isotropic(columns[0])
@@ -152,17 +194,26 @@ class Analysers(PartsEstimator):
         strength = STRENGTH if isinstance(self.prior, str) else float(self.prior)
         return Broad(strength, bool(getattr(self, "relevance", True)))
 
-    def _core(self, source: RowSource, noise: float | None = None) -> BayesianPCA:
+    def _core(self, source: RowSource, q: int, noise: float | None = None) -> BayesianPCA:
         shares = Dirichlet(0.0 if self.prior is None else SHARES)
         holds = frozenset[str]() if noise is None else frozenset(["noise"])
-        return BayesianPCA(self._prior(), shares, column_totals(source), holds=holds)
+        totals = column_totals(source)
+        return BayesianPCA(
+            self._prior(), shares, totals, holds=holds, directions=q,
+            leaps=self._may_leap(totals, source.weight),
+        )  # fmt: skip
+
+    def _may_leap(self, totals: Array, weight: Array) -> bool:
+        """Whether scatter matrices will do, given the columns' totals and the rows' weights."""
+        few = totals.shape[1] <= min(WIDEST_LEAP, len(weight))
+        return few and self.prior is not None and is_complete(totals, weight)
 
     def _absent_zero(self) -> bool:
         return False
 
-    def _tell_fit(self, monitor: Monitor, weight: float) -> None:
-        """Set what is told of a climb."""
-        self.lower_bounds_ = np.asarray(monitor.trace) / weight
+    def _tell_fit(self, model: BayesianPCA, theta: Theta, monitor: Monitor, weight: float) -> None:
+        """Set what is told of a climb; its last bound is that of one turn of directions."""
+        self.lower_bounds_ = (np.asarray(monitor.trace) - model.counted_turns(theta)) / weight
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_, self.converged_ = monitor.n_iter, monitor.converged
 
@@ -255,6 +306,52 @@ class Analysers(PartsEstimator):
             mixtures.part_quantiles(gates, mean, np.sqrt(variance), deviate, np.full(n, p), out)
             ends.append(self._columns[0].decode(out.T))
         return ends[0], ends[1]
+
+    def _anomaly_scores(self, X: Any) -> Array:
+        """All columns are one part, (n, 1)."""
+        return -np.asarray(self.score_samples(X))[:, None]
+
+    def explain(self, x: Any, n_columns: int = 5) -> list[dict[str, Any]]:
+        """What the model sees in one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (D,) or (1, D)
+        n_columns : int, default=5
+            Columns to name for each component.
+
+        Returns
+        -------
+        components : list of dict
+            Of every component that may explain the row (one, for `BayesianPCA`), the most probable
+            first: ``component``, ``class`` if there are classes, its ``probability``, the row's
+            ``factors`` in it, and ``columns``: those that decided where the row lies, each with
+            ``column``, ``value``, ``expected`` at these factors, and ``evidence``, by how many nats
+            the entry speaks for these factors against the component's average.
+        """
+        row = self._one_row(x)
+        (group,), weights = self._columns, self._class_weights(row)[:, 0]
+        z = group.encode(row, np.arange(row.shape[1]))[0]
+        shown = np.flatnonzero(~np.isnan(z) & group.varies)
+        found = self._found(row, lambda theta, view, found: found)
+        out, m = [], 0
+        for c, (theta, (rows,)) in enumerate(zip(self._theta, found, strict=True)):
+            for k, x_k in enumerate(rows.m):
+                W, mu = theta.mean[k, :, :-1], theta.mean[k, :, -1]
+                noise, factors = 1.0 / theta.precision, x_k[:, 0]
+                expected, broad = mu + W @ factors, noise + (W**2).sum(axis=1)
+                evidence = 0.5 * (np.log(broad / noise) - (z - expected) ** 2 / noise)
+                evidence += 0.5 * (z - mu) ** 2 / broad
+                told = group.decode(expected)
+                which = {"class": self.classes_[c]} if hasattr(self, "classes_") else {}
+                out.append({
+                    "component": m, **which, "probability": float(weights[c] * rows.r[k, 0]),
+                    "factors": factors,
+                    "columns": self._telling(row, shown, told[shown], evidence[shown], n_columns),
+                })  # fmt: skip
+                m += 1
+        likely = [one for one in out if one["probability"] >= LEAST_PROBABLE]
+        return sorted(likely, key=lambda one: -one["probability"])
 
     # --- densities ---
 

@@ -58,7 +58,8 @@ class Leg:
 def has_classes(estimator: Any) -> bool:
     """Whether there is, or will be after fit, a class variable."""
     if getattr(estimator, "n_classes", None) is None and not hasattr(estimator, "classes_"):
-        raise AttributeError("There are no classes; set n_classes, or fit with labels.")
+        how = "set n_classes, or fit" if hasattr(estimator, "n_classes") else "fit"
+        raise AttributeError(f"There are no classes; {how} with labels.")
     return True
 
 
@@ -629,7 +630,45 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             by_part[:, int(part)] = rng.choice(numbers, n_samples, p=weights / weights.sum())
         return rows, by_part, rng
 
-    # --- saving, and what scikit-learn asks ---
+    # --- showing, saving, and what scikit-learn asks ---
+
+    def show(
+        self,
+        data: Any = None,
+        *,
+        image_shape: Sequence[int] | None = None,
+        row_names: Sequence[Any] | None = None,
+        column_names: Sequence[Any] | None = None,
+        title: str | None = None,
+        height: int = 900,
+    ) -> None:
+        """Display the explorer of the fitted model in a notebook.
+
+        `partwise.report.write_report` writes the same page to a file.
+
+        Parameters
+        ----------
+        data : array-like, frame or sparse of shape (n, D), optional
+            Rows to look at.
+        image_shape : two int, optional
+            Height and width, if the columns are the pixels of an image.
+        row_names, column_names : sequence, optional
+            What rows and columns are called; those of frames if not given.
+        title : str, optional
+        height : int, default=900
+            In pixels.
+        """
+        from partwise.report import show
+
+        show(
+            self,
+            height,
+            data=data,
+            image_shape=image_shape,
+            row_names=row_names,
+            column_names=column_names,
+            title=type(self).__name__ if title is None else title,
+        )
 
     def _learned(self, *more: str) -> dict[str, Any]:
         """Learned attributes that are not made from the parameters, those of fit among them."""

@@ -233,6 +233,17 @@ def _warn_of_nothing(gates: Array) -> None:
         )
 
 
+def is_sought(estimator: Any) -> bool:
+    """Whether some size is left to the evidence."""
+    sizes = (estimator.n_parts, getattr(estimator, estimator._size_name))
+    return any(isinstance(size, str) for size in sizes)
+
+
+def given(size: Any) -> int | None:
+    """A size, None where it is sought."""
+    return None if isinstance(size, str) else int(np.max(size))
+
+
 def check_sought(estimator: Any, size: Any, name: str) -> None:
     """Refuse sizes that no evidence can tell."""
     if not isinstance(size, str | Integral) and isinstance(estimator.n_parts, str):

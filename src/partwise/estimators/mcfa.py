@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -11,10 +12,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
-from partwise.contracts import Array
-from partwise.data import ColumnGroup, RowBlock, RowSource
+from partwise.contracts import Array, Runner
+from partwise.data import ColumnGroup, RowBlock, Rows, RowSource
 from partwise.estimators import _gated
 from partwise.estimators._base import CLASS_DRAWS, PartsEstimator
+from partwise.estimators._factor_sizes import FactorSearch, needed_factors
 from partwise.estimators._rows import by_rows
 from partwise.estimators.streaming import Streaming, can_stream, learn_block
 from partwise.likelihoods import Prior
@@ -27,9 +29,6 @@ from partwise.sampling.importance import RowLikelihood
 from partwise.starts.factors import dependence_loadings, random_loadings
 
 STARTS = {"dependence": dependence_loadings, "random": random_loadings}
-
-# A direction counts as a factor of its part if its loadings carry this share of the largest's.
-FACTOR_SHARE = 0.01
 
 # Latent numbers of ordered levels share one unit over all columns, so a column's offset leans to
 # the common mean and its noise to half of the variance: one of few entries is like the others.
@@ -51,11 +50,12 @@ class MCFA(PartsEstimator):
 
     Parameters
     ----------
-    n_parts : int, default=4
-        K, the number of parts.
-    n_factors : int or sequence of int, default=4
+    n_parts : int or "auto", default=4
+        K, the number of parts; "auto" finds it by the evidence (docs/sizes.md).
+    n_factors : int, "auto" or sequence of int, default=4
         J, the number of factors of every part, or one number a part. With a prior it is the most:
-        directions that the data do not need shrink to nothing (see ``n_factors_``).
+        directions that the data do not need shrink to nothing (see ``n_factors_``). "auto" finds a
+        number for each part.
     likelihood : {"gaussian", "ordinal"}, default="gaussian"
         "ordinal": entries are ordered levels (ratings, grades), each an interval of a latent number
         to which all else applies; intervals follow from how often the levels occur.
@@ -102,6 +102,11 @@ class MCFA(PartsEstimator):
 
     Attributes
     ----------
+    n_parts_ : int
+        Number of parts, the background aside.
+    size_path_ : list of dict
+        Where a size is "auto", the moves that were tried, as in `MCVQ`; ``n_factors`` has the
+        factors of every part after it.
     gates_ : ndarray of shape (D, K)
         Probability that a part explains a column; what is left is the background's.
     parts_ : ndarray of shape (D,)
@@ -162,8 +167,14 @@ class MCFA(PartsEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_parts": [Interval(Integral, 1, None, closed="left")],
-        "n_factors": [Interval(Integral, 1, None, closed="left"), list, tuple, np.ndarray],
+        "n_parts": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_factors": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            list,
+            tuple,
+            np.ndarray,
+        ],
         "likelihood": [StrOptions({"gaussian", "ordinal"})],
         "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), None],
@@ -184,8 +195,8 @@ class MCFA(PartsEstimator):
 
     def __init__(
         self,
-        n_parts: int = 4,
-        n_factors: int | Sequence[int] = 4,
+        n_parts: int | str = 4,
+        n_factors: int | str | Sequence[int] = 4,
         *,
         likelihood: str = "gaussian",
         gating: str = "annealed",
@@ -302,14 +313,20 @@ class MCFA(PartsEstimator):
         """Squares of entries are needed only where rows select parts for themselves."""
         return 3 if _gated.selects_by_row(self) else 2
 
-    def _sizes(self, n_rows: int) -> tuple[int, ...]:
-        sizes = _gated.sizes_of(self.n_factors, self.n_parts, "n_factors")
+    def _sizes(self, n_rows: int) -> tuple[int, ...] | None:
+        sought = _gated.is_sought(self)
+        if sought:
+            _gated.check_sought(self, self.n_factors, "n_factors")
+        if isinstance(self.n_factors, str):
+            return None
+        n_parts = 1 if isinstance(self.n_parts, str) else self.n_parts
+        sizes = _gated.sizes_of(self.n_factors, n_parts, "n_factors")
         if max(sizes) > self.n_features_in_:
             raise ValueError(
                 f"n_factors={max(sizes)} is more than n_features={self.n_features_in_} of X; lower "
                 "n_factors."
             )
-        return sizes
+        return None if sought else sizes
 
     def _absent_zero(self) -> bool:
         return self.absent == "zero"
@@ -339,6 +356,37 @@ class MCFA(PartsEstimator):
         self, core: mcfa.MCFA, source: RowSource, background: bool, rng: np.random.Generator
     ) -> mcfa.Theta:
         return core.start(*STARTS[self.init](source, core.n_factors, background, rng))
+
+    def _search(
+        self,
+        core: mcfa.MCFA,
+        source: RowSource,
+        runner: Runner,
+        rng: np.random.Generator,
+        late: Callable[[], bool],
+    ) -> tuple[mcfa.Theta, list[dict[str, Any]]]:
+        """Parameters of the sizes that the evidence wants, and the way there."""
+        if isinstance(source.X, Rows):
+            raise ValueError(
+                'n_parts="auto" and n_factors="auto" look at columns by themselves, which rows '
+                "outside of memory do not allow; seek the sizes of some rows in memory, and give "
+                "them for all."
+            )
+
+        def make(some: RowSource, sizes: tuple[int, ...]) -> tuple[mcfa.MCFA, Any]:
+            own = self._core(some.columns, sizes, ClassVariable(), mcfa.column_totals(some))
+            chooser = replace(own.chooser, weight=some.columns[0].weight)  # of these columns alone
+            own = replace(own, chooser=chooser)
+            return own, self._modelled(own, some.columns)
+
+        sizes = _gated.given(self.n_parts), _gated.given(self.n_factors)
+        search = FactorSearch(make, source, runner, rng, *sizes, late, self.tol)
+        n_factors, first, gates = search.run()
+        return replace(core, n_factors=n_factors).start(first, gates), search.path
+
+    def _sizes_in(self, theta: mcfa.Theta) -> tuple[int, ...]:
+        """Numbers of factors that parameters are for, the background's with them."""
+        return tuple(w.mean.shape[1] - 1 for w in theta.loadings)
 
     def _below(
         self, theta: mcfa.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
@@ -391,7 +439,7 @@ class MCFA(PartsEstimator):
         self.offsets_ = (rho * scale + group.shift).astype(self._dtype)
         with np.errstate(over="ignore"):
             self.noise_ = (np.stack([w.noise for w in own]) * scale**2).astype(self._dtype)
-        self.n_factors_ = self._count_factors()
+        self.n_factors_ = needed_factors(theta)[: self.n_parts_]
         if group.levels is not None:
             self.levels_ = group.levels
         if hasattr(self, "classes_"):
@@ -400,14 +448,6 @@ class MCFA(PartsEstimator):
             self.factor_means_ = np.moveaxis(means, 0, 1).astype(self._dtype)
             covariances = self._padded(theta.sigma, (1, 2))
             self.factor_covariances_ = np.moveaxis(covariances, 0, 1).astype(self._dtype)
-
-    def _count_factors(self) -> Array:
-        counts = []
-        for g, w in zip(self._theta.gates, self._theta.loadings[: self.n_parts_], strict=False):
-            variance = np.diagonal(w.cov, axis1=1, axis2=2) * w.noise[:, None]
-            energy = g @ (w.mean**2 + variance)[:, :-1]
-            counts.append(int(np.sum(energy > FACTOR_SHARE * energy.max(initial=0.0))))
-        return np.array(counts)
 
     def _class_shares(self) -> Array:
         """Posterior mean of the classes' shares, (N,)."""
@@ -739,7 +779,7 @@ class MCFA(PartsEstimator):
             "totals": self._mcfa.totals,
             "calibration": self._calibration._asdict(),
             "dtype": np.dtype(self._dtype).name,
-            "learned": self._learned("classes_", "n_parts_"),
+            "learned": self._learned("classes_", "n_parts_", "size_path_"),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:

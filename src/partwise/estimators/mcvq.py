@@ -391,7 +391,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     @property
     def _sought(self) -> bool:
         """Whether some size is left to the evidence."""
-        return "auto" in (self.n_parts, self.n_states if isinstance(self.n_states, str) else "")
+        return _gated.is_sought(self)
 
     @property
     def _usual_prior(self) -> Prior:
@@ -452,12 +452,11 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         late: Callable[[], bool],
     ) -> tuple[mcvq.Theta, list[dict[str, Any]]]:
         """Parameters of the sizes that the evidence wants, and the way there."""
-        n_parts = None if isinstance(self.n_parts, str) else self.n_parts
-        n_states = None if isinstance(self.n_states, str) else int(np.max(self.n_states))
-        search = Search(core, source, runner, rng, n_parts, n_states, late, self.tol)
+        sizes = _gated.given(self.n_parts), _gated.given(self.n_states)
+        search = Search(core, source, runner, rng, *sizes, late, self.tol)
         parts = search.run()
-        sizes = (*(part.n_states for part in parts), self._background)
-        own = self._core(source.columns, sizes, core.classes)
+        n_states = (*(part.n_states for part in parts), self._background)
+        own = self._core(source.columns, n_states, core.classes)
         return search.parameters(own, parts), search.path
 
     def _sizes_in(self, theta: mcvq.Theta) -> tuple[int, ...]:

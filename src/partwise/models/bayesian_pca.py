@@ -40,6 +40,7 @@ from scipy import linalg, special
 
 from partwise.contracts import Array
 from partwise.likelihoods import Dirichlet
+from partwise.models.leaps import Principal, Scatter, leap, log_joint, turns
 from partwise.models.loadings import gamma_divergence
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -160,6 +161,10 @@ class Broad:
         A = np.append(a / b, self.strength)
         return A, np.append(special.digamma(a) - np.log(b), np.log(self.strength))
 
+    def cost_of_mean(self, precision: float) -> float:
+        """What a column's mean costs that rows of this summed precision tell, being 0."""
+        return float(0.5 * np.log1p(precision / self.strength))
+
     def noise(self, n: float, error: float) -> Array:
         """Posterior of tau from the number of entries and their expected squared error."""
         return np.array([self.strength + 0.5 * n, self.strength + 0.5 * max(error, 0.0)])
@@ -201,6 +206,10 @@ class Flat:
         mean = _by_column(first, inverse)
         return mean, np.zeros((len(mean), 1, *second.shape[2:])), np.zeros((len(mean), 1))
 
+    def cost_of_mean(self, precision: float) -> float:
+        """Nothing."""
+        return 0.0
+
     def noise(self, n: float, error: float) -> Array:
         """The mean squared error: a shape without limit makes tau what it is."""
         return np.array([1e300, 1e300 * max(error / n, LEAST_NOISE)])
@@ -238,6 +247,10 @@ class BayesianPCA:
     holds : frozenset of {"noise", "relevances"}
         What stays as it is: both while components are tried on some of the rows, the noise where
         several mixtures share it.
+    directions : int or None
+        Most directions that a leap may take up.
+    leaps : bool
+        Whether to take sums of t t' and leap (see `leaps`): for complete rows of few columns.
     """
 
     prior: Broad | Flat
@@ -246,6 +259,8 @@ class BayesianPCA:
     outside: tuple[float, float] = (0.0, 0.0)
     units: float = 0.0
     holds: frozenset[str] = frozenset()
+    directions: int | None = None
+    leaps: bool = False
     remembers: ClassVar[bool] = False
 
     @property
@@ -260,9 +275,11 @@ class BayesianPCA:
         """Rows keep nothing from one sweep to the next."""
         return None
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[None, Sums]:
+    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[None, Sums | Scatter]:
         """Sums of the rows' posterior; rows remember nothing."""
         total: Sums | None = None
+        if self.leaps:
+            return None, self._scatter(theta, block)
         for rows, view in pieces(theta, block):
             weight = block.weight[rows]
             found = self.infer(theta, view)
@@ -270,6 +287,18 @@ class BayesianPCA:
             total = sums if total is None else total + sums
         assert total is not None
         return None, total
+
+    def _scatter(self, theta: Theta, block: Any) -> Scatter:
+        x, weight = block.groups[0].additive().x, block.weight
+        log_r = log_joint(theta, x)
+        log_r += self.shares.expected_log(theta.counts)[:, None]
+        highest = log_r.max(axis=0)
+        r = np.exp(log_r - highest)
+        sums = r.sum(axis=0)
+        r *= weight / sums
+        units = float(weight @ block.base)
+        bound = float(weight @ (highest + np.log(sums)))
+        return Scatter.of(x, r, bound + units, bound + units - float(np.vdot(r, log_r)))
 
     def infer(self, theta: Theta, view: Any) -> Found:
         """Posterior of some rows; its normaliser lacks what only the noise decides."""
@@ -354,16 +383,74 @@ class BayesianPCA:
 
     def with_noise(self, theta: Theta, noise: float) -> Theta:
         """The same as if all entries had shown this noise."""
-        n, _ = self._entries
-        return theta._replace(tau=self.prior.noise(n, n * noise))
+        return theta._replace(tau=self.noise_of(noise))
 
-    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+    def noise_of(self, noise: float) -> Array:
+        """Posterior of tau as if all entries had shown this noise."""
+        n, _ = self._entries
+        return self.prior.noise(n, n * noise)
+
+    def maximise(self, theta: Theta, stats: Sums | Scatter) -> Theta:
         """All posteriors of what rows share, one after another."""
+        if isinstance(stats, Scatter):
+            return self._leap(theta, stats)
         theta = self._learn(theta._replace(counts=stats.counts), stats)
         if "relevances" in self.holds:
             return theta
         theta, stats = self.shed(theta, stats)
         return self.rescale(theta, stats)
+
+    def _leap(self, theta: Theta, scatter: Scatter) -> Theta:
+        """The best posteriors given the rows' components, unless those before are better."""
+        new, worth = self.leap(self._principal(scatter, theta), theta.tau, theta.alpha)
+        if worth + scatter.entropy - self.units >= self.bound(theta, scatter):
+            return new
+        return theta._replace(counts=scatter.counts)
+
+    def _principal(self, scatter: Scatter, theta: Theta) -> Principal:
+        """Principal directions, as many as there may be."""
+        if "relevances" in self.holds or not self.prior.relevance:
+            return scatter.principal(theta.alpha.shape[1])
+        M, D = scatter.first.shape
+        return scatter.principal(max(min(self.directions or D, D - (M > 1)), 1))
+
+    def leap(
+        self, rows: Principal, tau: Array | None = None, alpha: Array | None = None
+    ) -> tuple[Theta, float]:
+        """Parameters from the components' principal directions, and what the bound has of them.
+
+        Noise and relevances are those given if they are held; otherwise the noise given is begun
+        with, or several.
+        """
+        noise = None if tau is None else float(tau[1] / tau[0])
+        held = tau if "noise" in self.holds else None
+        given = alpha if "relevances" in self.holds else None
+        found = leap(self.prior, rows, given, held, noise, self._entries)
+        (M, D), counts = rows.mean.shape, rows.counts
+        p = found.variances.shape[1]
+        cov = np.zeros((M, 1, p, p))
+        cov[:, 0, np.arange(p), np.arange(p)] = found.variances
+        log_det = np.log(found.variances).sum(axis=1)[:, None]
+        new = Theta(found.mean, cov, log_det, np.ones(D), found.tau, found.alpha, counts)
+        shares = float(counts @ self.shares.expected_log(counts))
+        return new, found.worth + shares - self.shares.divergence(counts)
+
+    def from_shares(self, r: Array, source: Any, theta: Theta) -> tuple[float, Theta]:
+        """Parameters of components with shares r (M, C) in rows, and a bound that they have.
+
+        Noise and relevances are begun with as in ``theta``, or held.
+        """
+        blocks, lo = [], 0
+        for block in source.blocks():
+            own = r[:, lo : lo + block.n_rows]
+            lo += block.n_rows
+            entropy = special.entr(own).sum(axis=0) + block.base
+            weight = own * block.weight
+            x = block.groups[0].additive().x
+            blocks.append(Scatter.of(x, weight, entropy=float(block.weight @ entropy)))
+        scatter = Scatter.total(blocks)
+        new, worth = self.leap(self._principal(scatter, theta), theta.tau, theta.alpha)
+        return worth + scatter.entropy - self.units, new
 
     def _learn(self, theta: Theta, stats: Sums) -> Theta:
         """W and mu, then noise, then relevances, unless they are held."""
@@ -456,13 +543,29 @@ class BayesianPCA:
 
     # --- bound ---
 
-    def bound(self, theta: Theta, stats: Sums) -> float:
-        """Lower bound of the log evidence, given the sums taken with these parameters."""
+    def bound(self, theta: Theta, stats: Sums | Scatter) -> float:
+        """Lower bound of the log evidence, given the sums taken with these parameters.
+
+        What leaps raise is more: the bound of a posterior that knows all turns of directions.
+        """
         n, squares = self._entries
         noise = 0.5 * n * (self.prior.log_tau(theta.tau) - _LOG_2PI)
         noise -= 0.5 * theta.precision * squares
         cost = self.prior.cost(theta) + self.shares.divergence(theta.counts)
-        return stats.bound + noise - self.units - cost
+        return stats.bound + noise - self.units - cost + self.counted_turns(theta)
+
+    def counted_turns(self, theta: Theta) -> float:
+        """What `bound` counts of `turns`."""
+        return self.turns(theta) if self.leaps else 0.0
+
+    def turns(self, theta: Theta) -> float:
+        """Nats that the bound lacks, since it knows one turn of each component's directions."""
+        if not self.prior.relevance or "relevances" in self.holds:
+            return 0.0
+        length = np.sqrt((theta.mean[:, :, :-1] ** 2).sum(axis=1))
+        width = np.diagonal(theta.cov.mean(axis=1), axis1=1, axis2=2)[:, :-1]
+        A = theta.alpha[0] / theta.alpha[1]
+        return float(turns(length, width.copy(), A, np.ones(len(A), bool)).sum())
 
     def expected(self, theta: Theta, stats: Sums) -> float:
         """What the bound has of ``theta``, given sums that any parameters may have given.
@@ -474,6 +577,11 @@ class BayesianPCA:
         out -= 0.5 * theta.precision * (squares + self._error(theta, stats))
         out += float(stats.counts @ self.shares.expected_log(theta.counts))
         return out - self.prior.cost(theta) - self.shares.divergence(theta.counts)
+
+
+def total(model: BayesianPCA, theta: Theta, source: Any) -> Any:
+    """Sums over all rows, those that the model asks for."""
+    return reduce(add, source.each(lambda block: model.expect(theta, block, None)[1]))
 
 
 def pieces(theta: Theta, block: Any) -> Any:

@@ -40,10 +40,12 @@ class SizePathDisplay:
 
     Examples
     --------
+    >>> from partwise import MCVQ, make_shapes
     >>> from partwise.plot import SizePathDisplay
-    >>> move = {"n_parts": 1, "n_states": (2,), "gain": 0.0, "accepted": True, "evidence": -9.0}
-    >>> SizePathDisplay(path=[move]).plot().ax_.get_ylabel()
-    'evidence (nats)'
+    >>> model = MCVQ(n_parts="auto", n_states="auto", random_state=0).fit(make_shapes().data)
+    >>> display = SizePathDisplay.from_estimator(model)
+    >>> len(display.path) == len(model.size_path_)
+    True
     """
 
     path: list[dict[str, Any]]
@@ -135,8 +137,8 @@ class SizePathDisplay:
 
     @staticmethod
     def _sizes(move: dict[str, Any]) -> str:
-        """Parts and states once a move is made."""
-        sizes = np.atleast_1d(move["n_states"])
+        """Parts, and states or factors, once a move is made."""
+        sizes = np.atleast_1d(move["n_factors"] if "n_factors" in move else move["n_states"])
         low, high = (int(sizes.min()), int(sizes.max())) if sizes.size else (0, 0)
         return f"{move['n_parts']}×{low}" if low == high else f"{move['n_parts']}×{low}–{high}"
 

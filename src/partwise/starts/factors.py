@@ -23,21 +23,29 @@ def dependence_loadings(
     column's mean; the loadings of all other columns are their regressions on these directions.
     """
     found = grouped_columns(source, len(n_factors), background, rng)
-    filled = np.nan_to_num(found.sample).astype(float) * np.sqrt(found.weight)[:, None]
-    # What holes take away from a column's covariances, on average.
-    shown = np.maximum(found.weight @ ~np.isnan(found.sample) / found.weight.sum(), 1e-3)
     D = source.X.shape[1]
     loadings = []
     for k, J in enumerate(n_factors):
         Lambda = np.zeros((D, J))
-        own = filled[:, found.labels == k]
-        rank = min(J, *own.shape)
-        if rank > 0:
-            U, *_ = randomized_svd(own, rank, random_state=int(rng.integers(2**31 - 1)))
-            scale = shown[:, None] * np.sqrt(found.weight.sum())
-            Lambda[found.columns, :rank] = filled.T @ U / scale
+        own = found.labels == k
+        Lambda[found.columns] = principal_loadings(found.sample, found.weight, own, J, rng)
         loadings.append(_bounded(Lambda, rng))
     return loadings, found.gates
+
+
+def principal_loadings(
+    sample: Array, weight: Array, own: Array, J: int, rng: np.random.Generator
+) -> Array:
+    """Loadings (D, J) of a sample's columns on principal directions of some, ``own`` (D,)."""
+    filled = np.nan_to_num(sample).astype(float) * np.sqrt(weight)[:, None]
+    rank = min(J, len(filled), int(own.sum()))
+    Lambda = np.zeros((sample.shape[1], J))
+    if rank > 0:
+        U, *_ = randomized_svd(filled[:, own], rank, random_state=int(rng.integers(2**31 - 1)))
+        # What holes take away from a column's covariances, on average.
+        shown = np.maximum(weight @ ~np.isnan(sample) / weight.sum(), 1e-3)
+        Lambda[:, :rank] = filled.T @ U / (shown[:, None] * np.sqrt(weight.sum()))
+    return Lambda
 
 
 def random_loadings(

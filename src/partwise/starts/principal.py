@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, special
 from sklearn.utils.extmath import randomized_svd
 
 from partwise.contracts import Array
@@ -53,11 +53,13 @@ def plain_columns(group: ColumnGroup, n_columns: int) -> ColumnGroup:
     )
 
 
-def grouped_rows(Z: Array, weight: Array, M: int, rng: np.random.Generator) -> Array:
+def grouped_rows(
+    Z: Array, weight: Array, M: int, kinds: tuple[Array, Array], rng: np.random.Generator
+) -> Array:
     """Rows clustered into at most M groups, as shares (M, C) of 0 and 1; NaN is missing."""
-    first, place = kinds_of_rows(Z)
+    first, place = kinds
     of_kind = np.bincount(place, weight)
-    labels = masked_kmeans(Z[first], M, of_kind, rng, n_init=2)[place]
+    labels = masked_kmeans(Z[first], M, of_kind, rng, n_init=1)[place]
     return (np.unique(labels)[:, None] == labels).astype(float)
 
 
@@ -74,9 +76,25 @@ def kinds_of_rows(Z: Array) -> tuple[Array, Array]:
     return first, place.ravel()
 
 
-def principal_frame(Z: Array, weight: Array, n: int, rng: np.random.Generator) -> Array:
-    """Leading directions of complete rows about their mean 0, orthonormal, (D, n)."""
-    return _leading(Z * np.sqrt(weight)[:, None], n, rng)[1]
+def subspace_cost(values: Array, n_columns: int, weight: float, noise: float) -> float:
+    """Nats that the choice of a subspace costs, all being equally likely beforehand.
+
+    Rows of summed weight ``weight`` have variances ``values`` (n,) along its directions, and
+    nothing but ``noise`` elsewhere. A direction that leaves the subspace by an angle of squared
+    sine u loses h u / 2, and of directions drawn at random u has a Beta distribution; the cost is
+    minus the log of the mean of exp(-h u / 2). For large h that is Laplace's approximation (Minka
+    2000). The integral over u is taken by Laplace's method in log(u / (1 - u)).
+    """
+    n, noise = len(values), max(noise, 1e-12)
+    if n == n_columns:
+        return 0.0
+    a, c = 0.5 * (n_columns - n), 0.5 * np.arange(n, 0, -1)
+    z = 0.5 * weight * (values - noise) ** 2 / (noise * np.maximum(values, noise))
+    s = a + c + z
+    u = 2.0 * a / (s + np.sqrt(s**2 - 4.0 * z * a))
+    curvature = (a + c + z * (1.0 - 2.0 * u)) * u * (1.0 - u)
+    inside = a * np.log(u) + c * np.log1p(-u) - z * u + 0.5 * np.log(2.0 * np.pi / curvature)
+    return float(np.maximum(special.betaln(a, c) - inside, 0.0).sum())
 
 
 def principal_start(
@@ -101,24 +119,35 @@ def principal_start(
         Directions scaled to their deviation without noise, largest first, then the mean.
     noise : float
     """
+    D = Z.shape[1]
+    n, centre, values, directions = principal_groups(Z, weight, shares, q, rng)
+    # A direction and its opposite are equally good; the largest entry shall be positive.
+    largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1)
+    left = weight @ (Z**2).sum(axis=1) - n @ ((centre**2).sum(axis=1) + values.sum(axis=1))
+    noise = max(left / (weight.sum() * max(D - q, 1)), 0.0)
+    length = np.sqrt(np.maximum(values - noise, 0.0))[:, None, :]
+    W = directions * np.where(largest < 0, -length, length)
+    return np.concatenate([W, centre[:, :, None]], axis=2), float(noise)
+
+
+def principal_groups(
+    Z: Array, weight: Array, shares: Array, q: int, rng: np.random.Generator
+) -> tuple[Array, Array, Array, Array]:
+    """Weight (M,), mean (M, D), largest variances (M, q) and their directions (M, D, q) of groups.
+
+    Where a group has fewer directions the others are 0.
+    """
     M, D = len(shares), Z.shape[1]
-    mean, left, values = np.zeros((M, D, q + 1)), 0.0, np.zeros((M, q))
+    n = np.maximum(shares @ weight, np.finfo(float).tiny)
+    mean = (shares * weight) @ Z / n[:, None]
+    values, directions = np.zeros((M, q)), np.zeros((M, D, q))
     for k, share in enumerate(shares):
         w = share * weight
-        n = max(w.sum(), np.finfo(float).tiny)
-        mean[k, :, q] = w @ Z / n
         some = w > 1e-6 * w.max()
-        away = (Z[some] - mean[k, :, q]) * np.sqrt(w[some] / n)[:, None]
-        found, directions = _leading(away, q, rng)
-        values[k, : len(found)] = found
-        # A direction and its opposite are equally good; the largest entry shall be positive.
-        largest = directions[np.abs(directions).argmax(axis=0), np.arange(len(found))]
-        directions = np.where(largest < 0, -directions, directions)
-        mean[k, :, : len(found)] = directions
-        left += n * (np.vdot(away, away) - found.sum())
-    noise = max(left / (weight.sum() * max(D - q, 1)), 0.0)
-    mean[:, :, :q] *= np.sqrt(np.maximum(values - noise, 0.0))[:, None, :]
-    return mean, float(noise)
+        away = (Z[some] - mean[k]) * np.sqrt(w[some] / n[k])[:, None]
+        found, vectors = _leading(away, q, rng)
+        values[k, : len(found)], directions[k, :, : len(found)] = found, vectors
+    return n, mean, values, directions
 
 
 def likely_dimension(Z: Array, weight: Array, most: int) -> int:
