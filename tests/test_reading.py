@@ -40,6 +40,14 @@ def test_quotes_hold_separators_and_line_ends(write):
     assert X["b"].to_list() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "form", ["2024-01-02 03:04:05", "2024-01-02T03:04", "2024-01-02T03:04:05Z"]
+)
+def test_times_of_day(write, form):
+    (value, none) = read_data(write(f"day,n\n{form},1\n,2\n")).X["day"].to_list()
+    assert (value.hour, value.minute, none) == (3, 4, None)
+
+
 def test_numbers_among_blanks_and_with_decimal_commas(write):
     assert read_data(write("a, b\n1, 2\n3, 4\n")).X["b"].to_list() == [2, 4]
     assert read_data(write("a;b\n1,5;x\n-2,25;y\n")).X["a"].to_list() == [1.5, -2.25]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import islice
@@ -27,6 +28,8 @@ from partwise.io import write_atomically
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?")
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp")
+
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 # Lines that tell separator and header.
 FIRST_LINES = 200
@@ -124,7 +127,6 @@ def _read_text(
         new_columns=names,
         infer_schema_length=None,
         null_values=sorted(missing),
-        try_parse_dates=True,
         schema_overrides={first[i] if header else f"column_{i + 1}": pl.String
                           for i, name in enumerate(names) if name in texts},
     )  # fmt: skip
@@ -235,7 +237,7 @@ def _check_lengths(path: Path, text: str, separator: str, width: int) -> int:
 
 
 def _typed(series: Any, missing: set[str], separator: str, as_text: bool) -> Any:
-    """A column of texts without blanks around them, as numbers if all are."""
+    """A column of texts without blanks around them, as numbers or dates if all are."""
     import polars as pl
 
     stripped = series.str.strip_chars()
@@ -243,7 +245,17 @@ def _typed(series: Any, missing: set[str], separator: str, as_text: bool) -> Any
     if as_text:
         return stripped
     numbers = _numbers(stripped, separator)
-    return numbers if numbers.count() == stripped.count() > 0 else stripped.cast(pl.String)
+    if numbers.count() == stripped.count() > 0:
+        return numbers
+    # Polars' own search for dates is slow where there are none.
+    if DATE.match(str(stripped.drop_nulls().first())):
+        for form in ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M"):
+            plain = stripped.str.replace("T", " ", literal=True).str.strip_suffix("Z")
+            kind = pl.Date if form == "%Y-%m-%d" else pl.Datetime
+            dates = plain.str.strptime(kind, form, strict=False)
+            if dates.count() == stripped.count():
+                return dates
+    return stripped
 
 
 def _numbers(series: Any, separator: str) -> Any:

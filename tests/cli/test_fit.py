@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import partwise
 from partwise import GVQ, make_shapes
 from partwise.cli import app
+from partwise.cli.recommend import read_table
 from partwise.datasets.survey import make_survey
 
 SIZES = ("--parts", 2, "--states", 4)
@@ -172,6 +173,7 @@ def test_interrupt_keeps_the_best_model(tmp_path):
     code = """if True:  # once it climbs, one sweep after the other and no end to it
         import os, signal
         from partwise.cli import app
+from partwise.cli.recommend import read_table
         from partwise.engine import Monitor
         stop = Monitor.stop
         def stop_and_go(self, bound):
@@ -229,6 +231,17 @@ def test_impute_draws_several_tables(fitted, tmp_path):
     assert first == (tmp_path / "b-1.csv").read_text()
 
 
+def test_what_the_model_never_saw_stays(fitted, survey, tmp_path):
+    folder, _ = fitted
+    table = survey.copy()
+    table.loc[0, "group0"] = "new <b>"
+    table.to_csv(tmp_path / "new.csv", index=False)
+    out = tmp_path / "f.csv"
+    result = run("impute", folder / "m.safetensors", tmp_path / "new.csv", "-o", out)
+    assert "did not see" in result.stderr
+    assert pl.read_csv(out)["group0"][0] == "new <b>"
+
+
 def test_impute_needs_the_columns(fitted, survey, tmp_path):
     folder, _ = fitted
     survey.drop(columns="group0").to_csv(tmp_path / "less.csv", index=False)
@@ -274,6 +287,21 @@ def test_a_table_is_reported(fitted, tmp_path):
     result = run("report", folder / "m.safetensors", folder / "survey.csv", "-o", out)
     assert result.exit_code == 0, result.stderr
     assert "group0" in out.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user,item,rating\n1,10,4\n2,11,3.5\n",
+        "userId,movieId,rating,timestamp\n1,10,4.0,978\n2,11,3.5,979\n",
+        "1::10::4::978\n2::11::3.5::979\n",
+        "1\t10\t4\t978\n2\t11\t3.5\t979\n",
+    ],
+)
+def test_lists_of_ratings_in_all_their_forms(tmp_path, text):
+    (tmp_path / "ratings.txt").write_text(text)
+    found = read_table(tmp_path / "ratings.txt")
+    assert found == (["1", "2"], ["10", "11"], [4.0, 3.5])
 
 
 # ---------------------------------------------------------------------- the command as a module

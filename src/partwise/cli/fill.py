@@ -88,15 +88,16 @@ def impute(
         X = known_columns(fitted, found, data)
     with busy(f"Filling {out}"), nameless():
         if number is None:
-            made = {out: fitted.impute(X)}
+            made = {out: _filled(found, fitted.impute(X))}
         else:
             drawn = fitted.impute(X, number, random_state=seed)
-            made = {_beside(out, str(i)): table for i, table in enumerate(drawn, 1)}
+            made = {_beside(out, str(i)): _filled(found, one) for i, one in enumerate(drawn, 1)}
         if intervals is not None:
             lower, upper = fitted.predict_interval(X, intervals)
-            made |= {_beside(out, "lower"): lower, _beside(out, "upper"): upper}
+            ends = {_beside(out, "lower"): lower, _beside(out, "upper"): upper}
+            made |= {path: _named(fitted, end) for path, end in ends.items()}
         for path, table in made.items():
-            write_table(path, _put_back(found, table))
+            write_table(path, table)
     say(f"Wrote {', '.join(map(str, made))}: {plural(X.shape[0], 'row')}.")
 
 
@@ -154,15 +155,19 @@ def _beside(path: Path, word: str) -> Path:
     return path.with_name(f"{path.stem}-{word}{path.suffix}")
 
 
-def _put_back(found: Any, filled: Any) -> Any:
-    """The table as it was read, with the columns that were filled."""
+def _filled(found: Any, filled: Any) -> Any:
+    """The table as it was read, holes filled; values new to the model stay, too."""
     import polars as pl
 
     if not hasattr(found, "columns"):
         return filled
     if not hasattr(filled, "columns"):
         return pl.DataFrame(dict(zip(found.columns, filled.T, strict=True)))
-    return found.with_columns(filled.get_columns())
+    for new in filled.get_columns():
+        old = found[new.name]
+        hole = old.is_null() | (old.is_nan() if old.dtype.is_float() else False)
+        found = found.with_columns(new.zip_with(hole, old.cast(new.dtype)))
+    return found
 
 
 def _named(fitted: Any, rows: Any) -> Any:

@@ -194,14 +194,14 @@ def _estimator(
 
     from partwise import MCFA, MCVQ
 
-    common = {"random_state": seed, "max_time": max_time}
+    common: dict[str, Any] = {"random_state": seed, "max_time": max_time}
+    law: Any = likelihood
     if kinds and (model == "mcfa" or not hasattr(found.X, "columns") or likelihood != "auto"):
         fail("Error: --kind needs columns with names, --model mcvq and --likelihood auto.", 2)
     if model == "mcfa":
         n_parts, n_factors = (s or usual for s, usual in zip(sizes, _MCFA_SIZES, strict=True))
         law = "gaussian" if likelihood == "auto" else likelihood
         return MCFA(n_parts, n_factors, likelihood=law, **common)
-    law: Any = likelihood
     absent = "auto"
     if likelihood == "auto" and sparse.issparse(found.X):
         law, absent = _law_of_sparse(found.X)

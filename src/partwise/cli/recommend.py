@@ -15,13 +15,30 @@ if TYPE_CHECKING:
     from partwise import Recommender
 
 
+# Names that columns have elsewhere, as in MovieLens.
+_CALLED = {"userid": "user", "itemid": "item", "movieid": "item", "movie": "item"}
+
+
 def read_table(path: Path) -> tuple[list[str], list[str], list[float]]:
-    """Users, items and ratings from a text file whose first line names its columns."""
+    """Users, items and ratings from a text file.
+
+    The first line names the columns, unless it is one of numbers: then user, item and rating come
+    in this order, between tabs, commas, semicolons or double colons.
+    """
     with path.open(newline="", encoding="utf-8-sig") as file:
-        head = file.readline()
+        head = file.readline().replace("::", "\t")
         file.seek(0)
         delimiter = max(",;\t", key=head.count)
-        rows = csv.DictReader(file, delimiter=delimiter)
+        first = [cell.strip() for cell in head.split(delimiter)]
+        named = None
+        if len(first) >= 3 and all(cell.replace(".", "", 1).isdecimal() for cell in first):
+            named = ["user", "item", "rating"]
+        lines = (line.replace("::", "\t") for line in file) if "\t" in head else file
+        rows = csv.DictReader(lines, named, delimiter=delimiter)
+        if named is None:
+            names = [name.strip() for name in rows.fieldnames or ()]
+            plain = [_CALLED.get(name.lower().replace("_", ""), name) for name in names]
+            rows.fieldnames = plain if len(set(plain)) == len(plain) else names
         missing = {"user", "item", "rating"} - set(rows.fieldnames or ())
         if missing:
             raise ValueError(

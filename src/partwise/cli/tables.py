@@ -50,7 +50,11 @@ def text_columns(fitted: Any) -> list[str]:
     schema = schema_of(getattr(fitted, "model_", fitted))
     if schema is None:
         return []
-    return [str(column.name) for column in schema.columns if column.form == "level"]
+    return [
+        str(column.name)
+        for column in schema.columns
+        if any(isinstance(level, str) for level in column.levels)
+    ]
 
 
 def known_columns(fitted: Any, X: Any, path: Path) -> Any:
