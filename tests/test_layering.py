@@ -18,8 +18,8 @@ SOURCE = Path(partwise.__file__).parent
 
 # A layer may import itself and those after it.
 LAYERS = (
-    ("cli", "report", "plot", "experiments", "bench"),
-    ("estimators", "compression", "datasets", "metrics", "io", "stability"),
+    ("cli", "report", "plot", "experiments", "bench", "__main__"),
+    ("estimators", "compression", "datasets", "metrics", "io", "reading", "stability"),
     ("engine", "runners", "data", "starts", "models"),
     ("association", "likelihoods", "sampling"),
     ("contracts", "_compat"),
@@ -35,6 +35,9 @@ FORBIDDEN = {
     ("contracts", "_compat"): "contracts import nothing of ours",
     ("_compat", "contracts"): "_compat imports nothing of ours",
 }
+
+# Above, and yet allowed inside a function: (importer, imported) -> why
+HANDED_OVER = {("estimators", "report"): "show() hands the model over to the page"}
 
 MODEL_NAMES = re.compile(
     r"(?<![a-z])(mcvq|mcfa|gvq|cvq|bayesian_?pca|aspect_?model|recommender)", re.IGNORECASE
@@ -156,7 +159,8 @@ def import_violations(piece: str, found: Import) -> Iterator[str]:
         elif target not in HEIGHT:
             yield f"{piece} imports {target}, which has no layer"
         elif HEIGHT[target] > HEIGHT[piece]:
-            yield f"{piece} imports {target}, which is above it"
+            if not (found.in_function and (piece, target) in HANDED_OVER):
+                yield f"{piece} imports {target}, which is above it"
         elif (piece, target) in FORBIDDEN:
             yield f"{piece} imports {target}: {FORBIDDEN[piece, target]}"
     if target is None:
@@ -254,6 +258,8 @@ def test_the_library_keeps_the_rules():
         ("engine/em.py", "if TYPE_CHECKING:\n    from partwise.io import save", "above it"),
         ("runners/serial.py", "from partwise import make_faces", "above it"),
         ("estimators/mcvq.py", "from partwise.plot import Display", "above it"),
+        ("estimators/mcvq.py", "from partwise.report import show", "above it"),
+        ("models/mcvq.py", "def f():\n    from partwise.report import show", "above it"),
         ("io.py", "from . import report", "above it"),
         ("engine/em.py", "import partwise", "whole package"),
         ("estimators/mcvq.py", "from partwise.misc import helper", "has no layer"),
@@ -309,6 +315,7 @@ def test_each_rule_can_fail(path, source, complaint):
         ("cli/app.py", "import partwise\nprint(partwise.load)"),
         ("experiments/shapes.py", "from partwise import make_shapes"),
         ("report/render.py", "from partwise.plot import Display"),
+        ("estimators/mcvq.py", "def show():\n    from partwise.report import show"),
         ("estimators/mcvq.py", "from partwise.models import mcvq\nfrom partwise import io"),
         ("io.py", "from partwise import __version__\nimport os, json"),
         ("models/mcvq.py", "from . import gating\nfrom ..likelihoods import gaussian"),

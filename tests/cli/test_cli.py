@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import partwise
 from partwise import MCVQ, make_shapes
 from partwise.cli import app, demo
-from partwise.cli.report import parse_image_shape, read_array
+from partwise.cli.report import parse_image_shape
 from partwise.experiments.registry import Registry
 
 RUNS = '''
@@ -238,36 +238,6 @@ def test_report_with_data_of_other_columns(model_file, tmp_path):
 )
 def test_image_shape(text, shape):
     assert parse_image_shape(text) == shape
-
-
-def test_arrays_that_can_be_read(tmp_path):
-    table, images = np.arange(6.0).reshape(2, 3), np.arange(8).reshape(2, 2, 2)
-    np.save(tmp_path / "one.npy", images)
-    np.savez(tmp_path / "only.npz", whatever=table)
-    np.savez(tmp_path / "named.npz", other=images, X=table)
-    assert read_array(tmp_path / "one.npy").shape == (2, 4)
-    np.testing.assert_array_equal(read_array(tmp_path / "only.npz"), table)
-    np.testing.assert_array_equal(read_array(tmp_path / "named.npz"), table)
-
-
-def test_arrays_that_cannot_be_read(tmp_path):
-    np.savez(tmp_path / "many.npz", a=np.ones((2, 2)), b=np.ones((2, 2)))
-    np.save(tmp_path / "flat.npy", np.ones(3))
-    np.save(tmp_path / "words.npy", np.array([["a"]]))
-    np.save(tmp_path / "objects.npy", np.array([[{}]]), allow_pickle=True)
-    (tmp_path / "text.npy").write_text("1,2,3")
-    content = (tmp_path / "many.npz").read_bytes()
-    (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
-    for name, complaint in {
-        "many.npz": "arrays a, b",
-        "flat.npy": "one row a sample",
-        "words.npy": "table of numbers",
-        "objects.npy": "cannot be read",
-        "text.npy": "neither",
-        "cut.npz": "cannot be read",
-    }.items():
-        with pytest.raises(ValueError, match=complaint):
-            read_array(tmp_path / name)
 
 
 # ---------------------------------------------------------------------- reproduce and bench

@@ -92,13 +92,8 @@ def test_other_displays_and_the_report_take_tables(survey, model):
     drawn = ReconstructionDisplay.from_estimator(model, rows)
     assert_array_equal(np.isnan(drawn.originals), survey.hidden[:3])
     assert SamplesDisplay.from_estimator(model, random_state=0).samples.dtype == float
-    content = collect(model, survey.frame)
-    holes = [hole for example in content["data"]["examples"] for hole in example["holes"]]
-    known = {str(v) for levels in model.column_levels_.values() for v in levels}
-    told = [hole["value"] for hole in holes if not hole["name"].startswith(("number", "count"))]
-    assert told
-    assert set(told) <= known
-    assert f"{holes[0]['name']} = {holes[0]['value']}" in render(content)
+    page = render(collect(model, survey.frame))
+    assert all(str(level) in page for levels in model.column_levels_.values() for level in levels)
 
 
 def test_a_matrix_is_no_table():

@@ -29,7 +29,12 @@ def compress(
         bool, typer.Option(help="Also compress by plain vector quantisation, and report both.")
     ] = True,
 ) -> None:
-    """Compress an image by features of its blocks, and report bits and PSNR."""
+    """Compress an image by features of its blocks, and report bits and PSNR.
+
+    Examples:
+
+      partwise compress photo.png -o photo.gvq --features 8
+    """
     from partwise import compression
     from partwise.io import write_atomically
 
@@ -67,7 +72,12 @@ def decompress(
     ],
     out: _Out,
 ) -> None:
-    """Turn a compressed image back into an image, or a .npy array."""
+    """Turn a compressed image back into an image, or a .npy array.
+
+    Examples:
+
+      partwise decompress photo.gvq -o photo.png
+    """
     from partwise import compression
 
     image = compression.decompress(compression.read_file(file), str(file))

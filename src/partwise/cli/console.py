@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
@@ -55,3 +58,43 @@ def fail(text: str, code: int) -> NoReturn:
 def plural(number: int, singular: str) -> str:
     """Write a number with its noun."""
     return f"{number:,} {singular}{'' if number == 1 else 's'}"
+
+
+@contextmanager
+def nameless() -> Iterator[None]:
+    """Let columns be told by their order alone: that is all that some files have."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        yield
+
+
+@contextmanager
+def busy(text: str, seconds: float | None = None) -> Iterator[None]:
+    """Show that something is going on, and how much of the time it may take is left."""
+    from rich.progress import BarColumn, Progress, Task, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    class Spent(BarColumn):
+        """How much of the time is over; without an end to it, that time goes by."""
+
+        def render(self, task: Task) -> object:  # type: ignore[override]  # any renderable serves
+            if task.total is not None:
+                task.completed = min(task.elapsed or 0.0, task.total)
+            return super().render(task)
+
+    class Left(TextColumn):
+        """The time that is left at most."""
+
+        def render(self, task: Task) -> Text:
+            if task.total is None:
+                return Text()
+            left = max(round(task.total - (task.elapsed or 0.0)), 0)
+            return Text(f"at most {left // 60}:{left % 60:02d} left; Ctrl-C keeps the best so far")
+
+    console = errors()
+    columns = (TextColumn("{task.description}", markup=False), Spent(20), TimeElapsedColumn())
+    with Progress(
+        *columns, Left(""), console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        bar.add_task(text, total=seconds)
+        yield

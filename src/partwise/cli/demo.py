@@ -23,7 +23,12 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path("report.html"),
     seed: Annotated[int, typer.Option("--seed", min=0, help="Draws and starts differ.")] = 0,
 ) -> None:
-    """Learn the parts of drawn faces, say what was found, and write a page about it."""
+    """Learn the parts of drawn faces, say what was found, and write a page about it.
+
+    Examples:
+
+      partwise demo -o faces.html
+    """
     if not out.resolve().parent.is_dir():
         fail(f"Error: there is no folder {out.parent} to write {out.name} to.", 2)
     with _progress(5) as step:
@@ -44,7 +49,8 @@ def demo(
         mixture = MCVQ(n_parts=1, n_states=_PARTS * _STATES, random_state=seed).fit(known)
 
         step("Writing the page")
-        write_report(model, out, new, faces.image_shape, title="Drawn faces, and their parts")
+        title = "Drawn faces, and their parts"
+        write_report(model, out, new, faces.image_shape, title, fit_seconds=seconds)
         found = _found(model, faces, known)
         compared = _compared(model, mixture, new)
     say(

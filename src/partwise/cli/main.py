@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from partwise import __version__
-from partwise.cli import compress, demo, recommend, report, runs
+from partwise.cli import compress, demo, fill, fit, recommend, report, runs
 from partwise.cli.console import complain, fail, say
 
 # Of the command line's own errors typer writes the message; which class they have depends on its
@@ -61,7 +61,6 @@ app = typer.Typer(
     name="partwise",
     cls=Polite,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -86,6 +85,9 @@ def main(
 
 
 app.command("demo")(demo.demo)
+app.command("fit")(fit.fit)
+app.command("impute")(fill.impute)
+app.command("sample")(fill.sample)
 app.command("report")(report.report)
 app.command("recommend")(recommend.recommend)
 app.command("compress")(compress.compress)

@@ -106,7 +106,14 @@ def recommend(
         typer.Option("--save", help="Keep what was learned in this file.", show_default=False),
     ] = None,
 ) -> None:
-    """Recommend items to a person, known or new, from what they rated."""
+    """Recommend items to a person, known or new, from what they rated.
+
+    Examples:
+
+      partwise recommend ratings.csv --rated "Alien (1979)=5" --ask --save model.safetensors
+
+      partwise recommend model.safetensors --rated "Alien (1979)=5" --explain "Brazil (1985)"
+    """
     from rich.table import Table
 
     model = _recommender(source)

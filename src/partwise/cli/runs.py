@@ -58,6 +58,12 @@ def reproduce(
     """Run the papers' experiments and print the papers' numbers beside ours.
 
     Leaves with 1 if an experiment failed, and with 3 if none did but a data set is absent.
+
+    Examples:
+
+      partwise reproduce --list
+
+      partwise reproduce shapes --fast
     """
     from partwise.experiments import EXPERIMENTS
 
@@ -87,7 +93,14 @@ def bench(
     json_file: _Json = None,
     list_names: _List = False,
 ) -> None:
-    """Measure speed and quality against other libraries, side by side in one run."""
+    """Measure speed and quality against other libraries, side by side in one run.
+
+    Examples:
+
+      partwise bench --list
+
+      partwise bench mcvq_dense --json speed.json
+    """
     from partwise.bench import BENCHES
 
     run(BENCHES, "benchmark", names or [], json_file, list_names, _is_debug(ctx))

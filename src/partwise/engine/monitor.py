@@ -29,6 +29,8 @@ class Monitor:
         Called as ``on_step(n_iter, bound)`` after every sweep; true ends the climb.
     enough : int, optional
         M-steps after which the climb counts as converged, whatever the bound does.
+    halted : callable
+        True once somebody wants the climb to end.
     """
 
     max_iter: int
@@ -38,6 +40,7 @@ class Monitor:
     window: int = 1
     on_step: Callable[[int, float], bool | None] | None = None
     enough: int | None = None
+    halted: Callable[[], bool] = bool
     trace: list[float] = field(default_factory=list)
     converged: bool = False
     out_of_time: bool = False
@@ -55,8 +58,8 @@ class Monitor:
 
     @property
     def late(self) -> bool:
-        """Whether time has run out."""
-        return time.monotonic() > self.deadline
+        """Whether time has run out, or somebody wants an end."""
+        return self.halted() or time.monotonic() > self.deadline
 
     def begin_anew(self) -> None:
         """Forget the trace."""
@@ -72,7 +75,8 @@ class Monitor:
             )
         if self.on_step is not None and self.on_step(self.n_iter, bound):
             self.interrupted = True
-        self.out_of_time = self.late
+        self.interrupted |= self.halted()
+        self.out_of_time = self.late and not self.interrupted
         w = self.window
         if len(self.trace) >= 2 * w:
             recent = np.mean(self.trace[-w:])

@@ -138,6 +138,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self, X: Any, sample_weight: Any, *, reset: bool = True
     ) -> tuple[Any, Array, Array]:
         """Rows with weight, their weights, and which they are: the others are as if never given."""
+        self._halted = False
         X = placed(self._check_rows(X, reset=reset, **self._used_rows(sample_weight)))
         if isinstance(X, Rows):
             X.look(absent_zero=self._absent_zero())
@@ -221,6 +222,15 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- fitting ---
 
+    _halted = False
+
+    def stop(self) -> None:
+        """End the fit that is under way at its next sweep; the best parameters so far are kept.
+
+        For signal handlers and other threads: `fit` itself returns, a little later.
+        """
+        self._halted = True
+
     def _deadline(self) -> float:
         """Value of ``time.monotonic()`` at which ``max_time``, beginning now, is over."""
         return float("inf") if self.max_time is None else time.monotonic() + self.max_time
@@ -270,6 +280,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                         leg.window,
                         on_step,
                         enough=leg.enough,
+                        halted=lambda: self._halted,
                     )
                     theta = climb(
                         leg.model, theta, source, runner, monitor, leg.stages, leg.probe, journal
@@ -619,7 +630,45 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             by_part[:, int(part)] = rng.choice(numbers, n_samples, p=weights / weights.sum())
         return rows, by_part, rng
 
-    # --- saving, and what scikit-learn asks ---
+    # --- showing, saving, and what scikit-learn asks ---
+
+    def show(
+        self,
+        data: Any = None,
+        *,
+        image_shape: Sequence[int] | None = None,
+        row_names: Sequence[Any] | None = None,
+        column_names: Sequence[Any] | None = None,
+        title: str | None = None,
+        height: int = 900,
+    ) -> None:
+        """Display the explorer of the fitted model in a notebook.
+
+        `partwise.report.write_report` writes the same page to a file.
+
+        Parameters
+        ----------
+        data : array-like, frame or sparse of shape (n, D), optional
+            Rows to look at.
+        image_shape : two int, optional
+            Height and width, if the columns are the pixels of an image.
+        row_names, column_names : sequence, optional
+            What rows and columns are called; those of frames if not given.
+        title : str, optional
+        height : int, default=900
+            In pixels.
+        """
+        from partwise.report import show
+
+        show(
+            self,
+            height,
+            data=data,
+            image_shape=image_shape,
+            row_names=row_names,
+            column_names=column_names,
+            title=type(self).__name__ if title is None else title,
+        )
 
     def _learned(self, *more: str) -> dict[str, Any]:
         """Learned attributes that are not made from the parameters, those of fit among them."""

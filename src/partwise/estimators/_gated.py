@@ -130,7 +130,7 @@ def fit_rows(
     if sought:
         estimator.n_parts_ = len(full.sizes) - 1
         estimator.size_path_ = journal.told_of_best
-        if not monitor.out_of_time:
+        if not (monitor.out_of_time or monitor.interrupted):
             _warn_of_nothing(theta.gates)
     elif not again:
         estimator.__dict__.pop("size_path_", None)
@@ -214,11 +214,12 @@ def _search(
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Parameters of the sizes that the evidence wants, and the way there."""
     with runner_of(estimator.n_jobs, source) as runner:
-        return estimator._search(core, source, runner, rng, partial(_is_over, deadline))
+        late = partial(_is_over, estimator, deadline)
+        return estimator._search(core, source, runner, rng, late)
 
 
-def _is_over(deadline: float) -> bool:
-    return time.monotonic() > deadline
+def _is_over(estimator: Any, deadline: float) -> bool:
+    return bool(estimator._halted) or time.monotonic() > deadline
 
 
 def _warn_of_nothing(gates: Array) -> None:

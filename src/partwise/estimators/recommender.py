@@ -612,6 +612,19 @@ class Recommender(BaseEstimator):
             'Recommender(MCVQ(5, 12, likelihood="categorical")).'
         )
 
+    def show(self, *, title: str = "Recommender", height: int = 900) -> None:
+        """Display the explorer in a notebook: questions, recommendations and their reasons.
+
+        Parameters
+        ----------
+        title : str, default="Recommender"
+        height : int, default=900
+            In pixels.
+        """
+        from partwise.report import show
+
+        show(self, height, title=title)
+
     def save(self, path: Any) -> None:
         """Write the fitted recommender to one safetensors file; `partwise.load` reads it.
 

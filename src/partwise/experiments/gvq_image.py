@@ -97,7 +97,6 @@ def gvq_fig10(setting: Setting) -> list[Row]:
             image_shape=(384, 352),
         ),
         "The painting, by 16 vectors, and by 8 features in fewer bits.",
-        free=True,
     )
     return rows
 

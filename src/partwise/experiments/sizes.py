@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from partwise.contracts import Array
 from partwise.datasets import make_faces, make_shapes
 from partwise.estimators.mcvq import MCVQ
 from partwise.experiments import register
-from partwise.experiments.registry import Row
+from partwise.experiments.registry import Row, Setting
 
 N_SEEDS = 20
 N_DRAWS = 100
@@ -27,18 +25,19 @@ def _found(X: Array, seed: int) -> MCVQ:
 
 
 @register("sizes_shapes")
-def sizes_shapes(progress: Callable[[str], None]) -> list[Row]:
-    """Shapes are three parts of nine states: how often "auto" finds just these, 20 seeds."""
+def sizes_shapes(setting: Setting) -> list[Row]:
+    """Shapes are three parts of nine states: how often "auto" finds just these."""
     X = make_shapes().data
+    n_seeds = setting.choose(fast=2, full=N_SEEDS)
     rows: list[Row] = []
     for missing in (0.0, 0.2):
         right = 0
-        for seed in range(N_SEEDS):
-            progress(f"{missing:.0%} missing, seed {seed}")
+        for seed in range(n_seeds):
+            setting(f"{missing:.0%} missing, seed {seed}")
             holes = np.random.default_rng(seed).random(X.shape) < missing
             found = _found(np.where(holes, np.nan, X), seed)
             right += found.n_states_.tolist() == [9, 9, 9]
-        rows.append({"cells missing": missing, f"right in {N_SEEDS} seeds": float(right)})
+        rows.append({"cells missing": missing, f"right in {n_seeds} seeds": float(right)})
     return rows
 
 
@@ -53,16 +52,17 @@ def planted(n_states: Array, n_idle: int, rng: np.random.Generator) -> Array:
 
 
 @register("sizes_planted")
-def sizes_planted(progress: Callable[[str], None]) -> list[Row]:
-    """Planted parts (2 to 12) and states (2 to 10), 100 draws: how often "auto" finds both.
+def sizes_planted(setting: Setting) -> list[Row]:
+    """Planted parts (2 to 12) and states (2 to 10): how often "auto" finds both.
 
     Every second draw has columns of pure noise besides, which should end in the background.
     """
+    n_draws = setting.choose(fast=4, full=N_DRAWS)
     parts_right, states_right, n_parts, idle = 0, 0, 0, list[float]()
-    for draw in range(N_DRAWS):
+    for draw in range(n_draws):
         rng = np.random.default_rng(draw)
         n_states = rng.integers(2, 11, size=rng.integers(2, 13))
-        progress(f"draw {draw}: {len(n_states)} parts")
+        setting(f"draw {draw}: {len(n_states)} parts")
         found = _found(planted(n_states, N_IDLE * (draw % 2), rng), draw)
         parts_right += found.n_parts_ == len(n_states)
         for k, J in enumerate(n_states):
@@ -74,8 +74,8 @@ def sizes_planted(progress: Callable[[str], None]) -> list[Row]:
             idle.append(float(np.mean(found.parts_[-N_IDLE:] == -1)))
     return [
         {
-            "draws": float(N_DRAWS),
-            "share with the right number of parts": parts_right / N_DRAWS,
+            "draws": float(n_draws),
+            "share with the right number of parts": parts_right / n_draws,
             "share of parts with the right number of states": states_right / n_parts,
             "share of noise columns in the background": float(np.mean(idle)),
         }
@@ -83,16 +83,16 @@ def sizes_planted(progress: Callable[[str], None]) -> list[Row]:
 
 
 @register("sizes_faces")
-def sizes_faces(progress: Callable[[str], None]) -> list[Row]:
+def sizes_faces(setting: Setting) -> list[Row]:
     """Drawn faces have five parts: how often "auto" finds that number, or one more or less."""
     found = []
-    for seed in range(N_SEEDS):
-        progress(f"seed {seed}")
+    for seed in range(setting.choose(fast=2, full=N_SEEDS)):
+        setting(f"seed {seed}")
         found.append(_found(make_faces(1000, random_state=seed).data, seed).n_parts_)
     off = np.abs(np.array(found) - 5)
     return [
         {
-            "seeds": float(N_SEEDS),
+            "seeds": float(len(found)),
             "right": float(np.sum(off == 0)),
             "right or one off": float(np.sum(off <= 1)),
             "least": float(min(found)),

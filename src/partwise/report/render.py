@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+from base64 import b64encode
 from collections.abc import Sequence
+from hashlib import sha256
+from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -12,6 +16,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from partwise.io import write_atomically
 from partwise.report.collect import collect
 from partwise.stability import PartStability
+
+# The page's own code: arithmetic first, then what is seen of it.
+_SCRIPTS = (
+    "numeric.js",
+    "states.js",
+    "factors.js",
+    "ratings.js",
+    "dom.js",
+    "image.js",
+    "table.js",
+    "text.js",
+    "interview.js",
+    "main.js",
+)
 
 
 def write_report(
@@ -22,6 +40,9 @@ def write_report(
     title: str = "Partwise report",
     model_file: str | None = None,
     stability: PartStability | None = None,
+    row_names: Sequence[Any] | None = None,
+    column_names: Sequence[Any] | None = None,
+    fit_seconds: float | None = None,
 ) -> None:
     """Write a page about a fitted model to one HTML file.
 
@@ -35,7 +56,7 @@ def write_report(
     path : str or path-like
         Where to write.
     data : array-like, frame or sparse matrix of shape (n_samples, n_features), or None
-        Rows to show with their reconstructions; NaN means missing.
+        Rows to look at and to score; NaN means missing. The page carries the first of them along.
     image_shape : two int or None, default=None
         Height and width, if the columns are the pixels of an image.
     title : str, default="Partwise report"
@@ -44,6 +65,12 @@ def write_report(
         Name of the file the model was saved to, shown in the lines that load it again.
     stability : PartStability or None, default=None
         How sure the parts are, as `partwise.part_stability` of this model gives it.
+    row_names : sequence of n_samples names, or None, default=None
+        What rows are called, such as titles of documents; None takes a frame's index.
+    column_names : sequence of n_features names, or None, default=None
+        What columns are called, such as the words of a vocabulary; None takes those seen in fit.
+    fit_seconds : float or None, default=None
+        How long the fit took, if it is known.
 
     Examples
     --------
@@ -59,7 +86,8 @@ def write_report(
     ...     path.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    content = collect(model, data, image_shape, title, model_file, stability)
+    names = row_names, column_names
+    content = collect(model, data, image_shape, title, model_file, stability, *names, fit_seconds)
     write_atomically(path, render(content).encode())
 
 
@@ -87,8 +115,31 @@ def render(content: dict[str, Any]) -> str:
     environment.filters["short"] = _short
     environment.filters["hundredths"] = _hundredths
     environment.filters["tint"] = _tint
-    template = environment.get_template("report.html.j2")
-    return template.render(**content, curve=_curve(content["bound"]["values"])) + "\n"
+    page = dict(content)
+    live, bound = page.pop("live"), page["bound"]
+    page["curve"] = None if bound is None else _curve(bound["values"])
+    page["style"] = _static("explorer.css")
+    page["script"] = "" if live is None else _script()
+    page["live"] = None if live is None else _data(live)
+    page["script_hash"] = b64encode(sha256(page["script"].encode()).digest()).decode("ascii")
+    return environment.get_template("report.html.j2").render(page) + "\n"
+
+
+def _static(name: str) -> str:
+    return (resources.files("partwise.report") / "static" / name).read_text("utf-8")
+
+
+def _script() -> str:
+    """Join the page's code, one file after the other, in a scope of its own."""
+    return "(() => {\n" + '"use strict";\n' + "".join(map(_static, _SCRIPTS)) + "})();"
+
+
+def _data(live: dict[str, Any]) -> str:
+    """Write plain values as JSON that cannot end the element it stands in."""
+    text = json.dumps(live, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 def _count(number: int, noun: str) -> str:

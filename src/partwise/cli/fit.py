@@ -1,0 +1,355 @@
+"""``partwise fit``: from a file, or a folder of images, to a saved model and what it found."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from partwise.cli.console import busy, complain, fail, nameless, plural, print_table, say
+from partwise.cli.report import parse_image_shape
+from partwise.cli.tables import Encoding, Header, Missing, Resize, Seed, pair
+
+if TYPE_CHECKING:
+    from partwise.reading import Data
+
+_MODELS = ("mcvq", "mcfa")
+_MCFA_SIZES = 4, 4  # MCFA does not find its own sizes
+# Sizes are sought in so many cells, but in no fewer rows; more would hardly change them. Columns of
+# few levels have all of these among them.
+_SOUGHT_CELLS, _SOUGHT_ROWS, _MOST_LEVELS = 500_000, 5_000, 256
+_SHOWN_COLUMNS = 12  # names of a part's columns
+_TOLD_COLUMNS = 300  # profiles compare all pairs of columns, which many make slow
+
+
+def fit(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Rows: .csv (or other text), .parquet, .npy, .npz (one array, or sparse), or a "
+            "folder of images.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="MODEL", help="File to write; else named after the data, here."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Also write a page about it.")
+    ] = None,
+    model: Annotated[
+        str, typer.Option("--model", help="mcvq: parts have states; mcfa: parts have factors.")
+    ] = "mcvq",
+    parts: Annotated[
+        str | None,
+        typer.Option("--parts", metavar="N|auto", help="Number of parts; auto: from the evidence."),
+    ] = None,
+    states: Annotated[
+        str | None,
+        typer.Option("--states", metavar="N|auto", help="States (or factors) of every part."),
+    ] = None,
+    likelihood: Annotated[
+        str,
+        typer.Option(help="auto: found out column by column; or one law for all, as gaussian."),
+    ] = "auto",
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind",
+            metavar="COLUMN=KIND",
+            help="What a column is: bernoulli, categorical, ordinal, poisson, lognormal, gaussian "
+            "or ignored; may be repeated.",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="NAME,...", help="Learn from these columns only."),
+    ] = None,
+    ignore: Annotated[
+        str | None, typer.Option("--ignore", metavar="NAME,...", help="Leave these columns out.")
+    ] = None,
+    max_time: Annotated[
+        float,
+        typer.Option("--max-time", metavar="SECONDS", help="Then the best so far is kept."),
+    ] = 300.0,
+    seed: Seed = 0,
+    missing: Missing = None,
+    encoding: Encoding = None,
+    header: Header = None,
+    resize: Resize = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was found as JSON, for machines.")
+    ] = False,
+) -> None:
+    """Learn the parts of a table or of images, say what was found, and save the model.
+
+    Ctrl-C ends the learning and keeps the best model so far (exit code 130); a second one gives up.
+
+    Examples:
+
+      partwise fit survey.csv
+
+      partwise fit survey.csv --kind postcode=categorical --ignore remarks --report survey.html
+
+      partwise fit faces/ --resize 32x32 --parts 6 --states 10 -o faces.safetensors
+    """
+    out = Path(f"{data.resolve().stem}.safetensors") if out is None else out
+    for path in (out, report):
+        if path is not None and not path.resolve().parent.is_dir():
+            fail(f"Error: there is no folder {path.parent} to write {path.name} to.", 2)
+    if model not in _MODELS:
+        fail(f"Error: there is no model {model!r}; choose one of {', '.join(_MODELS)}.", 2)
+    if max_time <= 0:
+        fail("Error: --max-time must be above 0.", 2)
+    sizes = [_number(text, name) for text, name in ((parts, "--parts"), (states, "--states"))]
+    if model == "mcfa" and "auto" in sizes:
+        fail("Error: mcfa does not find its own sizes; give --parts and --states numbers.", 2)
+    kinds = dict(pair(text, "--kind", "COLUMN=KIND") for text in kind or [])
+    shape = parse_image_shape(resize)
+
+    from partwise.reading import read_data
+
+    with busy(f"Reading {data}"):
+        texts = [name for name, kind in kinds.items() if kind in ("categorical", "ignored")]
+        found = read_data(
+            data, missing=missing or (), texts=texts, encoding=encoding, header=header, resize=shape
+        )
+        found = found._replace(X=_chosen(found.X, columns, ignore))
+    complain(f"Read {data}: {found.told}.")
+    estimator = _estimator(model, sizes, likelihood, kinds, found, seed, max_time)
+    start = time.perf_counter()
+    with busy("Learning", max_time), _ending_on_interrupt(estimator) as stopped:
+        some = _enough_rows(estimator, found.X, seed)
+        if some is None:
+            estimator.fit(found.X)
+        else:
+            estimator.fit(found.X[some])
+            left = max_time - (time.perf_counter() - start)
+            if left > 0 and not stopped:
+                estimator.set_params(warm_start=True, max_time=left).fit(found.X)
+            estimator.set_params(warm_start=False, max_time=max_time)
+            complain(f"Sizes were sought in {len(some):,} of the rows.")
+    seconds = time.perf_counter() - start
+    estimator.save(out)
+    content = _content(estimator, found, seconds, out, bool(stopped))
+    if report is not None and not stopped:
+        with busy(f"Writing {report}"), nameless():
+            from partwise.report import write_report
+
+            title = f"Parts of {data.name}"
+            write_report(estimator, report, found.X, found.image_shape, title, out.name)
+        content["report"] = str(report)
+    if as_json:
+        say(json.dumps(content, indent=1, allow_nan=False, default=str))
+    else:
+        _tell(content)
+    if stopped:
+        fail(f"Stopped early: the best model so far is in {out}.", 130)
+
+
+def _number(text: str | None, name: str) -> int | str | None:
+    """Read a size: a number, auto, or nothing."""
+    if text is None or text == "auto":
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        fail(f"Error: {name} {text!r} is neither a number from 1 on nor auto.", 2)
+    return int(text)
+
+
+def _chosen(X: Any, columns: str | None, ignore: str | None) -> Any:
+    """The table with some of its columns."""
+    if columns is None and ignore is None:
+        return X
+    if not hasattr(X, "columns"):
+        fail("Error: --columns and --ignore need a table whose columns have names.", 2)
+    asked = [] if columns is None else columns.split(",")
+    without = [] if ignore is None else ignore.split(",")
+    for name in asked + without:
+        if name not in X.columns:
+            fail(f"Error: there is no column {name!r}; columns are {', '.join(X.columns)}.", 2)
+    kept = [name for name in asked or X.columns if name not in without]
+    return X.select(kept) if kept else fail("Error: no column is left to learn from.", 2)
+
+
+def _estimator(
+    model: str,
+    sizes: list[Any],
+    likelihood: str,
+    kinds: dict[str, str],
+    found: Data,
+    seed: int,
+    max_time: float,
+) -> Any:
+    """The estimator that the options ask for; what one law for all columns is, is told."""
+    from scipy import sparse
+
+    from partwise import MCFA, MCVQ
+
+    common = {"random_state": seed, "max_time": max_time}
+    if kinds and (model == "mcfa" or not hasattr(found.X, "columns") or likelihood != "auto"):
+        fail("Error: --kind needs columns with names, --model mcvq and --likelihood auto.", 2)
+    if model == "mcfa":
+        n_parts, n_factors = (s or usual for s, usual in zip(sizes, _MCFA_SIZES, strict=True))
+        law = "gaussian" if likelihood == "auto" else likelihood
+        return MCFA(n_parts, n_factors, likelihood=law, **common)
+    law: Any = likelihood
+    absent = "auto"
+    if likelihood == "auto" and sparse.issparse(found.X):
+        law, absent = _law_of_sparse(found.X)
+        zero = "zero" if absent == "zero" else "missing"
+        complain(f"All entries are taken as {law}, those not stored as {zero}; else --likelihood.")
+    elif likelihood == "auto" and found.image_shape is not None:
+        law = "gaussian"
+    n_parts, n_states = (size or "auto" for size in sizes)
+    return MCVQ(n_parts, n_states, likelihood=kinds or law, absent=absent, **common)
+
+
+def _law_of_sparse(X: Any) -> tuple[str, str]:
+    """Law of a sparse matrix's entries, and what those not stored are."""
+    import numpy as np
+
+    if np.all(X.data == 1):
+        return "bernoulli", "zero"
+    if np.all((X.data >= 0) & (X.data == np.rint(X.data))):
+        return "poisson", "zero"
+    return "gaussian", "unobserved"
+
+
+def _enough_rows(estimator: Any, X: Any, seed: int) -> Any:
+    """Rows to seek sizes in, with every level of every column; None for all.
+
+    All rows are learned from then, with the sizes that were found.
+    """
+    import numpy as np
+
+    n = max(_SOUGHT_CELLS // X.shape[1], _SOUGHT_ROWS)
+    if n >= X.shape[0] or "auto" not in (estimator.n_parts, getattr(estimator, "n_states", "")):
+        return None
+    rows = np.random.default_rng(seed).choice(X.shape[0], n, replace=False)
+    for name in getattr(X, "columns", ()):
+        first = X[name].arg_unique()
+        if len(first) <= _MOST_LEVELS:
+            rows = np.append(rows, first)
+    return np.unique(rows)
+
+
+@contextmanager
+def _ending_on_interrupt(estimator: Any) -> Iterator[list[int]]:
+    """Let the first Ctrl-C end the fit and the second break it off; gives the first, once there."""
+    stopped: list[int] = []
+
+    def on_interrupt(number: int, _: Any) -> None:
+        if stopped:
+            raise KeyboardInterrupt
+        stopped.append(number)
+        estimator.stop()
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# --- what was found ---
+
+
+def _content(model: Any, found: Data, seconds: float, out: Path, stopped: bool) -> dict[str, Any]:
+    """All that is told of a fit, as plain values."""
+    n_rows, n_columns = (int(n) for n in found.X.shape)
+    parts = [int(k) for k in model.parts_]
+    names = [model._column_name(d) for d in range(n_columns)]
+    kinds = [str(kind) for kind in getattr(model, "kinds_", [model.likelihood] * n_columns)]
+    sizes = [int(n) for n in (model.n_states_ if hasattr(model, "n_states_") else model.n_factors_)]
+    described = _described(model) if found.image_shape is None else {}
+    return {
+        "rows": n_rows,
+        "is_image": found.image_shape is not None,
+        "columns": [
+            {"name": name, "kind": kind, "part": part}
+            for name, kind, part in zip(names, kinds, parts, strict=True)
+        ],
+        "parts": [
+            {
+                "part": k,
+                "columns": [name for name, part in zip(names, parts, strict=True) if part == k],
+                "states" if hasattr(model, "n_states_") else "factors": size,
+                "described": described.get(f"part{k}", []),
+            }
+            for k, size in enumerate(sizes)
+        ],
+        "lower_bound": float(model.lower_bound_),
+        "converged": bool(model.converged_),
+        "stopped": stopped,
+        "seconds": round(seconds, 3),
+        "model": str(out),
+    }
+
+
+def _described(model: Any) -> dict[str, list[dict[str, Any]]]:
+    """The states of each part in words, by the part's name."""
+    if not hasattr(model, "parts_table") or model.n_features_in_ > _TOLD_COLUMNS:
+        return {}
+    table = model.parts_table()
+    rows = table if isinstance(table, dict) else table.to_dict(as_series=False)
+    out: dict[str, list[dict[str, Any]]] = {}
+    for part, state, share, words in zip(
+        *(rows[name] for name in ("part", "state", "share", "profile")), strict=True
+    ):
+        told = {"state": int(state), "share": float(share), "profile": words}
+        out.setdefault(part, []).append(told)
+    return out
+
+
+def _tell(content: dict[str, Any]) -> None:
+    """Print what was found."""
+    noun = "pixel" if content["is_image"] else "column"
+    kinds: dict[str, list[str]] = {}
+    for column in content["columns"]:
+        kinds.setdefault(column["kind"], []).append(column["name"])
+    for kind, names in kinds.items():
+        listed = "" if content["is_image"] else f": {', '.join(names)}"
+        say(f"{plural(len(names), noun)} taken as {kind}{listed}.")
+    of = f"{plural(content['rows'], 'row')} in {content['seconds']:.1f} s"
+    say(f"\nLearned from {of}: {plural(len(content['parts']), 'part')}.")
+    for part in content["parts"]:
+        size = part.get("states")
+        sized = plural(part["factors"], "factor") if size is None else plural(size, "state")
+        names = part["columns"]
+        shown = "" if content["is_image"] else f": {_few(names)}"
+        say(f"\nPart {part['part']}, {sized}, {plural(len(names), noun)}{shown}")
+        _print_states(part["described"])
+    rest = [column["name"] for column in content["columns"] if column["part"] < 0]
+    if rest:
+        listed = "" if content["is_image"] else f": {_few(rest)}"
+        say(f"\nIn no part, {plural(len(rest), noun)}{listed}")
+    say(f"\nWrote {content['model']}.")
+    if "report" in content:
+        say(f"Wrote {content['report']}: open it in a browser.")
+
+
+def _few(names: list[str]) -> str:
+    more = len(names) - _SHOWN_COLUMNS
+    return ", ".join(names[:_SHOWN_COLUMNS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _print_states(states: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not states:
+        return
+    table = Table("state", "rows", "what is typical of it", box=None, pad_edge=True)
+    for state in states:
+        share = f"{100 * state['share']:.0f} %"
+        table.add_row(str(state["state"]), share, Text(state["profile"]))
+    print_table(table)

@@ -1,0 +1,67 @@
+"""Options of how files are read, and tables in the terms of a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from partwise.cli.console import fail
+
+Encoding = Annotated[
+    str | None,
+    typer.Option("--encoding", help="Of a text file that is not UTF-8, such as latin-1."),
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing", metavar="TEXT", help="A text that means missing, as -99; may be repeated."
+    ),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header", help="Whether the first line names the columns; else found out."
+    ),
+]
+Resize = Annotated[
+    str | None,
+    typer.Option("--resize", metavar="HEIGHTxWIDTH", help="Bring all images to this size."),
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn by chance.")]
+
+
+def pair(text: str, option: str, form: str) -> tuple[str, str]:
+    """Read what stands before and after the last equals sign."""
+    name, sign, value = text.rpartition("=")
+    if not sign or not name:
+        fail(f"Error: {option} {text!r} is not of the form {form}.", 2)
+    return name, value
+
+
+def schema_of(fitted: Any) -> Any:
+    """What a model knows of the columns of a table of several kinds; None of others."""
+    return getattr(fitted, "_schema", None)
+
+
+def text_columns(fitted: Any) -> list[str]:
+    """Columns that held texts when the model was fitted."""
+    schema = schema_of(getattr(fitted, "model_", fitted))
+    if schema is None:
+        return []
+    return [str(column.name) for column in schema.columns if column.form == "level"]
+
+
+def known_columns(fitted: Any, X: Any, path: Path) -> Any:
+    """The columns that the model knows, in its order."""
+    names = getattr(fitted, "feature_names_in_", None)
+    if names is None or not hasattr(X, "columns"):
+        return X.to_numpy() if hasattr(X, "columns") else X
+    absent = [name for name in names if name not in X.columns]
+    if absent:
+        raise ValueError(
+            f"{path} lacks the column {absent[0]!r} that the model learned from; add it (it may "
+            "be empty), or fit a model to this table."
+        )
+    return X.select(list(names))

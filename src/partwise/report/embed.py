@@ -1,0 +1,268 @@
+"""A fitted model as the page carries it along: plain values, and arrays as text.
+
+The page infers by itself, so it is given what the model's own inference reads: of every part the
+columns whose gate is open, with the parameters of their law in every state (or their loadings), in
+model units. Columns come in blocks of one likelihood each, so that a table may mix several.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from partwise.data import ColumnGroup
+from partwise.estimators import _gated
+from partwise.estimators._tastes import FactorTastes, StateTastes, Tastes
+from partwise.estimators.mcfa import MCFA
+from partwise.estimators.mcvq import MCVQ
+from partwise.estimators.recommender import COVERAGE, Recommender
+from partwise.likelihoods.predictive import Levels, NegativeBinomial, Predictive, StudentT
+from partwise.models import factors, predict_factors
+
+# A gate below this opens nothing that a number of the page could show.
+_LEAST_GATE = 1e-9
+
+
+def pack(values: Any, kind: str = "f4") -> dict[str, Any]:
+    """Write an array as base64 of little-endian numbers; what is constant in a row, once."""
+    array = np.ascontiguousarray(values, dtype=f"<{kind}")
+    if array.ndim == 2 and array.shape[1] > 1 and np.all(array == array[:, :1]):
+        array = np.ascontiguousarray(array[:, :1])
+    data = base64.b64encode(array.tobytes()).decode("ascii")
+    return {"kind": kind, "shape": list(array.shape), "data": data}
+
+
+def packed_size(content: Any) -> int:
+    """Count the characters of all arrays inside plain values."""
+    if isinstance(content, dict):
+        if set(content) == {"kind", "shape", "data"}:
+            return len(content["data"])
+        content = list(content.values())
+    return sum(map(packed_size, content)) if isinstance(content, list) else 0
+
+
+def pack_rows(rows: Any, as_zero: bool, kind: str) -> dict[str, Any]:
+    """Write rows, sparse ones by their entries; what these do not store is 0, or missing."""
+    if not sparse.issparse(rows):
+        return {"cells": pack(np.asarray(rows, dtype=float), kind)}
+    rows = sparse.csr_matrix(rows)
+    return {
+        "starts": pack(rows.indptr, "i4"),
+        "columns": pack(rows.indices, "i4"),
+        "values": pack(rows.data, kind),
+        "absent": 0 if as_zero else None,
+    }
+
+
+@singledispatch
+def embed(model: Any, only: np.ndarray | None = None) -> dict[str, Any] | None:
+    """Write a model's parameters, of some columns ``only`` if given; None if the page has no use.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    only : ndarray of int or None
+        Numbers of the columns that the page knows, ascending; all if None.
+
+    Returns
+    -------
+    content : dict or None
+    """
+    return None
+
+
+@embed.register
+def _(model: MCVQ, only: np.ndarray | None = None) -> dict[str, Any]:
+    core, theta, laws = _gated.core_of(model._model), model._theta, model._laws()
+    log_share = np.log(np.maximum(model._state_shares(), 1e-300))
+    log_marginal = model._log_marginal()
+    parts = []
+    for k in range(len(core.n_states)):
+        states = slice(int(core.first[k]), int(core.first[k + 1]))
+        blocks = []
+        for g, group in enumerate(model._columns):
+            block, live = _columns(theta.gates, k, group, only)
+            natural = theta.natural[g][:, states][:, :, live]
+            law = laws[g].at(np.ix_(np.arange(states.start, states.stop), live))
+            blocks.append(block | _law(law, natural, group))
+        parts.append(
+            {
+                "size": core.n_states[k],
+                "logPrior": pack(theta.log_b[:, states], "f8"),
+                "logShare": pack(log_share[:, states], "f8"),
+                "logMarginal": pack(log_marginal[states], "f8"),
+                "blocks": blocks,
+            }
+        )
+    return _whole(model, "states", parts)
+
+
+@embed.register
+def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
+    core, theta = _gated.core_of(model._model), model._theta
+    (group,) = model._columns
+    hard = predict_factors.hardened(theta)
+    sure = predict_factors.point(core, theta, core.all_undecided, hard.gates).loadings
+    parts = []
+    for k, w in enumerate(theta.loadings):
+        block, live = _columns(theta.gates, k, group, only)
+        own = w.at(live)
+        block |= {
+            "law": "ordinal" if group.likelihood.name == "ordinal" else "numbers",
+            "mean": pack(own.mean.T),  # the loadings, then the offset
+            "cov": pack(factors.pack(own.cov).T),
+            "precision": pack(own.precision),
+            "noise": pack(own.noise),
+            "sure": pack(sure[k].noise[live]),
+        }
+        if group.likelihood.name == "ordinal":
+            block["ends"] = pack(group.ends[live], "f8")
+        parts.append(
+            {
+                "size": core.n_factors[k],
+                "eta": pack(theta.eta[k], "f8"),
+                "sigma": pack(theta.sigma[k].reshape(len(theta.eta[k]), -1), "f8"),
+                "blocks": [block],
+            }
+        )
+    # One part for all rows: a column is given to its likeliest. Ordered levels need draws.
+    tied = model.gating in ("annealed", "tied") and group.likelihood.name != "ordinal"
+    return _whole(model, "factors", parts, exact=tied)
+
+
+@embed.register
+def _(model: Recommender, only: np.ndarray | None = None) -> dict[str, Any]:
+    n = len(model.items_)
+    kept = np.arange(n) if only is None else only
+    return {
+        "type": "ratings",
+        "levels": [float(level) for level in model.levels_],
+        "coverage": COVERAGE,
+        "counts": pack(model._counts[kept], "f8"),
+        "popularity": pack(model._tastes[0].popularity[kept], "f8"),
+        "members": [_taste(taste, kept) for taste in model._tastes],
+    }
+
+
+def _whole(
+    model: Any, kind: str, parts: list[dict[str, Any]], exact: bool = False
+) -> dict[str, Any]:
+    """Write what parts have in common; ``exact`` says that every column counts in one part."""
+    used = np.concatenate([group.index for group in model._columns])
+    closed = np.all(model._theta.gates[:, used].max(axis=0) >= 1.0)
+    return {
+        "type": kind,
+        "logBeta": [float(value) for value in model._theta.log_beta],
+        "logClassShare": [float(value) for value in np.log(model._class_shares())],
+        "nParts": int(model.n_parts_),  # a background may follow
+        "exact": exact or bool(closed),
+        "byRow": _gated.selects_by_row(model),
+        "isTable": getattr(model, "_schema", None) is not None,
+        "parts": parts,
+    }
+
+
+def _columns(
+    gates: np.ndarray, k: int, group: ColumnGroup, only: np.ndarray | None
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Describe the columns of a group to which part k is open, and give their places in it."""
+    gate = gates[k, group.index]
+    wanted = gate > _LEAST_GATE
+    place = group.index
+    if only is not None:
+        wanted &= np.isin(group.index, only)
+        place = np.searchsorted(only, group.index)
+    live: np.ndarray = np.flatnonzero(wanted)
+    levels = [0.0, 1.0] if group.likelihood.name == "bernoulli" else group.levels
+    block = {
+        "columns": pack(place[live], "i4"),
+        "gate": pack(gate[None, live]),
+        "own": pack((gates[:, group.index[live]].argmax(axis=0) == k)[None], "u1"),
+        "varies": pack(group.varies[None, live], "u1"),
+        "shift": pack(group.shift[None, live], "f8"),
+        "scale": pack(group.scale[None, live], "f8"),
+        "levels": None if levels is None else [float(level) for level in levels],
+        "ordered": bool(getattr(group.likelihood, "ordered", False)),
+        "logged": group.logged,
+    }
+    return block, live
+
+
+def _law(law: Predictive, natural: np.ndarray, group: ColumnGroup) -> dict[str, Any]:
+    """Write what an entry says for every state, expected and predictive; (J, n) each."""
+    if isinstance(law, StudentT):
+        tau, half = -2.0 * natural[2], 0.5 * natural[1] * law.mean  # mean of both laws
+        return {
+            "law": "numbers",
+            "mean": pack(law.mean),
+            "precision": pack(tau),
+            "constant": pack(natural[0] + half),
+            "spread": pack(law.scale),
+            "df": pack(law.df),
+        }
+    if isinstance(law, NegativeBinomial):
+        return {"law": "counts", "shape": pack(law.shape), "rate": pack(law.rate)}
+    assert isinstance(law, Levels)
+    logs = natural if group.levels is not None else np.stack([natural[0], natural.sum(axis=0)])
+    J, n = natural.shape[1:]
+    return {
+        "law": "levels",
+        "logs": pack(np.moveaxis(logs, 0, -1).reshape(J, -1)),
+        "probability": pack(np.moveaxis(law.probability, 0, -1).reshape(J, -1)),
+        "n": n,
+    }
+
+
+def _taste(taste: Tastes, kept: np.ndarray) -> dict[str, Any]:
+    """Write one model of a recommender, and how it hears and speaks of the scale."""
+    content: dict[str, Any] = {"model": embed(taste.estimator, kept)}
+    # A level that nobody gave is heard as the nearest that somebody did.
+    content["heard"] = [float(value) for value in taste.nearest]
+    away = np.ones(len(taste.parts), bool)
+    away[kept] = False
+    rest = []
+    for k, columns in enumerate(taste.columns):
+        unknown = columns[away[columns]]
+        if isinstance(taste, StateTastes):
+            own = taste.M[taste.core.first[k] : taste.core.first[k + 1]][:, unknown]
+        else:
+            assert isinstance(taste, FactorTastes)
+            unit = taste.units[0][unknown]
+            own = (taste.theta.loadings[k].mean[unknown, :-1] * unit[:, None]).T
+        # What items that the page does not know add to the squared error of predictions.
+        rest.append(pack((own * taste.popularity[unknown]) @ own.T, "f8"))
+    content["rest"] = rest
+    parts = content["model"]["parts"]
+    for k, part in enumerate(parts):
+        (block,) = part["blocks"]
+        live = kept[_numbers(block["columns"])]
+        if isinstance(taste, StateTastes):
+            states = slice(int(taste.core.first[k]), int(taste.core.first[k + 1]))
+            P = taste.P[states][:, live]
+            block["answers"] = pack(P.reshape(len(P), -1))
+            share = taste.estimator._class_shares() @ taste.estimator._state_shares()[:, states]
+            part["share"] = pack(share, "f8")
+        elif isinstance(taste, FactorTastes):
+            block["answerEnds"] = pack(taste.ends[live], "f8")
+    return content
+
+
+def _numbers(packed: dict[str, Any]) -> np.ndarray:
+    """Read whole numbers that `pack` wrote."""
+    return np.frombuffer(base64.b64decode(packed["data"]), dtype="<i4")
+
+
+def names_of(model: Any) -> list[str]:
+    """Name the columns of any model; items, of a recommender."""
+    if isinstance(model, Recommender):
+        return [str(item) for item in model.items_]
+    given: Sequence[Any] | None = getattr(model, "feature_names_in_", None)
+    if given is None:
+        return [f"x{d}" for d in range(model.n_features_in_)]
+    return [str(name) for name in given]

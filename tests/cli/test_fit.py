@@ -1,0 +1,293 @@
+import json
+import signal
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+from scipy import sparse
+from typer.testing import CliRunner
+
+import partwise
+from partwise import GVQ, make_shapes
+from partwise.cli import app
+from partwise.datasets.survey import make_survey
+
+SIZES = ("--parts", 2, "--states", 4)
+
+
+def run(*args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # as for a user: told, and no error
+        return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+@pytest.fixture(scope="module")
+def survey():
+    frame = make_survey(300, n_parts=2, columns_a_kind=1, random_state=0).frame
+    frame.insert(0, "id", range(1000, 1300))
+    return frame
+
+
+@pytest.fixture(scope="module")
+def fitted(survey, tmp_path_factory):
+    """A table, its model, and what was printed."""
+    folder = tmp_path_factory.mktemp("fit")
+    survey.to_csv(folder / "survey.csv", index=False)
+    result = run(
+        "fit", folder / "survey.csv", "-o", folder / "m.safetensors", *SIZES,
+        "--report", folder / "page.html", "--kind", "count0=gaussian", "--ignore", "answer1",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    return folder, result
+
+
+def test_fit_says_what_it_read_guessed_and_found(fitted):
+    folder, result = fitted
+    assert "a table of 300 rows and 11 columns, separated by commas; the first" in result.stderr
+    assert "look like identifiers" in result.stderr
+    for text in ("1 column taken as ignored: id.", "as gaussian: number0, count0,", "2 parts"):
+        assert text in result.stdout
+    assert "overall" in result.stdout
+    assert (folder / "page.html").read_text("utf-8").startswith("<!doctype html>")
+    model = partwise.load(folder / "m.safetensors")
+    assert model.n_parts_ == 2
+    assert "answer1" not in list(model.feature_names_in_)
+
+
+def test_fit_finds_sizes_by_itself_and_speaks_json(survey, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    survey.to_csv("table.tsv", sep="\t", index=False)
+    result = run("fit", "table.tsv", "--json", "--max-time", 60)
+    assert result.exit_code == 0, result.stderr
+    content = json.loads(result.stdout)
+    assert content["model"] == "table.safetensors"
+    assert [column["name"] for column in content["columns"]] == list(survey.columns)
+    told = [set(part["columns"]) for part in content["parts"]]
+    assert sum(map(len, told)) == sum(column["part"] >= 0 for column in content["columns"])
+    assert all(part["described"] for part in content["parts"] if part["columns"])
+    model = partwise.load("table.safetensors")
+    assert model.n_parts == model.n_states == "auto"
+    assert model.n_parts_ == len(content["parts"])
+
+
+def test_the_same_model_as_in_python(fitted, survey):
+    folder, _ = fitted
+    X = pl.from_pandas(survey.drop(columns="answer1"))
+    ours = partwise.load(folder / "m.safetensors")
+    model = partwise.MCVQ(2, 4, likelihood={"count0": "gaussian"}, random_state=0)
+    with pytest.warns(UserWarning, match="identifiers"):
+        model.fit(X)
+    np.testing.assert_array_equal(model.parts_, ours.parts_)
+    assert model.lower_bound_ == pytest.approx(ours.lower_bound_, rel=1e-9)
+
+
+def test_mcfa_and_arrays(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2)).repeat(3, axis=1) + 0.1 * rng.normal(size=(200, 6))
+    X[0, 0] = np.nan
+    np.save(tmp_path / "x.npy", X)
+    model = tmp_path / "m.safetensors"
+    result = run("fit", tmp_path / "x.npy", "-o", model, "--model", "mcfa", *SIZES)
+    assert result.exit_code == 0, result.stderr
+    assert "4 factors" in result.stdout or "1 factor" in result.stdout
+    assert run("impute", model, tmp_path / "x.npy", "-o", tmp_path / "f.npy").exit_code == 0
+    filled = np.load(tmp_path / "f.npy")
+    assert abs(filled[0, 0] - X[0, 1]) < 0.6
+    np.testing.assert_array_equal(filled[1:], X[1:])
+    assert run("sample", model, "-n", 7, "-o", tmp_path / "rows.csv").exit_code == 0
+    assert pl.read_csv(tmp_path / "rows.csv").shape == (7, 6)
+
+
+def test_images(tmp_path):
+    (tmp_path / "shapes").mkdir()
+    for i, row in enumerate(make_shapes().data[::8]):
+        image = np.uint8(255 * row.reshape(11, 11))
+        Image.fromarray(image).save(tmp_path / "shapes" / f"{i:03}.png")
+    out, page = tmp_path / "m.safetensors", tmp_path / "page.html"
+    result = run("fit", tmp_path / "shapes", "-o", out, "--report", page, *SIZES)
+    assert result.exit_code == 0, result.stderr
+    assert "92 images of 11x11 pixels" in result.stderr
+    assert "121 pixels taken as gaussian." in result.stdout
+    assert page.exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "law"), [([1, 1], "bernoulli"), ([1, 3], "poisson"), ([0.5, 2.0], "gaussian")]
+)
+def test_sparse(tmp_path, values, law):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((60, 8), density=0.4, rng=rng)
+    X.data = rng.choice(values, X.nnz).astype(float)
+    sparse.save_npz(tmp_path / "x.npz", X.tocsr())
+    result = run("fit", tmp_path / "x.npz", "-o", tmp_path / "m.safetensors", *SIZES)
+    assert result.exit_code == 0, result.stderr
+    assert f"All entries are taken as {law}" in result.stderr
+
+
+# ---------------------------------------------------------------------- what is wrong is said
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "complaint"),
+    [
+        (("--parts", "none"), 2, "neither a number"),
+        (("--model", "pca"), 2, "no model 'pca'"),
+        (("--model", "mcfa", "--parts", "auto"), 2, "does not find its own sizes"),
+        (("--kind", "number0"), 2, "COLUMN=KIND"),
+        (("--kind", "nothing=gaussian"), 1, "'nothing'"),
+        (("--kind", "number0=round"), 1, "'round'"),
+        (("--columns", "number0,nothing"), 2, "no column 'nothing'"),
+        (("--max-time", "0"), 2, "above 0"),
+        (("-o", "no/such/folder/m.safetensors"), 2, "no folder"),
+        (("--resize", "big"), 2, "not a height and a width"),
+    ],
+)
+def test_what_is_asked_wrongly(fitted, tmp_path, monkeypatch, args, code, complaint):
+    folder, _ = fitted
+    monkeypatch.chdir(tmp_path)
+    result = run("fit", folder / "survey.csv", *args)
+    assert result.exit_code == code, result.stderr
+    assert complaint in result.stderr.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_data_that_cannot_be_read_is_one_sentence_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n3\n")
+    result = run("fit", "bad.csv")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "bad.csv, line 3" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_interrupt_keeps_the_best_model(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", rng.normal(size=(4000, 60)))
+    code = """if True:  # once it climbs, one sweep after the other and no end to it
+        import os, signal
+        from partwise.cli import app
+        from partwise.engine import Monitor
+        stop = Monitor.stop
+        def stop_and_go(self, bound):
+            if len(self.trace) == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+            stop(self, bound)
+            return self.interrupted
+        Monitor.stop = stop_and_go
+        app()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, "fit", "x.npy", "--parts", "3", "--states", "3", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 128 + signal.SIGINT, done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == "Stopped early: the best model so far is in x.safetensors."
+    assert json.loads(done.stdout)["stopped"]
+    assert partwise.load(tmp_path / "x.safetensors").n_iter_ == 3
+
+
+# ---------------------------------------------------------------------- impute and sample
+
+
+def test_impute(fitted, tmp_path):
+    folder, _ = fitted
+    result = run(
+        "impute", folder / "m.safetensors", folder / "survey.csv", "-o", tmp_path / "f.csv",
+        "--intervals", 0.8,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    given, filled = pl.read_csv(folder / "survey.csv"), pl.read_csv(tmp_path / "f.csv")
+    assert filled.columns == given.columns
+    for name in given.columns:
+        known = given[name].is_not_null()
+        assert filled[name].filter(known).to_list() == given[name].filter(known).to_list()
+        assert filled[name].null_count() == (given[name].null_count() if name == "answer1" else 0)
+    lower, upper = (pl.read_csv(tmp_path / f"f-{end}.csv") for end in ("lower", "upper"))
+    assert (lower["number0"] <= upper["number0"]).all()
+    inside = (lower["number0"] <= filled["number0"]) & (filled["number0"] <= upper["number0"])
+    assert inside.mean() > 0.7
+
+
+def test_impute_draws_several_tables(fitted, tmp_path):
+    folder, _ = fitted
+    args = ("impute", folder / "m.safetensors", folder / "survey.csv", "--number", 2)
+    assert run(*args, "-o", tmp_path / "a.csv").exit_code == 0
+    assert run(*args, "-o", tmp_path / "b.csv").exit_code == 0
+    first, second = ((tmp_path / f"a-{i}.csv").read_text() for i in (1, 2))
+    assert first != second
+    assert first == (tmp_path / "b-1.csv").read_text()
+
+
+def test_impute_needs_the_columns(fitted, survey, tmp_path):
+    folder, _ = fitted
+    survey.drop(columns="group0").to_csv(tmp_path / "less.csv", index=False)
+    out = tmp_path / "f.csv"
+    result = run("impute", folder / "m.safetensors", tmp_path / "less.csv", "-o", out)
+    assert result.exit_code == 1
+    assert "lacks the column 'group0'" in result.stderr
+    assert not out.exists()
+
+
+def test_sample_given_some_values(fitted, tmp_path):
+    folder, _ = fitted
+    args = ("sample", folder / "m.safetensors", "-n", 20, "-o", tmp_path / "rows.csv")
+    result = run(*args, "--given", "group0=a", "--given", "number0=1.5")
+    assert result.exit_code == 0, result.stderr
+    rows = pl.read_csv(tmp_path / "rows.csv")
+    assert set(rows["group0"]) == {"a"}
+    assert set(rows["number0"]) == {1.5}
+    assert rows["count1"].n_unique() > 1
+    assert run(*args, "--given", "number0=red").exit_code == 2
+    result = run(*args, "--given", "nothing=1")
+    assert result.exit_code == 1
+    assert "no column 'nothing'" in result.stderr
+
+
+def test_a_model_of_another_kind(tmp_path):
+    path, data = tmp_path / "m.safetensors", tmp_path / "x.npy"
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    np.save(data, X)
+    GVQ(n_features=2, random_state=0).fit(X).save(path)
+    result = run("impute", path, data, "-o", tmp_path / "f.csv", "--number", 3)
+    assert result.exit_code in (1, 2)
+    assert "GVQ" in result.stderr
+    result = run("impute", data, data, "-o", tmp_path / "f.csv")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "f.csv").exists()
+
+
+def test_a_table_is_reported(fitted, tmp_path):
+    folder, _ = fitted
+    out = tmp_path / "page.html"
+    result = run("report", folder / "m.safetensors", folder / "survey.csv", "-o", out)
+    assert result.exit_code == 0, result.stderr
+    assert "group0" in out.read_text("utf-8")
+
+
+# ---------------------------------------------------------------------- the command as a module
+
+
+def test_help_has_examples():
+    for command in ("fit", "impute", "sample", "report", "recommend", "compress", "demo"):
+        result = run(command, "--help")
+        assert result.exit_code == 0
+        assert f"partwise {command}" in " ".join(result.stdout.split("Examples")[1].split())
+
+
+def test_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "partwise", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"partwise {partwise.__version__}\n"

@@ -1,0 +1,197 @@
+import datetime
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+from scipy import sparse
+
+from partwise.reading import read_data, write_table
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="data.csv", encoding="utf-8"):
+        path = tmp_path / name
+        path.write_bytes(text.encode(encoding))
+        return path
+
+    return write
+
+
+# ---------------------------------------------------------------------- text
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_separators_types_and_holes(write, separator):
+    rows = ["name,size,day,n", "ann,1.5,2024-01-02,1", "bob,NA,2024-02-03,", "?,2,,3"]
+    data = read_data(write("\r\n".join(rows).replace(",", separator)))
+    assert data.X.to_dict(as_series=False) == {
+        "name": ["ann", "bob", None],
+        "size": [1.5, None, 2.0],
+        "day": [datetime.date(2024, 1, 2), datetime.date(2024, 2, 3), None],
+        "n": [1, None, 3],
+    }
+
+
+def test_quotes_hold_separators_and_line_ends(write):
+    X = read_data(write('a,b\n"x, y",1\n"two\nlines",2\n')).X
+    assert X["a"].to_list() == ["x, y", "two\nlines"]
+    assert X["b"].to_list() == [1, 2]
+
+
+def test_numbers_among_blanks_and_with_decimal_commas(write):
+    assert read_data(write("a, b\n1, 2\n3, 4\n")).X["b"].to_list() == [2, 4]
+    assert read_data(write("a;b\n1,5;x\n-2,25;y\n")).X["a"].to_list() == [1.5, -2.25]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a,b\n1,2\n", ["a", "b"]),
+        ("1,2\n3,4\n", ["column 1", "column 2"]),
+        ("x,y\nx,z\nw,y\n", ["column 1", "column 2"]),  # values that occur again
+        ("sex,town\nm,york\nf,bath\n", ["sex", "town"]),
+        ("a,,c\n1,2,3\n", ["a", "column 2", "c"]),
+    ],
+)
+def test_header_is_found(write, text, names):
+    assert read_data(write(text)).X.columns == names
+
+
+def test_header_can_be_told(write):
+    path = write("2001,2002\n1,2\n")
+    assert read_data(path, header=True).X.columns == ["2001", "2002"]
+    assert read_data(path).X.shape == (2, 2)
+    twice = read_data(write("a,a\n1,2\n"), header=True).X
+    assert twice.columns == ["a", "a (2)"]
+
+
+def test_texts_stay_texts(write):
+    path = write("code,n\n007,1\n010,2\n")
+    assert read_data(path, texts=["code"]).X["code"].to_list() == ["007", "010"]
+
+
+def test_other_missing_values(write):
+    X = read_data(write("a\n1\n-99\n none \n"), missing=["-99", "none"]).X
+    assert X["a"].to_list() == [1, None, None]
+
+
+@pytest.mark.parametrize(("encoding", "told"), [("latin-1", "latin-1"), ("utf-16", None)])
+def test_encodings(write, encoding, told):
+    path = write("name,n\nJosé,1\nZoë,2\n", encoding=encoding)
+    assert read_data(path, encoding=told).X["name"].to_list() == ["José", "Zoë"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a,b\n1,2\n3\n4,5\n", r"line 3: 1 values where the first line has 2; correct"),
+        ('a,b\n"x\ny",2\n3,4,5\n', r"line 4: 3 values"),
+        ("n\n" + "1\n" * 20 + "oops\n", r"line 22: column 'n' holds 'oops'.*--missing"),
+        ("a,b\n", "has no rows"),
+        ("  \n", "is empty"),
+        ("userId,movieId,rating\n1,2,3\n", "partwise recommend"),
+        ("1::2::3::978300760\n", "partwise recommend"),
+        ("a\0b,c\n", "neither text"),
+    ],
+)
+def test_text_that_cannot_be_read(write, text, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        read_data(write(text))
+
+
+def test_text_in_another_encoding_is_refused_with_its_line(write):
+    path = write("name\nAnn\nJosé\n", encoding="latin-1")
+    with pytest.raises(ValueError, match=r"line 3: the text is not UTF-8; .*--encoding latin-1"):
+        read_data(path)
+    with pytest.raises(ValueError, match="no encoding 'klingon'"):
+        read_data(path, encoding="klingon")
+
+
+# ---------------------------------------------------------------------- arrays and parquet
+
+
+def test_arrays(tmp_path):
+    table, images = np.arange(6.0).reshape(2, 3), np.arange(8).reshape(2, 2, 2)
+    np.save(tmp_path / "one.npy", images)
+    np.savez(tmp_path / "only.npz", whatever=table)
+    np.savez(tmp_path / "named.npz", other=images, X=table)
+    sparse.save_npz(tmp_path / "sparse.npz", sparse.coo_matrix(table))
+    assert read_data(tmp_path / "one.npy").X.shape == (2, 4)
+    assert read_data(tmp_path / "one.npy").image_shape == (2, 2)
+    np.testing.assert_array_equal(read_data(tmp_path / "only.npz").X, table)
+    np.testing.assert_array_equal(read_data(tmp_path / "named.npz").X, table)
+    found = read_data(tmp_path / "sparse.npz").X
+    assert sparse.issparse(found)
+    np.testing.assert_array_equal(found.toarray(), table)
+
+
+def test_arrays_that_cannot_be_read(tmp_path):
+    np.savez(tmp_path / "many.npz", a=np.ones((2, 2)), b=np.ones((2, 2)))
+    np.save(tmp_path / "flat.npy", np.ones(3))
+    np.save(tmp_path / "words.npy", np.array([["a"]]))
+    np.save(tmp_path / "objects.npy", np.array([[{}]]), allow_pickle=True)
+    (tmp_path / "text.npy").write_text("1,2,3")
+    content = (tmp_path / "many.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
+    for name, complaint in {
+        "many.npz": "arrays a, b",
+        "flat.npy": "one row a sample",
+        "words.npy": "table of numbers",
+        "objects.npy": "cannot be read",
+        "text.npy": "not what its name says",
+        "cut.npz": "cannot be read",
+        "cut.parquet": "cannot be read",
+    }.items():
+        with pytest.raises(ValueError, match=complaint):
+            read_data(tmp_path / name)
+
+
+# ---------------------------------------------------------------------- images
+
+
+def test_images_in_grey_and_in_order(tmp_path):
+    Image.new("RGB", (3, 2), (255, 255, 255)).save(tmp_path / "b.png")
+    Image.new("L", (3, 2), 51).save(tmp_path / "a.png")
+    (tmp_path / "notes.txt").write_text("not an image")
+    data = read_data(tmp_path)
+    assert data.image_shape == (2, 3)
+    np.testing.assert_allclose(data.X, np.repeat([[0.2], [1.0]], 6, axis=1))
+
+
+def test_images_of_different_sizes_can_be_resized(tmp_path):
+    Image.new("L", (3, 2), 51).save(tmp_path / "a.png")
+    Image.new("L", (6, 4), 51).save(tmp_path / "b.png")
+    with pytest.raises(ValueError, match=r"b.png is of 4x6 pixels, .*--resize 2x3"):
+        read_data(tmp_path)
+    np.testing.assert_allclose(read_data(tmp_path, resize=(2, 3)).X, 0.2)
+
+
+def test_folders_that_cannot_be_read(tmp_path):
+    with pytest.raises(ValueError, match="holds no images"):
+        read_data(tmp_path)
+    (tmp_path / "a.png").write_text("no image")
+    with pytest.raises(ValueError, match=r"a\.png cannot be read as an image"):
+        read_data(tmp_path)
+
+
+# ---------------------------------------------------------------------- and back
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.parquet"])
+def test_tables_come_back(tmp_path, name):
+    frame = pl.DataFrame(
+        {"name": ["ann", None], "n": [1, 2], "day": [datetime.date(2024, 1, 2), None]}
+    )
+    write_table(tmp_path / name, frame)
+    assert read_data(tmp_path / name).X.equals(frame)
+    write_table(tmp_path / "out.npy", np.eye(2))
+    np.testing.assert_array_equal(read_data(tmp_path / "out.npy").X, np.eye(2))
+
+
+def test_nothing_is_written_under_a_name_that_says_nothing(tmp_path):
+    with pytest.raises(ValueError, match="must end with"):
+        write_table(tmp_path / "out.xyz", np.eye(2))
+    assert not list(tmp_path.iterdir())
