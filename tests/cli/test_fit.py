@@ -173,7 +173,6 @@ def test_interrupt_keeps_the_best_model(tmp_path):
     code = """if True:  # once it climbs, one sweep after the other and no end to it
         import os, signal
         from partwise.cli import app
-from partwise.cli.recommend import read_table
         from partwise.engine import Monitor
         stop = Monitor.stop
         def stop_and_go(self, bound):

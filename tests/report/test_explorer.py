@@ -355,9 +355,12 @@ def test_an_image_of_ones_own(browser, face_page, face_model, tmp_path):
     with opened(browser, face_page) as page:
         upload = page.locator("input[type=file]")
         upload.set_input_files(tmp_path / "own.png")
-        page.wait_for_function(
-            "!partwise.panels.inspector.strip.element.querySelector('[aria-checked=true]')"
-        )
+        # An example stays chosen until the file is read.
+        chosen = "partwise.panels.inspector.strip.element.querySelector('[aria-checked=true]')"
+        for _ in range(100):
+            if page.evaluate(f"!{chosen}"):
+                break
+            page.wait_for_timeout(50)
         values = np.reshape(page.evaluate("Array.from(partwise.panels.inspector.values)"), (32, 32))
         low, high = page.evaluate("partwise.content.limits")
         assert np.all(np.diff(values.mean(axis=0)) > 0)
