@@ -67,9 +67,9 @@ class _Chains:
 def test_chains_run_until_their_scores_settle(table):
     trial = sizes_lace.Trial("small", sizes_lace.Problem(table))
     lace = object.__new__(_lace.Lace)
-    lace.categories, lace.n_cells = False, len(trial.train)
+    lace.n_cells = len(trial.train)
     lace.engine = _Chains(np.array([-5.0, -4.0, -3.9999, -3.5, -3.5, -3.5]) * lace.n_cells)
     assert lace.settle(lambda text: None) == 6 * _lace.ROUND
-    density, error = lace.judge(trial.test)
+    density, error = trial.judge(lace)
     np.testing.assert_array_equal(density, -2.0)
     np.testing.assert_allclose(error, 1.0 - trial.test.values)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.data import Cells
 
 MISSING = "not measured, since lace is not installed; pip install pylace"
 
@@ -33,23 +32,16 @@ def is_installed() -> bool:
 
 
 class Lace:
-    """Chains on a table of numbers, or of categories."""
+    """Chains on a table: columns of numbers, and of text, which Lace takes for categories."""
 
-    def __init__(self, train: Cells, categories: bool) -> None:
-        import pandas as pd
-
-        self.categories, self.n_cells = categories, len(train)
-        table = train.table()
-        coded = {f"c{d}": self._values(table[:, d]) for d in range(table.shape[1])}
-        frame = pd.DataFrame(coded)
+    def __init__(self, frame: Any) -> None:
+        self.n_cells = int(frame.notna().to_numpy().sum())
+        # Lace knows rows by their names, and a missing category by None.
+        frame = frame.reset_index(drop=True)
+        kinds = {name: x.dtype if x.dtype.kind == "f" else object for name, x in frame.items()}
+        frame = frame.astype(object).where(frame.notna(), None).astype(kinds)
         lace = importlib.import_module("lace")
         self.engine: Any = lace.Engine.from_df(frame, n_states=N_CHAINS, rng_seed=0)
-
-    def _values(self, numbers: Array) -> Any:
-        """Numbers as they are; categories as text, which Lace takes for such."""
-        if not self.categories:
-            return numbers
-        return [None if np.isnan(x) else f"level {x:g}" for x in numbers]
 
     def settle(self, progress: Callable[[str], None]) -> int:
         """Run the chains until their scores settle; the number of steps taken."""
@@ -65,21 +57,17 @@ class Lace:
                 break
         return i * ROUND
 
-    def judge(self, test: Cells) -> tuple[Array, Array]:
-        """Log-likelihood of every cell, and whether or by how much its imputed value is wrong."""
-        rows, columns = test.rows, test.columns
-        density, error = np.empty(len(test)), np.empty(len(test))
-        for d in np.unique(columns):
-            some = np.flatnonzero(columns == d)
-            names = [str(row) for row in rows[some]]
-            true = list(self._values(test.values[some]))
-            # Twice the first one: Lace answers in another form where one cell is asked for.
-            asked = {"rows": [*names, names[0]], "values": [*true, true[0]]}
-            found = self.engine.surprisal(f"c{d}", **asked)["surprisal"].to_numpy()
-            density[some] = -found[:-1]
-            filled = self.engine.impute(f"c{d}", rows=names, with_uncertainty=False)[f"c{d}"]
-            if self.categories:
-                error[some] = [a != b for a, b in zip(filled, true, strict=True)]
-            else:
-                error[some] = filled.to_numpy() - np.array(true)
-        return density, error
+    def density(self, column: str, rows: Array, values: Array) -> Array:
+        """Log-likelihood of cells of a column."""
+        names, true = [str(row) for row in rows], list(values)
+        # Twice the first one: Lace answers in another form where one cell is asked for.
+        asked = {"rows": [*names, names[0]], "values": [*true, true[0]]}
+        found = self.engine.surprisal(column, **asked)["surprisal"].to_numpy()
+        return -np.asarray(found[:-1], dtype=float)
+
+    def impute(self, column: str, rows: Array) -> Array:
+        """The likeliest values of cells of a column."""
+        names = [str(row) for row in rows]
+        return np.array(
+            list(self.engine.impute(column, rows=names, with_uncertainty=False)[column])
+        )

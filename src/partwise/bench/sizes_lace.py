@@ -116,14 +116,37 @@ class Trial:
             error = np.mean(filled, axis=0) - test.values
         return self.row(method, took, density, error)
 
+    def _values(self, numbers: Array) -> Array:
+        """Numbers as they are; categories as text, which Lace takes for such."""
+        if not self.categories:
+            return numbers
+        return np.array([None if np.isnan(x) else f"level {x:g}" for x in numbers], dtype=object)
+
     def lace(self, progress: Callable[[str], None]) -> Row:
         """Run Lace's chains until they settle, and judge them."""
+        import pandas as pd
+
         begun = time.perf_counter()
-        chains = _lace.Lace(self.train, self.categories)
+        table = self.train.table()
+        names = [f"c{d}" for d in range(table.shape[1])]
+        coded = {name: self._values(table[:, d]) for d, name in enumerate(names)}
+        chains = _lace.Lace(pd.DataFrame(coded))
         steps = chains.settle(progress)
         took = time.perf_counter() - begun
         method = f"Lace, {_lace.N_CHAINS} chains of {steps} steps"
-        return self.row(method, took, *chains.judge(self.test))
+        return self.row(method, took, *self.judge(chains))
+
+    def judge(self, chains: _lace.Lace) -> tuple[Array, Array]:
+        """Log-likelihood of every cell, and whether or by how much its imputed value is wrong."""
+        test = self.test
+        density, error = np.empty(len(test)), np.empty(len(test))
+        for d in np.unique(test.columns):
+            some = np.flatnonzero(test.columns == d)
+            rows, true = test.rows[some], self._values(test.values[some])
+            density[some] = chains.density(f"c{d}", rows, true)
+            filled = chains.impute(f"c{d}", rows)
+            error[some] = filled != true if self.categories else filled - true
+        return density, error
 
 
 def compare(name: str, problem: Problem, progress: Callable[[str], None]) -> list[Row]:
