@@ -13,6 +13,7 @@ import importlib.util
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ TABLES: dict[str, Callable[[], Any]] = {
     "wine": lambda: _bundled(datasets.load_wine),
     "breast cancer": lambda: _bundled(datasets.load_breast_cancer),
     "diabetes": lambda: _bundled(datasets.load_diabetes),
-    **{name: lambda name=name: _statsmodels(name) for name in STATSMODELS},
+    **{name: partial(_statsmodels, name) for name in STATSMODELS},
     "yeast": lambda: _numbers(load_yeast().data),
     f"MovieLens-1M, {N_MOVIES} movies": _movies,
 }
