@@ -1,0 +1,18 @@
+"""What holds for every test and every example in a docstring."""
+
+import os
+import sys
+
+import pytest
+
+# Set before numpy is imported: test workers share the cores, so BLAS keeps to one thread each.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    """Close what was drawn: pyplot keeps all figures, and warns of twenty."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
