@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import partwise
 from partwise import GVQ, make_shapes
-from partwise.cli import app
+from partwise.cli import app, fit
 from partwise.cli.recommend import read_table
 from partwise.datasets.survey import make_survey
 
@@ -73,6 +73,22 @@ def test_fit_finds_sizes_by_itself_and_speaks_json(survey, tmp_path, monkeypatch
     model = partwise.load("table.safetensors")
     assert model.n_parts == model.n_states == "auto"
     assert model.n_parts_ == len(content["parts"])
+
+
+def test_sizes_of_long_tables_come_from_some_rows(survey, tmp_path, monkeypatch):
+    table = survey.drop(columns="id")
+    table.loc[7, "group0"] = "rare"
+    table.to_csv(tmp_path / "table.csv", index=False)
+    for name, value in {"_SOUGHT_CELLS": 1, "_SOUGHT_ROWS": 150, "_MOST_LEVELS": 9}.items():
+        monkeypatch.setattr(fit, name, value)
+    out = tmp_path / "m.safetensors"
+    result = run("fit", tmp_path / "table.csv", "-o", out)
+    assert result.exit_code == 0, result.stderr
+    assert 150 <= int(result.stderr.split("Sizes were sought in ")[1].split()[0]) < 200
+    model = partwise.load(out)
+    assert model.row_labels_.shape == (300, model.n_parts_)
+    assert "rare" in model.column_levels_["group0"]
+    assert not model.warm_start
 
 
 def test_the_same_model_as_in_python(fitted, survey):
@@ -169,7 +185,7 @@ def test_data_that_cannot_be_read_is_one_sentence_and_leaves_nothing(tmp_path, m
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
 def test_interrupt_keeps_the_best_model(tmp_path):
     rng = np.random.default_rng(0)
-    np.save(tmp_path / "x.npy", rng.normal(size=(4000, 60)))
+    np.save(tmp_path / "x.npy", rng.normal(size=(400, 12)))
     code = """if True:  # once it climbs, one sweep after the other and no end to it
         import os, signal
         from partwise.cli import app
@@ -187,7 +203,7 @@ def test_interrupt_keeps_the_best_model(tmp_path):
         [sys.executable, "-c", code, "fit", "x.npy", "--parts", "3", "--states", "3", "--json"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,  # of a busy machine
         check=False,
         cwd=tmp_path,
     )

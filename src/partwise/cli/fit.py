@@ -265,14 +265,15 @@ def _ending_on_interrupt(estimator: Any) -> Iterator[list[int]]:
 
 def _content(model: Any, found: Data, seconds: float, out: Path, stopped: bool) -> dict[str, Any]:
     """All that is told of a fit, as plain values."""
-    n_rows, n_columns = (int(n) for n in found.X.shape)
+    n_columns = int(found.X.shape[1])
     parts = [int(k) for k in model.parts_]
     names = [model._column_name(d) for d in range(n_columns)]
     kinds = [str(kind) for kind in getattr(model, "kinds_", [model.likelihood] * n_columns)]
     sizes = [int(n) for n in (model.n_states_ if hasattr(model, "n_states_") else model.n_factors_)]
     described = _described(model) if found.image_shape is None else {}
     return {
-        "rows": n_rows,
+        "rows": int(found.X.shape[0]),
+        "rows_learned_from": int(model.n_samples_seen_),
         "is_image": found.image_shape is not None,
         "columns": [
             {"name": name, "kind": kind, "part": part}
@@ -319,7 +320,7 @@ def _tell(content: dict[str, Any]) -> None:
     for kind, names in kinds.items():
         listed = "" if content["is_image"] else f": {', '.join(names)}"
         say(f"{plural(len(names), noun)} taken as {kind}{listed}.")
-    of = f"{plural(content['rows'], 'row')} in {content['seconds']:.1f} s"
+    of = f"{plural(content['rows_learned_from'], 'row')} in {content['seconds']:.1f} s"
     say(f"\nLearned from {of}: {plural(len(content['parts']), 'part')}.")
     for part in content["parts"]:
         size = part.get("states")
