@@ -178,9 +178,15 @@ def test_a_cluster_that_goes_away_is_told(monkeypatch):
 
 
 def kill_one(client, after):
-    """Kill a worker's process after some seconds; it is started again by its nanny."""
-    pid = next(iter(client.run(os.getpid).values()))
-    threading.Timer(after, lambda: os.kill(pid, signal.SIGKILL)).start()
+    """Kill a worker's process after some seconds; its nanny starts another."""
+    pids = []
+    while len(pids) < 2:  # one that was killed before may not be back yet
+        client.wait_for_workers(2, timeout=120)
+        found = client.run(os.getpid, on_error="ignore").values()
+        pids = [pid for pid in found if isinstance(pid, int)]
+    timer = threading.Timer(after, lambda: os.kill(pids[0], signal.SIGKILL))
+    timer.start()
+    return timer
 
 
 @pytest.mark.parametrize(
@@ -199,6 +205,6 @@ def test_a_worker_that_is_killed_changes_nothing_but_time(n_kills, monkeypatch):
         clone(estimator).fit(collection)
         took = time.monotonic() - begin
         for moment in rng.uniform(0.05, 0.95, n_kills):
-            client.wait_for_workers(2, timeout=120)
-            kill_one(client, moment * took)
+            timer = kill_one(client, moment * took)
             assert_same_fit(model, clone(estimator).fit(collection))
+            timer.cancel()
