@@ -241,8 +241,7 @@ def chosen_on_validation(
             }
         },
         better={"test error (%)": "lower"},
-        why="these are other digits, of which 1-nearest-neighbour misses more than the paper's "
-        "mixtures did, and a fast run has a fifth of them to learn from.",
+        why="these are other digits, and a fast run has a fifth of them to learn from.",
     ),
 )
 def bpca_digits(setting: Setting) -> list[Row]:
