@@ -52,7 +52,7 @@ def test_in_a_pipeline(survey, tmp_path):
 
 
 def test_without_factors_it_is_the_model(survey):
-    imputer = PartsImputer(2, 4, n_factors=0, random_state=0).fit(survey.frame)
+    imputer = PartsImputer(2, 4, n_factors=0, n_fits=1, random_state=0).fit(survey.frame)
     model = MCVQ(2, 4, likelihood="auto", random_state=0).fit(survey.frame)
     pd.testing.assert_frame_equal(imputer.transform(survey.frame), model.impute(survey.frame))
     for name, shares in imputer.level_probabilities(survey.frame).items():
@@ -62,9 +62,8 @@ def test_without_factors_it_is_the_model(survey):
 def test_factors_fill_what_states_cannot(bent):
     X, holed, hidden = bent
     names = [f"x{d}" for d in range(5)]
-    by_states = PartsImputer(n_factors=0, random_state=0).fit_transform(holed)
-    imputer = PartsImputer(random_state=0).fit(holed)
-    filled = imputer.transform(holed)
+    by_states = PartsImputer(n_factors=0, n_fits=1, random_state=0).fit_transform(holed)
+    filled = PartsImputer(n_fits=1, random_state=0).fit_transform(holed)
     assert error(filled, X, hidden, names) < 0.7 * error(by_states, X, hidden, names)
     assert filled["count"].min() >= 0
     pd.testing.assert_series_equal(filled["group"], by_states["group"])
@@ -79,7 +78,9 @@ def test_factors_hold_their_tongue_where_states_know(survey):
     hidden = survey.frame[numbers].isna() & complete[numbers].notna()
     losses = []
     for n_factors in (0, 16):
-        filled = PartsImputer(n_factors=n_factors, random_state=0).fit_transform(survey.frame)
+        filled = PartsImputer(n_factors=n_factors, n_fits=2, random_state=0).fit_transform(
+            survey.frame
+        )
         gap = (filled[numbers] - complete[numbers]) / complete[numbers].std()
         losses.append(np.sqrt(np.mean(gap.to_numpy()[hidden.to_numpy()] ** 2)))
     assert losses[1] < 1.05 * losses[0]
@@ -107,6 +108,14 @@ def test_fits_are_averaged(survey):
             assert_array_equal(filled[name][holes[name]].to_numpy(dtype=object), expected)
 
 
+def test_sizes_of_the_other_fits(survey):
+    imputer = PartsImputer(2, "auto", n_factors=0, n_fits=2, random_state=0).fit(survey.frame)
+    first, second = imputer.models_
+    assert_array_equal(second.n_states_, 2 * first.n_states_)
+    fixed = PartsImputer("auto", 3, n_factors=0, n_fits=2, random_state=0).fit(survey.frame)
+    assert_array_equal(fixed.models_[1].n_states_, np.full(fixed.model_.n_parts_, 3))
+
+
 def test_arrays_of_one_kind(bent):
     X = bent[1].iloc[:, :5].to_numpy()
     filled = PartsImputer(1, 2, likelihood="gaussian", random_state=0).fit_transform(X)
@@ -123,8 +132,8 @@ def test_weights_are_repetition_where_nothing_is_drawn(survey):
     weight = np.arange(120) % 3
     again = few.iloc[np.repeat(np.arange(120), weight)]
     fitted = [
-        PartsImputer(2, 3, n_factors=0, random_state=0).fit(few, sample_weight=weight),
-        PartsImputer(2, 3, n_factors=0, random_state=0).fit(again),
+        PartsImputer(2, 3, n_factors=0, n_fits=1, random_state=0).fit(few, sample_weight=weight),
+        PartsImputer(2, 3, n_factors=0, n_fits=1, random_state=0).fit(again),
     ]
     first, second = (one.transform(again) for one in fitted)
     numbers = [name for name in few if few[name].dtype.kind == "f"]

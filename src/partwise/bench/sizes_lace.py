@@ -24,9 +24,6 @@ FOLDS = 10  # one cell in ten is held out
 N_MOVIES = 300
 HOLES = 0.3
 
-# Fits averaged, half as many as Lace has chains.
-N_FITS = 4
-
 
 class Problem(NamedTuple):
     """A table with NaN, and whether its entries are categories."""
@@ -164,8 +161,7 @@ def compare(name: str, problem: Problem, progress: Callable[[str], None]) -> lis
         progress(f"{name}: MCVQ in {budget:.1f} s")
         rows.append(trial.fit("MCVQ, automatic, a tenth of the time", make(max_time=budget)))
     progress(f"{name}: PartsImputer")
-    imputer = PartsImputer(likelihood=likelihood, n_fits=N_FITS, random_state=0)
-    rows.append(trial.fit(f"PartsImputer of {N_FITS} fits", imputer))
+    rows.append(trial.fit("PartsImputer", PartsImputer(likelihood=likelihood, random_state=0)))
     if not problem.categories:
         progress(f"{name}: MCFA")
         rows.append(trial.fit("MCFA, automatic", MCFA("auto", "auto", random_state=0)))

@@ -8,6 +8,7 @@ states say. How much each counts in a column is learned from known cells that ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,18 @@ class NumberFactors:
 
     @classmethod
     def learn(
-        cls, model: MCVQ, coded: Array, most: int, rng: np.random.Generator, **fit: Any
+        cls,
+        model: MCVQ,
+        by_states: Callable[[Array], Array],
+        coded: Array,
+        most: int,
+        rng: np.random.Generator,
+        sample_weight: Any,
     ) -> NumberFactors | None:
-        """Fit the factors to rows of numbers (n, D); None where there are no numbers to fill."""
+        """Fit at most so many factors to rows as numbers (n, D); None if there are no numbers.
+
+        ``model`` knows what the columns are, and ``by_states`` fills rows with holes.
+        """
         kinds = (
             model.kinds_ if hasattr(model, "kinds_") else np.full(coded.shape[1], model.likelihood)
         )
@@ -65,8 +75,8 @@ class NumberFactors:
             return None
         factors = MCFA(1, min(most, width - 1), n_jobs=model.n_jobs, random_state=rng)
         found = cls(levels, numbers, kinds == "poisson", factors, np.ones(len(kinds)))
-        factors.fit(found._spread(coded), **fit)
-        found._weigh(model, coded, rng)
+        factors.fit(found._spread(coded), sample_weight=sample_weight)
+        found._weigh(by_states, coded, rng)
         return found
 
     def _spread(self, coded: Array) -> Array:
@@ -87,13 +97,15 @@ class NumberFactors:
         told = self.factors.impute(self._spread(coded))[:, first[self.numbers]]
         return np.where(self.counts[self.numbers], np.maximum(told, 0.0), told)
 
-    def _weigh(self, model: MCVQ, coded: Array, rng: np.random.Generator) -> None:
+    def _weigh(
+        self, by_states: Callable[[Array], Array], coded: Array, rng: np.random.Generator
+    ) -> None:
         """Learn shares by least squares over known cells that nobody is shown."""
         some = coded[np.sort(rng.permutation(len(coded))[:MOST_ROWS])]
         hidden = (rng.random(some.shape) < HIDDEN) & ~np.isnan(some) & self.numbers
         holed = np.where(hidden, np.nan, some)
         hidden, true = hidden[:, self.numbers], some[:, self.numbers]
-        states, factors = model._impute(holed)[:, self.numbers], self._tell(holed)
+        states, factors = by_states(holed)[:, self.numbers], self._tell(holed)
         gain = np.where(hidden, factors - states, 0.0)
         top = np.sum(gain * np.where(hidden, true - states, 0.0), axis=0)
         bottom = np.sum(gain**2, axis=0)

@@ -36,9 +36,10 @@ class PartsImputer(TransformerMixin, BaseEstimator):
     n_factors : int, default=16
         Most factors behind the numbers; those that the data do not need vanish. 0: numbers are
         filled by states alone.
-    n_fits : int, default=1
-        Fits whose answers are averaged: the first to X as it is, the others from other starts and
-        with rows weighted at random (the Bayesian bootstrap). Probabilities gain most.
+    n_fits : int, default=4
+        Fits whose answers are averaged: the first to X as it is; the others from other starts, with
+        rows weighted at random (the Bayesian bootstrap) and, where "auto" found the number of
+        states, twice as many. Probabilities gain most.
     add_states : bool, default=False
         Append the row's state of each part as columns part0, part1, ...
     n_jobs : int or None, default=None
@@ -73,7 +74,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         *,
         likelihood: Any = "auto",
         n_factors: int = 16,
-        n_fits: int = 1,
+        n_fits: int = 4,
         add_states: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -107,7 +108,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
                     f"{name}={getattr(self, name)!r} must be a whole number of at least {least}."
                 )
         rng, *others = as_generator(self.random_state).spawn(self.n_fits)
-        self.models_ = [self._model(self.random_state).fit(X, sample_weight=sample_weight)]
+        sizes = self.n_parts, self.n_states
+        self.models_ = [self._model(*sizes, self.random_state).fit(X, sample_weight=sample_weight)]
+        sizes = self._sizes_of_others()
         for other in others:
             weight = other.exponential(size=X.shape[0] if hasattr(X, "shape") else len(X))
             if sample_weight is not None:
@@ -115,19 +118,30 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             with warnings.catch_warnings():
                 # The first has told what it makes of the columns.
                 warnings.simplefilter("ignore", UserWarning)
-                self.models_.append(self._model(other).fit(X, sample_weight=weight))
+                self.models_.append(self._model(*sizes, other).fit(X, sample_weight=weight))
         self._factors = None
         if self.n_factors and not sparse.issparse(X):
             coded = self.model_._check_rows(X, reset=False)
             self._factors = NumberFactors.learn(
-                self.model_, coded, self.n_factors, rng, sample_weight=sample_weight
+                self.model_, self._by_states, coded, self.n_factors, rng, sample_weight
             )
         return self
 
-    def _model(self, random_state: Any) -> MCVQ:
-        names = ("n_parts", "n_states", "likelihood", "n_jobs")
-        own = {name: getattr(self, name) for name in names}
-        return MCVQ(**own, random_state=random_state)
+    def _model(self, n_parts: Any, n_states: Any, random_state: Any) -> MCVQ:
+        return MCVQ(
+            n_parts,
+            n_states,
+            likelihood=self.likelihood,
+            n_jobs=self.n_jobs,
+            random_state=random_state,
+        )
+
+    def _sizes_of_others(self) -> tuple[Any, Any]:
+        """Sizes of all fits but the first: those given, or by those that the first has found."""
+        if "auto" not in (self.n_parts, self.n_states):
+            return self.n_parts, self.n_states
+        times = 2 if isinstance(self.n_states, str) else 1
+        return self.model_.n_parts_, [times * int(J) for J in self.model_.n_states_]
 
     @property
     def model_(self) -> MCVQ:
@@ -167,11 +181,16 @@ class PartsImputer(TransformerMixin, BaseEstimator):
 
     def _filled(self, coded: Array) -> Array:
         """What to put in the place of all entries of rows as numbers, (n, D)."""
+        filled = self._by_states(coded)
+        return filled if self._factors is None else self._factors.fill(coded, filled)
+
+    def _by_states(self, coded: Array) -> Array:
+        """The same by all fits' states, without the factors."""
         filled = np.mean([model._impute(coded) for model in self.models_], axis=0)
         if len(self.models_) > 1:
             for d, shares in self._probabilities(coded, range(coded.shape[1])).items():
                 filled[:, d] = _tables.likely_level(self.model_, d, shares)
-        return filled if self._factors is None else self._factors.fill(coded, filled)
+        return filled
 
     def _probabilities(self, coded: Array, places: Sequence[int]) -> dict[int, Array]:
         """Probability of every level of columns, all fits averaged: {place: (n, V)}."""
@@ -233,7 +252,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self.models_ = [self._model(self.random_state) for _ in state["models"]]
+        self.models_ = [self._model(self.n_parts, self.n_states, None) for _ in state["models"]]
         for model, own in zip(self.models_, state["models"], strict=True):
             model._restore(own)
         told = state["factors"]
