@@ -110,9 +110,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         rng, *others = as_generator(self.random_state).spawn(self.n_fits)
         sizes = self.n_parts, self.n_states
         self.models_ = [self._model(*sizes, self.random_state).fit(X, sample_weight=sample_weight)]
-        sizes = self._sizes_of_others()
+        coded, sizes = self.model_._check_rows(X, reset=False), self._sizes_of_others()
         for other in others:
-            weight = other.exponential(size=X.shape[0] if hasattr(X, "shape") else len(X))
+            weight = other.exponential(size=coded.shape[0])
             if sample_weight is not None:
                 weight *= np.asarray(sample_weight)
             with warnings.catch_warnings():
@@ -120,8 +120,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
                 warnings.simplefilter("ignore", UserWarning)
                 self.models_.append(self._model(*sizes, other).fit(X, sample_weight=weight))
         self._factors = None
-        if self.n_factors and not sparse.issparse(X):
-            coded = self.model_._check_rows(X, reset=False)
+        if self.n_factors and not sparse.issparse(coded):
             self._factors = NumberFactors.learn(
                 self.model_, self._by_states, coded, self.n_factors, rng, sample_weight
             )
