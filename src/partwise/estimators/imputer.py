@@ -110,14 +110,14 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         rng, *others = as_generator(self.random_state).spawn(self.n_fits)
         sizes = self.n_parts, self.n_states
         self.models_ = [self._model(*sizes, self.random_state).fit(X, sample_weight=sample_weight)]
-        coded, sizes = self.model_._check_rows(X, reset=False), self._sizes_of_others()
-        for other in others:
-            weight = other.exponential(size=coded.shape[0])
-            if sample_weight is not None:
-                weight *= np.asarray(sample_weight)
-            with warnings.catch_warnings():
-                # The first has told what it makes of the columns.
-                warnings.simplefilter("ignore", UserWarning)
+        with warnings.catch_warnings():
+            # The first has told what it makes of the columns.
+            warnings.simplefilter("ignore", UserWarning)
+            coded, sizes = self.model_._check_rows(X, reset=False), self._sizes_of_others()
+            for other in others:
+                weight = other.exponential(size=coded.shape[0])
+                if sample_weight is not None:
+                    weight *= np.asarray(sample_weight)
                 self.models_.append(self._model(*sizes, other).fit(X, sample_weight=weight))
         self._factors = None
         if self.n_factors and not sparse.issparse(coded):
