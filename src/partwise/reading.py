@@ -108,7 +108,7 @@ def _read_text(
 ) -> Data:
     import polars as pl
 
-    text = _decoded(path, encoding)
+    text = read_text(path, encoding)
     separator = _separator(path, text)
     first = next(_records(text, separator))[1]
     if header is None:
@@ -149,8 +149,20 @@ def _read_text(
     return Data(frame, f"{_size(frame)}{split}; {named}")
 
 
-def _decoded(path: Path, encoding: str | None) -> str:
-    """The text of a file."""
+def read_text(path: Path, encoding: str | None = None) -> str:
+    """Read the text of a file, and refuse what is none.
+
+    Parameters
+    ----------
+    path : Path
+    encoding : str, optional
+        UTF-8 if not given.
+
+    Returns
+    -------
+    text : str
+        Ends with one line end.
+    """
     content = path.read_bytes()
     if not content.strip():
         raise ValueError(f"{path} is empty.")
@@ -160,7 +172,7 @@ def _decoded(path: Path, encoding: str | None) -> str:
         raise ValueError(f"There is no encoding {encoding!r}; try utf-8 or latin-1.") from None
     except UnicodeDecodeError as error:
         if encoding is None and content.startswith((b"\xff\xfe", b"\xfe\xff")):
-            return _decoded(path, "utf-16")
+            return read_text(path, "utf-16")
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(
             f"{path}, line {line}: the text is not {encoding or 'UTF-8'}; name its encoding, such "

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import partwise
 from partwise import MCVQ, make_shapes
 from partwise.cli import app, demo
-from partwise.cli.report import parse_image_shape
+from partwise.cli.tables import parse_image_shape
 from partwise.experiments.registry import Registry
 
 RUNS = '''

@@ -318,6 +318,46 @@ def test_lists_of_ratings_in_all_their_forms(tmp_path, text):
     assert found == (["1", "2"], ["10", "11"], [4.0, 3.5])
 
 
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "is empty"),
+        ("user,item,rating\n", "has no ratings"),
+        ("person,thing\n1,2\n", "has no column 'item'"),
+        ("user,item,rating\na,b,5\na,c,x\n", "line 3: 'x' is not a rating; write a number"),
+        ("user,item,rating\na,b\n", "line 2: the rating is missing"),
+        ("user,item,rating\na,José,5\n", "line 2: the text is not UTF-8; .*--encoding latin-1"),
+    ],
+)
+def test_lists_of_ratings_that_cannot_be_read(tmp_path, text, complaint):
+    path = tmp_path / "ratings.csv"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=rf"ratings\.csv.*{complaint}"):
+        read_table(path)
+
+
+def test_ratings_in_another_encoding(tmp_path):
+    path = tmp_path / "ratings.csv"
+    path.write_bytes("user,item,rating\na,José,5\n".encode("latin-1"))
+    assert read_table(path, "latin-1") == (["a"], ["José"], [5.0])
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("impute", "m.safetensors", "x.csv"),
+        ("sample", "m.safetensors"),
+        ("report", "m.safetensors"),
+        ("compress", "a.png"),
+        ("decompress", "a.gvq"),
+    ],
+)
+def test_a_folder_that_is_not_there_is_known_at_once(args):
+    result = run(*args, "-o", "no/such/out.csv")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: there is no folder no/such to write out.csv to.\n"
+
+
 # ---------------------------------------------------------------------- the command as a module
 
 

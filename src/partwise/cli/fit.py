@@ -12,9 +12,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.cli.console import busy, complain, fail, nameless, plural, print_table, say
-from partwise.cli.report import parse_image_shape
-from partwise.cli.tables import Encoding, Header, Missing, Resize, Seed, pair
+from partwise.cli.console import (
+    busy,
+    complain,
+    fail,
+    nameless,
+    need_folders,
+    plural,
+    print_table,
+    say,
+)
+from partwise.cli.tables import (
+    Encoding,
+    Header,
+    Missing,
+    Resize,
+    Seed,
+    pair,
+    parse_image_shape,
+)
 
 if TYPE_CHECKING:
     from partwise.reading import Data
@@ -102,9 +118,7 @@ def fit(
       partwise fit faces/ --resize 32x32 --parts 6 --states 10 -o faces.safetensors
     """
     out = Path(f"{data.resolve().stem}.safetensors") if out is None else out
-    for path in (out, report):
-        if path is not None and not path.resolve().parent.is_dir():
-            fail(f"Error: there is no folder {path.parent} to write {path.name} to.", 2)
+    need_folders(out, report)
     if model not in _MODELS:
         fail(f"Error: there is no model {model!r}; choose one of {', '.join(_MODELS)}.", 2)
     if max_time <= 0:

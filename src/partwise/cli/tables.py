@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +31,16 @@ Resize = Annotated[
     typer.Option("--resize", metavar="HEIGHTxWIDTH", help="Bring all images to this size."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn by chance.")]
+
+
+def parse_image_shape(text: str | None) -> tuple[int, int] | None:
+    """Read a height and a width from text such as ``32x32``."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*([1-9]\d*)\s*[x×,]\s*([1-9]\d*)\s*", text.lower())
+    if found is None:
+        fail(f"Error: {text!r} is not a height and a width, such as 32x32.", 2)
+    return int(found[1]), int(found[2])
 
 
 def pair(text: str, option: str, form: str) -> tuple[str, str]:
