@@ -95,6 +95,11 @@ def read_data(
         return _read_arrays(path)
     if start == b"PAR1":
         return _read_parquet(path)
+    if path.suffix.lower() == ".safetensors":
+        raise ValueError(
+            f"{path} is a model, not data; `partwise report {path}` shows it, `partwise sample` "
+            "draws from it."
+        )
     if path.suffix.lower() in (".npy", ".npz", ".parquet"):
         raise ValueError(f"{path} is not what its name says, or damaged; write it again.")
     return _read_text(path, set(MISSING) | set(missing), set(texts), encoding, header)
@@ -383,10 +388,7 @@ def _read_pictures(folder: Path, resize: tuple[int, int] | None) -> Data:
 def _grey(path: Path, resize: tuple[int, int] | None) -> Array:
     from PIL import Image  # comes with matplotlib
 
-    try:
-        picture = read_picture(path)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read as an image: {error}.") from None
+    picture = read_picture(path)
     grey = Image.fromarray(picture[:, :, 0] if picture.shape[2] == 1 else picture).convert("L")
     if resize is not None:
         grey = grey.resize(resize[::-1], Image.Resampling.LANCZOS)

@@ -12,7 +12,7 @@ from scipy import sparse
 from typer.testing import CliRunner
 
 import partwise
-from partwise import GVQ, make_shapes
+from partwise import GVQ, MCVQ, make_shapes
 from partwise.cli import app, fit
 from partwise.cli.recommend import read_table
 from partwise.datasets.survey import make_survey
@@ -293,6 +293,17 @@ def test_a_model_of_another_kind(tmp_path):
     assert result.exit_code == 1
     assert len(result.stderr.splitlines()) == 1
     assert not (tmp_path / "f.csv").exists()
+
+
+def test_a_table_of_text_for_a_model_of_numbers(tmp_path):
+    path, data = tmp_path / "m.safetensors", tmp_path / "x.csv"
+    MCVQ(1, 2, random_state=0).fit(np.random.default_rng(0).normal(size=(20, 2))).save(path)
+    data.write_bytes("name,n\nJosé,1\nZoë,2\n".encode("latin-1"))
+    for command in ("impute", "report"):
+        result = run(command, path, data, "-o", tmp_path / "out.csv", "--encoding", "latin-1")
+        assert result.exit_code == 1
+        assert "x.csv: column 'name' holds String, but the model learned from" in result.stderr
+        assert not (tmp_path / "out.csv").exists()
 
 
 def test_a_table_is_reported(fitted, tmp_path):

@@ -71,8 +71,17 @@ def text_columns(fitted: Any) -> list[str]:
 def known_columns(fitted: Any, X: Any, path: Path) -> Any:
     """The columns that the model knows, in its order."""
     names = getattr(fitted, "feature_names_in_", None)
-    if names is None or not hasattr(X, "columns"):
-        return X.to_numpy() if hasattr(X, "columns") else X
+    if not hasattr(X, "columns"):
+        return X
+    if names is None:
+        for column in X.get_columns():
+            if not column.dtype.is_numeric() and schema_of(fitted) is None:
+                raise ValueError(
+                    f"{path}: column {column.name!r} holds {column.dtype}, but the model learned "
+                    "from numbers alone; give a table like the one it learned from, or fit a model "
+                    "to this one."
+                )
+        return X.to_numpy()
     absent = [name for name in names if name not in X.columns]
     if absent:
         raise ValueError(
