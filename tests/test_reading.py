@@ -141,6 +141,7 @@ def test_arrays_that_cannot_be_read(tmp_path):
     np.save(tmp_path / "words.npy", np.array([["a"]]))
     np.save(tmp_path / "objects.npy", np.array([[{}]]), allow_pickle=True)
     (tmp_path / "text.npy").write_text("1,2,3")
+    (tmp_path / "model.safetensors").write_text("{}")
     content = (tmp_path / "many.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
@@ -150,6 +151,7 @@ def test_arrays_that_cannot_be_read(tmp_path):
         "words.npy": "table of numbers",
         "objects.npy": "cannot be read",
         "text.npy": "not what its name says",
+        "model.safetensors": "is a model, not data",
         "cut.npz": "cannot be read",
         "cut.parquet": "cannot be read",
     }.items():

@@ -95,6 +95,11 @@ def read_data(
         return _read_arrays(path)
     if start == b"PAR1":
         return _read_parquet(path)
+    if path.suffix.lower() == ".safetensors":
+        raise ValueError(
+            f"{path} is a model, not data; `partwise report {path}` shows it, `partwise sample` "
+            "draws from it."
+        )
     if path.suffix.lower() in (".npy", ".npz", ".parquet"):
         raise ValueError(f"{path} is not what its name says, or damaged; write it again.")
     return _read_text(path, set(MISSING) | set(missing), set(texts), encoding, header)
@@ -108,7 +113,7 @@ def _read_text(
 ) -> Data:
     import polars as pl
 
-    text = _decoded(path, encoding)
+    text = read_text(path, encoding)
     separator = _separator(path, text)
     first = next(_records(text, separator))[1]
     if header is None:
@@ -149,8 +154,20 @@ def _read_text(
     return Data(frame, f"{_size(frame)}{split}; {named}")
 
 
-def _decoded(path: Path, encoding: str | None) -> str:
-    """The text of a file."""
+def read_text(path: Path, encoding: str | None = None) -> str:
+    """Read the text of a file, and refuse what is none.
+
+    Parameters
+    ----------
+    path : Path
+    encoding : str, optional
+        UTF-8 if not given.
+
+    Returns
+    -------
+    text : str
+        Ends with one line end.
+    """
     content = path.read_bytes()
     if not content.strip():
         raise ValueError(f"{path} is empty.")
@@ -160,7 +177,7 @@ def _decoded(path: Path, encoding: str | None) -> str:
         raise ValueError(f"There is no encoding {encoding!r}; try utf-8 or latin-1.") from None
     except UnicodeDecodeError as error:
         if encoding is None and content.startswith((b"\xff\xfe", b"\xfe\xff")):
-            return _decoded(path, "utf-16")
+            return read_text(path, "utf-16")
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(
             f"{path}, line {line}: the text is not {encoding or 'UTF-8'}; name its encoding, such "
@@ -371,10 +388,7 @@ def _read_pictures(folder: Path, resize: tuple[int, int] | None) -> Data:
 def _grey(path: Path, resize: tuple[int, int] | None) -> Array:
     from PIL import Image  # comes with matplotlib
 
-    try:
-        picture = read_picture(path)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read as an image: {error}.") from None
+    picture = read_picture(path)
     grey = Image.fromarray(picture[:, :, 0] if picture.shape[2] == 1 else picture).convert("L")
     if resize is not None:
         grey = grey.resize(resize[::-1], Image.Resampling.LANCZOS)

@@ -12,7 +12,7 @@ from scipy import sparse
 from typer.testing import CliRunner
 
 import partwise
-from partwise import GVQ, make_shapes
+from partwise import GVQ, MCVQ, make_shapes
 from partwise.cli import app, fit
 from partwise.cli.recommend import read_table
 from partwise.datasets.survey import make_survey
@@ -108,9 +108,9 @@ def test_mcfa_and_arrays(tmp_path):
     X[0, 0] = np.nan
     np.save(tmp_path / "x.npy", X)
     model = tmp_path / "m.safetensors"
-    result = run("fit", tmp_path / "x.npy", "-o", model, "--model", "mcfa", *SIZES)
+    result = run("fit", tmp_path / "x.npy", "-o", model, "--model", "mcfa")
     assert result.exit_code == 0, result.stderr
-    assert "4 factors" in result.stdout or "1 factor" in result.stdout
+    assert "Part 1, 1 factor, 3 columns" in result.stdout
     assert run("impute", model, tmp_path / "x.npy", "-o", tmp_path / "f.npy").exit_code == 0
     filled = np.load(tmp_path / "f.npy")
     assert abs(filled[0, 0] - X[0, 1]) < 0.6
@@ -153,7 +153,6 @@ def test_sparse(tmp_path, values, law):
     [
         (("--parts", "none"), 2, "neither a number"),
         (("--model", "pca"), 2, "no model 'pca'"),
-        (("--model", "mcfa", "--parts", "auto"), 2, "does not find its own sizes"),
         (("--kind", "number0"), 2, "COLUMN=KIND"),
         (("--kind", "nothing=gaussian"), 1, "'nothing'"),
         (("--kind", "number0=round"), 1, "'round'"),
@@ -296,6 +295,17 @@ def test_a_model_of_another_kind(tmp_path):
     assert not (tmp_path / "f.csv").exists()
 
 
+def test_a_table_of_text_for_a_model_of_numbers(tmp_path):
+    path, data = tmp_path / "m.safetensors", tmp_path / "x.csv"
+    MCVQ(1, 2, random_state=0).fit(np.random.default_rng(0).normal(size=(20, 2))).save(path)
+    data.write_bytes("name,n\nJosé,1\nZoë,2\n".encode("latin-1"))
+    for command in ("impute", "report"):
+        result = run(command, path, data, "-o", tmp_path / "out.csv", "--encoding", "latin-1")
+        assert result.exit_code == 1
+        assert "x.csv: column 'name' holds String, but the model learned from" in result.stderr
+        assert not (tmp_path / "out.csv").exists()
+
+
 def test_a_table_is_reported(fitted, tmp_path):
     folder, _ = fitted
     out = tmp_path / "page.html"
@@ -317,6 +327,46 @@ def test_lists_of_ratings_in_all_their_forms(tmp_path, text):
     (tmp_path / "ratings.txt").write_text(text)
     found = read_table(tmp_path / "ratings.txt")
     assert found == (["1", "2"], ["10", "11"], [4.0, 3.5])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "is empty"),
+        ("user,item,rating\n", "has no ratings"),
+        ("person,thing\n1,2\n", "has no column 'item'"),
+        ("user,item,rating\na,b,5\na,c,x\n", "line 3: 'x' is not a rating; write a number"),
+        ("user,item,rating\na,b\n", "line 2: the rating is missing"),
+        ("user,item,rating\na,José,5\n", "line 2: the text is not UTF-8; .*--encoding latin-1"),
+    ],
+)
+def test_lists_of_ratings_that_cannot_be_read(tmp_path, text, complaint):
+    path = tmp_path / "ratings.csv"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=rf"ratings\.csv.*{complaint}"):
+        read_table(path)
+
+
+def test_ratings_in_another_encoding(tmp_path):
+    path = tmp_path / "ratings.csv"
+    path.write_bytes("user,item,rating\na,José,5\n".encode("latin-1"))
+    assert read_table(path, "latin-1") == (["a"], ["José"], [5.0])
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("impute", "m.safetensors", "x.csv"),
+        ("sample", "m.safetensors"),
+        ("report", "m.safetensors"),
+        ("compress", "a.png"),
+        ("decompress", "a.gvq"),
+    ],
+)
+def test_a_folder_that_is_not_there_is_known_at_once(args):
+    result = run(*args, "-o", "no/such/out.csv")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: there is no folder no/such to write out.csv to.\n"
 
 
 # ---------------------------------------------------------------------- the command as a module

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from partwise.cli.console import print_table, say
+from partwise.cli.console import need_folders, print_table, say
 
 if TYPE_CHECKING:
     from partwise.compression import Report
@@ -35,6 +35,7 @@ def compress(
 
       partwise compress photo.png -o photo.gvq --features 8
     """
+    need_folders(out)
     from partwise import compression
     from partwise.io import write_atomically
 
@@ -78,6 +79,7 @@ def decompress(
 
       partwise decompress photo.gvq -o photo.png
     """
+    need_folders(out)
     from partwise import compression
 
     image = compression.decompress(compression.read_file(file), str(file))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
     from rich.table import Table
 
@@ -53,6 +55,13 @@ def fail(text: str, code: int) -> NoReturn:
     """Say in one sentence what is wrong, and leave with a code: 2 for what was typed."""
     complain(text)
     raise typer.Exit(code)
+
+
+def need_folders(*files: Path | None) -> None:
+    """Refuse files that could not be written, before any work is done for them."""
+    for file in files:
+        if file is not None and not file.resolve().parent.is_dir():
+            fail(f"Error: there is no folder {file.parent} to write {file.name} to.", 2)
 
 
 def plural(number: int, singular: str) -> str:

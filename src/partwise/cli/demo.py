@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.cli.console import errors, fail, print_table, say
+from partwise.cli.console import errors, need_folders, print_table, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,8 +29,7 @@ def demo(
 
       partwise demo -o faces.html
     """
-    if not out.resolve().parent.is_dir():
-        fail(f"Error: there is no folder {out.parent} to write {out.name} to.", 2)
+    need_folders(out)
     with _progress(5) as step:
         step("Loading")
         from partwise import MCVQ, make_faces

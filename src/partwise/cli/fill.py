@@ -8,14 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.console import busy, fail, nameless, plural, say
+from partwise.cli.console import busy, fail, nameless, need_folders, plural, say
 from partwise.cli.tables import (
     Encoding,
     Header,
     Missing,
+    Resize,
     Seed,
     known_columns,
     pair,
+    parse_image_shape,
     schema_of,
     text_columns,
 )
@@ -61,6 +63,7 @@ def impute(
     missing: Missing = None,
     encoding: Encoding = None,
     header: Header = None,
+    resize: Resize = None,
 ) -> None:
     """Fill the holes of a table; what is known stays as it is.
 
@@ -72,6 +75,8 @@ def impute(
 
       partwise impute survey.safetensors survey.csv -o draw.csv --number 5
     """
+    need_folders(out)
+    shape = parse_image_shape(resize)
     from partwise.reading import read_data, write_table
 
     fitted = _load(model, "impute")
@@ -84,6 +89,7 @@ def impute(
             texts=text_columns(fitted),
             encoding=encoding,
             header=header,
+            resize=shape,
         ).X
         X = known_columns(fitted, found, data)
     with busy(f"Filling {out}"), nameless():
@@ -123,6 +129,7 @@ def sample(
 
       partwise sample survey.safetensors -n 100 --given smoker=yes --given age=40 -o rows.csv
     """
+    need_folders(out)
     from partwise.reading import write_table
 
     fitted = _load(model, "sample")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.cli.console import fail, print_table, say
+from partwise.cli.console import fail, need_folders, print_table, say
+from partwise.cli.tables import Encoding
 
 if TYPE_CHECKING:
     from partwise import Recommender
@@ -19,60 +21,71 @@ if TYPE_CHECKING:
 _CALLED = {"userid": "user", "itemid": "item", "movieid": "item", "movie": "item"}
 
 
-def read_table(path: Path) -> tuple[list[str], list[str], list[float]]:
+def read_table(path: Path, encoding: str | None = None) -> tuple[list[str], list[str], list[float]]:
     """Users, items and ratings from a text file.
 
     The first line names the columns, unless it is one of numbers: then user, item and rating come
     in this order, between tabs, commas, semicolons or double colons.
     """
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        head = file.readline().replace("::", "\t")
-        file.seek(0)
-        delimiter = max(",;\t", key=head.count)
-        first = [cell.strip() for cell in head.split(delimiter)]
-        named = None
-        if len(first) >= 3 and all(cell.replace(".", "", 1).isdecimal() for cell in first):
-            named = ["user", "item", "rating"]
-        lines = (line.replace("::", "\t") for line in file) if "\t" in head else file
-        rows = csv.DictReader(lines, named, delimiter=delimiter)
-        if named is None:
-            names = [name.strip() for name in rows.fieldnames or ()]
-            plain = [_CALLED.get(name.lower().replace("_", ""), name) for name in names]
-            rows.fieldnames = plain if len(set(plain)) == len(plain) else names
-        missing = {"user", "item", "rating"} - set(rows.fieldnames or ())
-        if missing:
+    from partwise.reading import read_text
+
+    text = read_text(path, encoding)
+    head = text.partition("\n")[0].replace("::", "\t")
+    text = text.replace("::", "\t") if "\t" in head else text
+    delimiter = max(",;\t", key=head.count)
+    first = [cell.strip() for cell in head.split(delimiter)]
+    named = None
+    if len(first) >= 3 and all(cell.replace(".", "", 1).isdecimal() for cell in first):
+        named = ["user", "item", "rating"]
+    rows = csv.DictReader(io.StringIO(text, newline=""), named, delimiter=delimiter)
+    if named is None:
+        names = [name.strip() for name in rows.fieldnames or ()]
+        plain = [_CALLED.get(name.lower().replace("_", ""), name) for name in names]
+        rows.fieldnames = plain if len(set(plain)) == len(plain) else names
+    missing = {"user", "item", "rating"} - set(rows.fieldnames or ())
+    if missing:
+        raise ValueError(
+            f"{path} has no column {min(missing)!r} in its first line; name the columns user, "
+            "item and rating (others are left alone)."
+        )
+    user, item, rating = [], [], []
+    for row in rows:
+        absent = [name for name in ("user", "item", "rating") if row[name] in (None, "")]
+        if absent:
             raise ValueError(
-                f"{path} has no column {min(missing)!r} in its first line; name the columns user, "
-                "item and rating (others are left alone)."
+                f"{path}, line {rows.line_num}: the {absent[0]} is missing; add it, or take the "
+                "line out."
             )
-        user, item, rating = [], [], []
-        for row in rows:
-            try:
-                rating.append(float(row["rating"]))
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"{path}, line {rows.line_num}: {row['rating']!r} is not a rating."
-                ) from None
-            if row["user"] is None or row["item"] is None:
-                raise ValueError(f"{path}, line {rows.line_num}: a user or an item is missing.")
-            user.append(row["user"])
-            item.append(row["item"])
+        try:
+            rating.append(float(row["rating"]))
+        except ValueError:
+            raise ValueError(
+                f"{path}, line {rows.line_num}: {row['rating']!r} is not a rating; write a number, "
+                "or take the line out."
+            ) from None
+        user.append(row["user"])
+        item.append(row["item"])
+    if not rating:
+        raise ValueError(f"{path} names columns, but has no ratings.")
     return user, item, rating
 
 
-def _recommender(source: Path) -> Recommender:
+def _recommender(source: Path, encoding: str | None) -> Recommender:
     """A saved recommender, or one learned from a file of ratings."""
     from partwise import Recommender, load
     from partwise.io import ModelFileError
 
     if source.suffix.lower() in (".csv", ".tsv", ".txt"):
-        return Recommender(verbose=1).fit(read_table(source))
+        return Recommender(verbose=1).fit(read_table(source, encoding))
     try:
         model = load(source)
     except ModelFileError as error:
         raise ValueError(f"{error} Ratings are read from .csv, .tsv and .txt files.") from None
     if not isinstance(model, Recommender):
-        raise ValueError(f"{source} holds a {type(model).__name__}, not a Recommender.")
+        raise ValueError(
+            f"{source} holds a {type(model).__name__}, not a Recommender; give a file of ratings, "
+            "or what --save wrote."
+        )
     return model
 
 
@@ -122,6 +135,7 @@ def recommend(
         Path | None,
         typer.Option("--save", help="Keep what was learned in this file.", show_default=False),
     ] = None,
+    encoding: Encoding = None,
 ) -> None:
     """Recommend items to a person, known or new, from what they rated.
 
@@ -131,9 +145,10 @@ def recommend(
 
       partwise recommend model.safetensors --rated "Alien (1979)=5" --explain "Brazil (1985)"
     """
+    need_folders(save)
     from rich.table import Table
 
-    model = _recommender(source)
+    model = _recommender(source, encoding)
     if save is not None:
         model.save(save)
         say(f"Wrote {save}.")

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from partwise.cli.console import fail, nameless, say
-from partwise.cli.tables import known_columns, text_columns
-
-
-def parse_image_shape(text: str | None) -> tuple[int, int] | None:
-    """Read a height and a width from text such as ``32x32``."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"\s*([1-9]\d*)\s*[x×,]\s*([1-9]\d*)\s*", text.lower())
-    if found is None:
-        fail(f"Error: {text!r} is not a height and a width, such as 32x32.", 2)
-    return int(found[1]), int(found[2])
+from partwise.cli.console import nameless, need_folders, say
+from partwise.cli.tables import (
+    Encoding,
+    Header,
+    Missing,
+    Resize,
+    known_columns,
+    parse_image_shape,
+    text_columns,
+)
 
 
 def report(
@@ -42,6 +39,10 @@ def report(
         ),
     ] = None,
     title: Annotated[str, typer.Option("--title", help="Heading of the page.")] = "Partwise report",
+    missing: Missing = None,
+    encoding: Encoding = None,
+    header: Header = None,
+    resize: Resize = None,
 ) -> None:
     """Write a page about a saved model: its parts, states or factors, classes, and some rows.
 
@@ -51,7 +52,8 @@ def report(
 
       partwise report faces.safetensors faces.npy --image-shape 32x32
     """
-    shape = parse_image_shape(image_shape)
+    need_folders(out)
+    shape, wanted = parse_image_shape(image_shape), parse_image_shape(resize)
     from partwise import load
     from partwise.reading import read_data
     from partwise.report import write_report
@@ -59,7 +61,14 @@ def report(
     fitted = load(model)
     rows = None
     if data is not None:
-        found = read_data(data, texts=text_columns(fitted))
+        found = read_data(
+            data,
+            missing=missing or (),
+            texts=text_columns(fitted),
+            encoding=encoding,
+            header=header,
+            resize=wanted,
+        )
         rows, shape = known_columns(fitted, found.X, data), shape or found.image_shape
     with nameless():
         write_report(fitted, out, rows, shape, title, model_file=model.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +33,16 @@ Resize = Annotated[
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn by chance.")]
 
 
+def parse_image_shape(text: str | None) -> tuple[int, int] | None:
+    """Read a height and a width from text such as ``32x32``."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*([1-9]\d*)\s*[x×,]\s*([1-9]\d*)\s*", text.lower())
+    if found is None:
+        fail(f"Error: {text!r} is not a height and a width, such as 32x32.", 2)
+    return int(found[1]), int(found[2])
+
+
 def pair(text: str, option: str, form: str) -> tuple[str, str]:
     """Read what stands before and after the last equals sign."""
     name, sign, value = text.rpartition("=")
@@ -60,8 +71,17 @@ def text_columns(fitted: Any) -> list[str]:
 def known_columns(fitted: Any, X: Any, path: Path) -> Any:
     """The columns that the model knows, in its order."""
     names = getattr(fitted, "feature_names_in_", None)
-    if names is None or not hasattr(X, "columns"):
-        return X.to_numpy() if hasattr(X, "columns") else X
+    if not hasattr(X, "columns"):
+        return X
+    if names is None:
+        for column in X.get_columns():
+            if not column.dtype.is_numeric() and schema_of(fitted) is None:
+                raise ValueError(
+                    f"{path}: column {column.name!r} holds {column.dtype}, but the model learned "
+                    "from numbers alone; give a table like the one it learned from, or fit a model "
+                    "to this one."
+                )
+        return X.to_numpy()
     absent = [name for name in names if name not in X.columns]
     if absent:
         raise ValueError(
