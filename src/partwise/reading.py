@@ -20,7 +20,6 @@ from zipfile import BadZipFile
 import numpy as np
 from scipy import sparse
 
-from partwise.compression.pictures import read_picture
 from partwise.contracts import Array
 from partwise.data.frames import frame_of
 from partwise.io import write_atomically
@@ -387,6 +386,8 @@ def _read_pictures(folder: Path, resize: tuple[int, int] | None) -> Data:
 
 def _grey(path: Path, resize: tuple[int, int] | None) -> Array:
     from PIL import Image  # comes with matplotlib
+
+    from partwise.compression import read_picture  # brings a model along that tables do not need
 
     picture = read_picture(path)
     grey = Image.fromarray(picture[:, :, 0] if picture.shape[2] == 1 else picture).convert("L")

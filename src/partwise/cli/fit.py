@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _MODELS = ("mcvq", "mcfa")
 # Sizes are sought in so many cells, but in no fewer rows; more would hardly change them. Columns of
 # few levels have all of these among them.
-_SOUGHT_CELLS, _SOUGHT_ROWS, _MOST_LEVELS = 500_000, 5_000, 256
+_SOUGHT_CELLS, _SOUGHT_ROWS, _MOST_LEVELS = 250_000, 2_000, 256
 _SHOWN_COLUMNS = 12  # names of a part's columns
 _TOLD_COLUMNS = 300  # profiles compare all pairs of columns, which many make slow
 
