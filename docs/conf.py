@@ -11,7 +11,7 @@ GENERATED = HERE / "generated"
 
 project = "Partwise"
 author = "The Partwise developers"
-copyright = author  # noqa: A001 - Sphinx reads this name
+copyright = author
 version = release = partwise.__version__
 
 extensions = [
@@ -37,7 +37,6 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "capture_repr": ("_repr_html_",),
-    "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
 }
@@ -56,8 +55,9 @@ html_theme_options = {
 }
 html_sidebars = {"start": [], "results": [], "benchmarks": [], "migrate": []}
 
-# Pages in Markdown read well where the code is hosted: they link to files, and the pages below list
-# others in plain bullets. Here these links lead to pages, and the bullets are the table of contents.
+# Pages in Markdown read well where the code is hosted: they link to files, and the pages below
+# list others in plain bullets. Here these links lead to pages, and the bullets are the table of
+# contents.
 CONTENTS = ("index", "models", "guides")
 OUTSIDE = {
     r"\.\./examples/README\.rst": "auto_examples/index.rst",

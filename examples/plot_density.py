@@ -3,8 +3,8 @@ A density on a curve
 ====================
 
 Rows lie near a curve or a curved surface more often than one would think. A mixture of Bayesian
-principal component analysers follows it with small flat pieces, and finds both their number and their
-dimension. What comes out is a density: of new rows, of odd rows, of rows with holes.
+principal component analysers follows it with small flat pieces, and finds both their number and
+their dimension. What comes out is a density: of new rows, of odd rows, of rows with holes.
 """
 
 import matplotlib.pyplot as plt
@@ -32,14 +32,17 @@ ends = np.linspace(-13, 13, 150)
 grid = np.stack(np.meshgrid(ends, ends), axis=-1)
 density = model.score_samples(grid.reshape(-1, 2)).reshape(150, 150)
 figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
-filled = ax.contourf(ends, ends, np.maximum(density, -12), levels=np.arange(-12, -2.5), cmap="Blues")
+filled = ax.contourf(
+    ends, ends, np.maximum(density, -12), levels=np.arange(-12, -2.5), cmap="Blues"
+)
 ax.plot(*X.T, ".", color="0.3", markersize=2)
 ax.set_aspect("equal")
 figure.colorbar(filled, label="log density")
 
 # %%
 # Rows that took no part in the fit judge it: their mean log density, beside mixtures of full
-# Gaussians with as many components as their BIC likes best, and as these rows themselves like best.
+# Gaussians with as many components as their BIC likes best, and as these rows themselves like
+# best.
 rivals = [GaussianMixture(m, n_init=3, random_state=0).fit(X) for m in range(1, 31)]
 by_bic = min(rivals, key=lambda rival: rival.bic(X))
 at_best = max(rivals, key=lambda rival: rival.score(new))
@@ -48,9 +51,9 @@ print(f"GaussianMixture, {by_bic.n_components} components by BIC: {by_bic.score(
 print(f"GaussianMixture, {at_best.n_components} components, at best: {at_best.score(new):.3f}")
 
 # %%
-# The same spiral hidden in ten columns with noise in all of them. The number of dimensions is still
-# found, and a row that leaves the curve is told by its density, though each of its columns is as
-# usual as any.
+# The same spiral hidden in ten columns with noise in all of them. The number of dimensions is
+# still found, and a row that leaves the curve is told by its density, though each of its columns
+# is as usual as any.
 turn = np.linalg.qr(rng.normal(size=(10, 10)))[0][:2]
 
 

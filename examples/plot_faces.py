@@ -2,9 +2,9 @@
 Parts of drawn faces
 ====================
 
-Images are rows, pixels are columns. From a thousand drawings of which a fifth of the pixels is missing
-to the parts of a face, the appearances of each part, completed images, odd parts and new faces.
-Nobody says where a part is, or how many faces have which mouth.
+Images are rows, pixels are columns. From a thousand drawings of which a fifth of the pixels is
+missing to the parts of a face, the appearances of each part, completed images, odd parts and new
+faces. Nobody says where a part is, or how many faces have which mouth.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +20,8 @@ X = np.where(holes, np.nan, faces.data)  # NaN means missing
 print(X.shape, faces.image_shape)
 
 # %%
-# Five parts with at most ten appearances each. The gates say which part a pixel belongs to; pixels that
-# depend on no other are background, and in none.
+# Five parts with at most ten appearances each. The gates say which part a pixel belongs to; pixels
+# that depend on no other are background, and in none.
 model = MCVQ(n_parts=5, n_states=10, random_state=0).fit(X)
 GatesDisplay.from_estimator(model, image_shape=faces.image_shape)
 
@@ -30,14 +30,15 @@ GatesDisplay.from_estimator(model, image_shape=faces.image_shape)
 StatesDisplay.from_estimator(model, image_shape=faces.image_shape)
 
 # %%
-# Every face is one state of each part. Missing pixels take part in nothing; they are filled from the
-# states that the others tell, and are as far from the truth as the noise makes them.
+# Every face is one state of each part. Missing pixels take part in nothing; they are filled from
+# the states that the others tell, and are as far from the truth as the noise makes them.
 error = np.sqrt(np.mean((model.impute(X) - faces.data)[holes] ** 2))
 print(f"error of filled pixels {error:.3f}, noise of the pixels {faces.noise}")
 ReconstructionDisplay.from_estimator(model, X[:3], image_shape=faces.image_shape)
 
 # %%
-# A face with something in front of it: the part that it hides looks like no state, and scores high.
+# A face with something in front of it: the part that it hides looks like no state, and scores
+# high.
 odd = faces.data[:4].copy().reshape(-1, *faces.image_shape)
 odd[0, 20:28, 8:24] = np.linspace(0, 1, 16)
 usual = np.quantile(model.anomaly_scores(X), 0.99, axis=0)

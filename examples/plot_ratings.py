@@ -21,14 +21,14 @@ person, film = np.nonzero(rng.random((500, 60)) < 0.3)
 print(f"{len(person)} ratings of {len(films)} films by 500 people")
 
 # %%
-# Ratings go in as three columns: who, what, how many stars. The stars have an order and no distances,
-# so the factors of a person are behind a number of which they are what is seen.
+# Ratings go in as three columns: who, what, how many stars. The stars have an order and no
+# distances, so the factors of a person are behind a number of which they are what is seen.
 model = Recommender(MCFA(1, 4, likelihood="ordinal", random_state=0))
 model.fit((person, np.array(films)[film], ratings[person, film]))
 
 # %%
-# Somebody new is a mapping of films to ratings; nothing is learned anew for them. Every recommendation
-# has an interval, and what it rests on.
+# Somebody new is a mapping of films to ratings; nothing is learned anew for them. Every
+# recommendation has an interval, and what it rests on.
 me = {"space 3": 5, "space 7": 5, "romance 1": 2}
 for found in model.recommend(me, n=3):
     print(f"{found.item}: {found.rating:.2f}, between {found.lower:g} and {found.upper:g}")
@@ -37,8 +37,8 @@ for why in model.explain(me, best)["because"]:
     print(f"  {why['effect']:+.2f} for {why['item']}, rated {why['rating']:g}")
 
 # %%
-# A few films place a person. The same answers as a distribution over the stars, for two films of each
-# kind, and the film about which the model would ask next.
+# A few films place a person. The same answers as a distribution over the stars, for two films of
+# each kind, and the film about which the model would ask next.
 wanted = ["space 11", "space 12", "romance 11", "romance 12"]
 chances = model.predict_distribution(me, wanted)
 figure, axes = plt.subplots(1, 4, figsize=(9, 2.4), sharey=True, layout="constrained")

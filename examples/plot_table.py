@@ -17,8 +17,8 @@ table = survey.frame
 table.iloc[:4, :8]
 
 # %%
-# ``likelihood="auto"`` finds out what kind of column each is; ``likelihood={"count0": "gaussian"}``
-# would say otherwise for one of them.
+# ``likelihood="auto"`` finds out what kind of column each is; ``likelihood={"count0":
+# "gaussian"}`` would say otherwise for one of them.
 model = MCVQ(n_parts=4, n_states=6, likelihood="auto", random_state=0).fit(table)
 print(", ".join(f"{name}: {kind}" for name, kind in zip(table, model.kinds_, strict=True)))
 
@@ -29,7 +29,9 @@ print(parts.drop_duplicates("part").set_index("part")["columns"].to_string())
 parts.loc[parts["part"] == "part2", ["state", "share", "profile"]]
 
 # %%
-# The table as the model sees it: rows sorted by state, columns by part, holes in a colour of their own.
+# The table as the model sees it: columns by part, holes in a colour of their own, rows sorted by
+# the states of one part and within these by those of the others. Parts know nothing of each other,
+# so one order of the rows cannot show the blocks of all.
 TableDisplay.from_estimator(model, table)
 
 # %%
@@ -38,8 +40,8 @@ DependenceDisplay.from_estimator(model)
 ProfilesDisplay.from_estimator(model, 0)
 
 # %%
-# Holes are filled in the table's own terms, each with an interval or with probabilities. As the truth is
-# known: how often were they right?
+# Holes are filled in the table's own terms, each with an interval or with probabilities. As the
+# truth is known: how often were they right?
 filled = model.impute(table)
 lower, upper = model.predict_interval(table, coverage=0.8)
 hidden = survey.hidden[:, 0]

@@ -3,8 +3,8 @@ Words that go together
 ======================
 
 A text is about something, and it is told in some manner. A mixture would need a kind of text for
-every pair of the two; parts of the vocabulary tell them apart. From texts to counts, parts, the words
-of each state, and what a new text is made of. The texts are drawn here, word by word.
+every pair of the two; parts of the vocabulary tell them apart. From texts to counts, parts, the
+words of each state, and what a new text is made of. The texts are drawn here, word by word.
 """
 
 import matplotlib.pyplot as plt
@@ -40,8 +40,8 @@ texts = [story(*both) for both in zip(topic, manner, strict=True)]
 print(texts[0][:70], "...")
 
 # %%
-# Counts of words are a sparse matrix; with ``likelihood="poisson"`` what is not stored is zero. How
-# many parts and states there are is left to the evidence.
+# Counts of words are a sparse matrix; with ``likelihood="poisson"`` what is not stored is zero.
+# How many parts and states there are is left to the evidence.
 reader = CountVectorizer()
 counts = reader.fit_transform(texts)
 words = reader.get_feature_names_out()
@@ -76,12 +76,14 @@ for part in model.explain(reader.transform([new]).toarray()[0], n_columns=3):
     print(f"part {part['part']}: state {part['state']} ({part['probability']:.2f}): {because}")
 
 # %%
-# Texts that are like it in what they are about, told in the other manner: the same state of one part
-# and another state of the other. A single list of clusters could not be asked this.
+# Texts that are like it in what they are about, told in the other manner: the same state of one
+# part and another state of the other. A single list of clusters could not be asked this.
 about = int(np.argmax(model.n_states_))
 mine = model.states(reader.transform([new]))[0]
 same = states[:, about] == mine[about]
 other = (states != mine).any(axis=1) & same
 found = np.flatnonzero(other)[0]
-print(f"{other.sum()} of {same.sum()} texts; the first is about the {topic[found]}, {manner[found]}:")
+print(
+    f"{other.sum()} of {same.sum()} texts; the first is about the {topic[found]}, {manner[found]}:"
+)
 print(texts[found][:70], "...")

@@ -2,9 +2,9 @@
 Holes, few and many
 ===================
 
-Cells of drawn faces are removed, ever more of them, and filled again. How far from the truth are they,
-beside other ways to fill them, and do the intervals hold what they promise? Then whole regions are
-missing, as under an occluder.
+Cells of drawn faces are removed, ever more of them, and filled again. How far from the truth are
+they, beside other ways to fill them, and do the intervals hold what they promise? Then whole
+regions are missing, as under an occluder.
 """
 
 import matplotlib.pyplot as plt
@@ -38,7 +38,7 @@ left.set(xlabel="share of missing cells", ylabel="root mean squared error", ylim
 left.legend()
 right.plot(shares, held, "o-", color="C2")
 right.axhline(0.9, color="0.5", linestyle=":", label="promised")
-right.set(xlabel="share of missing cells", ylabel="removed cells in their 90 % interval", ylim=(0, 1))
+right.set(xlabel="share of missing cells", ylabel="share in their 90 % interval", ylim=(0, 1))
 right.legend(loc="lower left")
 
 # %%
@@ -46,8 +46,8 @@ right.legend(loc="lower left")
 ReconstructionDisplay.from_estimator(model, X, rows=4, image_shape=faces.image_shape)
 
 # %%
-# A region is missing rather than pixels here and there: the parts that are hidden altogether can be
-# told only by what the others say of them. With classes they say something.
+# A region is missing rather than pixels here and there: the parts that are hidden altogether can
+# be told only by what the others say of them. With classes they say something.
 model = MCVQ(n_parts=5, n_states=10, random_state=0).fit(faces.data, faces.target)
 covered = faces.data.reshape(-1, *faces.image_shape).copy()
 covered[:, 20:] = np.nan

@@ -2,9 +2,9 @@
 How many parts, how many states
 ===============================
 
-Images of a box, a triangle and a cross, each at one of nine heights: three parts of nine states. What
-``"auto"`` finds, what it tried on the way, whether the same parts come back from other rows, and what
-held-out cells say.
+Images of a box, a triangle and a cross, each at one of nine heights: three parts of nine states.
+What ``"auto"`` finds, what it tried on the way, whether the same parts come back from other rows,
+and what held-out cells say.
 """
 
 from sklearn.model_selection import GridSearchCV
@@ -23,7 +23,8 @@ GatesDisplay.from_estimator(model, image_shape=shapes.image_shape)
 SizePathDisplay.from_estimator(model)
 
 # %%
-# Do the same parts come back if only half of the rows are known? 1 is always, 0 no more than by chance.
+# Do the same parts come back if only half of the rows are known? 1 is always, 0 no more than by
+# chance.
 stability = part_stability(model, shapes.data, n_fits=4, random_state=0)
 print("agreement of the parts:", stability.part_agreement.round(2))
 StabilityDisplay.from_stability(stability, image_shape=shapes.image_shape)
