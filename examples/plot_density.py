@@ -40,20 +40,10 @@ ax.set_aspect("equal")
 figure.colorbar(filled, label="log density")
 
 # %%
-# Rows that took no part in the fit judge it: their mean log density, beside mixtures of full
-# Gaussians with as many components as their BIC likes best, and as these rows themselves like
-# best.
-rivals = [GaussianMixture(m, n_init=3, random_state=0).fit(X) for m in range(1, 31)]
-by_bic = min(rivals, key=lambda rival: rival.bic(X))
-at_best = max(rivals, key=lambda rival: rival.score(new))
-print(f"here: {model.score(new):.3f}")
-print(f"GaussianMixture, {by_bic.n_components} components by BIC: {by_bic.score(new):.3f}")
-print(f"GaussianMixture, {at_best.n_components} components, at best: {at_best.score(new):.3f}")
-
-# %%
-# The same spiral hidden in ten columns with noise in all of them. The number of dimensions is
-# still found, and a row that leaves the curve is told by its density, though each of its columns
-# is as usual as any.
+# The same spiral hidden in ten columns, with noise in all of them: the number of dimensions is
+# still found. Rows that took no part in the fit judge it by their mean log density, beside
+# mixtures of full Gaussians with as many components as their BIC likes best, and as these rows
+# themselves like best.
 turn = np.linalg.qr(rng.normal(size=(10, 10)))[0][:2]
 
 
@@ -62,20 +52,34 @@ def hidden(rows):
     return rows @ turn + 0.3 * rng.normal(size=(len(rows), 10))
 
 
-wide = BayesianPCAMixture(random_state=0).fit(hidden(X))
-print(f"{wide.n_components_} pieces of dimension {wide.effective_dimension_}")
-gap = 1.15 * spiral(500)[:40] + 0.8 * rng.normal(size=(40, 2))
-usual, odd = wide.score_samples(hidden(new)), wide.score_samples(hidden(gap))
+wide, wide_new = hidden(X), hidden(new)
+model10 = BayesianPCAMixture(random_state=0).fit(wide)
+print(f"{model10.n_components_} pieces of dimension {model10.effective_dimension_}", end=": ")
+print(f"{model10.score(wide_new):.2f}")
+rivals = [GaussianMixture(m, n_init=2, random_state=0).fit(wide) for m in range(1, 16)]
+by_bic = min(rivals, key=lambda rival: rival.bic(wide))
+at_best = max(rivals, key=lambda rival: rival.score(wide_new))
+for how, rival in (("by BIC", by_bic), ("at best", at_best)):
+    print(f"GaussianMixture of {rival.n_components}, {how}: {rival.score(wide_new):.2f}")
+
+# %%
+# A row that leaves the curve is told by its density, though each of its columns is as usual as
+# any: rows spread over the plane, and where the curve runs.
+spread = rng.uniform(X.min(axis=0), X.max(axis=0), (500, 2))
+usual, odd = model10.score_samples(wide_new), model10.score_samples(hidden(spread))
+least = np.quantile(usual, 0.01)
+found = odd < least
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-left.plot(*new.T, ".", color="0.6", label="rows of the curve")
-left.plot(*gap.T, "x", color="C3", label="rows off it")
+left.plot(*spread[found].T, "x", color="C3", markersize=4, label="below 99 % of the curve's")
+left.plot(*spread[~found].T, ".", color="C0", label="as likely")
 left.set_aspect("equal")
-left.legend(loc="upper right", fontsize="small")
-bins = np.linspace(min(usual.min(), odd.min()), usual.max(), 40)
-right.hist(usual, bins, color="0.6", density=True)
-right.hist(odd, bins, color="C3", density=True, alpha=0.6)
-right.set_xlabel("log density in ten columns")
-right.set_yticks([])
+left.legend(loc="lower center", bbox_to_anchor=(0.5, 1), fontsize="small")
+bins = np.linspace(-80, usual.max(), 60)
+right.hist(usual, bins, color="0.6", label="rows of the curve")
+right.hist(np.maximum(odd, -80), bins, color="C3", alpha=0.6, label="rows spread over the plane")
+right.axvline(least, color="0.2", linestyle=":")
+right.set(xlabel="log density in ten columns", ylabel="rows")
+right.legend(loc="upper left", fontsize="small")
 
 # %%
 # With holes the density is that of what is seen, and what is not seen is filled: here the second

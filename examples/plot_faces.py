@@ -37,17 +37,17 @@ print(f"error of filled pixels {error:.3f}, noise of the pixels {faces.noise}")
 ReconstructionDisplay.from_estimator(model, X[:3], image_shape=faces.image_shape)
 
 # %%
-# A face with something in front of it: the part that it hides looks like no state, and scores
-# high.
-odd = faces.data[:4].copy().reshape(-1, *faces.image_shape)
-odd[0, 20:28, 8:24] = np.linspace(0, 1, 16)
-usual = np.quantile(model.anomaly_scores(X), 0.99, axis=0)
-scores = model.anomaly_scores(odd.reshape(4, -1)) / usual
+# A face with something in front of it: the parts that it hides look like no state of theirs.
+# Scores of a part are compared with those that other faces have for it.
+odd = faces.data[0].copy().reshape(faces.image_shape)
+odd[21:28, 9:23] = np.linspace(0, 1, 14)
+usual = model.anomaly_scores(faces.data[1:])
+score = model.anomaly_scores(odd.reshape(1, -1))[0]
 figure, (left, right) = plt.subplots(1, 2, figsize=(7, 2.6), layout="constrained")
-left.imshow(odd[0], cmap="gray", vmin=0, vmax=1)
+left.imshow(odd, cmap="gray", vmin=0, vmax=1)
 left.set_axis_off()
-right.bar(range(5), scores[0] - scores[1:].mean(axis=0))
-right.set(xlabel="part", ylabel="odder than others by")
+right.bar(range(5), (score - usual.mean(axis=0)) / usual.std(axis=0))
+right.set(xlabel="part", ylabel="odder than most\n(standard deviations)")
 
 # %%
 # New faces: a state drawn for each part. They are put together from appearances that were seen, in

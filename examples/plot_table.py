@@ -25,7 +25,8 @@ print(", ".join(f"{name}: {kind}" for name, kind in zip(table, model.kinds_, str
 # %%
 # Columns that belong together, and what kinds of rows there are in each part, in words.
 parts = model.parts_table()
-print(parts.drop_duplicates("part").set_index("part")["columns"].to_string())
+for name, columns in parts.groupby("part")["columns"].first().items():
+    print(f"{name}: {columns}")
 parts.loc[parts["part"] == "part2", ["state", "share", "profile"]]
 
 # %%

@@ -9,6 +9,7 @@ words of each state, and what a new text is made of. The texts are drawn here, w
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import adjusted_rand_score
 
@@ -40,11 +41,19 @@ texts = [story(*both) for both in zip(topic, manner, strict=True)]
 print(texts[0][:70], "...")
 
 # %%
-# Counts of words are a sparse matrix; with ``likelihood="poisson"`` what is not stored is zero.
-# How many parts and states there are is left to the evidence.
-reader = CountVectorizer()
-counts = reader.fit_transform(texts)
+# Counts of words, with ``likelihood="poisson"``. A sparse matrix is taken as it is, and what it
+# does not store is zero; a DataFrame brings the words along. How many parts and states there are
+# is left to the evidence.
+reader = CountVectorizer().fit(texts)
 words = reader.get_feature_names_out()
+
+
+def count(texts):
+    """How often each text has each word."""
+    return pd.DataFrame(reader.transform(texts).toarray(), columns=words)
+
+
+counts = count(texts)
 model = MCVQ("auto", "auto", likelihood="poisson", random_state=0).fit(counts)
 print(f"{model.n_parts_} parts with {model.n_states_} states")
 states = model.states(counts)
@@ -71,15 +80,15 @@ for k, ax in enumerate(np.atleast_1d(axes)):
 # A text that the model has not seen: the state of each part, how sure it is, and the words that
 # decided.
 new = "the captain looked at the storm, and perhaps he wondered about the harbour, slowly, slowly"
-for part in model.explain(reader.transform([new]).toarray()[0], n_columns=3):
-    because = ", ".join(f"{words[told['column']]}" for told in part["columns"])
+for part in model.explain(count([new]), n_columns=3):
+    because = ", ".join(told["column"] for told in part["columns"])
     print(f"part {part['part']}: state {part['state']} ({part['probability']:.2f}): {because}")
 
 # %%
 # Texts that are like it in what they are about, told in the other manner: the same state of one
 # part and another state of the other. A single list of clusters could not be asked this.
 about = int(np.argmax(model.n_states_))
-mine = model.states(reader.transform([new]))[0]
+mine = model.states(count([new]))[0]
 same = states[:, about] == mine[about]
 other = (states != mine).any(axis=1) & same
 found = np.flatnonzero(other)[0]

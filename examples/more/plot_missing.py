@@ -19,11 +19,11 @@ rng = np.random.default_rng(0)
 chance = rng.random(faces.data.shape)
 shares = (0.1, 0.3, 0.5, 0.7, 0.9)
 errors = {"mean of the column": [], "KNNImputer": [], "MCVQ": []}
-held = []
+held, models = [], {}
 for share in shares:
     holes = chance < share
     X = np.where(holes, np.nan, faces.data)
-    model = MCVQ(n_parts=5, n_states=10, random_state=0).fit(X)
+    model = models[share] = MCVQ(n_parts=5, n_states=10, random_state=0).fit(X)
     answers = np.nanmean(X, axis=0), KNNImputer().fit_transform(X), model.impute(X)
     for found, answer in zip(errors.values(), answers, strict=True):
         found.append(np.sqrt(np.mean((answer - faces.data)[holes] ** 2)))
@@ -42,8 +42,10 @@ right.set(xlabel="share of missing cells", ylabel="share in their 90 % interval"
 right.legend(loc="lower left")
 
 # %%
-# The last of these models has seen a tenth of the pixels. This is what it makes of faces.
-ReconstructionDisplay.from_estimator(model, X, rows=4, image_shape=faces.image_shape)
+# What is left of faces when seven of ten pixels are missing, and what the model that learned from
+# such faces makes of them.
+X = np.where(chance < 0.7, np.nan, faces.data)
+ReconstructionDisplay.from_estimator(models[0.7], X, rows=4, image_shape=faces.image_shape)
 
 # %%
 # A region is missing rather than pixels here and there: the parts that are hidden altogether can
