@@ -64,7 +64,8 @@ for how, rival in (("by BIC", by_bic), ("at best", at_best)):
 
 # %%
 # A row that leaves the curve is told by its density, though each of its columns is as usual as
-# any: rows spread over the plane, and where the curve runs.
+# any: rows spread over the plane, and where the curve runs. The lump at the left is what any row
+# has at least: it may come from a piece that no row has come from yet.
 spread = rng.uniform(X.min(axis=0), X.max(axis=0), (500, 2))
 usual, odd = model10.score_samples(wide_new), model10.score_samples(hidden(spread))
 least = np.quantile(usual, 0.01)
@@ -74,9 +75,9 @@ left.plot(*spread[found].T, "x", color="C3", markersize=4, label="below 99 % of 
 left.plot(*spread[~found].T, ".", color="C0", label="as likely")
 left.set_aspect("equal")
 left.legend(loc="lower center", bbox_to_anchor=(0.5, 1), fontsize="small")
-bins = np.linspace(-80, usual.max(), 60)
+bins = np.linspace(-40, usual.max(), 50)
 right.hist(usual, bins, color="0.6", label="rows of the curve")
-right.hist(np.maximum(odd, -80), bins, color="C3", alpha=0.6, label="rows spread over the plane")
+right.hist(np.maximum(odd, -40), bins, color="C3", alpha=0.6, label="rows spread over the plane")
 right.axvline(least, color="0.2", linestyle=":")
 right.set(xlabel="log density in ten columns", ylabel="rows")
 right.legend(loc="upper left", fontsize="small")

@@ -81,7 +81,7 @@ for k, ax in enumerate(np.atleast_1d(axes)):
 # decided.
 new = "the captain looked at the storm, and perhaps he wondered about the harbour, slowly, slowly"
 for part in model.explain(count([new]), n_columns=3):
-    because = ", ".join(told["column"] for told in part["columns"])
+    because = ", ".join(f"{told['value']:g} {told['column']}" for told in part["columns"])
     print(f"part {part['part']}: state {part['state']} ({part['probability']:.2f}): {because}")
 
 # %%

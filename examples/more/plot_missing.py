@@ -14,10 +14,10 @@ from sklearn.impute import KNNImputer
 from partwise import MCVQ, make_faces
 from partwise.plot import ReconstructionDisplay
 
-faces = make_faces(400, random_state=0)
+faces = make_faces(300, random_state=0)
 rng = np.random.default_rng(0)
 chance = rng.random(faces.data.shape)
-shares = (0.1, 0.3, 0.5, 0.7, 0.9)
+shares = (0.1, 0.4, 0.7, 0.9)
 errors = {"mean of the column": [], "KNNImputer": [], "MCVQ": []}
 held, models = [], {}
 for share in shares:
