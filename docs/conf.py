@@ -48,6 +48,8 @@ html_css_files = ["partwise.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "header_links_before_dropdown": 9,
+    "navbar_persistent": [],
+    "navbar_end": ["search-button", "theme-switcher"],
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
