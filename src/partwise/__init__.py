@@ -6,8 +6,6 @@ Public names load what they need when first used, so that ``import partwise`` st
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-
 # public name -> module that defines it
 _PUBLIC = {
     "AspectModel": "partwise.estimators.aspect",
@@ -59,6 +57,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    __version__: str
+
     from partwise.data import CellKFold, Cells, Rows
     from partwise.datasets import make_faces, make_shapes, make_survey
     from partwise.estimators.aspect import AspectModel
@@ -79,11 +79,24 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
+    if name == "__version__":
+        value: Any = _version()
+    elif name in _PUBLIC:
+        value = getattr(import_module(_PUBLIC[name]), name)
+    else:
         raise AttributeError(f"module 'partwise' has no attribute {name!r}")
-    value = getattr(import_module(_PUBLIC[name]), name)
     globals()[name] = value
     return value
+
+
+def _version() -> str:
+    """What was installed; the source alone does not know its version, which comes from tags."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("partwise")
+    except PackageNotFoundError:
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

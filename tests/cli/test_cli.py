@@ -297,6 +297,25 @@ def test_results_so_far_are_kept(registry, tmp_path):
     assert [entry["name"] for entry in json.loads(path.read_text())["results"]] == ["good"]
 
 
+def test_page_of_benchmarks(registry, tmp_path):
+    @registry.register("ratio")
+    def ratio(progress):
+        """Compare."""
+        return [{"n": 1, "their / our": 0.5}, {"n": 2, "their / our": 2.0}, {"n": 3}]
+
+    file, page, again = tmp_path / "b.json", tmp_path / "b.md", tmp_path / "again.md"
+    assert run("bench", "ratio", "bad", "--json", file, "--page", page).exit_code == 1
+    text = page.read_text("utf-8")
+    assert "| [ratio](#ratio) | Compare | their / our: 0.5 to 2 | 0 |" in text
+    assert "| [bad](#bad) |  | failed | 0 |" in text
+    assert "**Failed:** ValueError: it went wrong" in text
+    assert run("bench", "--from", file, "--page", again).exit_code == 0
+    assert again.read_text("utf-8") == text
+    result = run("reproduce", "--from", file)
+    assert result.exit_code == 2
+    assert result.stderr == f"{file} holds results of benchmarks, not of experiments.\n"
+
+
 def test_place_that_cannot_be_written_is_known_at_once(registry, tmp_path):
     result = run("bench", "good", "--json", tmp_path / "none" / "results.json")
     assert result.exit_code == 1

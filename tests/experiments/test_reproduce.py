@@ -260,9 +260,13 @@ def test_what_is_no_file_of_results(text, tmp_path):
     assert "bad.json" in result.stderr
 
 
-def test_the_page_in_the_documentation_is_written_by_the_command():
-    content = json.loads((DOCS / "results.json").read_text("utf-8"))
-    assert (DOCS / "results.md").read_text("utf-8") == results_page(content)
+@pytest.mark.parametrize(
+    ("file", "page"),
+    [("results.json", "results.md"), ("benchmarks.json", "benchmark_results.md")],
+)
+def test_the_pages_in_the_documentation_are_written_by_the_commands(file, page):
+    content = json.loads((DOCS / file).read_text("utf-8"))
+    assert (DOCS / page).read_text("utf-8") == results_page(content)
     for one in content["results"]:
         for picture in one["pictures"]:
             shown = (DOCS / "pictures" / picture["file"]).exists()

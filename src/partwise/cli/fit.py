@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from partwise.reading import Data
 
 _MODELS = ("mcvq", "mcfa")
-_MCFA_SIZES = 4, 4  # MCFA does not find its own sizes
 # Sizes are sought in so many cells, but in no fewer rows; more would hardly change them. Columns of
 # few levels have all of these among them.
 _SOUGHT_CELLS, _SOUGHT_ROWS, _MOST_LEVELS = 500_000, 5_000, 256
@@ -111,8 +110,6 @@ def fit(
     if max_time <= 0:
         fail("Error: --max-time must be above 0.", 2)
     sizes = [_number(text, name) for text, name in ((parts, "--parts"), (states, "--states"))]
-    if model == "mcfa" and "auto" in sizes:
-        fail("Error: mcfa does not find its own sizes; give --parts and --states numbers.", 2)
     kinds = dict(pair(text, "--kind", "COLUMN=KIND") for text in kind or [])
     shape = parse_image_shape(resize)
 
@@ -198,10 +195,10 @@ def _estimator(
     law: Any = likelihood
     if kinds and (model == "mcfa" or not hasattr(found.X, "columns") or likelihood != "auto"):
         fail("Error: --kind needs columns with names, --model mcvq and --likelihood auto.", 2)
+    n_parts, each = (size or "auto" for size in sizes)
     if model == "mcfa":
-        n_parts, n_factors = (s or usual for s, usual in zip(sizes, _MCFA_SIZES, strict=True))
         law = "gaussian" if likelihood == "auto" else likelihood
-        return MCFA(n_parts, n_factors, likelihood=law, **common)
+        return MCFA(n_parts, each, likelihood=law, **common)
     absent = "auto"
     if likelihood == "auto" and sparse.issparse(found.X):
         law, absent = _law_of_sparse(found.X)
@@ -209,8 +206,7 @@ def _estimator(
         complain(f"All entries are taken as {law}, those not stored as {zero}; else --likelihood.")
     elif likelihood == "auto" and found.image_shape is not None:
         law = "gaussian"
-    n_parts, n_states = (size or "auto" for size in sizes)
-    return MCVQ(n_parts, n_states, likelihood=kinds or law, absent=absent, **common)
+    return MCVQ(n_parts, each, likelihood=kinds or law, absent=absent, **common)
 
 
 def _law_of_sparse(X: Any) -> tuple[str, str]:
@@ -232,7 +228,8 @@ def _enough_rows(estimator: Any, X: Any, seed: int) -> Any:
     import numpy as np
 
     n = max(_SOUGHT_CELLS // X.shape[1], _SOUGHT_ROWS)
-    if n >= X.shape[0] or "auto" not in (estimator.n_parts, getattr(estimator, "n_states", "")):
+    sizes = [estimator.get_params().get(name) for name in ("n_parts", "n_states", "n_factors")]
+    if n >= X.shape[0] or "auto" not in sizes:
         return None
     rows = np.random.default_rng(seed).choice(X.shape[0], n, replace=False)
     for name in getattr(X, "columns", ()):

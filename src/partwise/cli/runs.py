@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,19 @@ _Json = Annotated[
     typer.Option("--json", metavar="FILE", help="Also write the results here, as JSON."),
 ]
 _List = Annotated[bool, typer.Option("--list", help="List the names and stop.")]
+_From = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="Begin with these results; of files given later rather than earlier. "
+        "Without a NAME nothing is run.",
+    ),
+]
+_Page = Annotated[
+    Path | None,
+    typer.Option("--page", metavar="FILE", help="Also write a page of results, in Markdown."),
+]
 
 
 def reproduce(
@@ -41,19 +55,8 @@ def reproduce(
         Path | None,
         typer.Option("--pictures", metavar="FOLDER", help="Also draw the figures, into here."),
     ] = None,
-    earlier: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--from",
-            metavar="FILE",
-            help="Begin with these results; of files given later rather than earlier. "
-            "Without a NAME nothing is run.",
-        ),
-    ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option("--page", metavar="FILE", help="Also write a page of results, in Markdown."),
-    ] = None,
+    earlier: _From = None,
+    page: _Page = None,
 ) -> None:
     """Run the papers' experiments and print the papers' numbers beside ours.
 
@@ -67,19 +70,16 @@ def reproduce(
     """
     from partwise.experiments import EXPERIMENTS
 
-    results: dict[str, dict[str, Any]] = {}
-    for path in earlier or []:
-        results |= {result["name"]: result for result in _read_json(path)["results"]}
     run(
         EXPERIMENTS,
         "experiment",
-        names or ([] if earlier is None else None),
+        names,
         json_file,
         list_names,
         _is_debug(ctx),
         fast=fast,
         pictures=pictures,
-        results=results,
+        earlier=earlier,
         page=page,
     )
 
@@ -92,6 +92,8 @@ def bench(
     ] = None,
     json_file: _Json = None,
     list_names: _List = False,
+    earlier: _From = None,
+    page: _Page = None,
 ) -> None:
     """Measure speed and quality against other libraries, side by side in one run.
 
@@ -100,10 +102,21 @@ def bench(
       partwise bench --list
 
       partwise bench mcvq_dense --json speed.json
+
+      partwise bench --from speed.json --page speed.md
     """
     from partwise.bench import BENCHES
 
-    run(BENCHES, "benchmark", names or [], json_file, list_names, _is_debug(ctx))
+    run(
+        BENCHES,
+        "benchmark",
+        names,
+        json_file,
+        list_names,
+        _is_debug(ctx),
+        earlier=earlier,
+        page=page,
+    )
 
 
 def run(
@@ -116,10 +129,12 @@ def run(
     *,
     fast: bool = False,
     pictures: Path | None = None,
-    results: dict[str, dict[str, Any]] | None = None,
+    earlier: Sequence[Path] | None = None,
     page: Path | None = None,
 ) -> None:
-    """Run the named entries of a registry (None for none) and print their rows.
+    """Run the named entries of a registry and print their rows.
+
+    Without names all are run; beside earlier results, none.
 
     Exits with 1 if any failed, and with 3 if only data was absent.
     """
@@ -132,11 +147,13 @@ def run(
         fail(f"There is no {kind} called {unknown[0]!r}; the names are: {known}.", 2)
     if len(registry) == 0:
         say(f"There are no {kind}s.")
-    if names is None:
-        chosen = []
+    if names:
+        chosen = list(registry) if "all" in names else list(dict.fromkeys(names))
     else:
-        chosen = list(registry) if not names or "all" in names else list(dict.fromkeys(names))
-    results = {} if results is None else results
+        chosen = list(registry) if earlier is None else []
+    results: dict[str, dict[str, Any]] = {}
+    for path in earlier or []:
+        results |= {result["name"]: result for result in _read_results(path, kind)}
 
     def keep() -> None:
         """Write what is done, which is kept if a later one is stopped."""
@@ -254,7 +271,7 @@ def _content(kind: str, results: list[dict[str, Any]]) -> dict[str, Any]:
         "kind": kind,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "machine": f"{platform.system()} {platform.machine()}",
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "results": finite(results),
     }
 
@@ -266,17 +283,19 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
     write_atomically(path, text.encode())
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_results(path: Path, kind: str) -> list[dict[str, Any]]:
     try:
         content = json.loads(path.read_text("utf-8"))
-        return content if "results" in content else fail(f"{path} holds no results.", 2)
     except ValueError:
         fail(f"{path} is not a file of results: it is not JSON.", 2)
+    if "results" not in content:
+        fail(f"{path} holds no results.", 2)
+    if content["kind"] != kind:
+        fail(f"{path} holds results of {content['kind']}s, not of {kind}s.", 2)
+    return list(content["results"])
 
 
 def _write_page(path: Path, content: dict[str, Any], pictures: Path | None) -> None:
-    import os
-
     from partwise.io import write_atomically
     from partwise.report.results import results_page
 

@@ -1,4 +1,4 @@
-"""The page of results, in Markdown, from what ``partwise reproduce --json`` wrote."""
+"""Pages of results, in Markdown, from what ``partwise reproduce`` and ``bench --json`` wrote."""
 
 from __future__ import annotations
 
@@ -24,6 +24,25 @@ _VERDICTS = ("better", "equal", "worse", "other", "not measured")
 _MAX_ROWS = 40
 
 
+_PAGES = {
+    "experiment": (
+        "# Results",
+        "Written by `partwise reproduce --from docs/results.json --page docs/results.md`; do not "
+        "edit. The paper's number stands beside ours, and which is better is computed from the "
+        "two. Numbers of several runs (seeds, draws or folds) are means, with the least and the "
+        "most. *equal*: the same to the digits that the paper prints. *other*: there is no better, "
+        "the aim being the paper's number.",
+    ),
+    "benchmark": (
+        "# Benchmark results",
+        "Written by `partwise bench --from docs/benchmarks.json --page docs/benchmark_results.md`; "
+        "do not edit. [Benchmarks](benchmarks.md) says how to read them: times depend on the "
+        "machine, ratios of times taken in one run hardly do. A ratio is called by its two sides: "
+        "*theirs / ours* above 1 is in our favour, *ours / theirs* below 1.",
+    ),
+}
+
+
 def results_page(content: Mapping[str, Any], pictures: str = "pictures") -> str:
     """Write the page.
 
@@ -39,30 +58,31 @@ def results_page(content: Mapping[str, Any], pictures: str = "pictures") -> str:
     page : str
         Markdown.
     """
-    results = content["results"]
-    lines = [
-        "# Results",
-        "",
-        "Written by `partwise reproduce --from docs/results.json --page docs/results.md`; do not "
-        "edit. The paper's number stands beside ours, and which is better is computed from the "
-        "two. Numbers of several runs (seeds, draws or folds) are means, with the least and the "
-        "most. *equal*: the same to the digits that the paper prints. *other*: there is no better, "
-        "the aim being the paper's number.",
-        "",
-        f"Partwise {content['version']}, Python {content['python']}, NumPy {content['numpy']}.",
+    measured = content["kind"] == "benchmark"
+    on = f", {content['machine']}" if measured else ""
+    title, intro = _PAGES[content["kind"]]
+    lines = [title, "", intro, ""]
+    lines += [
+        f"Partwise {content['version']}, Python {content['python']}, NumPy {content['numpy']}{on}.",
         "",
     ]
-    results = sorted(results, key=lambda one: _natural(one["name"]))
-    groups = {
-        begins: [one for one in results if _paper(one["source"]) == begins] for begins in _PAPERS
-    }
-    lines += ["| experiment | what | version | " + " | ".join(_VERDICTS) + " | CPU seconds |"]
-    lines += ["|---|---|---|" + "---:|" * (len(_VERDICTS) + 1)]
-    for group in groups.values():
-        lines += [_line(one) for one in group]
-    for begins, group in groups.items():
+    results = sorted(content["results"], key=lambda one: _natural(one["name"]))
+    if measured:
+        groups = {"Measured": results}
+        lines += ["| benchmark | what | ratios | seconds |", "|---|---|---|---:|"]
+        lines += [_ratios_line(one) for one in results]
+    else:
+        groups = {
+            title: [one for one in results if _paper(one["source"]) == begins]
+            for begins, title in _PAPERS.items()
+        }
+        lines += ["| experiment | what | version | " + " | ".join(_VERDICTS) + " | CPU seconds |"]
+        lines += ["|---|---|---|" + "---:|" * (len(_VERDICTS) + 1)]
+        for group in groups.values():
+            lines += [_line(one) for one in group]
+    for title, group in groups.items():
         if group:
-            lines += ["", f"## {_PAPERS[begins]}"]
+            lines += ["", f"## {title}"]
         for one in group:
             lines += ["", *_section(one, pictures)]
     return "\n".join(lines) + "\n"
@@ -84,6 +104,18 @@ def _line(one: Mapping[str, Any]) -> str:
     told = _cell(one["source"] or one["description"].rstrip("."))
     link = f"[{one['name']}](#{one['name']})"
     return f"| {link} | {told} | {version} | {' | '.join(counts)} | {one['cpu_seconds']:.0f} |"
+
+
+def _ratios_line(one: Mapping[str, Any]) -> str:
+    """A benchmark with the range of each ratio: of columns that are called by two sides."""
+    told = []
+    for name in dict.fromkeys(name for row in one["rows"] for name in row if " / " in name):
+        values = [row[name] for row in one["rows"] if isinstance(row.get(name), int | float)]
+        ends = dict.fromkeys(_cell(end) for end in (min(values), max(values))) if values else ()
+        told.append(f"{_cell(name)}: {' to '.join(ends)}" if ends else f"{_cell(name)}: none")
+    ratios = "; ".join(told) if one["status"] == "done" else one["status"]
+    what = _cell(one["description"].rstrip("."))
+    return f"| [{one['name']}](#{one['name']}) | {what} | {ratios} | {one['seconds']:.0f} |"
 
 
 def _section(one: Mapping[str, Any], pictures: str) -> list[str]:
