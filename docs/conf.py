@@ -55,12 +55,12 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"start": [], "results": [], "benchmarks": [], "migrate": []}
+html_sidebars = {"start": [], "results": [], "migrate": []}
 
 # Pages in Markdown read well where the code is hosted: they link to files, and the pages below
 # list others in plain bullets. Here these links lead to pages, and the bullets are the table of
 # contents.
-CONTENTS = ("index", "models", "guides")
+CONTENTS = ("index", "models", "guides", "benchmarks")
 OUTSIDE = {
     r"\.\./examples/README\.rst": "auto_examples/index.rst",
     r"\.\./examples/((?:\w+/)?plot_\w+)\.py": r"auto_examples/\1.rst",
@@ -75,7 +75,7 @@ def lead_to_pages(app: Any, docname: str, source: list[str]) -> None:
     for file, page in OUTSIDE.items():
         text = re.sub(rf"\]\({file}", f"]({page}", text)
     if docname in CONTENTS:
-        entries = re.findall(r"^- \[([^\]]+)\]\(([\w/]+)\.\w+\)", text, flags=re.MULTILINE)
+        entries = re.findall(r"^(?:- )?\[([^\]]+)\]\(([\w/]+)\.\w+\)", text, flags=re.MULTILINE)
         listed = "\n".join(f"{title.replace('`', '')} <{page}>" for title, page in entries)
         text += f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
     source[0] = text

@@ -85,7 +85,7 @@ right.legend(loc="upper left", fontsize="small")
 # %%
 # With holes the density is that of what is seen, and what is not seen is filled: here the second
 # coordinate from the first. A curve that turns back has several answers, and the interval says so.
-seen = np.column_stack([np.linspace(-9, 9, 7), np.full(7, np.nan)])
+seen = np.column_stack([np.linspace(-9, 6, 6), np.full(6, np.nan)])
 lower, upper = model.predict_interval(seen, coverage=0.9)
 rows, _ = model.sample(500)
 figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
