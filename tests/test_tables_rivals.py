@@ -36,8 +36,10 @@ def test_hidden_cells_are_judged_in_deviations_and_by_the_nearest_level(table):
     assert losses["size"] == pytest.approx(1.0)
     # A density does not depend on the unit once it is in deviations.
     scaled = tables_rivals.Trial(table.assign(size=10.0 * table["size"]))
-    density = {"size": np.zeros(3)}
-    assert scaled.log_loss(density) == pytest.approx(trial.log_loss(density) - np.log(10.0))
+    density = {"size": np.zeros(3), "kind": np.full(2, -1.0)}
+    told = trial.log_density(density, False)
+    np.testing.assert_allclose(scaled.log_density(density, False), told + np.log(10.0))
+    np.testing.assert_array_equal(trial.log_density(density, True), [-1.0, -1.0])
 
 
 def test_near_the_best(table):
@@ -60,17 +62,22 @@ def test_numbers_and_back(table):
     np.testing.assert_array_equal(text.cells["answer"][1].astype(float), holes.cells["answer"][1])
 
 
-def test_what_is_not_installed_is_said(table, monkeypatch):
+def test_rivals_are_judged_beside_ours_and_absent_ones_named(table, monkeypatch):
     kept = {name: _rivals.RIVALS[name] for name in ("KNNImputer", "IterativeImputer")}
     absent = Rival(_rivals.forests, "no_such_module", "some-package")
     monkeypatch.setattr(tables_rivals, "RIVALS", kept | {"absent": absent})
-    rows, near = tables_rivals.compare("small", table, lambda text: None)
+    monkeypatch.setattr(
+        tables_rivals, "TABLES", {"iris": lambda: table, "again": lambda: table[:100]}
+    )
+    rows = tables_rivals.tables_rivals(lambda text: None)
+    methods = [*tables_rivals.OURS, *kept]
+    assert [row["method"] for row in rows[:-1]] == 3 * methods
     assert "pip install some-package" in rows[-1]["method"]
-    assert len(near) == 4
-    for row in rows[:3]:
+    for row in rows[:4]:
         assert row["RMSE"] < 0.6
         assert row["right (%)"] > 80
-    assert rows[0]["log-loss"] < 1.0
-    told = tables_rivals.overall(rows, near)
-    assert [row["method"] for row in told[1:]] == list(kept)
-    assert "1 of 1 tables" in told[0]["method"]
+    assert [row["columns"] for row in rows if "columns" in row] == [4, 4, 4, 4, 8, 8]
+    assert rows[8]["CPU seconds"] == pytest.approx(rows[0]["CPU seconds"] + rows[4]["CPU seconds"])
+    assert min(rows[i]["log-loss"] for i in (0, 4)) <= rows[8]["log-loss"] < 1.0
+    ratio = rows[2]["CPU seconds"] / rows[1]["CPU seconds"]
+    assert rows[2]["times PartsImputer of 4 fits"] == pytest.approx(ratio)

@@ -8,11 +8,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 from sklearn.metrics import adjusted_rand_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 import partwise
-from partwise import MCVQ, PartsImputer, make_survey
+from partwise import MCVQ, make_survey
 from partwise.data import Kind, source
 from partwise.likelihoods import Prior
 from tests.common.helpers import (
@@ -331,19 +329,6 @@ def test_single_cells_are_judged_in_the_users_terms(survey, model):
     assert_allclose(found[0], np.log(p[0, code]), rtol=1e-6)
     near = model.score_cells(holed, [1, 1], ["number0"] * 2, [number, number + 1e9])
     assert near[0] == found[1] > near[1]
-
-
-def test_imputer_in_a_pipeline(survey, tmp_path):
-    first = FunctionTransformer(lambda table: table.iloc[:, :5])
-    line = make_pipeline(first, PartsImputer(1, 3, add_states=True, random_state=0))
-    filled = line.fit_transform(survey.frame)
-    assert list(filled.columns) == [*survey.frame.columns[:5], "part0"]
-    assert filled.notna().all().all()
-    imputer = line[-1]
-    assert list(imputer.get_feature_names_out()) == list(filled.columns)
-    imputer.save(tmp_path / "imputer.safetensors")
-    again = partwise.load(tmp_path / "imputer.safetensors").transform(survey.frame.iloc[:, :5])
-    pd.testing.assert_frame_equal(again, filled)
 
 
 # --- structure ---

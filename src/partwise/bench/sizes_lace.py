@@ -15,6 +15,7 @@ from partwise.bench import _lace, register
 from partwise.contracts import Array
 from partwise.data import CellKFold, Cells
 from partwise.datasets import load_movielens, load_yeast
+from partwise.estimators.imputer import PartsImputer
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.experiments.registry import Row
@@ -87,34 +88,32 @@ class Trial:
         error = error / self.spread[self.test.columns]
         return found | {"RMSE (deviations)": float(np.sqrt(np.mean(error**2)))}
 
-    def fit(self, method: str, model: Any, n_fits: int = 1) -> Row:
-        """Fit and judge one of ours, alone or averaged with fits to random halves of the rows.
+    def fit(self, method: str, model: Any) -> Row:
+        """Fit and judge one of ours.
 
-        Imputed are the mean of numbers, and of categories the one that is likeliest by all fits.
+        Imputed are what it fills numbers with, and of categories the one that it finds likeliest.
         """
         test, table = self.test, self.train.table()
+        begun = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a time budget may run out
+            model.fit(table)
+        took = time.perf_counter() - begun
+        fits = getattr(model, "models_", [model])
         levels = np.unique(self.train.values) if self.categories else np.empty(0)
-        asked = [test.values, *(np.full(len(test), level) for level in levels)]
-        took, densities, filled = 0.0, [], []
-        for i, rng in enumerate(np.random.default_rng(0).spawn(n_fits)):
-            weight = np.ones(len(table))
-            if i:
-                weight[rng.permutation(len(table))[: len(table) // 2]] = 0.0
-            model.set_params(random_state=i)
-            begun = time.perf_counter()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a time budget may run out
-                model.fit(table, sample_weight=weight)
-            took += time.perf_counter() - begun
-            at = test.rows, test.columns
-            densities.append([model.score_cells(table, *at, values) for values in asked])
-            filled.append(model.impute(table)[at])
-        density, *by_level = np.logaddexp.reduce(densities, axis=0) - np.log(n_fits)
+
+        def density(values: Array) -> Array:
+            asked = table, test.rows, test.columns, values
+            told = [one.score_cells(*asked) for one in fits]
+            return np.logaddexp.reduce(told, axis=0) - np.log(len(fits))
+
         if self.categories:
+            by_level = [density(np.full(len(test), level)) for level in levels]
             error = levels[np.argmax(by_level, axis=0)] != test.values
         else:
-            error = np.mean(filled, axis=0) - test.values
-        return self.row(method, took, density, error)
+            fill = getattr(model, "impute", None) or model.transform
+            error = fill(table)[test.rows, test.columns] - test.values
+        return self.row(method, took, density(test.values), error)
 
     def _values(self, numbers: Array) -> Array:
         """Numbers as they are; categories as text, which Lace takes for such."""
@@ -153,7 +152,7 @@ def compare(name: str, problem: Problem, progress: Callable[[str], None]) -> lis
     """Lace, then the automatic model, also with no more than a tenth of Lace's time."""
     trial = Trial(name, problem)
     likelihood = "categorical" if problem.categories else "gaussian"
-    make = partial(MCVQ, "auto", "auto", likelihood=likelihood)
+    make = partial(MCVQ, "auto", "auto", likelihood=likelihood, random_state=0)
     MCVQ(2, 2, likelihood=likelihood, tol=1e9).fit(problem.X[:50])  # compiles
     rows: list[Row] = []
     if _lace.is_installed():
@@ -164,11 +163,12 @@ def compare(name: str, problem: Problem, progress: Callable[[str], None]) -> lis
         budget = float(rows[0]["seconds"]) / 20  # calibration comes on top
         progress(f"{name}: MCVQ in {budget:.1f} s")
         rows.append(trial.fit("MCVQ, automatic, a tenth of the time", make(max_time=budget)))
-    progress(f"{name}: {N_FITS} MCVQ")
-    rows.append(trial.fit(f"MCVQ, automatic, {N_FITS} averaged", make(), N_FITS))
+    progress(f"{name}: PartsImputer")
+    imputer = PartsImputer(likelihood=likelihood, n_fits=N_FITS, random_state=0)
+    rows.append(trial.fit(f"PartsImputer of {N_FITS} fits", imputer))
     if not problem.categories:
         progress(f"{name}: MCFA")
-        rows.append(trial.fit("MCFA, automatic", MCFA("auto", "auto")))
+        rows.append(trial.fit("MCFA, automatic", MCFA("auto", "auto", random_state=0)))
     for row in rows:
         if _lace.is_installed():
             row["Lace / ours"] = float(rows[0]["seconds"]) / float(row["seconds"])

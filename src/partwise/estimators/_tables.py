@@ -177,6 +177,20 @@ def level_probabilities(estimator: Any, coded: Array, places: Sequence[int]) -> 
     return {d: np.concatenate([found[i] for found in blocks]) for i, (_, _, d) in enumerate(wanted)}
 
 
+def likely_code(group: ColumnGroup, law: Predictive, shares: Array) -> Array:
+    """The likeliest level, or of ordered ones the median, by shares whose first axis is levels."""
+    if is_unordered(group, law):
+        return shares.argmax(axis=0).astype(float)
+    return (np.cumsum(shares, axis=0) < 0.5 * shares.sum(axis=0)).sum(axis=0).astype(float)
+
+
+def likely_level(estimator: Any, place: int, shares: Array) -> Array:
+    """The same of one column, in numbers of X, by its levels' probabilities (n, V)."""
+    pairs = zip(estimator._columns, estimator._laws(), strict=True)
+    group, law = next((group, law) for group, law in pairs if place in group.index)
+    return group.decode(likely_code(group, law, shares.T)[:, None])[:, 0]
+
+
 # --- structure ---
 
 

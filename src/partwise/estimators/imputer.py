@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.contracts import Array
+from partwise.engine.randomness import as_generator
+from partwise.estimators import _tables
+from partwise.estimators._number_factors import NumberFactors
 from partwise.estimators.mcvq import MCVQ
 
 
 class PartsImputer(TransformerMixin, BaseEstimator):
     """Fill missing entries of a table by what the parts of its columns tell.
 
-    An `MCVQ` as a transformer: `transform` gives the table it is given, filled. For intervals,
-    probabilities, several completed tables or odd cells, ask ``model_``.
+    An `MCVQ` as a transformer: `transform` gives the table it is given, filled. Rows in the same
+    states still differ, and their numbers differ together; so a factor analysis of all columns
+    (`MCFA`) has its say in numbers, as much of one as known cells, hidden for a try, recommend.
+    For intervals, several completed tables or odd cells, ask ``model_``.
 
     Parameters
     ----------
@@ -25,6 +33,12 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         As of `MCVQ`; "auto" finds them by the evidence.
     likelihood : str, mapping or sequence, default="auto"
         What columns are; see `MCVQ`.
+    n_factors : int, default=16
+        Most factors behind the numbers; those that the data do not need vanish. 0: numbers are
+        filled by states alone.
+    n_fits : int, default=1
+        Fits whose answers are averaged: the first to X as it is, the others from other starts and
+        with rows weighted at random (the Bayesian bootstrap). Probabilities gain most.
     add_states : bool, default=False
         Append the row's state of each part as columns part0, part1, ...
     n_jobs : int or None, default=None
@@ -33,6 +47,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     model_ : MCVQ
+        The first of ``models_``.
+    models_ : list of MCVQ
+        All that are averaged.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (D,)
         Where X had column names.
@@ -55,6 +72,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         n_states: int | str | Sequence[int] = "auto",
         *,
         likelihood: Any = "auto",
+        n_factors: int = 16,
+        n_fits: int = 1,
         add_states: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -62,6 +81,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         self.n_parts = n_parts
         self.n_states = n_states
         self.likelihood = likelihood
+        self.n_factors = n_factors
+        self.n_fits = n_fits
         self.add_states = add_states
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -80,12 +101,39 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        self.model_ = self._model().fit(X, sample_weight=sample_weight)
+        for name, least in (("n_factors", 0), ("n_fits", 1)):
+            if not isinstance(getattr(self, name), Integral) or getattr(self, name) < least:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} must be a whole number of at least {least}."
+                )
+        rng, *others = as_generator(self.random_state).spawn(self.n_fits)
+        self.models_ = [self._model(self.random_state).fit(X, sample_weight=sample_weight)]
+        for other in others:
+            weight = other.exponential(size=X.shape[0] if hasattr(X, "shape") else len(X))
+            if sample_weight is not None:
+                weight *= np.asarray(sample_weight)
+            with warnings.catch_warnings():
+                # The first has told what it makes of the columns.
+                warnings.simplefilter("ignore", UserWarning)
+                self.models_.append(self._model(other).fit(X, sample_weight=weight))
+        self._factors = None
+        if self.n_factors and not sparse.issparse(X):
+            coded = self.model_._check_rows(X, reset=False)
+            self._factors = NumberFactors.learn(
+                self.model_, coded, self.n_factors, rng, sample_weight=sample_weight
+            )
         return self
 
-    def _model(self) -> MCVQ:
-        names = ("n_parts", "n_states", "likelihood", "n_jobs", "random_state")
-        return MCVQ(**{name: getattr(self, name) for name in names})
+    def _model(self, random_state: Any) -> MCVQ:
+        names = ("n_parts", "n_states", "likelihood", "n_jobs")
+        own = {name: getattr(self, name) for name in names}
+        return MCVQ(**own, random_state=random_state)
+
+    @property
+    def model_(self) -> MCVQ:
+        """The first fit."""
+        check_is_fitted(self)
+        return self.models_[0]
 
     @property
     def n_features_in_(self) -> int:
@@ -111,8 +159,42 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         filled : ndarray or DataFrame of shape (n, D), with states (n, D + K)
         """
         check_is_fitted(self)
-        filled = self.model_.impute(X)
+        if sparse.issparse(X):
+            return self.model_.impute(X)
+        coded = self.model_._check_rows(X, reset=False)
+        filled = _tables.fill(self.model_, X, coded, self._filled(coded))
         return self.model_.with_states(X, filled) if self.add_states else filled
+
+    def _filled(self, coded: Array) -> Array:
+        """What to put in the place of all entries of rows as numbers, (n, D)."""
+        filled = np.mean([model._impute(coded) for model in self.models_], axis=0)
+        if len(self.models_) > 1:
+            for d, shares in self._probabilities(coded, range(coded.shape[1])).items():
+                filled[:, d] = _tables.likely_level(self.model_, d, shares)
+        return filled if self._factors is None else self._factors.fill(coded, filled)
+
+    def _probabilities(self, coded: Array, places: Sequence[int]) -> dict[int, Array]:
+        """Probability of every level of columns, all fits averaged: {place: (n, V)}."""
+        found = [_tables.level_probabilities(model, coded, places) for model in self.models_]
+        return {d: np.mean([told[d] for told in found], axis=0) for d in found[0]}
+
+    def level_probabilities(self, X: Any) -> dict[Any, Array]:
+        """Probability of every level of yes-or-no, categorical and ordered columns.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D)
+
+        Returns
+        -------
+        probabilities : dict
+            For each column, by name, an array of shape (n, V); its levels are in the order of
+            ``model_.column_levels_``.
+        """
+        check_is_fitted(self)
+        coded = self.model_._check_rows(X, reset=False)
+        found = self._probabilities(coded, range(self.n_features_in_))
+        return {self.model_._name_of(d): shares for d, shares in found.items()}
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: those of X, then part0, part1, ... if asked for.
@@ -145,14 +227,20 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         save(self, path)
 
     def _state(self) -> dict[str, Any]:
-        return {"model": self.model_._state()}
+        return {
+            "models": [model._state() for model in self.models_],
+            "factors": None if self._factors is None else self._factors._state(),
+        }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self.model_ = self._model()
-        self.model_._restore(state["model"])
+        self.models_ = [self._model(self.random_state) for _ in state["models"]]
+        for model, own in zip(self.models_, state["models"], strict=True):
+            model._restore(own)
+        told = state["factors"]
+        self._factors = None if told is None else NumberFactors._restored(told)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
+        return hasattr(self, "models_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -699,11 +699,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
                 out.append(expected(means, m.T, gates, self._part_of))
                 continue
             shares = predict.level_shares(law, m.T, gates, self._part_of)  # (V, n, D)
-            if _tables.is_unordered(group, law):
-                code = shares.argmax(axis=0)
-            else:
-                code = (np.cumsum(shares, axis=0) < 0.5 * shares.sum(axis=0)).sum(axis=0)
-            out.append(group.decode(code.astype(float)))
+            out.append(group.decode(_tables.likely_code(group, law, shares)))
         return self._by_column(out).astype(self._dtype, copy=False)
 
     def _rows_by_block(self, X: Any, function: Any) -> Array:

@@ -1,0 +1,121 @@
+"""A table's numbers by a factor analysis of all its columns, beside what the parts' states tell.
+
+Rows in the same states of all parts still differ, and their numbers differ together: what is left
+is much like a plane. So all columns of a table (unordered levels as a yes-or-no column each, other
+levels by their place) are one part of an `MCFA`, and a missing number is a mean of what it and the
+states say. How much each counts in a column is learned from known cells that are hidden from both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from partwise.contracts import Array
+from partwise.estimators.mcfa import MCFA
+from partwise.estimators.mcvq import MCVQ
+
+# Known cells hidden to see who tells them better: this share of those of this many rows.
+HIDDEN = 0.2
+MOST_ROWS = 5000
+
+
+class NumberFactors:
+    """What a factor analysis says of numbers, and how much it counts in each column.
+
+    Parameters
+    ----------
+    levels : array of shape (D,)
+        Number of levels of columns that become a column each; 0 of others, -1 of columns that are
+        left out.
+    numbers : array of shape (D,), bool
+        Columns to fill.
+    counts : array of shape (D,), bool
+        Of these, columns that are never negative.
+    factors : MCFA
+    share : array of shape (D,)
+        How much the factors count.
+    """
+
+    def __init__(
+        self, levels: Array, numbers: Array, counts: Array, factors: MCFA, share: Array
+    ) -> None:
+        self.levels = levels
+        self.numbers = numbers
+        self.counts = counts
+        self.factors = factors
+        self.share = share
+
+    @classmethod
+    def learn(
+        cls, model: MCVQ, coded: Array, most: int, rng: np.random.Generator, **fit: Any
+    ) -> NumberFactors | None:
+        """Fit the factors to rows of numbers (n, D); None where there are no numbers to fill."""
+        kinds = (
+            model.kinds_ if hasattr(model, "kinds_") else np.full(coded.shape[1], model.likelihood)
+        )
+        numbers = np.isin(kinds, ("gaussian", "lognormal", "poisson"))
+        levels = np.zeros(len(kinds), np.int64)
+        levels[kinds == "ignored"] = -1
+        for d in np.flatnonzero(kinds == "categorical"):
+            levels[d] = 0 if model._schema is None else len(model._schema.columns[d].levels)
+        width = int(np.where(levels == 0, 1, np.maximum(levels, 0)).sum())
+        if not numbers.any() or min(most, width - 1) < 1:
+            return None
+        factors = MCFA(1, min(most, width - 1), n_jobs=model.n_jobs, random_state=rng)
+        found = cls(levels, numbers, kinds == "poisson", factors, np.ones(len(kinds)))
+        factors.fit(found._spread(coded), **fit)
+        found._weigh(model, coded, rng)
+        return found
+
+    def _spread(self, coded: Array) -> Array:
+        """All columns as numbers: a yes-or-no column for each level that has no order."""
+        blocks = []
+        for d, n_levels in enumerate(self.levels):
+            values = coded[:, d : d + 1]
+            if n_levels > 0:
+                values = np.where(np.isnan(values), np.nan, values == np.arange(n_levels))
+            if n_levels >= 0:
+                blocks.append(values)
+        return np.hstack(blocks)
+
+    def _tell(self, coded: Array) -> Array:
+        """What the factors expect of the numbers of rows, (n, number of numbers)."""
+        width = np.where(self.levels == 0, 1, np.maximum(self.levels, 0))
+        first = np.cumsum(width) - width
+        told = self.factors.impute(self._spread(coded))[:, first[self.numbers]]
+        return np.where(self.counts[self.numbers], np.maximum(told, 0.0), told)
+
+    def _weigh(self, model: MCVQ, coded: Array, rng: np.random.Generator) -> None:
+        """Learn shares by least squares over known cells that nobody is shown."""
+        some = coded[np.sort(rng.permutation(len(coded))[:MOST_ROWS])]
+        hidden = (rng.random(some.shape) < HIDDEN) & ~np.isnan(some) & self.numbers
+        holed = np.where(hidden, np.nan, some)
+        hidden, true = hidden[:, self.numbers], some[:, self.numbers]
+        states, factors = model._impute(holed)[:, self.numbers], self._tell(holed)
+        gain = np.where(hidden, factors - states, 0.0)
+        top = np.sum(gain * np.where(hidden, true - states, 0.0), axis=0)
+        bottom = np.sum(gain**2, axis=0)
+        share = np.divide(top, bottom, out=np.full(len(top), 0.5), where=bottom > 0)
+        self.share[self.numbers] = np.clip(share, 0.0, 1.0)
+
+    def fill(self, coded: Array, filled: Array) -> Array:
+        """``filled`` (n, D) by states, with the factors' share in its numbers."""
+        out = filled.copy()
+        share = self.share[self.numbers]
+        out[:, self.numbers] = (1.0 - share) * out[:, self.numbers] + share * self._tell(coded)
+        return out
+
+    def _state(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name) for name in ("levels", "numbers", "counts", "share")}
+        return {**plain, "n_factors": self.factors.n_factors, "factors": self.factors._state()}
+
+    @classmethod
+    def _restored(cls, state: dict[str, Any]) -> NumberFactors:
+        factors = MCFA(1, int(state["n_factors"]))
+        factors._restore(state["factors"])
+        return cls(
+            state["levels"], state["numbers"].astype(bool), state["counts"].astype(bool), factors,
+            state["share"],
+        )  # fmt: skip

@@ -1,0 +1,144 @@
+"""Filling holes in a Pipeline: states and factors, several fits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import partwise
+from partwise import MCVQ, PartsImputer, make_survey
+
+
+@pytest.fixture(scope="module")
+def survey():
+    return make_survey(300, n_parts=2, columns_a_kind=1, missing=0.15, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def bent():
+    """Numbers on a plane within three groups, counts and a level: complete, holed, the holes."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(3, size=400)
+    plane = rng.normal(size=(400, 2))
+    X = pd.DataFrame(plane @ rng.normal(size=(2, 5)) + 0.2 * rng.normal(size=(400, 5)))
+    X.columns = [f"x{d}" for d in range(5)]
+    X["count"] = rng.poisson(3.0 * np.exp(plane[:, 0] / 2)).astype(float)
+    X["group"] = np.array(["a", "b", "c"], dtype=object)[group]
+    X["x0"] += 3.0 * group
+    hidden = rng.random(X.shape) < 0.2
+    return X, X.mask(hidden), hidden
+
+
+def error(filled, X, hidden, columns):
+    """Root mean squared error of hidden cells in deviations of their columns."""
+    gap = (filled[columns] - X[columns]) / X[columns].std()
+    return np.sqrt(np.mean(gap.to_numpy()[hidden[:, : len(columns)]] ** 2))
+
+
+def test_in_a_pipeline(survey, tmp_path):
+    first = FunctionTransformer(lambda table: table.iloc[:, :5])
+    line = make_pipeline(first, PartsImputer(1, 3, add_states=True, n_fits=2, random_state=0))
+    filled = line.fit_transform(survey.frame)
+    assert list(filled.columns) == [*survey.frame.columns[:5], "part0"]
+    assert filled.notna().all().all()
+    imputer = line[-1]
+    assert list(imputer.get_feature_names_out()) == list(filled.columns)
+    imputer.save(tmp_path / "imputer.safetensors")
+    again = partwise.load(tmp_path / "imputer.safetensors").transform(survey.frame.iloc[:, :5])
+    pd.testing.assert_frame_equal(again, filled)
+
+
+def test_without_factors_it_is_the_model(survey):
+    imputer = PartsImputer(2, 4, n_factors=0, random_state=0).fit(survey.frame)
+    model = MCVQ(2, 4, likelihood="auto", random_state=0).fit(survey.frame)
+    pd.testing.assert_frame_equal(imputer.transform(survey.frame), model.impute(survey.frame))
+    for name, shares in imputer.level_probabilities(survey.frame).items():
+        assert_array_equal(shares, model.level_probabilities(survey.frame)[name])
+
+
+def test_factors_fill_what_states_cannot(bent):
+    X, holed, hidden = bent
+    names = [f"x{d}" for d in range(5)]
+    by_states = PartsImputer(n_factors=0, random_state=0).fit_transform(holed)
+    imputer = PartsImputer(random_state=0).fit(holed)
+    filled = imputer.transform(holed)
+    assert error(filled, X, hidden, names) < 0.7 * error(by_states, X, hidden, names)
+    assert filled["count"].min() >= 0
+    pd.testing.assert_series_equal(filled["group"], by_states["group"])
+    observed = holed.notna()
+    pd.testing.assert_frame_equal(filled.where(observed), holed)
+
+
+def test_factors_hold_their_tongue_where_states_know(survey):
+    """Drawn surveys have states only: factors count little, and do no harm."""
+    complete = make_survey(300, n_parts=2, columns_a_kind=1, missing=0.0, random_state=3).frame
+    numbers = [name for name in complete if complete[name].dtype.kind == "f"]
+    hidden = survey.frame[numbers].isna() & complete[numbers].notna()
+    losses = []
+    for n_factors in (0, 16):
+        filled = PartsImputer(n_factors=n_factors, random_state=0).fit_transform(survey.frame)
+        gap = (filled[numbers] - complete[numbers]) / complete[numbers].std()
+        losses.append(np.sqrt(np.mean(gap.to_numpy()[hidden.to_numpy()] ** 2)))
+    assert losses[1] < 1.05 * losses[0]
+
+
+def test_fits_are_averaged(survey):
+    imputer = PartsImputer(2, 4, n_factors=0, n_fits=3, random_state=0).fit(survey.frame)
+    assert len(imputer.models_) == 3
+    assert imputer.model_ is imputer.models_[0]
+    told = imputer.level_probabilities(survey.frame)
+    by_fit = [model.level_probabilities(survey.frame) for model in imputer.models_]
+    for name, shares in told.items():
+        assert_allclose(shares, np.mean([own[name] for own in by_fit], axis=0))
+    filled, holes = imputer.transform(survey.frame), survey.frame.isna()
+    numbers = [name for name in filled if filled[name].dtype.kind == "f" and name not in told]
+    means = np.mean([model.impute(survey.frame)[numbers] for model in imputer.models_], axis=0)
+    kinds = dict(zip(survey.frame.columns, imputer.model_.kinds_, strict=True))
+    for d, name in enumerate(numbers):
+        if kinds[name] == "gaussian":
+            assert_allclose(filled[name], means[:, d])
+    for name, shares in told.items():
+        if kinds[name] == "categorical":
+            levels = np.array(imputer.model_.column_levels_[name], dtype=object)
+            expected = levels[shares.argmax(axis=1)][holes[name]]
+            assert_array_equal(filled[name][holes[name]].to_numpy(dtype=object), expected)
+
+
+def test_arrays_of_one_kind(bent):
+    X = bent[1].iloc[:, :5].to_numpy()
+    filled = PartsImputer(1, 2, likelihood="gaussian", random_state=0).fit_transform(X)
+    assert not np.isnan(filled).any()
+    assert_array_equal(filled[~np.isnan(X)], X[~np.isnan(X)])
+    counts = sparse.random(60, 8, 0.4, format="csr", random_state=0)
+    counts.data = np.rint(5 * counts.data)
+    told = PartsImputer(1, 2, likelihood="poisson", n_fits=2, random_state=0).fit_transform(counts)
+    assert told.shape == counts.shape
+
+
+def test_weights_are_repetition_where_nothing_is_drawn(survey):
+    few = survey.frame.iloc[:120]
+    weight = np.arange(120) % 3
+    again = few.iloc[np.repeat(np.arange(120), weight)]
+    fitted = [
+        PartsImputer(2, 3, n_factors=0, random_state=0).fit(few, sample_weight=weight),
+        PartsImputer(2, 3, n_factors=0, random_state=0).fit(again),
+    ]
+    first, second = (one.transform(again) for one in fitted)
+    numbers = [name for name in few if few[name].dtype.kind == "f"]
+    assert_allclose(first[numbers], second[numbers], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"n_factors": -1}, "n_factors=-1 must be a whole number of at least 0"),
+        ({"n_fits": 0}, "n_fits=0 must be a whole number of at least 1"),
+        ({"n_fits": 2.5}, "n_fits=2.5"),
+    ],
+)
+def test_wrong_numbers_are_named(survey, options, told):
+    with pytest.raises(ValueError, match=told):
+        PartsImputer(2, 3, **options).fit(survey.frame)
