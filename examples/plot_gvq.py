@@ -2,8 +2,10 @@
 Features that are on or off
 ===========================
 
-Two sets of three features on clusters in the plane, the features of drawn faces, and association
-methods side by side.
+Short codes: a row is an origin plus some of a few features, and its code is one bit a feature. The
+nearest code is found exactly, with a proof. First planted features that are found again, then two
+sets of features on clusters in the plane, the features of drawn faces, and association methods
+side by side.
 """
 
 import numpy as np
@@ -12,7 +14,24 @@ from partwise import GVQ, make_faces
 from partwise.association import Problem, make_association
 from partwise.plot import AssociationDisplay, CodebookDisplay, CodesDisplay, FeaturesDisplay
 
+# Eight features of 40 columns, each on in half of the rows.
 rng = np.random.default_rng(0)
+planted = rng.normal(size=(8, 40))
+bits = rng.integers(2, size=(1000, 8))
+X = bits @ planted + 0.3 * rng.normal(size=(1000, 40))
+model = GVQ(n_features=8, random_state=0).fit(X)
+codes = model.encode(X)
+proof = model.certify(X)
+print(f"{codes.shape[1]} bits instead of {X.shape[1]} numbers, error {model.noise_**0.5:.3f}")
+print(f"no code is nearer, proven for {proof.proven.mean():.0%} of the rows")
+n_bits, n_codes, n_pairs = (
+    len(np.unique(both, axis=0)) for both in (bits, codes, np.column_stack([bits, codes]))
+)
+print(f"{n_bits} planted codes, {n_codes} found ones, {n_pairs} pairs of the two: one to one")
+
+# %%
+# Several sets: a row takes the set that it is nearest with. Here are clusters in the plane, and
+# the corners that two sets of three features make.
 centres = rng.uniform(-1, 1, (10, 2))
 X = centres[rng.integers(10, size=300)] + 0.05 * rng.normal(size=(300, 2))
 model = GVQ(n_features=3, n_sets=2, n_init=10, random_state=0).fit(X)
@@ -20,14 +39,16 @@ print(f"error {model.noise_:.4f} an entry, all codes proven: {model.certificate_
 CodebookDisplay.from_estimator(model, X)
 
 # %%
-# Faces are made of parts that are there or not, among others.
+# Faces are made of parts that are there or not, among others. Below, the codes that most faces
+# have.
 faces = make_faces(500, random_state=0)
 model = GVQ(n_features=8, random_state=0).fit(faces.data)
 FeaturesDisplay.from_estimator(model, image_shape=faces.image_shape)
 CodesDisplay.from_estimator(model, faces.data, n_codes=12, image_shape=faces.image_shape)
 
 # %%
-# The more features look alike, the worse approximations fare.
+# Other ways to find a code are there to be compared with. The more features look alike, the worse
+# they fare; in squared error none is ever below the exact one.
 names = ("exact", "mean_field", "belief_revision")
 similarity = (0, 2, 4, 6)
 errors: dict[str, list[list[float]]] = {name: [[] for _ in similarity] for name in names}

@@ -14,18 +14,35 @@ from partwise.plot import DependenceDisplay, ProfilesDisplay, TableDisplay
 
 survey = make_survey(1500, missing=0.2, random_state=0)
 table = survey.frame
-model = MCVQ(n_parts=4, n_states=6, likelihood="auto", random_state=0).fit(table)
-print(dict(zip(table.columns[:5], model.kinds_[:5], strict=True)))
+table.iloc[:4, :8]
 
 # %%
-# Which columns belong together, and what kinds of rows there are in each part.
-print(model.parts_table().to_string(max_colwidth=60))
+# ``likelihood="auto"`` finds out what kind of column each is; ``likelihood={"count0":
+# "gaussian"}`` would say otherwise for one of them.
+model = MCVQ(n_parts=4, n_states=6, likelihood="auto", random_state=0).fit(table)
+print(", ".join(f"{name}: {kind}" for name, kind in zip(table, model.kinds_, strict=True)))
+
+# %%
+# Columns that belong together, and what kinds of rows there are in each part, in words.
+parts = model.parts_table()
+for name, columns in parts.groupby("part")["columns"].first().items():
+    print(f"{name}: {columns}")
+parts.loc[parts["part"] == "part2", ["state", "share", "profile"]]
+
+# %%
+# The table as the model sees it: columns by part, holes in a colour of their own, rows sorted by
+# the states of one part and within these by those of the others. Parts know nothing of each other,
+# so one order of the rows cannot show the blocks of all.
 TableDisplay.from_estimator(model, table)
+
+# %%
+# What columns say about each other, and what is typical of the states of one part.
 DependenceDisplay.from_estimator(model)
 ProfilesDisplay.from_estimator(model, 0)
 
 # %%
-# Holes, each with an interval or probabilities; and how often both were right.
+# Holes are filled in the table's own terms, each with an interval or with probabilities. As the
+# truth is known: how often were they right?
 filled = model.impute(table)
 lower, upper = model.predict_interval(table, coverage=0.8)
 hidden = survey.hidden[:, 0]
@@ -41,9 +58,9 @@ print(f"group0: promised {p[hidden].mean():.0%}, right {right.mean():.0%}")
 # Somebody who differs: one answer changed to what hardly anybody gives.
 odd = table.copy()
 odd.loc[7, "number2"] = np.nanmax(odd["number2"]) * 3
-print(model.odd_cells(odd, 3).to_string())
+model.odd_cells(odd, 3)
 
 # %%
 # Any column given any others, and people as they might be.
 print(model.predict(["group0", "number0"], given={"scale0": "often", "answer0": True}))
-print(model.sample(3, given={"scale0": "often"})[0].iloc[:, :6])
+model.sample(3, given={"scale0": "often"})[0].iloc[:, :8]

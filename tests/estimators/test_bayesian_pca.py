@@ -268,6 +268,20 @@ def test_intervals_cover(missing):
     assert 0.85 < np.mean((lower < new) & (new < upper), where=hidden) < 0.95
 
 
+def test_intervals_cover_where_components_are_far_apart():
+    # Thin pieces: under most of them a row has a density that no number can hold.
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 1.5 * np.pi, 600)
+    X = 20 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.1 * rng.normal(size=(600, 2))
+    model = BayesianPCAMixture(8, random_state=0).fit(X[:300])
+    holed = X[300:].copy()
+    holed[:, 1] = np.nan
+    for coverage in (0.5, 0.9):
+        lower, upper = model.predict_interval(holed, coverage)
+        inside = (lower[:, 1] <= X[300:, 1]) & (X[300:, 1] <= upper[:, 1])
+        assert abs(inside.mean() - coverage) < 0.1
+
+
 def test_imputation_beats_the_mean():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 12)) + 0.1 * rng.normal(size=(200, 12))

@@ -91,7 +91,7 @@ class AspectModel(PartsEstimator):
     lower_bound_ : float
         Log-likelihood at that temperature, sum of log (sum_z (p(z|row) p(r|column,z))^beta) / beta,
         plus the log density of the prior's pseudo-ratings, a row.
-    lower_bounds_ : ndarray of shape (n_iter_ + 1,)
+    lower_bounds_ : ndarray of shape (n_iter + 1,)
         Its trace.
     n_iter_ : int
         Sweeps taken.

@@ -76,7 +76,7 @@ class BayesianPCA(Analysers):
         Most directions: ``max_components``, or what None stands for.
     lower_bound_ : float
         Lower bound of the log evidence (log-likelihood if ``prior=None``), a row.
-    lower_bounds_ : ndarray of shape (n_iter_ + 1,)
+    lower_bounds_ : ndarray of shape (n_iter + 1,)
         Its trace.
     n_iter_ : int
         Sweeps taken.

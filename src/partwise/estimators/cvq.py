@@ -80,7 +80,7 @@ class CVQ(PartsEstimator):
         Probability of each state.
     lower_bound_ : float
         Lower bound of the log-likelihood, plus the log density of the prior's pseudo-rows, a row.
-    lower_bounds_ : ndarray of shape (n_iter_ + 1,)
+    lower_bounds_ : ndarray of shape (n_iter + 1,)
         Its trace; cooling is over where it begins.
     n_iter_ : int
         Sweeps taken.

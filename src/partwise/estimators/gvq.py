@@ -100,7 +100,7 @@ class GVQ(PartsEstimator):
         Mean squared error of an entry.
     lower_bound_ : float
         Minus the squared error, with the penalty, a row.
-    lower_bounds_ : ndarray of shape (n_iter_ + 1,)
+    lower_bounds_ : ndarray of shape (n_iter + 1,)
         Its trace, which never falls with exact association.
     n_iter_ : int
         Steps taken.

@@ -133,7 +133,7 @@ class MCFA(PartsEstimator):
         The same as ``parts_``, by the name that scikit-learn's biclustering has for it.
     lower_bound_ : float
         Lower bound of the log evidence (of the log-likelihood if ``prior=None``), a row.
-    lower_bounds_ : ndarray of shape (n_iter_ + 1,)
+    lower_bounds_ : ndarray of shape (n_iter + 1,)
         Its trace; annealing is over where it begins.
     n_iter_ : int
         Sweeps taken.

@@ -160,7 +160,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         Of a table: probability of each level in each state, (K, J, V), by the column's name.
     lower_bound_ : float
         Lower bound of the log evidence (of the log-likelihood if ``prior=None``), a row.
-    lower_bounds_ : ndarray of shape (n_iter_ + 1,)
+    lower_bounds_ : ndarray of shape (n_iter + 1,)
         Its trace; annealing is over where it begins. With ``inference="gibbs"`` the trace is the
         log joint density of rows and drawn states, no bound; ``lower_bound_`` is one.
     n_iter_ : int

@@ -130,6 +130,7 @@ class Found(NamedTuple):
     """Posterior of some rows."""
 
     r: Array  # (M, n)
+    log_r: Array  # its logarithm, which tells components apart where r is 0, (M, n)
     log_z: Array  # log normaliser, (n,)
     m: list[Array]  # a component: (q, n)
     cov_x: list[Array]  # a component: (U, q, q), U patterns of missing entries
@@ -349,7 +350,7 @@ class BayesianPCA:
             K = 1.0 / psi - view.patterns.spread(_quadratic(W, found.cov_x[k])) / psi**2
             K = np.maximum(K, LEAST_NOISE / psi)  # where an entry is missing it means nothing
             z.append(pull / np.sqrt(K))
-            log_r.append(np.log(np.maximum(found.r[k], 1e-300)) + 0.5 * (z[k] ** 2 - np.log(K)))
+            log_r.append(found.log_r[k] + 0.5 * (z[k] ** 2 - np.log(K)))
         return np.asarray((special.softmax(log_r, axis=0) * special.ndtr(z)).sum(axis=0))
 
     def entries(self, theta: Theta, view: Any, found: Found) -> tuple[Array, Array]:
@@ -617,9 +618,10 @@ def infer(theta: Theta, precision: Array, log_pi: Array, view: Any) -> Found:
         log_r[k] = 0.5 * np.einsum("in,in->n", b, m[k]) - 0.5 * spread(log_det[None])[0]
         log_r[k] += rows[k * p + q] + log_pi[k]
     if M == 1:
-        return Found(np.ones_like(log_r), log_r[0], m, cov_x)
+        return Found(np.ones_like(log_r), np.zeros_like(log_r), log_r[0], m, cov_x)
     log_z = special.logsumexp(log_r, axis=0)
-    return Found(np.exp(log_r - log_z), log_z, m, cov_x)
+    log_r -= log_z
+    return Found(np.exp(log_r), log_r, log_z, m, cov_x)
 
 
 def _without(theta: Theta, stats: Sums, kept: Array) -> tuple[Theta, Sums]:

@@ -67,6 +67,8 @@ def show_picture(
     low, high = limits
     ax.imshow(values.reshape(shape), cmap=cmap, vmin=low, vmax=high, interpolation="nearest")
     bare(ax)
+    # White at the edge of a picture is told from the page.
+    ax.spines[:].set(visible=True, color="0.7", linewidth=0.5)
 
 
 def show_table(

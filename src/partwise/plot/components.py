@@ -92,7 +92,8 @@ class ComponentsDisplay:
             )
         some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(int)
         n = int(np.max(estimator.effective_dimension_))
-        names = getattr(estimator, "feature_names_in_", range(rows.shape[1]))
+        plain = [f"column {d}" for d in range(rows.shape[1])]
+        names = getattr(estimator, "feature_names_in_", plain)
         display = cls(
             rows=rows[some],
             means=estimator.means_.astype(float),

@@ -108,7 +108,7 @@ class GatesDisplay(Display):
         n_parts = self.gates.shape[1]
         n_across = min(n_parts, 8)
         n_down = -(-n_parts // n_across)
-        figure = get_figure(figure, 1.5 * n_across, 1.8 * n_down)
+        figure = get_figure(figure, 1.5 * n_across, 2.0 * n_down)
         grid = figure.subplots(n_down, n_across, squeeze=False).ravel()
         for k, ax in enumerate(grid[:n_parts]):
             show_picture(ax, self.gates[:, k], shape, (0.0, 1.0), cmap)

@@ -2,9 +2,9 @@
 Classes of drawn faces
 ======================
 
-Learn parts and five conditions together, from labels on a fifth of the faces. Then see which states
-a condition favours, how well unlabelled faces are sorted, and faces drawn from each condition and
-from a hybrid of two.
+Learn parts and five conditions together, from labels on a fifth of the faces. Then see which
+states a condition favours, how well unlabelled faces are sorted, and faces drawn from each
+condition and from a hybrid of two.
 """
 
 import numpy as np

@@ -1,0 +1,26 @@
+"""The reference has every public name, and names nothing that is not there."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference.rst"
+
+
+def listed():
+    """What the reference lists, as objects."""
+    found, module = [], None
+    for line in REFERENCE.read_text().splitlines():
+        if line.startswith(".. currentmodule:: "):
+            module = import_module(line.split()[-1])
+        elif line.startswith("   ") and not line.strip().startswith(":"):
+            found.append(getattr(module, line.strip()))
+    return found
+
+
+@pytest.mark.parametrize("name", ["partwise", "partwise.datasets", "partwise.plot"])
+def test_reference_is_complete(name):
+    module, known = import_module(name), listed()
+    absent = [public for public in module.__all__ if getattr(module, public) not in known]
+    assert absent == (["__version__"] if name == "partwise" else [])
