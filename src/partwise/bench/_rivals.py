@@ -147,7 +147,11 @@ def forests(holes: Holes) -> Filled:
     begun = time.process_time()
     table[text] = table[text].astype("category")
     kernel = miceforest.ImputationKernel(
-        table, num_datasets=1, mean_match_candidates=0, random_state=0
+        table,
+        num_datasets=1,
+        mean_match_candidates=0,
+        save_all_iterations_data=False,  # the trees of 200 columns take more than 20 GB
+        random_state=0,
     )
     kernel.mice(5, num_threads=1)
     filled = kernel.complete_data(0)

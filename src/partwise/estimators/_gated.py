@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -20,6 +21,7 @@ from partwise.contracts import Array, Stats
 from partwise.data import ColumnGroup, RowBlock, RowSource, by_column, learn_columns
 from partwise.data.rows import is_sparse
 from partwise.engine import Monitor
+from partwise.engine.randomness import as_generator
 from partwise.estimators._base import Leg
 from partwise.estimators._calibrate import calibrate
 from partwise.estimators._labels import read_labels
@@ -31,7 +33,7 @@ from partwise.models.gating import Chooser, Gating, Standard, Tied
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected, Selection
 from partwise.runners import runner_of
-from partwise.starts.classes import class_start
+from partwise.starts.classes import class_number, class_start
 
 # Annealing: sweeps in which the temperature falls from the mean number of a column's observations
 # (at which a column weighs its evidence per observation, as the standard gating does) to 1. The
@@ -57,9 +59,13 @@ MOST_EVIDENCE = 20_000_000
 def fit_gated(estimator: Any, X: Any, y: Any, sample_weight: Any, checkpoint: Any = None) -> Any:
     """Learn from checked arguments; sets all learned attributes."""
     X, weight, kept = estimator._check_fit_rows(X, sample_weight)
-    names, labels = read_labels(y, estimator.n_classes, len(kept))
+    sought = estimator.n_classes == "auto"
+    deadline = estimator._deadline()
+    names, labels = read_labels(y, None if sought else estimator.n_classes, len(kept))
+    if sought and names is None:
+        names = _found_classes(estimator, X, weight, kept, deadline)
     labels = None if labels is None or names is None else _with_rows(labels[kept], names)
-    return fit_rows(estimator, X, weight, kept, names, labels, checkpoint)
+    return fit_rows(estimator, X, weight, kept, names, labels, deadline, checkpoint)
 
 
 def fit_rows(
@@ -69,6 +75,7 @@ def fit_rows(
     kept: Array,
     names: Array | None,
     labels: Array | None,
+    deadline: float,
     checkpoint: Any = None,
 ) -> Any:
     """Learn from checked rows (those that ``kept`` names, of all), classes and labels."""
@@ -86,7 +93,6 @@ def fit_rows(
         estimator.n_parts_ = len(sizes)
         sizes = (*sizes, estimator._background) if wants_background(estimator) else sizes
     background = not sought and len(sizes) > estimator.n_parts_
-    deadline = estimator._deadline()
     journal = Journal(estimator, checkpoint, X, weight, labels)
     rng = journal.generator()
     check_pairing(estimator, is_sparse(X) and absent_zero)
@@ -426,10 +432,33 @@ def _chosen_by(core: Any, **changes: Any) -> Any:
     return replace(core, chooser=replace(core.chooser, **changes))
 
 
+def _found_classes(estimator: Any, X: Any, weight: Array, kept: Array, deadline: float) -> Array:
+    """Names of as many classes as the parts of a fit without classes tell of."""
+    if prior_of(estimator) is None:
+        raise ValueError(
+            'n_classes="auto" needs a prior: without one more classes always fit better.'
+        )
+    if estimator.warm_start and hasattr(estimator, "classes_"):
+        return estimator.classes_
+    plain, rng = copy(estimator), as_generator(estimator.random_state)
+    plain.__dict__.pop("_theta", None)  # of a fit before
+    fit_rows(plain, X, weight, kept, None, None, deadline)
+    source = RowSource(X, plain._columns, weight, n_powers=plain._n_powers)
+    core = replace(core_of(plain._model), classes=class_variable(plain, 1))
+    return np.arange(class_number(core, *_evidence(plain._model, source, rng, plain._theta), rng))
+
+
 def _enter_classes(
     full: Any, model: Any, source: RowSource, rng: np.random.Generator, theta: Any
 ) -> Any:
     """Begin the classes with the parts as they are."""
+    return class_start(full, *_evidence(model, source, rng, theta), rng)
+
+
+def _evidence(
+    model: Any, source: RowSource, rng: np.random.Generator, theta: Any
+) -> tuple[Any, list[tuple[Array, Array, Array | None]]]:
+    """Parameters, and what rows (some, of very many) say of the states, their weights, labels."""
     core = core_of(model)
     theta = core.undecide(theta)
     rows = MOST_EVIDENCE // int(core.first[-1])
@@ -443,7 +472,7 @@ def _enter_classes(
     def on_block(block: RowBlock) -> tuple[Array, Array, Array | None]:
         return settled.evidence(theta, block), block.weight, block.labels
 
-    return class_start(full, theta, list(source.each(on_block)), rng)
+    return theta, list(source.each(on_block))
 
 
 def rowwise_as_expected(model: Any) -> Any:

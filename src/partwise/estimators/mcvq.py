@@ -78,10 +78,11 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         ``init="dependence"``. Variational inference only.
     inference : {"variational", "gibbs"}, default="variational"
         "gibbs" is Monte Carlo EM: states and the parts of all entries are drawn.
-    n_classes : int or None, default=None
+    n_classes : int, "auto" or None, default=None
         N, classes of rows upon which the states depend. Without y the classes are found, with y
         they are its labels, and rows labelled -1 (None, for strings) are sorted into them. None:
-        as many as y has labels, and no class variable without labels.
+        as many as y has labels, and no class variable without labels. "auto": without labels, as
+        many as have the highest bound over the states of a fit without classes, which comes first.
     prior : "conjugate", Prior or None, default="conjugate"
         Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood. Where
         a size is "auto", "conjugate" is ``Prior(resolution=0.01)``.
@@ -208,7 +209,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         "likelihood": [StrOptions({*LIKELIHOODS, "auto", "ordinal"}), dict, list, tuple],
         "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
         "inference": [StrOptions({"variational", "gibbs"})],
-        "n_classes": [Interval(Integral, 1, None, closed="left"), None],
+        "n_classes": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "prior": [StrOptions({"conjugate"}), Prior, None],
         "entropic": [Interval(Real, 0, None, closed="left")],
         "absent": [StrOptions({"auto", "unobserved", "zero"})],
@@ -232,7 +233,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         likelihood: Any = "gaussian",
         gating: str = "annealed",
         inference: str = "variational",
-        n_classes: int | None = None,
+        n_classes: int | str | None = None,
         prior: Any = "conjugate",
         entropic: float = 0.0,
         absent: str = "auto",

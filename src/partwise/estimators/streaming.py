@@ -137,7 +137,8 @@ def learn_block(estimator: Any, X: Any, y: Any, sample_weight: Any, classes: Any
 def _fit(estimator: Any, rows: Rows, names: Any, how: Streaming, n_seen: int) -> Any:
     """Learn from all rows at hand, as `fit` does."""
     everyone = np.ones(len(rows.weight), bool)
-    _gated.fit_rows(estimator, rows.X, rows.weight, everyone, names, rows.labels)
+    deadline = estimator._deadline()
+    _gated.fit_rows(estimator, rows.X, rows.weight, everyone, names, rows.labels, deadline)
     wait = len(rows.weight) < how.warm_up and rows.n_bytes <= MOST_BYTES
     core = _gated.core_of(estimator._model)
     source = _source(estimator, rows, estimator._columns)
@@ -210,6 +211,8 @@ def _labels_of(
     estimator: Any, y: Any, classes: Any, n_rows: int, first: bool
 ) -> tuple[Array | None, Array | None]:
     """Names of the classes, which the first call tells, and the number of each row's."""
+    if estimator.n_classes == "auto":
+        raise ValueError('n_classes="auto" looks at all rows at once; give partial_fit a number.')
     names = getattr(estimator, "classes_", None)
     if first and classes is not None:
         names = np.unique(classes)

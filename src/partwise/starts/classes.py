@@ -1,13 +1,14 @@
 """Where a class variable begins: from known classes, else from clusters of what the parts say.
 
 With the parts as they are, classes are learned on the rows' evidence alone, which costs no look at
-the data; so several beginnings are tried and the best is taken.
+the data; so several beginnings are tried and the best is taken, and several numbers of classes.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ MOST_STEPS = 200
 MOST_ROWS = 3000
 # A beginning has settled when a step raises the bound by less than this a row.
 SETTLED = 1e-5
+# Numbers of classes tried, and how many in a row may be worse than the best.
+MOST_CLASSES = 30
+MISSES = 2
 
 
 def class_start(
@@ -38,17 +42,60 @@ def class_start(
     ``pieces`` holds for every block what its entries say about the states (S, n), the row weights,
     and the known classes, if any.
     """
-    evidence = np.concatenate([piece[0] for piece in pieces], axis=1)
-    weight = np.concatenate([piece[1] for piece in pieces])
-    labels = _joined(pieces)
-    known = np.zeros(len(weight), bool) if labels is None else labels >= 0
-    if labels is not None and known.any():
+    evidence, weight, labels = _joined(pieces)
+    if labels is not None and np.any(labels >= 0):
+        known = labels >= 0
         begun = _by_hand(core, theta, evidence, np.where(known, labels, 0), weight * known)
         return _settle(core, begun, evidence, labels, weight, MOST_STEPS)[1]
-    if len(weight) > MOST_ROWS:
-        some = np.sort(rng.choice(len(weight), MOST_ROWS, replace=False))
-        evidence, weight = evidence[:, some], weight[some]
-        labels = None if labels is None else labels[some]
+    return _best_start(core, theta, *_some(evidence, weight, rng), rng)[1]
+
+
+def class_number(
+    core: Any,
+    theta: Any,
+    pieces: Sequence[tuple[Array, Array, Array | None]],
+    rng: np.random.Generator,
+) -> int:
+    """How many classes have the highest bound with the parts as they are.
+
+    ``core`` has any number of classes; ``theta`` and ``pieces`` as in `class_start`.
+    """
+    evidence, weight, _ = _joined(pieces)
+    evidence, weight = _some(evidence, weight, rng)
+    highest, best, misses = -np.inf, 1, 0
+    for n in range(1, MOST_CLASSES + 1):
+        own = replace(core, classes=replace(core.classes, n_classes=n))
+        bound = _best_start(own, theta, evidence, weight, rng)[0]
+        misses = 0 if bound > highest else misses + 1
+        if bound > highest:
+            highest, best = bound, n
+        if misses == MISSES:
+            break
+    return best
+
+
+def _joined(
+    pieces: Sequence[tuple[Array, Array, Array | None]],
+) -> tuple[Array, Array, Array | None]:
+    """Evidence, weights and labels of all blocks."""
+    evidence = np.concatenate([piece[0] for piece in pieces], axis=1)
+    labels = [piece[2] for piece in pieces if piece[2] is not None]
+    weight = np.concatenate([piece[1] for piece in pieces])
+    return evidence, weight, np.concatenate(labels) if labels else None
+
+
+def _some(evidence: Array, weight: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Evidence and weights of so many rows as beginnings are tried on."""
+    if len(weight) <= MOST_ROWS:
+        return evidence, weight
+    some = np.sort(rng.choice(len(weight), MOST_ROWS, replace=False))
+    return evidence[:, some], weight[some]
+
+
+def _best_start(
+    core: Any, theta: Any, evidence: Array, weight: Array, rng: np.random.Generator
+) -> tuple[float, Any]:
+    """The best of several beginnings: its bound and parameters."""
     posterior = evidence.copy()
     plain = core.without_classes()
     plain.mix(posterior, plain.weigh(theta, posterior, None), weight)
@@ -67,17 +114,10 @@ def class_start(
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer kinds of rows than classes
             found = clusters.fit(features, sample_weight=weight_of).labels_[row_of]
         begun = _by_hand(core, theta, evidence, found, weight)
-        tried.append(_settle(core, begun, evidence, labels, weight, N_STEPS))
+        tried.append(_settle(core, begun, evidence, None, weight, N_STEPS))
     tried.sort(key=lambda result: -result[0])
-    best = [
-        _settle(core, begun, evidence, labels, weight, MOST_STEPS) for _, begun in tried[:N_BEST]
-    ]
-    return max(best, key=lambda result: result[0])[1]
-
-
-def _joined(pieces: Sequence[tuple[Array, Array, Array | None]]) -> Array | None:
-    labels = [piece[2] for piece in pieces if piece[2] is not None]
-    return np.concatenate(labels) if labels else None
+    best = [_settle(core, begun, evidence, None, weight, MOST_STEPS) for _, begun in tried[:N_BEST]]
+    return max(best, key=lambda result: result[0])
 
 
 def _by_hand(core: Any, theta: Any, evidence: Array, labels: Array, weight: Array) -> Any:
