@@ -1,3 +1,5 @@
+"""`import partwise` is light, and its public names are there."""
+
 import subprocess
 import sys
 

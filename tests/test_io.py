@@ -1,3 +1,5 @@
+"""Model files: values come back as they were, damaged files are refused."""
+
 import hashlib
 import json
 import os

@@ -1,3 +1,5 @@
+"""Reading tables, arrays and images from files."""
+
 import datetime
 
 import numpy as np

@@ -13,7 +13,7 @@ try:  # scikit-learn 1.9
     from sklearn.callback import CallbackSupportMixin
 except ImportError:  # older: the same surface without effect
 
-    class CallbackSupportMixin:  # type: ignore[no-redef]
+    class CallbackSupportMixin:  # type: ignore[no-redef]  # in its place
         """Stands in for scikit-learn 1.9's mixin."""
 
         def _init_callback_context(self, **_: Any) -> _NoCallbacks:

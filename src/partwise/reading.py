@@ -385,7 +385,7 @@ def _read_pictures(folder: Path, resize: tuple[int, int] | None) -> Data:
 
 
 def _grey(path: Path, resize: tuple[int, int] | None) -> Array:
-    from PIL import Image  # comes with matplotlib
+    from PIL import Image
 
     from partwise.compression import read_picture  # brings a model along that tables do not need
 

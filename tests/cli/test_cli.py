@@ -1,3 +1,5 @@
+"""The commands: what they print, how they fail, and the files they write."""
+
 import json
 import subprocess
 import sys

@@ -1,3 +1,5 @@
+"""From files to models, filled tables and drawn rows, by commands alone."""
+
 import json
 import signal
 import subprocess

@@ -1,3 +1,5 @@
+"""Drawn faces: parts, states and conditions are what they are said to be."""
+
 import numpy as np
 import pytest
 from sklearn.cluster import SpectralClustering

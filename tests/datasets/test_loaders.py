@@ -1,3 +1,5 @@
+"""Loaders of public data sets: where they look, and what they say when nothing is there."""
+
 import io
 import os
 import zipfile

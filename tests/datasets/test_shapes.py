@@ -1,3 +1,5 @@
+"""The papers' box, triangle and cross."""
+
 import numpy as np
 import pytest
 

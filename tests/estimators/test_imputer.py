@@ -140,6 +140,22 @@ def test_weights_are_repetition_where_nothing_is_drawn(survey):
     assert_allclose(first[numbers], second[numbers], rtol=1e-6)
 
 
+def test_shares_of_factors_are_least_squares_of_weighted_cells(bent):
+    """Rows of no weight say nothing, even if states would tell them better than factors."""
+    X = bent[1].iloc[:, :5].to_numpy()
+    weight = np.repeat([1.0, 0.0], 200)
+    other = X.copy()
+    other[200:] = np.where(np.isnan(X[200:]), np.nan, 50.0)
+    shares = [
+        PartsImputer(1, 2, likelihood="gaussian", n_fits=1, random_state=0)
+        .fit(table, sample_weight=weight)
+        ._factors.share
+        for table in (X, other)
+    ]
+    assert_allclose(shares[0], shares[1], rtol=1e-6)
+    assert (shares[0] > 0.5).all()
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

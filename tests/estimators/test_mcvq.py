@@ -1,3 +1,5 @@
+"""MCVQ as its users meet it: recovery of planted parts, verbs, holes, input of all forms."""
+
 import warnings
 
 import numpy as np

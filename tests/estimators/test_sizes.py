@@ -1,3 +1,5 @@
+"""Numbers of parts and states by the evidence."""
+
 import warnings
 
 import numpy as np

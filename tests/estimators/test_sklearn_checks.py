@@ -1,3 +1,5 @@
+"""Every estimator passes scikit-learn's own checks."""
+
 import numpy as np
 import pytest
 from scipy import sparse

@@ -52,7 +52,11 @@ def test_quantiles_equal_brute_force(seed, df):
         for d in range(5):
             weight = m[:, r] * gates[part_of, d]
             weight = np.where(weight > mixtures.LEAST_WEIGHT, weight, 0.0)
-            truth = brentq(lambda x: cdf(law, weight, d, x) - p[d], -1e4, 1e4, xtol=1e-12)  # noqa: B023
+
+            def beyond(x, weight=weight, d=d):
+                return cdf(law, weight, d, x) - p[d]
+
+            truth = brentq(beyond, -1e4, 1e4, xtol=1e-12)
             assert_allclose(found[r, d], truth, rtol=1e-5, atol=1e-5)
             assert_allclose(cdf(law, weight, d, found[r, d]), p[d], atol=2e-6)
 

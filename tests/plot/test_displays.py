@@ -1,3 +1,5 @@
+"""What the Displays draw, and from what."""
+
 import subprocess
 import sys
 from copy import copy

@@ -1,3 +1,5 @@
+"""The report: what is collected, and a page that stands on its own."""
+
 import base64
 import hashlib
 import io

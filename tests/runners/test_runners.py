@@ -1,3 +1,5 @@
+"""Blocks in order on one thread or several, with BLAS kept in its place."""
+
 import threading
 import time
 

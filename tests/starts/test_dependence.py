@@ -1,3 +1,5 @@
+"""Groups of columns by their dependence."""
+
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score

@@ -18,7 +18,7 @@ from partwise.association import directed_kernels as kernels
 from partwise.association.base import Codes, Problem
 from partwise.contracts import Array
 
-# Gauss-Hermite nodes; twice as many halve the least noise by a factor of 1.4 only.
+# Gauss-Hermite nodes; twice as many lower the least noise by a factor of 1.4 only.
 N_NODES = 64
 
 # Sweeps of directed belief propagation, the noise falling as far as the nodes let it.

@@ -15,11 +15,10 @@ from partwise.cli.tables import (
     Missing,
     Resize,
     Seed,
-    known_columns,
     pair,
     parse_image_shape,
+    read_like,
     schema_of,
-    text_columns,
 )
 
 _Model = Annotated[
@@ -77,27 +76,19 @@ def impute(
     """
     need_folders(out)
     shape = parse_image_shape(resize)
-    from partwise.reading import read_data, write_table
+    from partwise.reading import write_table
 
     fitted = _load(model, "impute")
     if number is not None and not hasattr(fitted, "parts_table"):
         fail(f"Error: a {type(fitted).__name__} fills holes once; leave --number out.", 2)
     with busy(f"Reading {data}"):
-        found = read_data(
-            data,
-            missing=missing or (),
-            texts=text_columns(fitted),
-            encoding=encoding,
-            header=header,
-            resize=shape,
-        ).X
-        X = known_columns(fitted, found, data)
+        found, X = read_like(fitted, data, missing, encoding, header, shape)
     with busy(f"Filling {out}"), nameless():
         if number is None:
-            made = {out: _filled(found, fitted.impute(X))}
+            made = {out: _filled(found.X, fitted.impute(X))}
         else:
             drawn = fitted.impute(X, number, random_state=seed)
-            made = {_beside(out, str(i)): _filled(found, one) for i, one in enumerate(drawn, 1)}
+            made = {_beside(out, str(i)): _filled(found.X, one) for i, one in enumerate(drawn, 1)}
         if intervals is not None:
             lower, upper = fitted.predict_interval(X, intervals)
             ends = {_beside(out, "lower"): lower, _beside(out, "upper"): upper}

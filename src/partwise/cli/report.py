@@ -13,9 +13,8 @@ from partwise.cli.tables import (
     Header,
     Missing,
     Resize,
-    known_columns,
     parse_image_shape,
-    text_columns,
+    read_like,
 )
 
 
@@ -55,21 +54,13 @@ def report(
     need_folders(out)
     shape, wanted = parse_image_shape(image_shape), parse_image_shape(resize)
     from partwise import load
-    from partwise.reading import read_data
     from partwise.report import write_report
 
     fitted = load(model)
     rows = None
     if data is not None:
-        found = read_data(
-            data,
-            missing=missing or (),
-            texts=text_columns(fitted),
-            encoding=encoding,
-            header=header,
-            resize=wanted,
-        )
-        rows, shape = known_columns(fitted, found.X, data), shape or found.image_shape
+        found, rows = read_like(fitted, data, missing, encoding, header, wanted)
+        shape = shape or found.image_shape
     with nameless():
         write_report(fitted, out, rows, shape, title, model_file=model.name)
     say(f"Wrote {out}.")

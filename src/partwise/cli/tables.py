@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from partwise.cli.console import fail
+
+if TYPE_CHECKING:
+    from partwise.reading import Data
 
 Encoding = Annotated[
     str | None,
@@ -56,7 +59,29 @@ def schema_of(fitted: Any) -> Any:
     return getattr(fitted, "_schema", None)
 
 
-def text_columns(fitted: Any) -> list[str]:
+def read_like(
+    fitted: Any,
+    path: Path,
+    missing: list[str] | None,
+    encoding: str | None,
+    header: bool | None,
+    resize: tuple[int, int] | None,
+) -> tuple[Data, Any]:
+    """Read a file as the model's rows were: all that it holds, and what the model knows of it."""
+    from partwise.reading import read_data
+
+    found = read_data(
+        path,
+        missing=missing or (),
+        texts=_text_columns(fitted),
+        encoding=encoding,
+        header=header,
+        resize=resize,
+    )
+    return found, _known_columns(fitted, found.X, path)
+
+
+def _text_columns(fitted: Any) -> list[str]:
     """Columns that held texts when the model was fitted."""
     schema = schema_of(getattr(fitted, "model_", fitted))
     if schema is None:
@@ -68,7 +93,7 @@ def text_columns(fitted: Any) -> list[str]:
     ]
 
 
-def known_columns(fitted: Any, X: Any, path: Path) -> Any:
+def _known_columns(fitted: Any, X: Any, path: Path) -> Any:
     """The columns that the model knows, in its order."""
     names = getattr(fitted, "feature_names_in_", None)
     if not hasattr(X, "columns"):

@@ -25,7 +25,7 @@ def read_picture(path: Path) -> Array:
         if image.dtype.kind == "f" and np.all((image >= 0) & (image <= 1)):
             image = np.rint(255.0 * image).astype(np.uint8)
     else:
-        from PIL import Image, UnidentifiedImageError  # comes with matplotlib
+        from PIL import Image, UnidentifiedImageError
 
         try:
             with Image.open(path) as opened:

@@ -200,7 +200,7 @@ def _paint_mouth(c: _Canvas, state: str) -> None:
 
 
 # The order of the percentages is anger, neutral, scream, smile, sunglasses. Each part leaves some
-# doubt about the condition; together, brows, eyes and mouth settle it in 98.8 % of faces. What does
+# doubt about the condition; together, brows, eyes and mouth nearly always settle it. What does
 # not depend on the condition (beard, glasses, bushy brows) ties the pixels of a part together more
 # closely than the condition ties the parts.
 _PARTS = (

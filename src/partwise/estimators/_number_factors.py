@@ -3,7 +3,10 @@
 Rows in the same states of all parts still differ, and their numbers differ together: what is left
 is much like a plane. So all columns of a table (unordered levels as a yes-or-no column each, other
 levels by their place) are one part of an `MCFA`, and a missing number is a mean of what it and the
-states say. How much each counts in a column is learned from known cells that are hidden from both.
+states say. How much each counts in a column is learned from known cells that both have to fill as
+if they were missing (both were fitted with them). Columns whose logarithm is modelled are mixed in
+logarithms: states tell that of the expectation, factors the expected logarithm, so that what is
+filled lies between the expectation and the median.
 """
 
 from __future__ import annotations
@@ -70,13 +73,14 @@ class NumberFactors:
         levels[kinds == "ignored"] = -1
         for d in np.flatnonzero(kinds == "categorical"):
             levels[d] = 0 if model._schema is None else len(model._schema.columns[d].levels)
-        width = int(np.where(levels == 0, 1, np.maximum(levels, 0)).sum())
+        width = int(_widths(levels).sum())
         if not numbers.any() or min(most, width - 1) < 1:
             return None
         factors = MCFA(1, min(most, width - 1), n_jobs=model.n_jobs, random_state=rng)
         found = cls(levels, numbers, kinds == "poisson", factors, np.ones(len(kinds)))
         factors.fit(found._spread(coded), sample_weight=sample_weight)
-        found._weigh(by_states, coded, rng)
+        weight = np.ones(len(coded)) if sample_weight is None else np.asarray(sample_weight)
+        found._weigh(by_states, coded, weight, rng)
         return found
 
     def _spread(self, coded: Array) -> Array:
@@ -92,23 +96,28 @@ class NumberFactors:
 
     def _tell(self, coded: Array) -> Array:
         """What the factors expect of the numbers of rows, (n, number of numbers)."""
-        width = np.where(self.levels == 0, 1, np.maximum(self.levels, 0))
+        width = _widths(self.levels)
         first = np.cumsum(width) - width
         told = self.factors.impute(self._spread(coded))[:, first[self.numbers]]
         return np.where(self.counts[self.numbers], np.maximum(told, 0.0), told)
 
     def _weigh(
-        self, by_states: Callable[[Array], Array], coded: Array, rng: np.random.Generator
+        self,
+        by_states: Callable[[Array], Array],
+        coded: Array,
+        weight: Array,
+        rng: np.random.Generator,
     ) -> None:
-        """Learn shares by least squares over known cells that nobody is shown."""
-        some = coded[np.sort(rng.permutation(len(coded))[:MOST_ROWS])]
+        """Learn shares by weighted least squares over known cells that are filled as if missing."""
+        rows = np.sort(rng.permutation(len(coded))[:MOST_ROWS])
+        some = coded[rows]
         hidden = (rng.random(some.shape) < HIDDEN) & ~np.isnan(some) & self.numbers
         holed = np.where(hidden, np.nan, some)
         hidden, true = hidden[:, self.numbers], some[:, self.numbers]
         states, factors = by_states(holed)[:, self.numbers], self._tell(holed)
         gain = np.where(hidden, factors - states, 0.0)
-        top = np.sum(gain * np.where(hidden, true - states, 0.0), axis=0)
-        bottom = np.sum(gain**2, axis=0)
+        top = weight[rows] @ (gain * np.where(hidden, true - states, 0.0))
+        bottom = weight[rows] @ gain**2
         share = np.divide(top, bottom, out=np.full(len(top), 0.5), where=bottom > 0)
         self.share[self.numbers] = np.clip(share, 0.0, 1.0)
 
@@ -131,3 +140,8 @@ class NumberFactors:
             state["levels"], state["numbers"].astype(bool), state["counts"].astype(bool), factors,
             state["share"],
         )  # fmt: skip
+
+
+def _widths(levels: Array) -> Array:
+    """How many columns of numbers each column of a table becomes, (D,)."""
+    return np.where(levels == 0, 1, np.maximum(levels, 0))

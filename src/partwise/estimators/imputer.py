@@ -24,7 +24,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
 
     An `MCVQ` as a transformer: `transform` gives the table it is given, filled. Rows in the same
     states still differ, and their numbers differ together; so a factor analysis of all columns
-    (`MCFA`) has its say in numbers, as much of one as known cells, hidden for a try, recommend.
+    (`MCFA`) has its say in numbers, as much of one as known cells, filled for a try, recommend.
     For intervals, several completed tables or odd cells, ask ``model_``.
 
     Parameters

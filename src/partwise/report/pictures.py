@@ -60,6 +60,6 @@ def _address(pixels: np.ndarray, shape: tuple[int, int]) -> str:
         file,
         np.rint(pixels).astype(np.uint8).reshape(*shape, 3),
         format="png",
-        metadata={"Software": None},  # type: ignore[dict-item]
+        metadata={"Software": None},  # type: ignore[dict-item]  # Pillow takes None
     )
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
