@@ -53,11 +53,11 @@ def learned(model):
     }
 
 
-def assert_equal_models(left, right):
+def assert_equal_models(left, right, rtol=0.0):
     left, right = learned(left), learned(right)
     assert left.keys() == right.keys()
     for name in left:
-        np.testing.assert_array_equal(left[name], right[name], err_msg=name)
+        np.testing.assert_allclose(left[name], right[name], rtol=rtol, atol=rtol, err_msg=name)
 
 
 def interrupted(monkeypatch, fit, path, moments):
@@ -280,7 +280,8 @@ def kill_again_and_again(folder, n_kills, rng):
     assert not temporary.exists()
     straight = MCVQ(3, 9, n_init=2, max_iter=15, tol=0.0, random_state=0)
     straight.fit(make_shapes().data).save(folder / "straight.safetensors")
-    assert_equal_models(load(result), load(folder / "straight.safetensors"))
+    # In another process, where arrays lie otherwise, matrix products may round otherwise.
+    assert_equal_models(load(result), load(folder / "straight.safetensors"), rtol=1e-9)
     return n_killed, n_writing
 
 

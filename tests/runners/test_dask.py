@@ -177,18 +177,6 @@ def test_a_cluster_that_goes_away_is_told(monkeypatch):
             MCVQ(3, 3).fit(X)
 
 
-def kill_one(client, after):
-    """Kill a worker's process after some seconds; its nanny starts another."""
-    pids = []
-    while len(pids) < 2:  # one that was killed before may not be back yet
-        client.wait_for_workers(2, timeout=120)
-        found = client.run(os.getpid, on_error="ignore").values()
-        pids = [pid for pid in found if isinstance(pid, int)]
-    timer = threading.Timer(after, lambda: os.kill(pids[0], signal.SIGKILL))
-    timer.start()
-    return timer
-
-
 @pytest.mark.parametrize(
     "n_kills", [1, pytest.param(20, marks=pytest.mark.slow)], ids=["once", "twenty times"]
 )
@@ -198,13 +186,14 @@ def test_a_worker_that_is_killed_changes_nothing_but_time(n_kills, monkeypatch):
     X = rng.normal(size=(3000, 20)) + rng.integers(3, size=(3000, 1))
     estimator = MCVQ(2, 3, gating="tied", max_iter=15, tol=0, random_state=0)
     model = here(estimator, X)
-    with Dask(n_workers=2, **QUIET) as client:
-        collection = da.from_array(X, chunks=(750, -1))
-        assert_same_fit(model, clone(estimator).fit(collection))  # the workers have compiled
-        begin = time.monotonic()
-        clone(estimator).fit(collection)
-        took = time.monotonic() - begin
-        for moment in rng.uniform(0.05, 0.95, n_kills):
-            timer = kill_one(client, moment * took)
-            assert_same_fit(model, clone(estimator).fit(collection))
+    took = np.inf  # of a fit that nobody disturbs
+    for moment in (1.0, *rng.uniform(0.05, 0.95, n_kills)):
+        with Dask(n_workers=2, **QUIET) as client:
+            client.wait_for_workers(2, timeout=120)
+            pid = next(iter(client.run(os.getpid).values()))
+            timer = threading.Timer(min(moment * took, 600), os.kill, (pid, signal.SIGKILL))
+            timer.start()
+            begin = time.monotonic()
+            assert_same_fit(model, clone(estimator).fit(da.from_array(X, chunks=(750, -1))))
             timer.cancel()
+            took = min(took, time.monotonic() - begin)
