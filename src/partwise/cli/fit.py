@@ -337,7 +337,7 @@ def _tell(content: dict[str, Any]) -> None:
         size = part.get("states")
         sized = plural(part["factors"], "factor") if size is None else plural(size, "state")
         names = part["columns"]
-        shown = "" if content["is_image"] else f": {_few(names)}"
+        shown = "" if content["is_image"] or not names else f": {_few(names)}"
         say(f"\nPart {part['part']}, {sized}, {plural(len(names), noun)}{shown}")
         _print_states(part["described"])
     rest = [column["name"] for column in content["columns"] if column["part"] < 0]

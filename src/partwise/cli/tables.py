@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.console import fail
+from partwise.cli.console import fail, plural
 
 Encoding = Annotated[
     str | None,
@@ -71,6 +71,12 @@ def text_columns(fitted: Any) -> list[str]:
 def known_columns(fitted: Any, X: Any, path: Path) -> Any:
     """The columns that the model knows, in its order."""
     names = getattr(fitted, "feature_names_in_", None)
+    width = getattr(fitted, "n_features_in_", X.shape[1])
+    if X.shape[1] != width and (names is None or not hasattr(X, "columns")):
+        raise ValueError(
+            f"{path} has {plural(X.shape[1], 'column')}, but the model learned from {width}; give "
+            "a table like the one it learned from, or fit a model to this one."
+        )
     if not hasattr(X, "columns"):
         return X
     if names is None:
