@@ -80,6 +80,7 @@ def test_header_can_be_told(write):
 def test_texts_stay_texts(write):
     path = write("code,n\n007,1\n010,2\n")
     assert read_data(path).X.to_dict(as_series=False) == {"code": ["007", "010"], "n": [1, 2]}
+    assert read_data(path, numbers=["code"]).X["code"].to_list() == [7, 10]
     path = write("110,0.5,0,000\n12,00,-0,5\n")
     X = read_data(path, texts=["column 1"], missing=["000"], header=False).X
     assert X.rows() == [("110", "0.5", 0, None), ("12", "00", 0, 5)]

@@ -50,6 +50,7 @@ def read_data(
     *,
     missing: Collection[str] = (),
     texts: Collection[str] = (),
+    numbers: Collection[str] = (),
     encoding: str | None = None,
     header: bool | None = None,
     resize: tuple[int, int] | None = None,
@@ -63,6 +64,8 @@ def read_data(
         Texts that mean a missing value, besides the usual ones.
     texts : collection of str
         Columns whose values are texts, even if they look like numbers.
+    numbers : collection of str
+        Columns whose values are numbers, even if zeros stand before them, as in 007.
     encoding : str, optional
         Of a text file; UTF-8 if not given.
     header : bool, optional
@@ -104,14 +107,19 @@ def read_data(
         )
     if path.suffix.lower() in (".npy", ".npz", ".parquet"):
         raise ValueError(f"{path} is not what its name says, or damaged; write it again.")
-    return _read_text(path, set(MISSING) | set(missing), set(texts), encoding, header)
+    return _read_text(path, set(MISSING) | set(missing), set(texts), set(numbers), encoding, header)
 
 
 # --- text ---
 
 
 def _read_text(
-    path: Path, missing: set[str], texts: set[str], encoding: str | None, header: bool | None
+    path: Path,
+    missing: set[str],
+    texts: set[str],
+    numbers: set[str],
+    encoding: str | None,
+    header: bool | None,
 ) -> Data:
     import polars as pl
 
@@ -130,7 +138,7 @@ def _read_text(
             f"{path} names columns, but has no rows; add some, or say --no-header if its first "
             "line is one."
         )
-    texts = texts | {names[i] for i in _codes(text, separator, header, missing)}
+    texts = texts | ({names[i] for i in _codes(text, separator, header, missing)} - numbers)
     # What polars calls columns without names differs between its releases.
     called, body = (first, text) if header else (names, f"{separator.join(names)}\n{text}")
     as_text = {called[i]: pl.String for i, name in enumerate(names) if name in texts}

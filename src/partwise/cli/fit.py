@@ -132,7 +132,13 @@ def fit(
     with busy(f"Reading {data}"):
         texts = [name for name, kind in kinds.items() if kind in ("categorical", "ignored")]
         found = read_data(
-            data, missing=missing or (), texts=texts, encoding=encoding, header=header, resize=shape
+            data,
+            missing=missing or (),
+            texts=texts,
+            numbers=kinds.keys() - texts,
+            encoding=encoding,
+            header=header,
+            resize=shape,
         )
         found = found._replace(X=_chosen(found.X, columns, ignore))
     complain(f"Read {data}: {found.told}.")

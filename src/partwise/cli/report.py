@@ -14,6 +14,7 @@ from partwise.cli.tables import (
     Missing,
     Resize,
     known_columns,
+    number_columns,
     parse_image_shape,
     text_columns,
 )
@@ -65,6 +66,7 @@ def report(
             data,
             missing=missing or (),
             texts=text_columns(fitted),
+            numbers=number_columns(fitted),
             encoding=encoding,
             header=header,
             resize=wanted,

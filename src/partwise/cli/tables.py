@@ -68,6 +68,13 @@ def text_columns(fitted: Any) -> list[str]:
     ]
 
 
+def number_columns(fitted: Any) -> list[str]:
+    """Columns that held no texts when the model was fitted."""
+    texts = text_columns(fitted)
+    names = map(str, getattr(fitted, "feature_names_in_", ()))
+    return [name for name in names if name not in texts]
+
+
 def known_columns(fitted: Any, X: Any, path: Path) -> Any:
     """The columns that the model knows, in its order."""
     names = getattr(fitted, "feature_names_in_", None)
