@@ -1,6 +1,8 @@
 """Reading tables, arrays and images from files."""
 
 import datetime
+import gzip
+import zipfile
 
 import numpy as np
 import polars as pl
@@ -79,7 +81,11 @@ def test_header_can_be_told(write):
 
 def test_texts_stay_texts(write):
     path = write("code,n\n007,1\n010,2\n")
-    assert read_data(path, texts=["code"]).X["code"].to_list() == ["007", "010"]
+    assert read_data(path).X.to_dict(as_series=False) == {"code": ["007", "010"], "n": [1, 2]}
+    assert read_data(path, numbers=["code"]).X["code"].to_list() == [7, 10]
+    path = write("110,0.5,0,000\n12,00,-0,5\n")
+    X = read_data(path, texts=["column 1"], missing=["000"], header=False).X
+    assert X.rows() == [("110", "0.5", 0, None), ("12", "00", 0, 5)]
 
 
 def test_other_missing_values(write):
@@ -99,8 +105,11 @@ def test_encodings(write, encoding, told):
         ("a,b\n1,2\n3\n4,5\n", r"line 3: 1 values where the first line has 2; correct"),
         ('a,b\n"x\ny",2\n3,4,5\n', r"line 4: 3 values"),
         ("n\n" + "1\n" * 20 + "oops\n", r"line 22: column 'n' holds 'oops'.*--missing"),
-        ("a,b\n", "has no rows"),
-        ("  \n", "is empty"),
+        ("a,b\n", "has no rows; add some"),
+        ("  \n", "is empty; name"),
+        ("a,b\n,NA\n,\n", "all cells are empty"),
+        (",,\n,,\n", "all cells are empty"),
+        ('a,b\n1,2\n3,"x\n4,5\n', "line 3: a quote opens that does not close"),
         ("userId,movieId,rating\n1,2,3\n", "partwise recommend"),
         ("1::2::3::978300760\n", "partwise recommend"),
         ("a\0b,c\n", "neither text"),
@@ -147,7 +156,12 @@ def test_arrays_that_cannot_be_read(tmp_path):
     content = (tmp_path / "many.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    with zipfile.ZipFile(tmp_path / "book.xlsx", "w") as book:
+        book.writestr("xl/workbook.xml", "<workbook/>")
     for name, complaint in {
+        "t.csv.gz": "is compressed; unpack it",
+        "book.xlsx": r"no array; save a workbook's table as \.csv",
         "many.npz": "arrays a, b",
         "flat.npy": "one row a sample",
         "words.npy": "table of numbers",
@@ -206,4 +220,6 @@ def test_tables_come_back(tmp_path, name):
 def test_nothing_is_written_under_a_name_that_says_nothing(tmp_path):
     with pytest.raises(ValueError, match="must end with"):
         write_table(tmp_path / "out.xyz", np.eye(2))
+    with pytest.raises(ValueError, match=r"write it as \.csv"):
+        write_table(tmp_path / "out.npy", pl.DataFrame({"n": [1], "name": ["ann"]}))
     assert not list(tmp_path.iterdir())

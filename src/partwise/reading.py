@@ -26,6 +26,7 @@ from partwise.io import write_atomically
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?")
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npy")
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp")
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -49,6 +50,7 @@ def read_data(
     *,
     missing: Collection[str] = (),
     texts: Collection[str] = (),
+    numbers: Collection[str] = (),
     encoding: str | None = None,
     header: bool | None = None,
     resize: tuple[int, int] | None = None,
@@ -62,6 +64,8 @@ def read_data(
         Texts that mean a missing value, besides the usual ones.
     texts : collection of str
         Columns whose values are texts, even if they look like numbers.
+    numbers : collection of str
+        Columns whose values are numbers, even if zeros stand before them, as in 007.
     encoding : str, optional
         Of a text file; UTF-8 if not given.
     header : bool, optional
@@ -94,6 +98,8 @@ def read_data(
         return _read_arrays(path)
     if start == b"PAR1":
         return _read_parquet(path)
+    if start.startswith(b"\x1f\x8b"):
+        raise ValueError(f"{path} is compressed; unpack it, and name the file that comes out.")
     if path.suffix.lower() == ".safetensors":
         raise ValueError(
             f"{path} is a model, not data; `partwise report {path}` shows it, `partwise sample` "
@@ -101,14 +107,19 @@ def read_data(
         )
     if path.suffix.lower() in (".npy", ".npz", ".parquet"):
         raise ValueError(f"{path} is not what its name says, or damaged; write it again.")
-    return _read_text(path, set(MISSING) | set(missing), set(texts), encoding, header)
+    return _read_text(path, set(MISSING) | set(missing), set(texts), set(numbers), encoding, header)
 
 
 # --- text ---
 
 
 def _read_text(
-    path: Path, missing: set[str], texts: set[str], encoding: str | None, header: bool | None
+    path: Path,
+    missing: set[str],
+    texts: set[str],
+    numbers: set[str],
+    encoding: str | None,
+    header: bool | None,
 ) -> Data:
     import polars as pl
 
@@ -123,17 +134,26 @@ def _read_text(
     _check_ratings(path, names)
     n_rows = _check_lengths(path, text, separator, len(names)) - header
     if n_rows < 1:
-        raise ValueError(f"{path} names columns, but has no rows.")
-    frame = pl.read_csv(
-        io.BytesIO(text.encode()),
-        separator=separator,
-        has_header=header,
-        new_columns=names,
-        infer_schema_length=None,
-        null_values=sorted(missing),
-        schema_overrides={first[i] if header else f"column_{i + 1}": pl.String
-                          for i, name in enumerate(names) if name in texts},
-    )  # fmt: skip
+        raise ValueError(
+            f"{path} names columns, but has no rows; add some, or say --no-header if its first "
+            "line is one."
+        )
+    texts = texts | ({names[i] for i in _codes(text, separator, header, missing)} - numbers)
+    # What polars calls columns without names differs between its releases.
+    called, body = (first, text) if header else (names, f"{separator.join(names)}\n{text}")
+    as_text = {called[i]: pl.String for i, name in enumerate(names) if name in texts}
+    try:
+        frame = pl.read_csv(
+            io.BytesIO(body.encode()),
+            separator=separator,
+            infer_schema_length=None,
+            null_values=sorted(missing),
+            schema_overrides=as_text,
+        )
+    except pl.exceptions.PolarsError as error:
+        _check_quotes(path, text, separator)
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    frame.columns = names
     for name in names:
         if frame[name].dtype == pl.String:
             frame = frame.with_columns(_typed(frame[name], missing, separator, name in texts))
@@ -146,8 +166,9 @@ def _read_text(
                         f"nearly all of its values are numbers; correct it, or say what it is with "
                         f"--missing {frame[name][row]!r} or --kind '{name}=categorical'."
                     )
+    _check_values(path, frame)
     named = "the first line names the columns" if header else (
-        "no line names the columns, so they are called column 1, column 2, ..."
+        "no line names the columns, so they are called column 1, column 2 and so on"
     )  # fmt: skip
     split = f", separated by {SEPARATORS[separator]}" if len(names) > 1 else ""
     return Data(frame, f"{_size(frame)}{split}; {named}")
@@ -169,7 +190,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
     """
     content = path.read_bytes()
     if not content.strip():
-        raise ValueError(f"{path} is empty.")
+        raise ValueError(f"{path} is empty; name a file that holds rows.")
     try:
         text = content.decode(encoding or "utf-8-sig")
     except LookupError:
@@ -189,9 +210,9 @@ def read_text(path: Path, encoding: str | None = None) -> str:
     return text.rstrip("\r\n") + "\n"
 
 
-def _records(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _records(text: str, separator: str, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Records that are not blank, with the line each ends in."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=strict)
     for record in reader:
         if record:
             yield reader.line_num, record
@@ -250,6 +271,40 @@ def _check_lengths(path: Path, text: str, separator: str, width: int) -> int:
     except csv.Error as error:
         raise ValueError(f"{path}, after line {line}: {error}; correct the line.") from None
     return n
+
+
+def _check_quotes(path: Path, text: str, separator: str) -> None:
+    """Refuse quotes that are not closed, or closed within a value."""
+    records, line = _records(text, separator, strict=True), 0
+    try:
+        while record := next(records, None):
+            line = record[0]
+    except csv.Error:
+        raise ValueError(
+            f"{path}, line {line + 1}: a quote opens that does not close at the end of its value; "
+            "close it, or take it out."
+        ) from None
+
+
+def _check_values(path: Path, frame: Any) -> None:
+    """Refuse tables of nothing but holes."""
+    if not any(column.count() for column in frame.get_columns()):
+        raise ValueError(
+            f"{path}: all cells are empty, or hold what means missing; name a file with values."
+        )
+
+
+def _codes(text: str, separator: str, header: bool, missing: set[str]) -> set[int]:
+    """Columns with values such as 007, which as numbers would not be what they were."""
+    ends = re.escape(separator) + r"\r\n"
+    if not re.search(rf'[{ends}]"?0\d+"?[{ends}]', "\n" + text):
+        return set()
+    return {
+        i
+        for _, record in islice(_records(text, separator), int(header), None)
+        for i, cell in enumerate(record)
+        if cell[:1] == "0" and cell[1:].isdecimal() and cell not in missing
+    }
 
 
 def _typed(series: Any, missing: set[str], separator: str, as_text: bool) -> Any:
@@ -320,8 +375,9 @@ def _read_parquet(path: Path) -> Data:
     except Exception as error:  # polars has many; the file is at fault in all of them
         raise ValueError(f"{path} cannot be read: {error}") from error
     if frame.is_empty():
-        raise ValueError(f"{path} has no rows.")
+        raise ValueError(f"{path} has no rows; name a file that has some.")
     _check_ratings(path, frame.columns)
+    _check_values(path, frame)
     return Data(frame, _size(frame))
 
 
@@ -332,6 +388,8 @@ def _read_arrays(path: Path) -> Data:
             content = np.load(file, allow_pickle=False)
             if isinstance(content, np.ndarray):
                 array = content
+            elif not any(name.endswith(".npy") for name in content.zip.namelist()):
+                raise ValueError("it holds no array; save a workbook's table as .csv first.")
             elif "format" in content.files and "shape" in content.files:
                 array = sparse.csr_array(sparse.load_npz(path))
             else:
@@ -381,7 +439,8 @@ def _read_pictures(folder: Path, resize: tuple[int, int] | None) -> Data:
         rows.append(grey)
     height, width = rows[0].shape
     X = np.stack(rows).reshape(len(rows), -1)
-    return Data(X, f"{len(rows):,} images of {height}x{width} pixels, in grey", (height, width))
+    number = f"{len(rows):,} image{'s' * (len(rows) != 1)}"
+    return Data(X, f"{number} of {height}x{width} pixels, in grey", (height, width))
 
 
 def _grey(path: Path, resize: tuple[int, int] | None) -> Array:
@@ -399,6 +458,12 @@ def _grey(path: Path, resize: tuple[int, int] | None) -> Array:
 # --- and back ---
 
 
+def check_table_name(path: str | os.PathLike[str]) -> None:
+    """Refuse a name whose end does not say how a table is to be written."""
+    if Path(path).suffix.lower() not in TABLES:
+        raise ValueError(f"{path} must end with {', '.join(TABLES[:-1])} or {TABLES[-1]}.")
+
+
 def write_table(path: str | os.PathLike[str], table: Any) -> None:
     """Write a polars DataFrame or an array: text, ``.parquet`` or ``.npy``, by the name's end.
 
@@ -411,9 +476,16 @@ def write_table(path: str | os.PathLike[str], table: Any) -> None:
     """
     import polars as pl
 
+    check_table_name(path)
     out, ending = io.BytesIO(), Path(path).suffix.lower()
     if ending == ".npy":
-        np.save(out, np.asarray(table, dtype=float))
+        try:
+            np.save(out, np.asarray(table, dtype=float))
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{path} would hold numbers alone, but the table has other columns, too; write it "
+                "as .csv or .parquet."
+            ) from None
     else:
         kind = frame_of(table)
         if kind == "array":
@@ -422,8 +494,6 @@ def write_table(path: str | os.PathLike[str], table: Any) -> None:
             table = pl.DataFrame({str(name): table[name].to_list() for name in table.columns})
         if ending == ".parquet":
             table.write_parquet(out)
-        elif ending in (".csv", ".txt", ".tsv"):
-            table.write_csv(out, separator="\t" if ending == ".tsv" else ",")
         else:
-            raise ValueError(f"{path} must end with .csv, .tsv, .txt, .parquet or .npy.")
+            table.write_csv(out, separator="\t" if ending == ".tsv" else ",")
     write_atomically(path, out.getvalue())

@@ -232,7 +232,7 @@ def test_report_with_data_of_other_columns(model_file, tmp_path):
     np.save(tmp_path / "data.npy", np.ones((3, 7)))
     result = run("report", model_file, tmp_path / "data.npy", "-o", tmp_path / "out.html")
     assert result.exit_code == 1
-    assert "7 features" in result.stderr
+    assert "data.npy has 7 columns, but the model learned from" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,16 @@ def test_mcfa_and_arrays(tmp_path):
     assert pl.read_csv(tmp_path / "rows.csv").shape == (7, 6)
 
 
+@pytest.mark.parametrize("name", ["1", "column 2"])
+def test_columns_of_arrays_are_given_as_they_are_told_and_as_they_are_written(tmp_path, name):
+    model, rows = tmp_path / "m.safetensors", tmp_path / "rows.csv"
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    MCVQ(1, 2, random_state=0).fit(X).save(model)
+    result = run("sample", model, "-n", 4, "--given", f"{name}=7.5", "-o", rows)
+    assert result.exit_code == 0, result.stderr
+    assert pl.read_csv(rows)["column 2"].to_list() == [7.5] * 4
+
+
 def test_images(tmp_path):
     (tmp_path / "shapes").mkdir()
     for i, row in enumerate(make_shapes().data[::8]):
@@ -161,6 +171,7 @@ def test_sparse(tmp_path, values, law):
         (("--columns", "number0,nothing"), 2, "no column 'nothing'"),
         (("--max-time", "0"), 2, "above 0"),
         (("-o", "no/such/folder/m.safetensors"), 2, "no folder"),
+        (("-o", "."), 2, "is a folder; name a file in it"),
         (("--resize", "big"), 2, "not a height and a width"),
     ],
 )
@@ -329,6 +340,18 @@ def test_lists_of_ratings_in_all_their_forms(tmp_path, text):
     (tmp_path / "ratings.txt").write_text(text)
     found = read_table(tmp_path / "ratings.txt")
     assert found == (["1", "2"], ["10", "11"], [4.0, 3.5])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_ratings_are_told_from_models_by_what_is_in_the_file(tmp_path, encoding):
+    ratings, model = tmp_path / "u.data", tmp_path / "films"
+    pairs = [(user, item) for user in range(4) for item in range(3)]
+    lines = (f"{u}\t{i}\t{1 + (u + i) % 5}\t978\n" for u, i in pairs)
+    ratings.write_text("".join(lines), encoding)
+    first = run("recommend", ratings, "--rated", "0=5", "--save", model)
+    again = run("recommend", model, "--rated", "0=5")
+    assert first.exit_code == again.exit_code == 0
+    assert first.stdout == f"Wrote {model}.\n{again.stdout}"
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,15 @@ def compress(
         Path, typer.Argument(help="Image, or a .npy array, grey or colour.", show_default=False)
     ],
     out: _Out,
-    features: Annotated[int, typer.Option("--features", min=0, max=256)] = 8,
-    sets: Annotated[int, typer.Option("--sets", min=1, max=1024)] = 1,
-    values: Annotated[int, typer.Option("--values", min=2, max=256)] = 2,
+    features: Annotated[
+        int, typer.Option("--features", min=0, max=256, help="More: better, and more bits.")
+    ] = 8,
+    sets: Annotated[
+        int, typer.Option("--sets", min=1, max=1024, help="Sets of features; a block takes one.")
+    ] = 1,
+    values: Annotated[
+        int, typer.Option("--values", min=2, max=256, help="Of a feature; 2: it is on or off.")
+    ] = 2,
     side: Annotated[int, typer.Option("--block", min=1, max=255, help="Side of a block.")] = 16,
     seed: Annotated[int, typer.Option("--seed", help="Of the start.")] = 0,
     compare: Annotated[

@@ -62,6 +62,8 @@ def need_folders(*files: Path | None) -> None:
     for file in files:
         if file is not None and not file.resolve().parent.is_dir():
             fail(f"Error: there is no folder {file.parent} to write {file.name} to.", 2)
+        if file is not None and file.is_dir():
+            fail(f"Error: {file} is a folder; name a file in it.", 2)
 
 
 def plural(number: int, singular: str) -> str:

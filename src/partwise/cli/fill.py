@@ -76,8 +76,9 @@ def impute(
     """
     need_folders(out)
     shape = parse_image_shape(resize)
-    from partwise.reading import write_table
+    from partwise.reading import check_table_name, write_table
 
+    check_table_name(out)
     fitted = _load(model, "impute")
     if number is not None and not hasattr(fitted, "parts_table"):
         fail(f"Error: a {type(fitted).__name__} fills holes once; leave --number out.", 2)
@@ -121,8 +122,9 @@ def sample(
       partwise sample survey.safetensors -n 100 --given smoker=yes --given age=40 -o rows.csv
     """
     need_folders(out)
-    from partwise.reading import write_table
+    from partwise.reading import check_table_name, write_table
 
+    check_table_name(out)
     fitted = _load(model, "sample")
     known = dict(pair(text, "--given", "COLUMN=VALUE") for text in given or [])
     if known and not hasattr(fitted, "parts_table"):
@@ -184,10 +186,11 @@ def _values(fitted: Any, known: dict[str, str]) -> dict[Any, Any]:
 
     schema, out = schema_of(fitted), dict[Any, Any]()
     for name, text in known.items():
-        unnamed = re.fullmatch(r"(?:column )?([1-9]\d*)", name)  # as an array's are written
+        # Columns of arrays are told by their numbers from 0, and written as column 1, column 2, ...
+        unnamed = re.fullmatch(r"(column )?(\d+)", name)
         place: Any = name
         if unnamed and not hasattr(fitted, "feature_names_in_"):
-            place = int(unnamed[1]) - 1
+            place = int(unnamed[2]) - bool(unnamed[1])
         column = None if schema is None else schema.columns[schema.place(place)]
         if column is not None and column.form == "level":
             by_text = {str(level): level for level in column.levels}

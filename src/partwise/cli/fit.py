@@ -132,7 +132,13 @@ def fit(
     with busy(f"Reading {data}"):
         texts = [name for name, kind in kinds.items() if kind in ("categorical", "ignored")]
         found = read_data(
-            data, missing=missing or (), texts=texts, encoding=encoding, header=header, resize=shape
+            data,
+            missing=missing or (),
+            texts=texts,
+            numbers=kinds.keys() - texts,
+            encoding=encoding,
+            header=header,
+            resize=shape,
         )
         found = found._replace(X=_chosen(found.X, columns, ignore))
     complain(f"Read {data}: {found.told}.")
@@ -337,7 +343,7 @@ def _tell(content: dict[str, Any]) -> None:
         size = part.get("states")
         sized = plural(part["factors"], "factor") if size is None else plural(size, "state")
         names = part["columns"]
-        shown = "" if content["is_image"] else f": {_few(names)}"
+        shown = "" if content["is_image"] or not names else f": {_few(names)}"
         say(f"\nPart {part['part']}, {sized}, {plural(len(names), noun)}{shown}")
         _print_states(part["described"])
     rest = [column["name"] for column in content["columns"] if column["part"] < 0]

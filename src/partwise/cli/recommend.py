@@ -73,14 +73,12 @@ def read_table(path: Path, encoding: str | None = None) -> tuple[list[str], list
 def _recommender(source: Path, encoding: str | None) -> Recommender:
     """A saved recommender, or one learned from a file of ratings."""
     from partwise import Recommender, load
-    from partwise.io import ModelFileError
 
-    if source.suffix.lower() in (".csv", ".tsv", ".txt"):
+    with source.open("rb") as file:
+        is_model = file.read(8)[5:] == bytes(3)  # a length of eight bytes; no text has that
+    if not is_model:
         return Recommender(verbose=1).fit(read_table(source, encoding))
-    try:
-        model = load(source)
-    except ModelFileError as error:
-        raise ValueError(f"{error} Ratings are read from .csv, .tsv and .txt files.") from None
+    model = load(source)
     if not isinstance(model, Recommender):
         raise ValueError(
             f"{source} holds a {type(model).__name__}, not a Recommender; give a file of ratings, "
@@ -114,8 +112,8 @@ def recommend(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Ratings, a .csv, .tsv or .txt file with columns user, item and rating; or a "
-            "saved recommender.",
+            help="Ratings, a text file with columns user, item and rating, or as MovieLens has "
+            "them (ratings.csv, ratings.dat, u.data); or a saved recommender.",
             show_default=False,
         ),
     ],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.cli.console import fail
+from partwise.cli.console import fail, plural
 
 if TYPE_CHECKING:
     from partwise.reading import Data
@@ -74,6 +74,7 @@ def read_like(
         path,
         missing=missing or (),
         texts=_text_columns(fitted),
+        numbers=_number_columns(fitted),
         encoding=encoding,
         header=header,
         resize=resize,
@@ -93,9 +94,22 @@ def _text_columns(fitted: Any) -> list[str]:
     ]
 
 
+def _number_columns(fitted: Any) -> list[str]:
+    """Columns that held no texts when the model was fitted."""
+    texts = _text_columns(fitted)
+    names = map(str, getattr(fitted, "feature_names_in_", ()))
+    return [name for name in names if name not in texts]
+
+
 def _known_columns(fitted: Any, X: Any, path: Path) -> Any:
     """The columns that the model knows, in its order."""
     names = getattr(fitted, "feature_names_in_", None)
+    width = getattr(fitted, "n_features_in_", X.shape[1])
+    if X.shape[1] != width and (names is None or not hasattr(X, "columns")):
+        raise ValueError(
+            f"{path} has {plural(X.shape[1], 'column')}, but the model learned from {width}; give "
+            "a table like the one it learned from, or fit a model to this one."
+        )
     if not hasattr(X, "columns"):
         return X
     if names is None:

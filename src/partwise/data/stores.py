@@ -396,7 +396,7 @@ def _table_shape(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int
     return shape[0], shape[1]
 
 
-def optional(module: str, what: str) -> Any:
+def optional(module: str, what: str, install: str = "'partwise[dask]'") -> Any:
     """A module of a package that only some need."""
     from importlib import import_module
 
@@ -404,7 +404,7 @@ def optional(module: str, what: str) -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ImportError(f"{what} need {package}: pip install 'partwise[dask]'.") from error
+        raise ImportError(f"{what} need {package}: pip install {install}.") from error
 
 
 # What reading a damaged or vanished file may raise; errors of pyarrow are of these, too.

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from partwise.contracts import Array
+from partwise.data.stores import optional
 from partwise.engine.randomness import as_generator
 
 KINDS = ("gaussian", "bernoulli", "categorical", "ordinal", "poisson")
@@ -55,8 +56,7 @@ def make_survey(
     >>> list(survey.frame.columns[:3])
     ['number0', 'answer0', 'group0']
     """
-    import pandas as pd
-
+    pd = optional("pandas", "Drawn surveys", "pandas")
     rng = as_generator(random_state)
     columns: dict[str, Any] = {}
     parts: list[int] = []
