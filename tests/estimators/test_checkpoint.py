@@ -57,7 +57,10 @@ def assert_equal_models(left, right, rtol=0.0):
     left, right = learned(left), learned(right)
     assert left.keys() == right.keys()
     for name in left:
-        np.testing.assert_allclose(left[name], right[name], rtol=rtol, atol=rtol, err_msg=name)
+        if rtol:
+            np.testing.assert_allclose(left[name], right[name], rtol=rtol, atol=rtol, err_msg=name)
+        else:
+            np.testing.assert_array_equal(left[name], right[name], err_msg=name)
 
 
 def interrupted(monkeypatch, fit, path, moments):

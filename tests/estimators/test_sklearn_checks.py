@@ -61,11 +61,8 @@ class LevelledMCFA(MCFA):
 # Without n_classes the checks' labels are the classes.
 ESTIMATORS = [
     MCVQ(2, 2, random_state=0),
-    MCVQ(2, 2, inference="gibbs", max_iter=20, random_state=0),
     FindingMCVQ(2, 2, n_classes=4, gating="tied", tol=0.1, random_state=0),
     MCFA(2, 1, tol=0.1, random_state=0),
-    FindingMCFA(2, 1, n_classes=4, gating="tied", tol=0.1, random_state=0),
-    LevelledMCFA(2, 1, likelihood="ordinal", tol=0.1, random_state=0),
     PartsImputer(2, 2, n_fits=2, random_state=0),
     CVQ(2, 2, random_state=0),
     AspectModel(2, beta=0.9, random_state=0),
@@ -76,6 +73,9 @@ ESTIMATORS = [
 
 # The same code with other settings.
 VARIANTS = [
+    LevelledMCFA(2, 1, likelihood="ordinal", tol=0.1, random_state=0),
+    FindingMCFA(2, 1, n_classes=4, gating="tied", tol=0.1, random_state=0),
+    MCVQ(2, 2, inference="gibbs", max_iter=20, random_state=0),
     MCVQ(2, 3, gating="standard", prior=None, init="random", random_state=0),
     MCVQ(2, 2, gating="factorised", random_state=0),
     MCFA(2, 2, gating="standard", prior=None, init="random", tol=0.1, random_state=0),

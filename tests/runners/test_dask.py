@@ -177,17 +177,15 @@ def test_a_cluster_that_goes_away_is_told(monkeypatch):
             MCVQ(3, 3).fit(X)
 
 
-@pytest.mark.parametrize(
-    "n_kills", [1, pytest.param(20, marks=pytest.mark.slow)], ids=["once", "twenty times"]
-)
-def test_a_worker_that_is_killed_changes_nothing_but_time(n_kills, monkeypatch):
+@pytest.mark.slow
+def test_a_worker_that_is_killed_changes_nothing_but_time(monkeypatch):
     monkeypatch.setattr("partwise.data.source.BLOCK_BYTES", 50 * 20 * 8)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 20)) + rng.integers(3, size=(3000, 1))
     estimator = MCVQ(2, 3, gating="tied", max_iter=15, tol=0, random_state=0)
     model = here(estimator, X)
     took = np.inf  # of a fit that nobody disturbs
-    for moment in (1.0, *rng.uniform(0.05, 0.95, n_kills)):
+    for moment in (1.0, *rng.uniform(0.05, 0.95, 20)):
         with Dask(n_workers=2, **QUIET) as client:
             client.wait_for_workers(2, timeout=120)
             pid = next(iter(client.run(os.getpid).values()))

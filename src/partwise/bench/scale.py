@@ -31,7 +31,7 @@ SLICE = 20_000  # rows held in memory
 WRITTEN = 10_000  # rows drawn and written at a time
 
 # A sweep of the cluster's rows takes one worker some ten seconds, in chunks of a second each.
-CLUSTER_ROWS, CLUSTER_CHUNK = 1_300_000, 50_000
+CLUSTER_ROWS, CLUSTER_CHUNK = 1_000_000, 50_000
 
 
 def _drawn(n_rows: int, seed: int) -> Array:
@@ -183,7 +183,7 @@ def _dask_scaling(n_rows: int, chunk: int, progress: Callable[[str], None]) -> l
 
 @register("dask_scaling")
 def dask_scaling(progress: Callable[[str], None]) -> list[Row]:
-    """A sweep of MCVQ 8x8 on a Dask cluster of one and two single-thread workers (5 GB)."""
+    """A sweep of MCVQ 8x8 on a Dask cluster of one and two single-thread workers (4 GB)."""
     return _dask_scaling(CLUSTER_ROWS, CLUSTER_CHUNK, progress)
 
 
