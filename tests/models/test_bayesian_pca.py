@@ -62,6 +62,14 @@ CASES = [{}, {"holes": 0.3}, {"patterns": True}]
 KINDS = pytest.mark.parametrize("kind", CASES, ids=["complete", "holes", "patterns"])
 
 
+def in_three_blocks(source):
+    """The same rows in blocks of very different lengths."""
+    parts = source.with_rows(source.X, source.weight)
+    parts.bounds = [(0, 70), (70, 71), (71, len(source.weight))]
+    parts.n_blocks, parts._kept = 3, [None] * 3
+    return parts
+
+
 @KINDS
 def test_the_e_step_is_that_of_the_loops(kind):
     model, source, theta = problem(**kind, most_rows=64)
@@ -219,9 +227,7 @@ def test_expectations_match_simulation():
 def test_any_split_into_blocks_gives_the_same_sums(holes):
     model, source, theta = problem(holes=holes, n_rows=200)
     whole = total(model, theta, source)
-    parts = source.with_rows(source.X, source.weight)
-    parts.bounds = [(0, 70), (70, 71), (71, 200)]
-    parts.n_blocks, parts._kept = 3, [None] * 3
+    parts = in_three_blocks(source)
     for a, b in zip(whole._fields(), total(model, theta, parts)._fields(), strict=True):
         assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
@@ -378,9 +384,7 @@ def test_turns_are_what_the_bound_lacks_of_the_evidence():
 def test_any_split_into_blocks_gives_the_same_scatter():
     model, _, source, theta = leaping(Broad(), 2)
     whole = model_total(model, theta, source)
-    parts = source.with_rows(source.X, source.weight)
-    parts.bounds = [(0, 70), (70, 71), (71, 120)]
-    parts.n_blocks, parts._kept = 3, [None] * 3
+    parts = in_three_blocks(source)
     for a, b in zip(whole._fields(), model_total(model, theta, parts)._fields(), strict=True):
         assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 

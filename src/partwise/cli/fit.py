@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from partwise.reading import Data
 
 _MODELS = ("mcvq", "mcfa")
-# Sizes are sought in so many cells, but in no fewer rows; more would hardly change them. Columns of
-# few levels have all of these among them.
+# Sizes are sought in so many cells, but in no fewer rows, to save time. Columns of few levels have
+# all of these among them.
 _SOUGHT_CELLS, _SOUGHT_ROWS, _MOST_LEVELS = 250_000, 2_000, 256
 _SHOWN_COLUMNS = 12  # names of a part's columns
 _TOLD_COLUMNS = 300  # profiles compare all pairs of columns, which many make slow

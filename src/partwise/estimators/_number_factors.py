@@ -1,7 +1,7 @@
 """A table's numbers by a factor analysis of all its columns, beside what the parts' states tell.
 
-Rows in the same states of all parts still differ, and their numbers differ together: what is left
-is much like a plane. So all columns of a table (unordered levels as a yes-or-no column each, other
+Rows in the same states of all parts still differ, and their numbers may differ together, as points
+near a plane do. So all columns of a table (unordered levels as a yes-or-no column each, other
 levels by their place) are one part of an `MCFA`, and a missing number is a mean of what it and the
 states say. How much each counts in a column is learned from known cells that both have to fill as
 if they were missing (both were fitted with them). Columns whose logarithm is modelled are mixed in
