@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 from partwise import __version__
-from partwise.cli import compress, demo, fill, fit, recommend, report, runs
+from partwise.cli import compress, demo, fill, fit, recommend, report
 from partwise.cli.console import complain, fail, say
 
 # Of the command line's own errors typer writes the message; which class they have depends on its
@@ -92,5 +94,25 @@ app.command("report")(report.report)
 app.command("recommend")(recommend.recommend)
 app.command("compress")(compress.compress)
 app.command("decompress")(compress.decompress)
-app.command("reproduce")(runs.reproduce)
-app.command("bench")(runs.bench)
+
+
+def _add_papers() -> None:
+    """Add the commands that `partwise_papers` provides; where it is absent, they say so."""
+    if find_spec("partwise_papers") is not None:
+        import_module("partwise_papers.commands").add_to(app)
+        return
+
+    def absent(ctx: typer.Context) -> None:
+        """Not installed: needs the package partwise_papers."""
+        fail(
+            f"partwise {ctx.command.name} needs the package partwise_papers, which is not "
+            "installed; install Partwise anew: its wheel holds both.",
+            2,
+        )
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    for name in ("reproduce", "bench"):
+        app.command(name, context_settings=anything)(absent)
+
+
+_add_papers()

@@ -1,0 +1,243 @@
+"""Other ways to fill a mixed table, each with the settings its users would start from.
+
+All take a DataFrame whose columns are text (categories) or numbers, with NaN, and give it filled.
+Neighbours need numbers: categories become one yes-or-no column a level, the largest of which is the
+one filled in, and numbers are standardised. Chained regressions do better with the places of the
+levels, rounded: yes-or-no columns missing together foretell each other. Of miceforest and of Lace
+what is filled in is the prediction, not a draw. To StepMix and Lace few numbers are categories, so
+that theirs are probabilities, not densities; the others regress and the nearest is taken. Seconds
+are those of the processor.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.impute import KNNImputer
+
+from partwise.contracts import Array
+from partwise_papers.bench import _lace
+
+MOST_CLASSES = 8  # of StepMix, chosen by BIC
+
+
+class Holes(NamedTuple):
+    """A table with holes, and the cells that were hidden, column by column."""
+
+    table: Any
+    cells: dict[str, tuple[Array, Array]]  # rows, and what stood there
+    levels: frozenset[str]  # columns of categories, be they text or few numbers
+
+    def as_text(self) -> Holes:
+        """The same with all levels as text, for those who know numbers as densities only."""
+
+        def text(values: Any) -> Array:
+            kept = [x if isinstance(x, str) or x != x else f"{x:g}" for x in values]
+            return np.array(kept, dtype=object)
+
+        changed = {name: text(self.table[name]) for name in self.table if name in self.levels}
+        cells = {
+            name: (rows, text(true) if name in self.levels else true)
+            for name, (rows, true) in self.cells.items()
+        }
+        return Holes(self.table.assign(**changed), cells, self.levels)
+
+
+class Filled(NamedTuple):
+    """A filled table, the seconds it took, log densities of the hidden cells of each column."""
+
+    table: Any
+    seconds: float
+    density: dict[str, Array] | None = None
+
+
+def is_text(column: Any) -> bool:
+    """Whether a column holds categories without order."""
+    return column.dtype.kind not in "fiu"
+
+
+class _Numbers:
+    """A table as standardised numbers and places of levels, and back."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+        self.levels = {
+            c: np.unique(table[c].dropna().to_numpy(dtype=object))
+            for c in table
+            if is_text(table[c])
+        }
+        self.mean = table.drop(columns=list(self.levels)).mean()
+        self.spread = table.drop(columns=list(self.levels)).std(ddof=0)
+
+    def coded(self) -> Any:
+        """The table in numbers."""
+        out = self.table.copy()
+        for name in out:
+            if name in self.levels:
+                place = {level: float(i) for i, level in enumerate(self.levels[name])}
+                out[name] = out[name].map(place).astype(float)
+            else:
+                out[name] = (out[name] - self.mean[name]) / self.spread[name]
+        return out
+
+    def spread_out(self) -> Array:
+        """The table in numbers, a yes-or-no column for each level."""
+        blocks = []
+        for name, column in self.coded().items():
+            values = column.to_numpy()[:, None]
+            if name in self.levels:
+                known = values == np.arange(len(self.levels[name]))
+                values = np.where(np.isnan(values), np.nan, known)
+            blocks.append(values)
+        return np.hstack(blocks)
+
+    def gathered(self, filled: Array) -> Array:
+        """Places of the largest of the yes-or-no columns."""
+        widths = [len(self.levels.get(name, [0])) for name in self.table]
+        blocks = np.split(filled, np.cumsum(widths)[:-1], axis=1)
+        return np.column_stack(
+            [
+                block.argmax(axis=1) if name in self.levels else block[:, 0]
+                for name, block in zip(self.table, blocks, strict=True)
+            ]
+        )
+
+    def table_of(self, coded: Array) -> Any:
+        """The user's table again."""
+        out = self.table.copy()
+        for name, values in zip(out, coded.T, strict=True):
+            if name in self.levels:
+                place = np.rint(values).clip(0, len(self.levels[name]) - 1).astype(int)
+                out[name] = self.levels[name][place]
+            else:
+                out[name] = values * self.spread[name] + self.mean[name]
+        return out
+
+
+def neighbours(holes: Holes) -> Filled:
+    """Means over the nearest rows."""
+    begun = time.process_time()
+    numbers = _Numbers(holes.table)
+    filled = numbers.gathered(KNNImputer().fit_transform(numbers.spread_out()))
+    return Filled(numbers.table_of(filled), time.process_time() - begun)
+
+
+def chained(holes: Holes) -> Filled:
+    """Regressions of every column on all others, in turn."""
+    importlib.import_module("sklearn.experimental.enable_iterative_imputer")
+    imputer = importlib.import_module("sklearn.impute").IterativeImputer(random_state=0)
+    begun = time.process_time()
+    numbers = _Numbers(holes.table)
+    filled = imputer.fit_transform(numbers.coded().to_numpy())
+    return Filled(numbers.table_of(filled), time.process_time() - begun)
+
+
+def forests(holes: Holes) -> Filled:
+    """Boosted trees of every column on all others, in turn; without mean matching."""
+    miceforest = importlib.import_module("miceforest")
+    table = holes.table.reset_index(drop=True)
+    text = [name for name in table if is_text(table[name])]
+    begun = time.process_time()
+    table[text] = table[text].astype("category")
+    kernel = miceforest.ImputationKernel(
+        table,
+        num_datasets=1,
+        mean_match_candidates=0,
+        save_all_iterations_data=False,  # the trees of 200 columns take more than 20 GB
+        random_state=0,
+    )
+    kernel.mice(5, num_threads=1)
+    filled = kernel.complete_data(0)
+    filled[text] = filled[text].astype(object)
+    return Filled(filled, time.process_time() - begun)
+
+
+def mixture(holes: Holes) -> Filled:
+    """One clustering of the rows for all columns, the number of classes by BIC."""
+    stepmix = importlib.import_module("stepmix")
+    describe = importlib.import_module("stepmix.utils").get_mixed_descriptor
+    holes = holes.as_text()
+    begun = time.process_time()
+    numbers = _Numbers(holes.table)
+    coded = numbers.coded()
+    kinds = {"continuous_nan": list(numbers.mean.index), "categorical_nan": list(numbers.levels)}
+    data, kind = describe(coded, **{name: some for name, some in kinds.items() if some})
+    fits = []
+    for n in range(1, MOST_CLASSES + 1):
+        model = stepmix.StepMix(n, measurement=kind, n_init=2, random_state=0, progress_bar=0)
+        fits.append(model.fit(data))
+    best = min(fits, key=lambda model: model.bic(data))
+    share = best.predict_proba(data)
+    laws = best.get_mm_df().reset_index()
+    filled, shares = holes.table.copy(), {}
+    for name in filled:
+        law = laws[laws["variable"].astype(str).str.fullmatch(rf"{name}(_\d+)?")]
+        values = law[list(range(best.n_components))].to_numpy(dtype=float)
+        shares[name] = (law["param"].to_numpy(), values)
+        if name in numbers.levels:
+            filled[name] = numbers.levels[name][(share @ values.T).argmax(axis=1)]
+        else:
+            mean = share @ values[law["param"].to_numpy() == "means"][0]
+            filled[name] = mean * numbers.spread[name] + numbers.mean[name]
+    took = time.process_time() - begun
+    density = {}
+    for name, (rows, true) in holes.cells.items():
+        params, values = shares[name]
+        if name in numbers.levels:
+            place = np.searchsorted(numbers.levels[name], true)
+            p = np.einsum("ck,ck->c", share[rows], values[place])
+            density[name] = np.log(np.maximum(p, np.finfo(float).tiny))
+            continue
+        z = (true.astype(float) - numbers.mean[name]) / numbers.spread[name]
+        mean, variance = values[params == "means"][0], values[params == "covariances"][0]
+        log_p = -0.5 * ((z[:, None] - mean) ** 2 / variance + np.log(2 * np.pi * variance))
+        density[name] = logsumexp(log_p, b=share[rows], axis=1) - np.log(numbers.spread[name])
+    return Filled(filled, took, density)
+
+
+def chains(holes: Holes, progress: Callable[[str], None] = lambda text: None) -> Filled:
+    """Views of columns with categories of rows each, sampled until the chains settle."""
+    holes = holes.as_text()
+    begun = time.process_time()
+    lace = _lace.Lace(holes.table)
+    lace.settle(progress)
+    filled, took = holes.table.copy(), time.process_time() - begun
+    density = {}
+    for name, (rows, true) in holes.cells.items():
+        density[name] = lace.density(name, rows, true)
+        begun = time.process_time()
+        filled.loc[filled.index[rows], name] = lace.impute(name, rows)
+        took += time.process_time() - begun
+    return Filled(filled, took, density)
+
+
+class Rival(NamedTuple):
+    """How to run it, its module, and what to install."""
+
+    run: Callable[[Holes], Filled]
+    module: str
+    package: str
+
+    def fill(self, holes: Holes) -> Filled | None:
+        """What it makes of the table; nothing where it is not installed."""
+        if importlib.util.find_spec(self.module) is None:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it warns of is its own affair
+            return self.run(holes)
+
+
+RIVALS = {
+    "KNNImputer": Rival(neighbours, "sklearn", "scikit-learn"),
+    "IterativeImputer": Rival(chained, "sklearn", "scikit-learn"),
+    "miceforest": Rival(forests, "miceforest", "miceforest"),
+    "StepMix": Rival(mixture, "stepmix", "stepmix"),
+    "Lace": Rival(chains, "lace", "pylace"),
+}

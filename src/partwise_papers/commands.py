@@ -1,0 +1,309 @@
+"""``partwise reproduce`` and ``partwise bench``: run what is registered and print its rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from partwise import __version__
+from partwise.cli.console import complain, errors, fail, plural, print_table, say
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.table import Table
+
+    from partwise_papers.registry import Registry, Row, Setting
+
+_Json = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Also write the results here, as JSON."),
+]
+_List = Annotated[bool, typer.Option("--list", help="List the names and stop.")]
+_From = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="Begin with these results; of files given later rather than earlier. "
+        "Without a NAME nothing is run.",
+    ),
+]
+_Page = Annotated[
+    Path | None,
+    typer.Option("--page", metavar="FILE", help="Also write a page of results, in Markdown."),
+]
+
+
+def reproduce(
+    ctx: typer.Context,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...|all", help="Experiments to run; all if none is named."),
+    ] = None,
+    json_file: _Json = None,
+    list_names: _List = False,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Fewer seeds, rows and sweeps: seconds, not minutes.")
+    ] = False,
+    pictures: Annotated[
+        Path | None,
+        typer.Option("--pictures", metavar="FOLDER", help="Also draw the figures, into here."),
+    ] = None,
+    earlier: _From = None,
+    page: _Page = None,
+) -> None:
+    """Run the papers' experiments and print the papers' numbers beside ours.
+
+    Leaves with 1 if an experiment failed, and with 3 if none did but a data set is absent.
+
+    Examples:
+
+      partwise reproduce --list
+
+      partwise reproduce shapes --fast
+    """
+    from partwise_papers.experiments import EXPERIMENTS
+
+    run(
+        EXPERIMENTS,
+        "experiment",
+        names,
+        json_file,
+        list_names,
+        _is_debug(ctx),
+        fast=fast,
+        pictures=pictures,
+        earlier=earlier,
+        page=page,
+    )
+
+
+def bench(
+    ctx: typer.Context,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...|all", help="Benchmarks to run; all if none is named."),
+    ] = None,
+    json_file: _Json = None,
+    list_names: _List = False,
+    earlier: _From = None,
+    page: _Page = None,
+) -> None:
+    """Measure speed and quality against other libraries, side by side in one run.
+
+    Examples:
+
+      partwise bench --list
+
+      partwise bench mcvq_dense --json speed.json
+
+      partwise bench --from speed.json --page speed.md
+    """
+    from partwise_papers.bench import BENCHES
+
+    run(
+        BENCHES,
+        "benchmark",
+        names,
+        json_file,
+        list_names,
+        _is_debug(ctx),
+        earlier=earlier,
+        page=page,
+    )
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to the command line of the library."""
+    app.command("reproduce")(reproduce)
+    app.command("bench")(bench)
+
+
+def run(
+    registry: Registry,
+    kind: str,
+    names: Sequence[str] | None,
+    json_file: Path | None,
+    list_names: bool,
+    debug: bool,
+    *,
+    fast: bool = False,
+    pictures: Path | None = None,
+    earlier: Sequence[Path] | None = None,
+    page: Path | None = None,
+) -> None:
+    """Run the named entries of a registry and print their rows.
+
+    Without names all are run; beside earlier results, none.
+
+    Exits with 1 if any failed, and with 3 if only data was absent.
+    """
+    if list_names:
+        _print_names(registry, kind)
+        return
+    unknown = [name for name in names or [] if name != "all" and name not in registry]
+    if unknown:
+        known = ", ".join(registry) or "none"
+        fail(f"There is no {kind} called {unknown[0]!r}; the names are: {known}.", 2)
+    if len(registry) == 0:
+        say(f"There are no {kind}s.")
+    if names:
+        chosen = list(registry) if "all" in names else list(dict.fromkeys(names))
+    else:
+        chosen = list(registry) if earlier is None else []
+    results: dict[str, dict[str, Any]] = {}
+    for path in earlier or []:
+        results |= {result["name"]: result for result in _read_results(path, kind)}
+
+    def keep() -> None:
+        """Write what is done, which is kept if a later one is stopped."""
+        content = _content(kind, [results[name] for name in sorted(results)])
+        if json_file is not None:
+            _write_json(json_file, content)
+        if page is not None:
+            _write_page(page, content, pictures)
+
+    keep()  # a place that cannot be written is known at once
+    with _progress(len(chosen)) as steps:
+        for place, name in enumerate(chosen, 1):
+            setting = _setting(steps, f"{place}/{len(chosen)} {name}", fast, pictures)
+            results[name] = _run_one(registry, name, setting, debug)
+            steps.advance(steps.task_ids[0])
+            keep()
+    for status, code in (("failed", 1), ("absent", 3)):
+        which = [name for name in chosen if results[name]["status"] == status]
+        if which:
+            told = "failed" if status == "failed" else "had no data"
+            fail(f"{len(which)} of {plural(len(chosen), kind)} {told}: {', '.join(which)}.", code)
+
+
+def _progress(total: int) -> Progress:
+    """Make a bar over all runs, which is drawn where somebody watches."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = errors()
+    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(
+        *columns,
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    bar.add_task("", total=total)
+    return bar
+
+
+def _setting(steps: Progress, name: str, fast: bool, pictures: Path | None) -> Setting:
+    from partwise_papers.registry import Setting
+
+    def report(text: str) -> None:
+        steps.update(steps.task_ids[0], description=_plain(f"{name}: {text}"))
+        if steps.disable:
+            complain(f"{name}: {text}")
+
+    steps.update(steps.task_ids[0], description=_plain(name))
+    return Setting(report, fast, pictures)
+
+
+def _is_debug(ctx: typer.Context) -> bool:
+    return bool(ctx.parent is not None and ctx.parent.params.get("debug"))
+
+
+def _print_names(registry: Registry, kind: str) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if len(registry) == 0:
+        say(f"There are no {kind}s.")
+        return
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name in registry:
+        table.add_row(Text(name, style="bold", no_wrap=True), Text(registry.describe(name)))
+    print_table(table)
+
+
+def _run_one(registry: Registry, name: str, setting: Setting, debug: bool) -> dict[str, Any]:
+    """Run one entry and print its rows."""
+    from partwise_papers.outcome import carry_out, compact
+
+    result = carry_out(registry, name, setting, raise_errors=debug)
+    if result["status"] == "absent":
+        complain(f"{name} was left out: {result['error']}")
+    elif result["status"] == "failed":
+        complain(f"{name} failed: {result['error']}")
+    else:
+        say(f"{name}: {result['description']}".rstrip(": "))
+        print_table(_table(result["rows"], compact(result["rows"], result["comparisons"])))
+        say(f"{result['seconds']:.1f} s\n")
+    return result
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _table(rows: list[Row], shown: list[Row]) -> Table:
+    """Lay out what is shown of rows, with a column for every name that occurs in one of them."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    names = list(dict.fromkeys(name for row in shown for name in row))
+    for name in names:
+        text = any(isinstance(row.get(name), str) for row in rows)
+        table.add_column(Text(name), justify="left" if text else "right")
+    for row in shown:
+        table.add_row(*(Text(row.get(name, "")) for name in names))
+    return table
+
+
+def _content(kind: str, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Results, and what they were measured with."""
+    import numpy as np
+
+    from partwise_papers.outcome import finite
+
+    return {
+        "version": __version__,
+        "kind": kind,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "results": finite(results),
+    }
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    from partwise.io import write_atomically
+
+    text = json.dumps(content, indent=1, allow_nan=False, default=str) + "\n"
+    write_atomically(path, text.encode())
+
+
+def _read_results(path: Path, kind: str) -> list[dict[str, Any]]:
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        fail(f"{path} is not a file of results: it is not JSON.", 2)
+    if "results" not in content:
+        fail(f"{path} holds no results.", 2)
+    if content["kind"] != kind:
+        fail(f"{path} holds results of {content['kind']}s, not of {kind}s.", 2)
+    return list(content["results"])
+
+
+def _write_page(path: Path, content: dict[str, Any], pictures: Path | None) -> None:
+    from partwise.io import write_atomically
+    from partwise_papers.pages import results_page
+
+    folder = "pictures" if pictures is None else os.path.relpath(pictures, path.parent)
+    write_atomically(path, results_page(content, folder).encode())

@@ -1,0 +1,114 @@
+"""JMLR Table 1: faces told from other images by their density under models of faces.
+
+Models see the 2429 training faces alone, rank-equalised to [-2, 2]. An image counts as a face if
+its log density exceeds the threshold that suits the test images best, as in the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.metrics import roc_auc_score
+from sklearn.mixture import GaussianMixture
+
+from partwise import CVQ, MCFA, MCVQ
+from partwise.contracts import Array
+from partwise.datasets import load_cbcl_faces
+from partwise_papers.experiments import register
+from partwise_papers.experiments._models import fitted
+from partwise_papers.registry import Paper, Row, Setting
+
+N_DRAWS = 20  # of as many test non-faces as there are test faces
+
+# Makes a model, with fit and score_samples, from a seed.
+Maker: TypeAlias = Callable[[int], Any]
+
+
+def best_accuracy(faces: Array, others: Array) -> float:
+    """Share of images on their side of the best threshold."""
+    scores = np.concatenate([faces, others])
+    order = np.argsort(-scores, kind="stable")
+    gain = np.cumsum(np.where(order < len(faces), 1, -1))
+    between = np.append(np.diff(scores[order]) != 0, True)  # no threshold parts equal scores
+    return float((max(gain[between].max(), 0) + len(others)) / len(scores))
+
+
+def _ours(kind: Any, *sizes: int, **arguments: Any) -> Maker:
+    """A model of this package."""
+    return lambda seed: kind(*sizes, random_state=seed, **arguments)
+
+
+def _mixture(n_components: int) -> Maker:
+    return lambda seed: GaussianMixture(n_components, covariance_type="diag", random_state=seed)
+
+
+# As in the paper's section 2: random start, maximum likelihood, one selection posterior for all.
+_PLAIN: dict[str, Any] = {"gating": "standard", "init": "random", "prior": None}
+
+MAKERS: dict[str, Maker] = {
+    "MCVQ 6x14": _ours(MCVQ, 6, 14, **_PLAIN),
+    "mixture of 60 Gaussians": _mixture(60),
+    "MCVQ 6x10": _ours(MCVQ, 6, 10, **_PLAIN),
+    "probabilistic PCA, 3": lambda seed: PCA(3),
+    "Gaussian, diagonal": _mixture(1),
+    "mixture of 84 Gaussians": _mixture(84),
+    "MCFA 6x3": _ours(MCFA, 6, 3),
+    "MCFA 6x4": _ours(MCFA, 6, 4),
+    "CVQ 6x10": _ours(CVQ, 6, 10),
+    "MCVQ 6x14, default settings": _ours(MCVQ, 6, 14),
+}
+
+
+@register(
+    "jmlr_table1",
+    Paper(
+        source="JMLR, Table 1",
+        did="472 test faces and 472 random test non-faces told apart by their density under models "
+        "of the 2429 training faces, at the threshold that suits the test images best.",
+        differs="Means over 20 draws of non-faces. MCVQ by variational EM, where the paper drew "
+        "selections (Monte Carlo EM), which takes minutes a fit here; MCFA and CVQ with the "
+        "library's default settings. Densities are computed, not sampled from the prior.",
+        needs=("cbcl_faces",),
+        figures={
+            "accuracy": {
+                "MCVQ 6x14": "0.8305",
+                "mixture of 60 Gaussians": "0.8072",
+                "MCVQ 6x10": "0.8030",
+                "probabilistic PCA, 3": "0.7903",
+                "Gaussian, diagonal": "0.7871",
+                "mixture of 84 Gaussians": "0.7680",
+                "MCFA 6x3": "0.7415",
+                "MCFA 6x4": "0.7267",
+                "CVQ 6x10": "0.6208",
+            }
+        },
+        better={"accuracy": "higher"},
+        why="the paper's draw of non-faces and its equalisation are not known; its diagonal "
+        "Gaussian, which has one solution, is off by as much.",
+    ),
+)
+def jmlr_table1(setting: Setting) -> list[Row]:
+    """CBCL faces against non-faces by density, over seeds."""
+    images = load_cbcl_faces(equalize=True)
+    n_faces = len(images.test_faces)
+    labels = np.repeat([1, 0], n_faces)
+    rng = np.random.default_rng(0)  # all models meet the same non-faces
+    draws = [rng.permutation(len(images.test_nonfaces))[:n_faces] for _ in range(N_DRAWS)]
+    rows: list[Row] = []
+    for name, make in MAKERS.items():
+        row: Row = {"model": name, "accuracy": [], "sd of draws": [], "area under ROC": []}
+        rows.append(row)
+        for seed in range(setting.choose(fast=1, full=5)):
+            setting(f"{name}, seed {seed}")
+            model = fitted(make(seed), images.data)
+            faces = model.score_samples(images.test_faces)
+            others = model.score_samples(images.test_nonfaces)
+            accuracy = [best_accuracy(faces, others[draw]) for draw in draws]
+            area = [roc_auc_score(labels, np.append(faces, others[draw])) for draw in draws]
+            row["accuracy"].append(float(np.mean(accuracy)))
+            row["sd of draws"].append(float(np.std(accuracy)))
+            row["area under ROC"].append(float(np.mean(area)))
+    return rows

@@ -1,0 +1,206 @@
+"""Named runs that say what they measured: experiments and benchmarks.
+
+A module in a registry's package registers functions; it is enough that its file is there. Modules
+are imported when the registry is first asked for something.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
+
+# One line of a table: names to text or numbers. Several numbers are those of as many seeds, draws
+# or folds.
+Row: TypeAlias = dict[str, Any]
+
+# Which way a measure is good; "same" where the paper's own number is the aim.
+Better: TypeAlias = Literal["higher", "lower", "same"]
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class Setting:
+    """How a run is to be done, and where it says how far it is: call it with a sentence.
+
+    Parameters
+    ----------
+    report : callable, default=ignore what is said
+        Told of progress, a sentence at a time.
+    fast : bool, default=False
+        Whether fewer seeds, rows or sweeps will do.
+    folder : path or None, default=None
+        Where pictures go; None means that none are drawn.
+
+    Attributes
+    ----------
+    pictures : list of dict
+        Of every picture drawn its ``file`` (a name within the folder), ``caption``, and whether it
+        is ``free``: whether it may be shown where the data may not.
+
+    Examples
+    --------
+    >>> from partwise_papers.registry import Setting
+    >>> setting = Setting(print, fast=True)
+    >>> setting("seed 0")
+    seed 0
+    >>> setting.choose(fast=2, full=10)
+    2
+    """
+
+    report: Callable[[str], None] = lambda text: None
+    fast: bool = False
+    folder: Path | None = None
+    pictures: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, text: str) -> None:
+        """Say how far the run is."""
+        self.report(text)
+
+    def choose(self, fast: _T, full: _T) -> _T:
+        """Give the first if the run is to be fast, else the second."""
+        return fast if self.fast else full
+
+    def draw(self, name: str, plot: Callable[[], Any], caption: str, *, free: bool = False) -> None:
+        """Draw a picture, if pictures are wanted.
+
+        Parameters
+        ----------
+        name : str
+            Name of its file, without ending.
+        plot : callable
+            Gives a display. Not called if no pictures are wanted.
+        caption : str
+            What is seen.
+        free : bool, default=False
+            Whether it may be passed on: nothing in it looks like a row of data that may not.
+        """
+        if self.folder is None:
+            return
+        from partwise.plot import save_picture
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        save_picture(plot(), self.folder / f"{name}.png")
+        self.pictures.append({"file": f"{name}.png", "caption": caption, "free": free})
+
+
+# Called with a setting. One that only wants to report progress may take it for a function.
+Run: TypeAlias = Callable[[Any], list[Row]]
+
+_AnyRun = TypeVar("_AnyRun", bound=Run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """What a paper did and found, and what is done here.
+
+    Parameters
+    ----------
+    source : str
+        Which table or figure of which paper.
+    did : str
+        What the paper did.
+    differs : str, default=""
+        What is done otherwise here, and why.
+    needs : sequence of str, default=()
+        Names of data sets, as in ``load_NAME``.
+    figures : mapping, default={}
+        The paper's numbers as it prints them: measure, then row.
+    better : mapping, default={}
+        Which way each measure is good: "higher", "lower", or "same" as the paper's.
+    key : sequence of str, default=("model",)
+        Columns that name a row.
+    why : str, default=""
+        Why ours is worse where it is.
+    """
+
+    source: str
+    did: str
+    differs: str = ""
+    needs: Sequence[str] = ()
+    figures: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    better: Mapping[str, Better] = field(default_factory=dict)
+    key: Sequence[str] = ("model",)
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        """Every figure has a direction."""
+        lost = sorted(set(self.figures) - set(self.better))
+        if lost:
+            raise ValueError(f"{self.source}: which way is {lost[0]!r} good?")
+
+
+class Registry(Mapping[str, Run]):
+    """Runs by name, in alphabetical order.
+
+    Parameters
+    ----------
+    package : str
+        Package whose modules register the runs. Modules whose name begins with an underscore are
+        left out.
+
+    Examples
+    --------
+    >>> from partwise_papers.registry import Registry
+    >>> registry = Registry("partwise_papers.experiments")
+    >>> @registry.register("two-lines")
+    ... def run(setting):
+    ...     '''Count to two.'''
+    ...     setting("counting")
+    ...     return [{"count": 1}, {"count": 2}]
+    >>> registry.describe("two-lines")
+    'Count to two.'
+    """
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._runs: dict[str, Run] = {}
+        self._papers: dict[str, Paper] = {}
+        self._complete = False
+
+    def register(self, name: str, paper: Paper | None = None) -> Callable[[_AnyRun], _AnyRun]:
+        """Give the decorator that enters a function under a name, with what a paper says of it."""
+
+        def enter(run: _AnyRun) -> _AnyRun:
+            if name == "all":
+                raise ValueError("'all' stands for every name and cannot be one.")
+            if name in self._runs and self._runs[name] is not run:
+                raise ValueError(f"{name!r} is registered twice in {self._package}.")
+            self._runs[name] = run
+            if paper is not None:
+                self._papers[name] = paper
+            return run
+
+        return enter
+
+    def describe(self, name: str) -> str:
+        """Give the first line of a run's docstring."""
+        return ((self[name].__doc__ or "").strip().splitlines() or [""])[0]
+
+    def paper(self, name: str) -> Paper | None:
+        """Give what a paper says of a run; None if it is of no paper."""
+        self._discover()
+        return self._papers.get(name)
+
+    def _discover(self) -> dict[str, Run]:
+        if not self._complete:
+            package = import_module(self._package)
+            for module in pkgutil.iter_modules(package.__path__, f"{self._package}."):
+                name = module.name.rpartition(".")[2]
+                if not name.startswith("_"):
+                    import_module(module.name)
+            self._complete = True
+        return self._runs
+
+    def __getitem__(self, name: str) -> Run:
+        return self._discover()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._discover()))
+
+    def __len__(self) -> int:
+        return len(self._discover())

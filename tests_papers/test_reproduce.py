@@ -1,0 +1,273 @@
+"""What an experiment is, what comes of it, the command that runs it and the page it writes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from partwise import datasets
+from partwise.cli import app
+from partwise_papers.experiments import EXPERIMENTS
+from partwise_papers.outcome import (
+    COMPARISON_KEYS,
+    RESULT_KEYS,
+    carry_out,
+    compact,
+    compare,
+    judge,
+    summarise,
+)
+from partwise_papers.pages import results_page
+from partwise_papers.registry import Paper, Registry, Setting
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+# Tables and figures that are promised, each by a name of its own.
+PROMISED = [
+    "jmlr_fig3",
+    "jmlr_fig4",
+    "jmlr_fig5",
+    "jmlr_fig6",
+    "jmlr_fig7",
+    "jmlr_fig8",
+    "jmlr_fig11",
+    "jmlr_fig12",
+    "jmlr_fig13",
+    "jmlr_fig14",
+    "jmlr_table1",
+    "jmlr_table2",
+    "jmlr_table3",
+    "jmlr_table4",
+    "nips_fig2",
+    "nips_fig3",
+    "nips_fig4",
+    "nips_fig5",
+    "nips_fig6",
+    "nips_fig7",
+    "nips_errors",
+    "thesis_table3_1",
+    "thesis_fig3_2",
+    "thesis_features",
+    "thesis_table4_1",
+    "thesis_classifier",
+    "thesis_fig5_1",
+    "thesis_fig5_2",
+    "gvq_fig1",
+    "gvq_fig4",
+    "gvq_fig5",
+    "gvq_fig6",
+    "gvq_fig8",
+    "gvq_fig9",
+    "gvq_fig10",
+    "gvq_fig11",
+    "bpca_fig1",
+    "bpca_fig4",
+    "bpca_fig5",
+    "bpca_fig6",
+    "bpca_fig7",
+    "bpca_fig8",
+    "bpca_digits",
+    "nips_scores",
+    "nips_search",
+    "nips_authors",
+    "yeast_biclusters",
+]
+
+
+@pytest.fixture
+def paper():
+    return Paper(
+        source="NIPS, Figure 0",
+        did="Something.",
+        figures={"error": {"ours": "0.21", "theirs": "0.5", "lost": "1"}},
+        better={"error": "lower"},
+    )
+
+
+def test_everything_promised_is_registered_with_what_the_paper_says():
+    for name in PROMISED:
+        assert EXPERIMENTS.paper(name) is not None, name
+        assert EXPERIMENTS.paper(name).did.endswith("."), name
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_data_sets_that_are_needed_have_loaders(name):
+    paper = EXPERIMENTS.paper(name)
+    for need in () if paper is None else paper.needs:
+        assert hasattr(datasets, f"load_{need}")
+
+
+def test_every_number_of_a_paper_has_a_direction():
+    with pytest.raises(ValueError, match="which way is 'error' good"):
+        Paper(source="NIPS", did="Something.", figures={"error": {"a": "1"}})
+
+
+@pytest.mark.parametrize(
+    ("printed", "ours", "better", "verdict"),
+    [
+        ("0.21", 0.2149, "lower", "equal"),
+        ("0.21", 0.2151, "lower", "worse"),
+        ("0.21", 0.2151, "higher", "better"),
+        ("0.8030", 0.80304, "higher", "equal"),
+        ("0.8030", 0.8032, "lower", "worse"),
+        ("1.5163e4", 15163.4, "lower", "equal"),
+        ("1.5163e4", 15170, "lower", "worse"),
+        ("74", 73.6, "lower", "equal"),
+        ("3", 4.0, "same", "other"),
+    ],
+)
+def test_verdicts_respect_the_digits_in_print(printed, ours, better, verdict):
+    assert judge(printed, ours, better) == verdict
+
+
+def test_papers_numbers_stand_beside_ours(paper):
+    rows = [{"model": "ours", "error": [0.1, 0.3]}, {"model": "theirs", "error": np.float64(0.6)}]
+    ours, theirs, lost = compare(paper, rows)
+    assert tuple(ours) == COMPARISON_KEYS
+    assert ours["ours"] == pytest.approx(0.2)
+    assert (ours["least"], ours["most"], ours["runs"]) == (0.1, 0.3, 2)
+    assert ours["verdict"] == "better"
+    assert theirs["verdict"] == "worse"
+    assert lost["verdict"] == "not measured"
+    shown = compact([summarise(row) for row in rows], [ours, theirs, lost])
+    assert shown[0] == {
+        "model": "ours", "error": "0.2 (0.1 to 0.3)", "paper": "0.21", "ours is": "better"
+    }  # fmt: skip
+
+
+def test_rows_are_summarised_into_plain_numbers():
+    row = summarise({"a": [1.0, 2.0, 6.0], "b": [4.0], "c": np.int64(3), "d": "text", "e": None})
+    assert row == {
+        "a": 3.0,
+        "a least": 1.0,
+        "a most": 6.0,
+        "b": 4.0,
+        "c": 3,
+        "d": "text",
+        "e": None,
+    }
+    assert type(row["c"]) is int
+
+
+def test_absent_data_is_no_failure(paper):
+    registry = Registry("partwise_papers.experiments")
+    registry._complete = True
+
+    @registry.register("absent", paper)
+    def absent(setting):
+        datasets.load_yeast("/nowhere")
+
+    result = carry_out(registry, "absent", Setting())
+    assert tuple(result) == RESULT_KEYS
+    assert result["status"] == "absent"
+    assert "yeast.npz" in result["error"]
+    assert [one["verdict"] for one in result["comparisons"]] == ["not measured"] * 3
+
+
+def test_no_picture_is_drawn_unless_wanted():
+    Setting().draw("name", pytest.fail, "Nothing.")
+
+
+# Three of them, and one whose data is absent, by the command.
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reproduced")
+    names = ["nips_fig3", "thesis_fig3_2", "gvq_fig1", "yeast_biclusters"]
+    options = ["--fast", "--json", folder / "r.json", "--pictures", folder / "pictures"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PARTWISE_DATA", raising=False)
+        arguments = ["reproduce", *names, *options, "--page", folder / "results.md"]
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result, folder
+
+
+def test_the_rest_go_on_and_the_exit_code_tells(reproduced):
+    result, _ = reproduced
+    assert result.exit_code == 3, result.output
+    assert "yeast_biclusters was left out: yeast.npz was not found" in result.stderr
+    assert "1 of 4 experiments had no data: yeast_biclusters." in result.stderr
+    assert "3/4 gvq_fig1: seed 0" in result.stderr
+    for text in ("nips_fig3: ", "gvq_fig1: ", "ours is"):
+        assert text in result.stdout
+
+
+def test_results_are_complete(reproduced):
+    _, folder = reproduced
+    content = json.loads((folder / "r.json").read_text())
+    assert {"version", "python", "numpy", "kind", "results"} <= set(content)
+    results = {one["name"]: one for one in content["results"]}
+    assert list(results) == sorted(["nips_fig3", "thesis_fig3_2", "gvq_fig1", "yeast_biclusters"])
+    for one in results.values():
+        assert set(one) == set(RESULT_KEYS)
+        assert one["fast"]
+        assert one["source"]
+        for comparison in one["comparisons"]:
+            assert set(comparison) == set(COMPARISON_KEYS)
+            assert comparison["ours"] is not None
+        for picture in one["pictures"]:
+            assert (folder / "pictures" / picture["file"]).stat().st_size > 1000
+    assert len(results["thesis_fig3_2"]["comparisons"]) == 4
+    assert len(results["nips_fig3"]["pictures"]) == 2
+    assert results["gvq_fig1"]["rows"]
+    assert results["yeast_biclusters"]["status"] == "absent"
+
+
+def test_page_is_written_from_results(reproduced, tmp_path):
+    _, folder = reproduced
+    page = (folder / "results.md").read_text("utf-8")
+    assert "### thesis_fig3_2" in page
+    assert "(pictures/nips_fig3_vectors.png)" in page
+    assert "**Absent:** yeast.npz was not found" in page
+    again = ["reproduce", "--from", folder / "r.json", "--page", tmp_path / "again.md"]
+    result = CliRunner().invoke(app, [str(argument) for argument in again])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "again.md").read_text("utf-8") == page
+
+
+def test_only_free_pictures_are_on_the_page(reproduced):
+    _, folder = reproduced
+    content = json.loads((folder / "r.json").read_text())
+    for one in content["results"]:
+        for picture in one["pictures"]:
+            picture["free"] = False
+    page = results_page(content)
+    assert ".png" not in page
+    assert "--pictures FOLDER` draws it" in page
+
+
+def test_later_results_take_the_place_of_earlier_ones(reproduced, tmp_path):
+    _, folder = reproduced
+    content = json.loads((folder / "r.json").read_text())
+    content["results"] = [one | {"seconds": 1234.0} for one in content["results"][:1]]
+    (tmp_path / "later.json").write_text(json.dumps(content))
+    files = ["--from", folder / "r.json", "--from", tmp_path / "later.json"]
+    arguments = ["reproduce", *files, "--json", tmp_path / "both.json"]
+    assert CliRunner().invoke(app, [str(argument) for argument in arguments]).exit_code == 0
+    both = json.loads((tmp_path / "both.json").read_text())["results"]
+    assert len(both) == 4
+    assert [one["seconds"] for one in both].count(1234.0) == 1
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": 1}', "[]"])
+def test_what_is_no_file_of_results(text, tmp_path):
+    (tmp_path / "bad.json").write_text(text)
+    result = CliRunner().invoke(app, ["reproduce", "--from", str(tmp_path / "bad.json")])
+    assert result.exit_code == 2
+    assert "bad.json" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "page"),
+    [("results.json", "results.md"), ("benchmarks.json", "benchmark_results.md")],
+)
+def test_the_pages_in_the_documentation_are_written_by_the_commands(file, page):
+    content = json.loads((DOCS / file).read_text("utf-8"))
+    assert (DOCS / page).read_text("utf-8") == results_page(content)
+    for one in content["results"]:
+        for picture in one["pictures"]:
+            shown = (DOCS / "pictures" / picture["file"]).exists()
+            assert shown == picture["free"], picture["file"]
