@@ -19,7 +19,8 @@ SOURCE = Path(partwise.__file__).parent
 # A layer may import itself and those after it.
 LAYERS = (
     ("cli", "report", "plot", "__main__"),
-    ("estimators", "compression", "datasets", "metrics", "io", "reading", "stability"),
+    ("estimators", "compression", "datasets", "metrics", "reading", "stability"),
+    ("answers", "fitting", "io"),
     ("engine", "runners", "data", "starts", "models"),
     ("association", "likelihoods", "sampling"),
     ("contracts", "_compat"),

@@ -14,7 +14,7 @@ _PUBLIC = {
     "CVQ": "partwise.estimators.cvq",
     "CellKFold": "partwise.data",
     "Cells": "partwise.data",
-    "Checkpoint": "partwise.estimators.checkpoint",
+    "Checkpoint": "partwise.fitting.checkpoint",
     "Dask": "partwise.runners",
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
@@ -22,7 +22,7 @@ _PUBLIC = {
     "PartsImputer": "partwise.estimators.imputer",
     "Prior": "partwise.likelihoods.prior",
     "Recommender": "partwise.estimators.recommender",
-    "Streaming": "partwise.estimators.streaming",
+    "Streaming": "partwise.fitting.stream",
     "Rows": "partwise.data",
     "load": "partwise.io",
     "make_faces": "partwise.datasets",
@@ -64,14 +64,14 @@ if TYPE_CHECKING:
     from partwise.estimators.aspect import AspectModel
     from partwise.estimators.bayesian_pca import BayesianPCA
     from partwise.estimators.bayesian_pca_mixture import BayesianPCAMixture
-    from partwise.estimators.checkpoint import Checkpoint
     from partwise.estimators.cvq import CVQ
     from partwise.estimators.gvq import GVQ
     from partwise.estimators.imputer import PartsImputer
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ
     from partwise.estimators.recommender import Recommender
-    from partwise.estimators.streaming import Streaming
+    from partwise.fitting.checkpoint import Checkpoint
+    from partwise.fitting.stream import Streaming
     from partwise.io import load
     from partwise.likelihoods.prior import Prior
     from partwise.runners import Dask

@@ -68,7 +68,7 @@ _LOADABLE = {
 }
 _OPTIONS = {
     "Prior": "partwise.likelihoods.prior",
-    "Streaming": "partwise.estimators.streaming",
+    "Streaming": "partwise.fitting.stream",
 }
 
 # what a checkpoint may hold: parameters, what rows remember, and the place of a climb

@@ -25,7 +25,7 @@ from partwise import (
     make_faces,
     make_shapes,
 )
-from partwise.estimators import _gated, checkpoint
+from partwise.fitting import checkpoint, course
 from partwise.io import ModelFileError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -41,7 +41,7 @@ class Killed(BaseException):
 
 
 def shorter(monkeypatch):
-    monkeypatch.setattr(_gated, "ANNEALING_SWEEPS", 4)
+    monkeypatch.setattr(course, "ANNEALING_SWEEPS", 4)
 
 
 def learned(model):
@@ -65,24 +65,24 @@ def assert_equal_models(left, right, rtol=0.0):
 
 def interrupted(monkeypatch, fit, path, moments):
     """Fit with a process that ends after each of these numbers of notes; how many there were."""
-    note = checkpoint.Journal.note
+    note = checkpoint.FitLog.note
     n_notes = 0
     for moment in moments:
         left = count(moment, -1)
 
-        def noted(journal, place, left=left):
+        def noted(log, place, left=left):
             nonlocal n_notes
-            note(journal, place)
+            note(log, place)
             n_notes += 1
             if next(left) == 0:
                 raise Killed
 
-        monkeypatch.setattr(checkpoint.Journal, "note", noted)
+        monkeypatch.setattr(checkpoint.FitLog, "note", noted)
         try:
             return fit(Checkpoint(path, every=0)), n_notes
         except Killed:
             assert os.path.exists(path)
-    monkeypatch.setattr(checkpoint.Journal, "note", note)
+    monkeypatch.setattr(checkpoint.FitLog, "note", note)
     return fit(Checkpoint(path, every=0)), n_notes
 
 
@@ -157,13 +157,13 @@ def left(tmp_path, monkeypatch):
     """The checkpoint of a fit that was killed."""
     path = tmp_path / "fit.checkpoint"
 
-    def killed(journal, place):
-        journal_note(journal, place)
+    def killed(log, place):
+        log_note(log, place)
         raise Killed
 
-    journal_note = checkpoint.Journal.note
+    log_note = checkpoint.FitLog.note
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.Journal, "note", killed)
+        patch.setattr(checkpoint.FitLog, "note", killed)
         with pytest.raises(Killed):
             MCVQ(2, 3, random_state=0).fit(X, checkpoint=Checkpoint(path, every=0))
     return path

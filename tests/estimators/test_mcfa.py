@@ -17,7 +17,7 @@ import partwise
 from partwise import MCFA, MCVQ, Prior
 from partwise.data import RowSource
 from partwise.datasets import load_cbcl_faces, load_yeast
-from partwise.estimators import _calibrate
+from partwise.fitting import calibrate
 from partwise.models import calibration
 from partwise.models.gating import Standard, Tied
 from partwise.models.rowwise import Rowwise
@@ -37,7 +37,7 @@ GATINGS = ["annealed", "tied", "standard", "factorised"]
 @pytest.fixture(autouse=True)
 def in_haste(monkeypatch):
     """Intervals are calibrated on few hidden cells: that takes as long as the fits here."""
-    monkeypatch.setattr(_calibrate, "MOST_FOLDS", 1)
+    monkeypatch.setattr(calibrate, "MOST_FOLDS", 1)
 
 
 CORES = {"tied": Tied(), "standard": Standard(), "factorised": Standard()}
@@ -142,7 +142,7 @@ def test_columns_of_noise_end_in_the_background():
 @pytest.mark.parametrize("gating", ["annealed", "standard"])
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
 def test_intervals_cover_what_they_promise(coverage, gating, monkeypatch):
-    monkeypatch.setattr(_calibrate, "MOST_FOLDS", 6)
+    monkeypatch.setattr(calibrate, "MOST_FOLDS", 6)
     truth, *_ = drawn_factors(np.random.default_rng(3), 800, (2, 2), 6)
     holes = np.random.default_rng(4).random(truth.shape) < 0.2
     X = np.where(holes, np.nan, truth)

@@ -13,7 +13,7 @@ from sklearn.mixture import GaussianMixture
 import partwise
 from partwise import MCVQ
 from partwise.data import RowSource
-from partwise.estimators._gated import bound_of_draws
+from partwise.fitting.course import bound_of_draws
 from partwise.likelihoods import Prior
 from partwise.models import predict
 from partwise.models.gating import Standard, Tied

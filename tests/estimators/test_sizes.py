@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 import partwise
 from partwise import MCVQ, Prior, make_shapes
 from partwise.data import RowSource, learn_columns, source
-from partwise.estimators._sizes import Search
+from partwise.fitting.state_search import Search
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
 from partwise.models.sizes import Judge, Part, add_overlaps, added
@@ -265,7 +265,7 @@ def test_saved_and_resumed(tmp_path):
 def test_parts_at_a_time_do_not_matter(monkeypatch):
     X, _, _ = draw(n=150)
     whole = auto(X)
-    monkeypatch.setattr("partwise.estimators._sizes.MOST_SUMS", 3 * X.shape[1] * 5)
+    monkeypatch.setattr("partwise.fitting.state_search.MOST_SUMS", 3 * X.shape[1] * 5)
     pieces = auto(X)
     assert pieces.parts_.tolist() == whole.parts_.tolist()
     assert pieces.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-9)

@@ -15,7 +15,8 @@ from partwise import (
     BayesianPCAMixture,
     PartsImputer,
 )
-from partwise.estimators import _calibrate, _gated, _moves, _tellers, bayesian_pca_mixture
+from partwise.estimators import _class_calibration, bayesian_pca_mixture
+from partwise.fitting import calibrate, component_search, course
 from partwise.starts import classes
 
 
@@ -107,11 +108,11 @@ def expected_failures(estimator):
 @pytest.fixture(autouse=True)
 def in_haste(monkeypatch):
     """Few sweeps and beginnings: what is checked does not depend on how good a fit is."""
-    monkeypatch.setattr(_gated, "ANNEALING_SWEEPS", 6)
-    monkeypatch.setattr(_calibrate, "MOST_FOLDS", 2)
-    monkeypatch.setattr(_moves, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(course, "ANNEALING_SWEEPS", 6)
+    monkeypatch.setattr(calibrate, "MOST_FOLDS", 2)
+    monkeypatch.setattr(component_search, "MOST_ROUNDS", 1)
     monkeypatch.setattr(bayesian_pca_mixture, "LOOSE", 1e4)
-    monkeypatch.setattr(_tellers, "LEAST_CLASS", 1000)
+    monkeypatch.setattr(_class_calibration, "LEAST_CLASS", 1000)
     monkeypatch.setattr(bayesian_pca_mixture, "MOST_COMPONENTS", 3)
     monkeypatch.setattr(classes, "N_STARTS", 2)
     monkeypatch.setattr(classes, "N_STEPS", 4)

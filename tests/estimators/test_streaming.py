@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from partwise import MCFA, MCVQ, Streaming, load, make_faces
-from partwise.estimators import _gated
+from partwise.fitting import course
 from partwise.models.loadings import Relevant, Sums
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -21,7 +21,7 @@ LEVELS = np.rint(3 * np.clip(X, 0, 1)) + 1.0
 
 @pytest.fixture(autouse=True)
 def in_haste(monkeypatch):
-    monkeypatch.setattr(_gated, "ANNEALING_SWEEPS", 10)
+    monkeypatch.setattr(course, "ANNEALING_SWEEPS", 10)
 
 
 def stream(model, X, size=100, passes=1, y=None):

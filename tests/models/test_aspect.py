@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from partwise.data import RowSource
-from partwise.data.scale import learn_scale
+from partwise.data.rating_levels import learn_scale
 from partwise.models.aspect import Aspect
 from tests.common.helpers import assert_never_falls, climb_from, punch_holes, sweep
 from tests.reference import aspect as reference

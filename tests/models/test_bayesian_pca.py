@@ -12,9 +12,9 @@ from partwise.data.additive import Additive
 from partwise.likelihoods import Dirichlet
 from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Sums, pieces
 from partwise.models.bayesian_pca import total as model_total
-from partwise.models.leaps import log_joint, turns
 from partwise.models.loadings import gamma_divergence
 from partwise.models.mcfa import column_totals
+from partwise.models.scatter_updates import log_joint, turns
 from partwise.starts.principal import encoded_rows, principal_start, subspace_cost
 from tests.common.helpers import assert_never_falls, climb_from, punch_holes
 from tests.reference import bayesian_pca as slow

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special, stats
 
-import partwise.estimators._calibrate as calibrating
+import partwise.fitting.calibrate as calibrating
 from partwise import MCVQ
 from partwise.models import calibration
 from partwise.models.calibration import Calibration, correct, hide, identity, learn

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -26,33 +25,16 @@ from partwise.data.rows import check_finite, is_sparse, out_of_memory
 from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
 from partwise.engine.randomness import as_generator
-from partwise.estimators._labels import class_numbers, classes_of_rows
 from partwise.estimators._rows import by_rows
-from partwise.estimators.checkpoint import Journal
+from partwise.fitting.checkpoint import FitLog
+from partwise.fitting.labels import class_numbers, classes_of_rows
+from partwise.fitting.restarts import Stage
 from partwise.likelihoods import Prior
 from partwise.runners import placed, runner_of
 from partwise.sampling.importance import RowLikelihood, mix_classes
 
 # Draws a row where classes are told by importance sampling.
 CLASS_DRAWS = 200
-
-
-@dataclass(frozen=True, eq=False)
-class Leg:
-    """A stretch of a climb: its model, warm-up stages, the monitor's window, and how it begins.
-
-    The end of a staged climb is held against ``probe`` plain steps. It is over after ``enough``
-    sweeps, where something else than the bound has told how many that is.
-
-    ``enter`` turns the parameters of the leg before into those that this one begins with.
-    """
-
-    model: Any
-    stages: Sequence[Any] = ()
-    window: int = 1
-    probe: int = 3
-    enter: Callable[[Any], Any] | None = None
-    enough: int | None = None
 
 
 def has_classes(estimator: Any) -> bool:
@@ -238,33 +220,33 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     def _climb_best(
         self,
         source: RowSource,
-        begin: Callable[[int, np.random.Generator], tuple[Sequence[Leg], Any]],
+        begin: Callable[[int, np.random.Generator], tuple[Sequence[Stage], Any]],
         rng: np.random.Generator,
         X: Any,
         n_init: int,
         deadline: float | None = None,
-        journal: Journal | None = None,
+        log: FitLog | None = None,
     ) -> tuple[Any, Any, Monitor]:
         """Climb from ``n_init`` starts and keep the best.
 
-        ``begin(i, rng)`` gives the legs of start i and its first parameters; a later leg goes on
-        from the one before. ``max_time`` begins to run here unless there is a ``deadline`` already.
-        What the ``journal`` says is done is not done again.
+        ``begin(i, rng)`` gives the stages of start i and its first parameters; a later stage goes
+        on from the one before. ``max_time`` begins to run here unless a ``deadline`` is given. What
+        the ``log`` records as done is not done again.
         """
-        journal = Journal(self, None) if journal is None else journal
+        log = FitLog(self, None) if log is None else log
         deadline = self._deadline() if deadline is None else deadline
         root = self._init_callback_context(max_subtasks=None)
         root.call_on_fit_task_begin(estimator=self, X=X)
         name, weight = type(self).__name__, float(source.weight.sum())
-        best = journal.best(partial(Monitor, self.max_iter, self.tol, weight))
+        best = log.best(partial(Monitor, self.max_iter, self.tol, weight))
         with (
             ProgressBar(name, self.max_iter, bool(self.verbose)) as bar,
             runner_of(self.n_jobs, source) as runner,
         ):
-            for i, child in journal.starts(rng.spawn(n_init)):
-                legs, theta = begin(i, child)
-                for leg, begun in journal.legs(legs):
-                    theta = theta if leg.enter is None or begun else leg.enter(theta)
+            for i, child in log.starts(rng.spawn(n_init)):
+                stages, theta = begin(i, child)
+                for stage, begun in log.stages(stages):
+                    theta = theta if stage.enter is None or begun else stage.enter(theta)
 
                     def on_step(n_iter: int, bound: float, i: int = i) -> bool:
                         bar.update(n_iter, bound, f"{name} start {i + 1}/{n_init}")
@@ -277,23 +259,30 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                         self.tol,
                         weight,
                         deadline,
-                        leg.window,
+                        stage.window,
                         on_step,
-                        enough=leg.enough,
+                        enough=stage.enough,
                         halted=lambda: self._halted,
                     )
                     theta = climb(
-                        leg.model, theta, source, runner, monitor, leg.stages, leg.probe, journal
+                        stage.model,
+                        theta,
+                        source,
+                        runner,
+                        monitor,
+                        stage.annealing,
+                        stage.probe,
+                        log,
                     )
                 if best is None or monitor.trace[-1] > best[1].trace[-1]:
                     best = theta, monitor
-                    journal.note_best(*best)
+                    log.note_best(*best)
                 if monitor.out_of_time or monitor.interrupted:
                     break
         assert best is not None
         self._warn_of_end(best[1])
         root.call_on_fit_task_end(estimator=self, X=X)
-        return leg.model, *best
+        return stage.model, *best
 
     def _warn_of_end(self, monitor: Monitor) -> None:
         if monitor.out_of_time:

@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
 from partwise.data import CellKFold, Cells, RowBlock, RowSource
-from partwise.data.scale import ScaleGroup, learn_scale
+from partwise.data.rating_levels import ScaleGroup, learn_scale
 from partwise.engine import Monitor, climb
 from partwise.engine.randomness import as_generator
-from partwise.estimators._base import Leg, PartsEstimator
-from partwise.estimators._gated import prior_of
+from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
-from partwise.estimators.checkpoint import Journal
+from partwise.fitting.checkpoint import FitLog
+from partwise.fitting.course import prior_of
+from partwise.fitting.restarts import Stage
 from partwise.likelihoods import LIKELIHOODS, Prior
 from partwise.models import aspect
 from partwise.runners import runner_of
@@ -182,29 +183,29 @@ class AspectModel(PartsEstimator):
         group = learn_scale(X, weight)
         self._warn_of_holes((group,))
         self._dtype = X.dtype
-        journal = Journal(self, checkpoint, X, weight)
-        rng = journal.generator()
+        log = FitLog(self, checkpoint, X, weight)
+        rng = log.generator()
         source = RowSource(X, (group,), weight)
         core = self._core(group, 1.0)
         seed = rng.spawn(1)[0]
         theta = self._start(core, source, seed)
         if isinstance(self.beta, str):
             judge = partial(self._judge, core, theta, source, rng, deadline)
-            beta, enough = journal.once("temperature", rng, judge)
+            beta, enough = log.once("temperature", rng, judge)
         else:
             beta, enough = float(self.beta), None
         model = replace(core, beta=beta)
 
-        def begin(_: int, __: np.random.Generator) -> tuple[list[Leg], Any]:
-            return [Leg(model, enough=enough)], theta
+        def begin(_: int, __: np.random.Generator) -> tuple[list[Stage], Any]:
+            return [Stage(model, enough=enough)], theta
 
-        model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline, journal)
+        model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline, log)
         self._model, self._theta, self._columns = model, theta, (group,)
         self.lower_bounds_ = np.asarray(monitor.trace) / float(weight.sum())
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_, self.converged_, self.beta_ = monitor.n_iter, monitor.converged, beta
         self._describe()
-        journal.finish()
+        log.finish()
         return self
 
     def _core(self, group: ScaleGroup, beta: float) -> aspect.Aspect:

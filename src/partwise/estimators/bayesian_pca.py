@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from partwise._compat import fit_context
 from partwise.contracts import Array
 from partwise.data import RowSource
-from partwise.estimators._analysers import (
+from partwise.estimators._bayesian_pca_base import (
     MOST_BEGUN,
     SHARED,
     Analysers,
@@ -20,9 +20,9 @@ from partwise.estimators._analysers import (
     effective_dimension,
     in_units,
 )
-from partwise.estimators._base import Leg
 from partwise.estimators._rows import by_rows
-from partwise.estimators.checkpoint import Journal
+from partwise.fitting.checkpoint import FitLog
+from partwise.fitting.restarts import Stage
 from partwise.models.bayesian_pca import Theta
 from partwise.starts.principal import encoded_rows, likely_dimension
 
@@ -158,7 +158,7 @@ class BayesianPCA(Analysers):
         source = RowSource(X, self._columns, weight, n_powers=2)
         model = self._core(source, q)
 
-        journal = Journal(self, checkpoint, X, weight)
+        log = FitLog(self, checkpoint, X, weight)
 
         def start(child: np.random.Generator) -> Theta:
             some = source.sample(MOST_BEGUN, child)
@@ -167,11 +167,11 @@ class BayesianPCA(Analysers):
             n = likely_dimension(Z, stands, q) if model.prior.relevance else q
             return begin(model, source, Z, stands, alone, n, child)
 
-        def first(_: int, child: np.random.Generator) -> tuple[list[Leg], Theta]:
-            return [Leg(model)], journal.once("start", child, partial(start, child))
+        def first(_: int, child: np.random.Generator) -> tuple[list[Stage], Theta]:
+            return [Stage(model)], log.once("start", child, partial(start, child))
 
-        rng = journal.generator()
-        _, theta, monitor = self._climb_best(source, first, rng, X, 1, journal=journal)
+        rng = log.generator()
+        _, theta, monitor = self._climb_best(source, first, rng, X, 1, log=log)
         self._model, self._theta = model, (theta,)
         self.n_directions_ = q
         self._tell_fit(model, theta, monitor, float(weight.sum()))
@@ -179,7 +179,7 @@ class BayesianPCA(Analysers):
         fits = [(Space(model, source), theta)]
         self._calibration = self._calibrate(fits, X, everyone, rng.spawn(1)[0])
         self._describe()
-        journal.finish()
+        log.finish()
         return self
 
     def _describe(self) -> None:

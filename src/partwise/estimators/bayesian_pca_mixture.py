@@ -17,7 +17,8 @@ from partwise.contracts import Array
 from partwise.data import ColumnGroup, Rows, RowSource
 from partwise.engine import Monitor, climb
 from partwise.engine.randomness import as_generator
-from partwise.estimators._analysers import (
+from partwise.estimators._base import has_classes
+from partwise.estimators._bayesian_pca_base import (
     MOST_BEGUN,
     SHARED,
     Analysers,
@@ -26,11 +27,11 @@ from partwise.estimators._analysers import (
     effective_dimension,
     in_units,
 )
-from partwise.estimators._base import Leg, has_classes
-from partwise.estimators._labels import classes_of_rows, read_labels
-from partwise.estimators._moves import Search, giving_up, size_posterior
+from partwise.estimators._class_calibration import LeftOut
 from partwise.estimators._rows import by_rows
-from partwise.estimators._tellers import LeftOut
+from partwise.fitting.component_search import Search, giving_up, size_posterior
+from partwise.fitting.labels import classes_of_rows, read_labels
+from partwise.fitting.restarts import Stage
 from partwise.models.bayesian_pca import Theta
 from partwise.models.mcfa import column_totals
 from partwise.runners import runner_of
@@ -264,7 +265,7 @@ class BayesianPCAMixture(Analysers):
         at = Space(replace(core, holds=begun.holds), source, forgets=False)
         start = found[0].told(found[1])
         _, theta, monitor = self._climb_best(
-            source, lambda *_: ([Leg(at.model)], start), rng, X, 1, deadline
+            source, lambda *_: ([Stage(at.model)], start), rng, X, 1, deadline
         )
         return at, theta, monitor, found[3]
 
@@ -328,7 +329,7 @@ class BayesianPCAMixture(Analysers):
                 theta, bound = settle(at, start(at, int(self.n_components)))
                 search.bounds[len(theta.counts)] = bound
         _, theta, monitor = self._climb_best(
-            at.source, lambda *_: ([Leg(at.model)], theta), rng, X, 1, deadline
+            at.source, lambda *_: ([Stage(at.model)], theta), rng, X, 1, deadline
         )
         return at, theta, monitor, search
 

@@ -15,14 +15,15 @@ from partwise.association import Certificate, Codes, Exact
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock, RowSource, learn_columns
 from partwise.engine.randomness import as_generator
-from partwise.estimators._base import Leg, PartsEstimator
-from partwise.estimators._gated import prior_of
+from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
-from partwise.estimators.checkpoint import Journal
+from partwise.fitting.checkpoint import FitLog
+from partwise.fitting.course import prior_of
+from partwise.fitting.restarts import Stage
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.models import cvq
 from partwise.sampling.importance import RowLikelihood
-from partwise.starts.cooperative import residual_start, separate_start
+from partwise.starts.cvq_start import residual_start, separate_start
 
 # Sweeps in which rows' posteriors cool before the climb, and the inverse temperature they begin at.
 COOLING_SWEEPS = 30
@@ -184,21 +185,21 @@ class CVQ(PartsEstimator):
         betas = np.geomspace(WARMEST, 1.0, COOLING_SWEEPS, endpoint=False)
         stages = [replace(model, beta=float(beta)) for beta in betas]
 
-        journal = Journal(self, checkpoint, X, weight)
+        log = FitLog(self, checkpoint, X, weight)
 
-        def begin(i: int, child: np.random.Generator) -> tuple[list[Leg], Any]:
+        def begin(i: int, child: np.random.Generator) -> tuple[list[Stage], Any]:
             start = partial(ways[i % len(ways)], source, K, J, child)
-            return [Leg(model, stages)], model.start(*journal.once("start", child, start))
+            return [Stage(model, stages)], model.start(*log.once("start", child, start))
 
-        rng = journal.generator()
-        _, theta, monitor = self._climb_best(source, begin, rng, X, self.n_init, journal=journal)
+        rng = log.generator()
+        _, theta, monitor = self._climb_best(source, begin, rng, X, self.n_init, log=log)
         self._model, self._theta, self._columns = model, theta, columns
         self.lower_bounds_ = np.asarray(monitor.trace) / float(weight.sum())
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_ = monitor.n_iter
         self.converged_ = monitor.converged
         self._describe()
-        journal.finish()
+        log.finish()
         return self
 
     def _core(self) -> cvq.CVQ:

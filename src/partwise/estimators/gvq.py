@@ -16,9 +16,10 @@ from partwise.association import METHODS, MOST_NODES, Certificate, Exact, make_a
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock, Rows, RowSource, learn_columns
 from partwise.engine.randomness import as_generator
-from partwise.estimators._base import Leg, PartsEstimator
+from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
-from partwise.estimators.checkpoint import Journal
+from partwise.fitting.checkpoint import FitLog
+from partwise.fitting.restarts import Stage
 from partwise.likelihoods import LIKELIHOODS
 from partwise.models import gvq
 from partwise.models.gvq_binary import BinaryGVQ
@@ -219,23 +220,23 @@ class GVQ(PartsEstimator):
         before = self._kept_features()
         columns = self._learn_columns(X, weight)
         self._warn_of_holes(columns)
-        journal = Journal(self, checkpoint, X, weight)
-        rng = journal.generator()
+        log = FitLog(self, checkpoint, X, weight)
+        rng = log.generator()
         seed = int(rng.integers(2**31))
         self._dtype, self._columns, self._seed = X.dtype, columns, seed
         model = self._core()
         source = RowSource(X, columns, weight, most_rows=BLOCK_ROWS, n_powers=2)
 
-        def begin(i: int, child: np.random.Generator) -> tuple[list[Leg], Any]:
+        def begin(i: int, child: np.random.Generator) -> tuple[list[Stage], Any]:
             if before is not None:
-                return [Leg(model)], model.start(*self._encoded(*before))
+                return [Stage(model)], model.start(*self._encoded(*before))
             independent = i % 2 == 0 and model.n_values == 2
             start = partial(self._start, source, child, independent)
-            first = model.start(*journal.once("start", child, start))
-            return [Leg(model, self._stages(model, child, independent))], first
+            first = model.start(*log.once("start", child, start))
+            return [Stage(model, self._stages(model, child, independent))], first
 
         n_init = 1 if before is not None else self.n_init
-        _, theta, monitor = self._climb_best(source, begin, rng, X, n_init, journal=journal)
+        _, theta, monitor = self._climb_best(source, begin, rng, X, n_init, log=log)
         self._model, self._theta = model, theta._replace(thorough=True)
         self._warn_of_freedom(theta)
         self.lower_bounds_ = np.asarray(monitor.trace) * self._unit**2 / float(weight.sum())
@@ -250,7 +251,7 @@ class GVQ(PartsEstimator):
         self.noise_ = squares * self._unit**2 / cells
         self.certificate_ = self._certify(X, found)
         self._describe()
-        journal.finish()
+        log.finish()
         return self
 
     def _check_form(self) -> None:

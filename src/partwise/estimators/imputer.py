@@ -12,10 +12,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.answers import tables
 from partwise.contracts import Array
 from partwise.engine.randomness import as_generator
-from partwise.estimators import _tables
-from partwise.estimators._number_factors import NumberFactors
+from partwise.estimators._factor_blend import NumberFactors
 from partwise.estimators.mcvq import MCVQ
 
 
@@ -175,7 +175,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         if sparse.issparse(X):
             return self.model_.impute(X)
         coded = self.model_._check_rows(X, reset=False)
-        filled = _tables.fill(self.model_, X, coded, self._filled(coded))
+        filled = tables.fill(self.model_, X, coded, self._filled(coded))
         return self.model_.with_states(X, filled) if self.add_states else filled
 
     def _filled(self, coded: Array) -> Array:
@@ -188,12 +188,12 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         filled = np.mean([model._impute(coded) for model in self.models_], axis=0)
         if len(self.models_) > 1:
             for d, shares in self._probabilities(coded, range(coded.shape[1])).items():
-                filled[:, d] = _tables.likely_level(self.model_, d, shares)
+                filled[:, d] = tables.likely_level(self.model_, d, shares)
         return filled
 
     def _probabilities(self, coded: Array, places: Sequence[int]) -> dict[int, Array]:
         """Probability of every level of columns, all fits averaged: {place: (n, V)}."""
-        found = [_tables.level_probabilities(model, coded, places) for model in self.models_]
+        found = [tables.level_probabilities(model, coded, places) for model in self.models_]
         return {d: np.mean([told[d] for told in found], axis=0) for d in found[0]}
 
     def level_probabilities(self, X: Any) -> dict[Any, Array]:

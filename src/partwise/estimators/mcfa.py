@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array, Runner
 from partwise.data import ColumnGroup, RowBlock, Rows, RowSource
-from partwise.estimators import _gated
 from partwise.estimators._base import CLASS_DRAWS, PartsEstimator
-from partwise.estimators._factor_sizes import FactorSearch, needed_factors
 from partwise.estimators._rows import by_rows
-from partwise.estimators.streaming import Streaming, can_stream, learn_block
+from partwise.fitting import course
+from partwise.fitting.factor_search import FactorSearch, needed_factors
+from partwise.fitting.stream import Streaming, can_stream, learn_block
 from partwise.likelihoods import Prior
 from partwise.models import calibration, factors, levels, loadings, mcfa, ordinal
 from partwise.models import predict_factors as predict
@@ -259,7 +259,7 @@ class MCFA(PartsEstimator):
         -------
         self
         """
-        return _gated.fit_gated(self, X, y, sample_weight, checkpoint)
+        return course.fit_gated(self, X, y, sample_weight, checkpoint)
 
     @available_if(can_stream)
     @fit_context(prefer_skip_nested_validation=True)
@@ -311,16 +311,16 @@ class MCFA(PartsEstimator):
     @property
     def _n_powers(self) -> int:
         """Squares of entries are needed only where rows select parts for themselves."""
-        return 3 if _gated.selects_by_row(self) else 2
+        return 3 if course.selects_by_row(self) else 2
 
     def _sizes(self, n_rows: int) -> tuple[int, ...] | None:
-        sought = _gated.is_sought(self)
+        sought = course.is_sought(self)
         if sought:
-            _gated.check_sought(self, self.n_factors, "n_factors")
+            course.check_sought(self, self.n_factors, "n_factors")
         if isinstance(self.n_factors, str):
             return None
         n_parts = 1 if isinstance(self.n_parts, str) else self.n_parts
-        sizes = _gated.sizes_of(self.n_factors, n_parts, "n_factors")
+        sizes = course.sizes_of(self.n_factors, n_parts, "n_factors")
         if max(sizes) > self.n_features_in_:
             raise ValueError(
                 f"n_factors={max(sizes)} is more than n_features={self.n_features_in_} of X; lower "
@@ -338,7 +338,7 @@ class MCFA(PartsEstimator):
         classes: ClassVariable,
         totals: Array,
     ) -> mcfa.MCFA:
-        prior = _gated.prior_of(self)
+        prior = course.prior_of(self)
         how: Any = loadings.Flat()
         if prior is not None:
             # Of two levels the unit of the latent number cannot be told, so its noise is given.
@@ -346,7 +346,7 @@ class MCFA(PartsEstimator):
             shape = prior.shape if levels_of is None or len(levels_of) > 2 else GIVEN_ROWS
             how = loadings.Relevant(prior.entries, prior.spread, shape)
         strength = prior.states if prior else 0.0
-        chooser = _gated.chooser(self, columns)
+        chooser = course.chooser(self, columns)
         return mcfa.MCFA(n_factors, how, chooser, classes, strength, totals, self._dtype)
 
     def _totals(self, source: RowSource) -> Array:
@@ -379,7 +379,7 @@ class MCFA(PartsEstimator):
             own = replace(own, chooser=chooser)
             return own, self._modelled(own, some.columns)
 
-        sizes = _gated.given(self.n_parts), _gated.given(self.n_factors)
+        sizes = course.given(self.n_parts), course.given(self.n_factors)
         search = FactorSearch(make, source, runner, rng, *sizes, late, self.tol)
         n_factors, first, gates = search.run()
         return replace(core, n_factors=n_factors).start(first, gates), search.path
@@ -413,7 +413,7 @@ class MCFA(PartsEstimator):
     @property
     def _mcfa(self) -> mcfa.MCFA:
         """The fitted model's core."""
-        return _gated.core_of(self._model)
+        return course.core_of(self._model)
 
     def _padded(self, values: Sequence[Array], axes: tuple[int, ...]) -> Array:
         """Arrays of every part, padded with 0 along axes of factors; the background left out."""
@@ -774,7 +774,7 @@ class MCFA(PartsEstimator):
                 for name in ("relevance", "class_counts", "log_beta", "eta", "sigma")
             },
             "gate": theta.gate._asdict(),
-            "columns": _gated.column_state(self._columns),
+            "columns": course.column_state(self._columns),
             "n_factors": list(self._mcfa.n_factors),
             "totals": self._mcfa.totals,
             "calibration": self._calibration._asdict(),
@@ -783,9 +783,9 @@ class MCFA(PartsEstimator):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        _gated.restore(self, state)
+        course.restore(self, state)
         kept = state["theta"]
-        classes = _gated.class_variable(self, len(kept["class_counts"]))
+        classes = course.class_variable(self, len(kept["class_counts"]))
         core = self._core(self._columns, tuple(state["n_factors"]), classes, state["totals"])
         theta = mcfa.Theta(
             loadings=tuple(loadings.Loadings(**w) for w in state["loadings"]),
@@ -794,6 +794,6 @@ class MCFA(PartsEstimator):
         )  # fmt: skip
         self._theta = core.rebuild(theta)
         self._model = self._modelled(core, self._columns)
-        if _gated.selects_by_row(self):
-            self._model = _gated.rowwise(self, core, Expected())
+        if course.selects_by_row(self):
+            self._model = course.rowwise(self, core, Expected())
         self._describe()

@@ -15,17 +15,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import Interval, StrOptions, fit_context
+from partwise.answers import tables
 from partwise.contracts import Array, Runner
 from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
 from partwise.data.frames import as_table, with_columns, with_own_names
 from partwise.data.rows import out_of_memory
 from partwise.data.table import Schema
 from partwise.engine.randomness import as_generator
-from partwise.estimators import _gated, _tables
 from partwise.estimators._base import PartsEstimator, has_classes
 from partwise.estimators._rows import by_rows
-from partwise.estimators._sizes import Search
-from partwise.estimators.streaming import Streaming, can_stream, learn_block
+from partwise.fitting import course
+from partwise.fitting.state_search import Search
+from partwise.fitting.stream import Streaming, can_stream, learn_block
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import calibration, mcvq, predict
@@ -294,7 +295,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         -------
         self
         """
-        return _gated.fit_gated(self, X, y, sample_weight, checkpoint)
+        return course.fit_gated(self, X, y, sample_weight, checkpoint)
 
     @available_if(can_stream)
     @fit_context(prefer_skip_nested_validation=True)
@@ -392,7 +393,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     @property
     def _sought(self) -> bool:
         """Whether some size is left to the evidence."""
-        return _gated.is_sought(self)
+        return course.is_sought(self)
 
     @property
     def _usual_prior(self) -> Prior:
@@ -400,11 +401,11 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     def _sizes(self, n_rows: int) -> tuple[int, ...] | None:
         if self._sought:
-            _gated.check_sought(self, self.n_states, "n_states")
+            course.check_sought(self, self.n_states, "n_states")
         if isinstance(self.n_states, str):
             return None
         n_parts = 1 if isinstance(self.n_parts, str) else self.n_parts
-        n_states = _gated.sizes_of(self.n_states, n_parts, "n_states")
+        n_states = course.sizes_of(self.n_states, n_parts, "n_states")
         if max(n_states) > n_rows:
             raise ValueError(
                 f"n_states={max(n_states)} is more than n_samples={n_rows}, the rows with weight; "
@@ -422,7 +423,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         classes: ClassVariable,
         totals: Any = None,
     ) -> mcvq.MCVQ:
-        prior, chooser = _gated.prior_of(self), _gated.chooser(self, columns)
+        prior, chooser = course.prior_of(self), course.chooser(self, columns)
         if self._sought:  # a part of one state has nothing that the background lacks
             idle = np.append(np.asarray(n_states[:-1]) == 1, False)
             chooser = replace(chooser, barred=np.repeat(idle[:, None], len(chooser.weight), 1))
@@ -453,7 +454,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         late: Callable[[], bool],
     ) -> tuple[mcvq.Theta, list[dict[str, Any]]]:
         """Parameters of the sizes that the evidence wants, and the way there."""
-        sizes = _gated.given(self.n_parts), _gated.given(self.n_states)
+        sizes = course.given(self.n_parts), course.given(self.n_states)
         search = Search(core, source, runner, rng, *sizes, late, self.tol)
         parts = search.run()
         n_states = (*(part.n_states for part in parts), self._background)
@@ -498,7 +499,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     @property
     def _mcvq(self) -> mcvq.MCVQ:
         """The fitted model's core."""
-        return _gated.core_of(self._model)
+        return course.core_of(self._model)
 
     @property
     def _first(self) -> Array:
@@ -564,7 +565,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             spread = [law.variance * g.scale**2 for g, law in zip(groups, laws, strict=True)]
             self.variances_ = self._by_part(self._by_column(spread), np.nan)
         if self._schema is not None:
-            _tables.describe(self)
+            tables.describe(self)
 
     def _by_column(self, values: Sequence[Array]) -> Array:
         """Values (..., D_g) of the groups in their columns' places, (..., D)."""
@@ -700,7 +701,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
                 out.append(expected(means, m.T, gates, self._part_of))
                 continue
             shares = predict.level_shares(law, m.T, gates, self._part_of)  # (V, n, D)
-            out.append(group.decode(_tables.likely_code(group, law, shares)))
+            out.append(group.decode(tables.likely_code(group, law, shares)))
         return self._by_column(out).astype(self._dtype, copy=False)
 
     def _rows_by_block(self, X: Any, function: Any) -> Array:
@@ -742,12 +743,12 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             return super().impute(X)
         coded = self._check_rows(X, reset=False)
         if n is None:
-            return _tables.fill(self, X, coded, self._impute(coded))
+            return tables.fill(self, X, coded, self._impute(coded))
         if not isinstance(n, Integral) or n < 1 or sparse.issparse(coded):
             raise ValueError(f"impute(n={n!r}) needs a whole number of at least 1, and dense X.")
         rng = as_generator(self.random_state if random_state is None else random_state)
-        drawn = _tables.draw(self, coded, rng.spawn(int(n)))
-        return [_tables.fill(self, X, coded, values) for values in drawn]
+        drawn = tables.draw(self, coded, rng.spawn(int(n)))
+        return [tables.fill(self, X, coded, values) for values in drawn]
 
     def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
         asked = [calibration.correct(self._calibration, p) for p in (tail, 1.0 - tail)]
@@ -760,7 +761,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
                 found = []
                 for group, law in zip(self._columns, laws, strict=True):
                     gates, own = self._theta.gates[:, group.index], p[group.index]
-                    if self._schema is not None and _tables.is_unordered(group, law):
+                    if self._schema is not None and tables.is_unordered(group, law):
                         found.append(np.full((m.shape[1], len(own)), np.nan))
                         continue
                     end = predict.quantile(law, m, gates, self._part_of, own)
@@ -876,8 +877,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         check_is_fitted(self)
         coded = self._check_rows(X, reset=False)
         names = range(self.n_features_in_) if columns is None else columns
-        places = [_tables.place_of(self, name) for name in names]
-        found = _tables.level_probabilities(self, coded, places)
+        places = [tables.place_of(self, name) for name in names]
+        found = tables.level_probabilities(self, coded, places)
         return {self._name_of(d): values for d, values in found.items()}
 
     def _name_of(self, d: int) -> Any:
@@ -897,12 +898,12 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             On the diagonal, what the state of its part tells of a column.
         """
         check_is_fitted(self)
-        found = _tables.dependence(self)
+        found = tables.dependence(self)
         if not as_frame or self._schema is None or self._schema.frame == "array":
             return found
         names = [str(name) for name in self._schema.names]
         if self._schema.frame == "polars":
-            return _tables.table_of(self, {"column": names, **dict(zip(names, found, strict=True))})
+            return tables.table_of(self, {"column": names, **dict(zip(names, found, strict=True))})
         import pandas as pd
 
         return pd.DataFrame(found, index=names, columns=names)
@@ -922,7 +923,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             ``share`` of the rows, and ``profile``. The last row lists the columns of no part.
         """
         check_is_fitted(self)
-        return _tables.parts_table(self, n_columns)
+        return tables.parts_table(self, n_columns)
 
     def state_profiles(self, part: int) -> dict[str, Any]:
         """What the states of a part are like, in numbers: what `ProfilesDisplay` draws.
@@ -944,7 +945,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             raise ValueError(
                 f"There is no part {part!r}; parts are 0 to {len(self._own_states()) - 1}."
             )
-        return _tables.state_profiles(self, int(part))
+        return tables.state_profiles(self, int(part))
 
     def odd_cells(self, X: Any, n_cells: int = 20) -> Any:
         """The most surprising cells, and what would have been expected in their place.
@@ -967,7 +968,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         coded = self._check_rows(X, reset=False)
         if sparse.issparse(coded):
             raise ValueError("odd_cells needs dense X; pass X.toarray() with NaN where missing.")
-        return _tables.odd_cells(self, X, coded, int(n_cells))
+        return tables.odd_cells(self, X, coded, int(n_cells))
 
     def with_states(self, X: Any, onto: Any = None) -> Any:
         """The table with the row's state of every part, and its class if there are classes.
@@ -984,7 +985,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             New columns are called part0, part1, ... and class.
         """
         check_is_fitted(self)
-        columns = _tables.state_columns(self, self._check_rows(X, reset=False))
+        columns = tables.state_columns(self, self._check_rows(X, reset=False))
         return with_columns(X if onto is None else onto, columns)
 
     @available_if(_predicts)
@@ -1009,8 +1010,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             has_classes(self)
             return super().predict(X)
         asked = [X] if isinstance(X, str) else list(X)
-        places = [_tables.place_of(self, name) for name in asked]
-        coded, index = _tables.read_given(self, given)
+        places = [tables.place_of(self, name) for name in asked]
+        coded, index = tables.read_given(self, given)
         coded[:, places] = np.nan
         filled = self._impute(coded)
         if self._schema is None:
@@ -1082,7 +1083,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             x = x.to_dict()
         elif not hasattr(x, "columns") and not isinstance(x, Mapping):
             x = np.atleast_2d(np.asarray(x, dtype=object))
-        row, _ = _tables.read_given(self, x)
+        row, _ = tables.read_given(self, x)
         if len(row) != 1:
             raise ValueError(f"x must be one row, but has {len(row)}; call explain(X.iloc[i]).")
         return row
@@ -1177,7 +1178,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     def _sample_given(self, n_samples: int, given: Any, random_state: Any) -> tuple[Any, Array]:
         """Rows with known cells, the others drawn; and the states that their cells speak for."""
-        coded, index = _tables.read_given(self, given)
+        coded, index = tables.read_given(self, given)
         if len(coded) not in (1, n_samples):
             raise ValueError(
                 f"given has {len(coded)} rows; give one, or n_samples={n_samples} of them."
@@ -1185,7 +1186,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         if len(coded) < n_samples:
             coded, index = np.repeat(coded, n_samples, axis=0), None
         rng = as_generator(self.random_state if random_state is None else random_state)
-        (rows,) = _tables.draw(self, coded, [rng])
+        (rows,) = tables.draw(self, coded, [rng])
         states = self._states_of(self._posteriors(rows))
         return (rows if self._schema is None else self._schema.decode(rows, index)), states
 
@@ -1204,7 +1205,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         return {
             "theta": {"chi": theta.chi, "state_counts": theta.state_counts},
             "gate": theta.gate._asdict(),
-            "columns": _gated.column_state(self._columns),
+            "columns": course.column_state(self._columns),
             "schema": None if self._schema is None else self._schema.state(),
             "n_states": list(self._mcvq.n_states),
             "calibration": self._calibration._asdict(),
@@ -1213,10 +1214,10 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        _gated.restore(self, state)
+        course.restore(self, state)
         self._schema = None if state["schema"] is None else Schema.restore(state["schema"])
         kept = state["theta"]
-        classes = _gated.class_variable(self, len(kept["state_counts"]))
+        classes = course.class_variable(self, len(kept["state_counts"]))
         core = self._core(self._columns, tuple(state["n_states"]), classes)
         nothing = np.empty(0)
         theta = mcvq.Theta(
@@ -1224,6 +1225,6 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         )
         self._theta = core.rebuild(core.learn_states(theta, kept["state_counts"]))
         self._model = core
-        if _gated.selects_by_row(self):
-            self._model = _gated.rowwise(self, core, Expected())
+        if course.selects_by_row(self):
+            self._model = course.rowwise(self, core, Expected())
         self._describe()

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.contracts import Array
 from partwise.data.ratings import plain, read_person, read_ratings
-from partwise.estimators._arrivals import with_new_columns
-from partwise.estimators._tastes import StateTastes, Tastes, tastes_of
+from partwise.estimators._preferences import StateTastes, Tastes, tastes_of
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
+from partwise.fitting.add_columns import with_new_columns
 from partwise.models import levels as scale
 from partwise.models.questions import RULES
 

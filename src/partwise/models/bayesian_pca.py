@@ -40,8 +40,8 @@ from scipy import linalg, special
 
 from partwise.contracts import Array
 from partwise.likelihoods import Dirichlet
-from partwise.models.leaps import Principal, Scatter, leap, log_joint, turns
 from partwise.models.loadings import gamma_divergence
+from partwise.models.scatter_updates import Principal, Scatter, leap, log_joint, turns
 
 _LOG_2PI = float(np.log(2 * np.pi))
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise import __version__
-from partwise.estimators._tables import Feature, features
+from partwise.answers.tables import Feature, features
 from partwise.estimators.recommender import Recommender
 from partwise.plot.view import (
     View,

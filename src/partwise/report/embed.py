@@ -16,11 +16,11 @@ import numpy as np
 from scipy import sparse
 
 from partwise.data import ColumnGroup
-from partwise.estimators import _gated
-from partwise.estimators._tastes import FactorTastes, StateTastes, Tastes
+from partwise.estimators._preferences import FactorTastes, StateTastes, Tastes
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.estimators.recommender import COVERAGE, Recommender
+from partwise.fitting import course
 from partwise.likelihoods.predictive import Levels, NegativeBinomial, Predictive, StudentT
 from partwise.models import factors, predict_factors
 
@@ -79,7 +79,7 @@ def embed(model: Any, only: np.ndarray | None = None) -> dict[str, Any] | None:
 
 @embed.register
 def _(model: MCVQ, only: np.ndarray | None = None) -> dict[str, Any]:
-    core, theta, laws = _gated.core_of(model._model), model._theta, model._laws()
+    core, theta, laws = course.core_of(model._model), model._theta, model._laws()
     log_share = np.log(np.maximum(model._state_shares(), 1e-300))
     log_marginal = model._log_marginal()
     parts = []
@@ -105,7 +105,7 @@ def _(model: MCVQ, only: np.ndarray | None = None) -> dict[str, Any]:
 
 @embed.register
 def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
-    core, theta = _gated.core_of(model._model), model._theta
+    core, theta = course.core_of(model._model), model._theta
     (group,) = model._columns
     hard = predict_factors.hardened(theta)
     sure = predict_factors.point(core, theta, core.all_undecided, hard.gates).loadings
@@ -162,7 +162,7 @@ def _whole(
         "logClassShare": [float(value) for value in np.log(model._class_shares())],
         "nParts": int(model.n_parts_),  # a background may follow
         "exact": exact or bool(closed),
-        "byRow": _gated.selects_by_row(model),
+        "byRow": course.selects_by_row(model),
         "isTable": getattr(model, "_schema", None) is not None,
         "parts": parts,
     }

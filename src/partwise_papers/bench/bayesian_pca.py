@@ -14,7 +14,7 @@ from sklearn.mixture import BayesianGaussianMixture
 
 from partwise.contracts import Array
 from partwise.data import RowSource, learn_columns
-from partwise.estimators._analysers import begin
+from partwise.estimators._bayesian_pca_base import begin
 from partwise.estimators.bayesian_pca_mixture import BayesianPCAMixture
 from partwise.likelihoods import Dirichlet
 from partwise.models.bayesian_pca import BayesianPCA, Broad, Sums, Theta

@@ -21,8 +21,8 @@ from scipy import sparse
 from partwise.contracts import Array, Stats
 from partwise.data import ColumnGroup, RowSource, learn_columns
 from partwise.data import Rows as OutsideRows
-from partwise.estimators import _gated
-from partwise.estimators._labels import known_labels, read_labels
+from partwise.fitting import course
+from partwise.fitting.labels import known_labels, read_labels
 from partwise.runners import runner_of
 
 # Rows that wait for a good start are kept as long as they are no more bytes than this.
@@ -105,7 +105,7 @@ class Running(NamedTuple):
 
 def can_stream(estimator: Any) -> bool:
     """Whether the model's sums tell its parameters, with nothing that rows remember."""
-    reason = _gated.refuses_stream(estimator)
+    reason = course.refuses_stream(estimator)
     if reason is not None:
         raise AttributeError(f"partial_fit does not go with {reason}.")
     return True
@@ -138,9 +138,9 @@ def _fit(estimator: Any, rows: Rows, names: Any, how: Streaming, n_seen: int) ->
     """Learn from all rows at hand, as `fit` does."""
     everyone = np.ones(len(rows.weight), bool)
     deadline = estimator._deadline()
-    _gated.fit_rows(estimator, rows.X, rows.weight, everyone, names, rows.labels, deadline)
+    course.fit_rows(estimator, rows.X, rows.weight, everyone, names, rows.labels, deadline)
     wait = len(rows.weight) < how.warm_up and rows.n_bytes <= MOST_BYTES
-    core = _gated.core_of(estimator._model)
+    core = course.core_of(estimator._model)
     source = _source(estimator, rows, estimator._columns)
     estimator._running = _running(estimator)._replace(
         stats=_total(estimator, core, core.undecide(estimator._theta), source),
@@ -156,7 +156,7 @@ def _running(estimator: Any) -> Running:
     """What the stream, or the fit before it, has left behind."""
     run = getattr(estimator, "_running", None)
     if run is None:
-        core, weight = _gated.core_of(estimator._model), estimator.weight_seen_
+        core, weight = course.core_of(estimator._model), estimator.weight_seen_
         totals = getattr(core, "totals", None)
         run = Running(None, totals, core.chooser.weight, weight, weight, None, 0)
     return run
@@ -165,7 +165,7 @@ def _running(estimator: Any) -> Running:
 def _step(estimator: Any, rows: Rows, run: Running, how: Streaming) -> None:
     """One step of stepwise EM."""
     source = _source(estimator, rows, _seen_columns(estimator, rows))
-    core = _gated.core_of(estimator._model)
+    core = course.core_of(estimator._model)
     before = core.sums_of(estimator._theta) if run.stats is None else run.stats
     theta = core.undecide(estimator._theta)
     stats = _total(estimator, core, theta, source)
@@ -259,7 +259,7 @@ def _seen_group(estimator: Any, group: ColumnGroup, rows: Rows) -> ColumnGroup:
     unseen = own.weight <= 0
     shift, scale, varies = group.shift.copy(), group.scale.copy(), group.varies.copy()
     if group.likelihood.name == "gaussian" and unseen.any():
-        prior = _gated.prior_of(estimator)
+        prior = course.prior_of(estimator)
         (new,) = learn_columns(some, "gaussian", rows.weight, group.absent_zero, prior)
         shift[still[unseen]], scale[still[unseen]] = new.shift[unseen], new.scale[unseen]
         changes = np.where(unseen, new.varies, changes)

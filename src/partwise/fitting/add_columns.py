@@ -14,7 +14,7 @@ import numpy as np
 
 from partwise.contracts import Stats
 from partwise.data import RowSource
-from partwise.estimators import _gated
+from partwise.fitting import course
 
 # Alternations of rows and new columns: the new entries tell about the rows, too.
 ROUNDS = 4
@@ -33,16 +33,16 @@ def with_new_columns(estimator: Any, X: Any) -> Any:
     -------
     estimator : a new one of D + new columns
     """
-    core, D = _gated.core_of(estimator._model), estimator.n_features_in_
+    core, D = course.core_of(estimator._model), estimator.n_features_in_
     X = X.astype(estimator._dtype)
-    group = estimator._columns[0].with_columns(X[:, D:], _gated.prior_of(estimator))
+    group = estimator._columns[0].with_columns(X[:, D:], course.prior_of(estimator))
     source = RowSource(X, (group,), np.ones(X.shape[0]), n_powers=estimator._n_powers)
     totals = estimator._totals(source)
     if totals is not None:
         totals[:, :D] = core.totals
     wide = estimator._core((group,), core.sizes, core.classes, totals)
     theta = wide.widened(estimator._theta)
-    model, selects = estimator._modelled(wide, (group,)), _gated.selects_by_row(estimator)
+    model, selects = estimator._modelled(wide, (group,)), course.selects_by_row(estimator)
     memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
     for _ in range(ROUNDS):
         theta = wide.undecide(theta)

@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array
-from partwise.estimators import _gated
 from partwise.estimators.mcvq import MCVQ
+from partwise.fitting import course
 from partwise.likelihoods.ordinal import FARTHEST
 from partwise.likelihoods.predictive import Levels
 from partwise.models import factors, predict_factors, questions
@@ -39,7 +39,7 @@ class Tastes(ABC):
 
     def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
         self.estimator, self.levels, self.popularity = estimator, levels, popularity
-        self.core, self.theta = _gated.core_of(estimator._model), estimator._theta
+        self.core, self.theta = course.core_of(estimator._model), estimator._theta
         self.parts = self.theta.gates.argmax(axis=0)
         self.columns = [np.flatnonzero(self.parts == k) for k in range(len(self.theta.gates))]
         known = estimator._columns[0].levels

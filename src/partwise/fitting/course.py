@@ -22,10 +22,10 @@ from partwise.data import ColumnGroup, RowBlock, RowSource, by_column, learn_col
 from partwise.data.rows import is_sparse
 from partwise.engine import Monitor
 from partwise.engine.randomness import as_generator
-from partwise.estimators._base import Leg
-from partwise.estimators._calibrate import calibrate
-from partwise.estimators._labels import read_labels
-from partwise.estimators.checkpoint import Journal
+from partwise.fitting.calibrate import calibrate
+from partwise.fitting.checkpoint import FitLog
+from partwise.fitting.labels import read_labels
+from partwise.fitting.restarts import Stage
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Ordinal, Prior
 from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
@@ -93,8 +93,8 @@ def fit_rows(
         estimator.n_parts_ = len(sizes)
         sizes = (*sizes, estimator._background) if wants_background(estimator) else sizes
     background = not sought and len(sizes) > estimator.n_parts_
-    journal = Journal(estimator, checkpoint, X, weight, labels)
-    rng = journal.generator()
+    log = FitLog(estimator, checkpoint, X, weight, labels)
+    rng = log.generator()
     check_pairing(estimator, is_sparse(X) and absent_zero)
     estimator._dtype = X.dtype
     classes = class_variable(estimator, 1 if names is None else len(names))
@@ -103,30 +103,30 @@ def fit_rows(
     core = estimator._core(columns, sizes, ClassVariable(), totals)
     full = replace(core, classes=classes)
 
-    def begin(i: int, child: np.random.Generator) -> tuple[list[Leg], Any]:
+    def begin(i: int, child: np.random.Generator) -> tuple[list[Stage], Any]:
         if again:
             theta = full.undecide(full.rebuild(estimator._theta))
-            return _legs(estimator, full, columns, theta, child, again), theta
+            return _stages(estimator, full, columns, theta, child, again), theta
         own = core
         if sought:
             search = partial(_search, estimator, core, source, child, deadline)
-            theta, path = journal.once("start", child, search)
+            theta, path = log.once("start", child, search)
             own = estimator._core(columns, estimator._sizes_in(theta), ClassVariable(), totals)
-            journal.told[i:] = [path]
-            legs = [Leg(estimator._modelled(own, columns))]
+            log.told[i:] = [path]
+            stages = [Stage(estimator._modelled(own, columns))]
         else:
             start = partial(estimator._start, core, source, background, child)
-            theta = journal.once("start", child, start)
-            legs = _legs(estimator, core, columns, theta, child, again)
+            theta = log.once("start", child, start)
+            stages = _stages(estimator, core, columns, theta, child, again)
         if classes.n_classes > 1:
-            last, full_own = legs[-1], replace(own, classes=classes)
+            last, full_own = stages[-1], replace(own, classes=classes)
             enter = partial(_enter_classes, full_own, last.model, source, child)
             model = _with_core(last.model, full_own)
-            legs.append(replace(last, model=model, stages=(), enter=enter))
-        return legs, theta
+            stages.append(replace(last, model=model, annealing=(), enter=enter))
+        return stages, theta
 
     n_init = 1 if again else estimator.n_init
-    model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init, deadline, journal)
+    model, theta, monitor = estimator._climb_best(source, begin, rng, X, n_init, deadline, log)
     if sought:
         own = estimator._core(columns, estimator._sizes_in(theta), classes, totals)
         model = _with_core(model, own)
@@ -135,7 +135,7 @@ def fit_rows(
     estimator._model, estimator._theta, estimator._columns = model, theta, columns
     if sought:
         estimator.n_parts_ = len(full.sizes) - 1
-        estimator.size_path_ = journal.told_of_best
+        estimator.size_path_ = log.told_of_best
         if not (monitor.out_of_time or monitor.interrupted):
             _warn_of_nothing(theta.gates)
     elif not again:
@@ -146,7 +146,7 @@ def fit_rows(
         estimator.classes_ = names
     estimator.n_samples_seen_, estimator.weight_seen_ = len(kept), float(weight.sum())
     _describe(estimator, source, monitor, kept, rng.spawn(1)[0])
-    journal.finish()
+    log.finish()
     return estimator
 
 
@@ -391,23 +391,23 @@ def _resumed(
     return old, tuple(kept)
 
 
-def _legs(
+def _stages(
     estimator: Any,
     core: Any,
     columns: tuple[ColumnGroup, ...],
     theta: Any,
     rng: np.random.Generator,
     again: bool,
-) -> list[Leg]:
+) -> list[Stage]:
     """Models to climb with one after the other."""
     if estimator._inference == "gibbs":
         draws = Draws(int(rng.integers(2**63 - 1)))
-        return [Leg(rowwise(estimator, core, draws, GIBBS_ROUNDS), window=GIBBS_WINDOW)]
+        return [Stage(rowwise(estimator, core, draws, GIBBS_ROUNDS), window=GIBBS_WINDOW)]
     if estimator.gating == "factorised":
-        legs = [Leg(rowwise(estimator, core, Expected()))]
+        stages = [Stage(rowwise(estimator, core, Expected()))]
         if estimator.init == "dependence" and not again:
-            legs.insert(0, Leg(_chosen_by(core, gating=Tied())))
-        return legs
+            stages.insert(0, Stage(_chosen_by(core, gating=Tied())))
+        return stages
     n_parts = estimator.n_parts_
     if estimator.gating == "annealed" and n_parts > 1 and not again:
         weight = core.chooser.weight
@@ -419,13 +419,13 @@ def _legs(
             # until the states have formed, one state for all rows looks better than it is.
             is_background = np.arange(len(theta.gates))[:, None] == n_parts
             barred = is_background != (theta.gates.argmax(axis=0) == n_parts)
-        stages = [
+        annealing = [
             estimator._modelled(_chosen_by(core, gating=Tied(1.0 / t), barred=barred), columns)
             for t in temperatures
         ]
         probe = estimator._probe if len(columns) == 1 else MIXED_PROBE
-        return [Leg(estimator._modelled(core, columns), stages, probe=probe)]
-    return [Leg(estimator._modelled(core, columns))]
+        return [Stage(estimator._modelled(core, columns), annealing, probe=probe)]
+    return [Stage(estimator._modelled(core, columns))]
 
 
 def _chosen_by(core: Any, **changes: Any) -> Any:

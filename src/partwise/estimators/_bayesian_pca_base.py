@@ -21,8 +21,8 @@ from partwise.likelihoods import LIKELIHOODS, Dirichlet, mixtures
 from partwise.models import calibration
 from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Found, Theta, pieces, total
 from partwise.models.calibration import Calibration
-from partwise.models.leaps import Principal, Scatter
 from partwise.models.mcfa import column_totals
+from partwise.models.scatter_updates import Principal, Scatter
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts.principal import isotropic, kinds_of_rows, principal_groups, principal_start
 

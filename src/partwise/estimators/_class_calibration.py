@@ -15,7 +15,7 @@ from scipy import optimize, special
 
 from partwise.contracts import Array
 from partwise.data import RowSource
-from partwise.estimators._analysers import FOLDS, Space
+from partwise.estimators._bayesian_pca_base import FOLDS, Space
 from partwise.models.bayesian_pca import Theta, pieces
 from partwise.starts.principal import kinds_of_rows
 

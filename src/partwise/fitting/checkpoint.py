@@ -1,9 +1,9 @@
 """Checkpoints: a fit that is killed goes on from the last one and ends as if nothing had happened.
 
-A `Journal` follows one fit. Everything random follows from the generator that the fit began with,
+A `FitLog` follows one fit. Everything random follows from the generator that the fit began with,
 which is kept; of what has been done since, the results that cannot be had again for little are
 kept: the start's first parameters, the place of the climb (`partwise.engine.Place`), and the best
-of the starts before. Without a checkpoint the same journal keeps nothing.
+of the starts before. Without a checkpoint the same log keeps nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Checkpoint:
             raise ValueError(f"every={self.every!r} must be a number of seconds, 0 or more.")
 
 
-class Journal:
+class FitLog:
     """What a fit has done so far; in a file too, if there is a checkpoint.
 
     Parameters
@@ -82,7 +82,7 @@ class Journal:
         self._state: dict[str, Any] = {
             "made": {},
             "start": 0,
-            "leg": 0,
+            "stage": 0,
             "place": None,
             "told": [],
         }
@@ -118,7 +118,7 @@ class Journal:
         made[name] = (value, rng.bit_generator.state)
         return value
 
-    # --- starts and legs ---
+    # --- starts and stages ---
 
     def starts(
         self, children: list[np.random.Generator]
@@ -127,23 +127,23 @@ class Journal:
         for i in range(self._state["start"], len(children)):
             if i > self._state["start"]:
                 self._state["made"].pop("start", None)
-                self._state |= {"start": i, "leg": 0, "place": None}
+                self._state |= {"start": i, "stage": 0, "place": None}
             self._child = children[i]
             yield i, children[i]
 
-    def legs(self, legs: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
+    def stages(self, stages: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
         """Legs of the start that are not done, each with whether it has begun already."""
         place = self._state["place"]
         if place is not None:
             self._child.bit_generator.state = self._state["child"]
-        for j in range(self._state["leg"], len(legs)):
-            if j > self._state["leg"]:
-                self._state |= {"leg": j, "place": None}
-            yield legs[j], self._state["place"] is not None
+        for j in range(self._state["stage"], len(stages)):
+            if j > self._state["stage"]:
+                self._state |= {"stage": j, "place": None}
+            yield stages[j], self._state["place"] is not None
 
     @property
     def place(self) -> Place | None:
-        """Where the climb of the leg stands; None if it begins."""
+        """Where the climb of the stage stands; None if it begins."""
         return self._state["place"]
 
     def note(self, place: Place) -> None:

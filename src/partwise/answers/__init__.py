@@ -1,0 +1,1 @@
+"""What a fitted model says about rows, columns and cells."""

@@ -1,0 +1,1 @@
+"""How a model is fitted: stages, searches for sizes, calibration, streams, checkpoints."""
