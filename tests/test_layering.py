@@ -23,7 +23,7 @@ LAYERS = (
     ("answers", "fitting", "io"),
     ("engine", "runners", "data", "starts", "models"),
     ("association", "likelihoods", "sampling"),
-    ("contracts", "_compat"),
+    ("contracts", "_compat", "_warnings"),
 )
 HEIGHT = {name: -depth for depth, layer in enumerate(LAYERS) for name in layer}
 
@@ -188,6 +188,8 @@ def node_violations(piece: str, node: ast.AST) -> Iterator[str]:
             yield "print outside cli"
         if isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.stdout", "sys.stderr"):
             yield f"{ast.unparse(node)} outside cli"
+    if piece != "_warnings" and called is not None and ast.unparse(called) == "warnings.warn":
+        yield "warnings.warn outside _warnings, which finds the caller's line"
     if piece == "models":
         if isinstance(called, ast.Name) and called.id in INPUT_OUTPUT_CALLS:
             yield f"input or output in models: {called.id}"
@@ -294,6 +296,7 @@ def test_the_library_keeps_the_rules():
         ("engine/monitor.py", "def f():\n    print('x')", "print outside cli"),
         ("report/render.py", "[print(x) for x in y]", "print outside cli"),
         ("metrics.py", "import sys\nsys.stdout.write('x')", "sys.stdout outside cli"),
+        ("data/table.py", "warnings.warn('x', stacklevel=3)", "warnings.warn outside _warnings"),
         # matplotlib only when drawing
         ("plot/parts.py", "import matplotlib.pyplot as plt", "inside the function"),
         ("plot/parts.py", "class D:\n    import matplotlib", "inside the function"),

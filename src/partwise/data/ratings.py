@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from partwise._warnings import warn
 from partwise.contracts import Array
 
 
@@ -74,11 +74,9 @@ def _once(row: Array, column: Array, rating: Array, shape: tuple[int, int]) -> A
     key = row * shape[1] + column
     last = len(key) - 1 - np.unique(key[::-1], return_index=True)[1]
     if len(last) < len(key):
-        warnings.warn(
+        warn(
             f"{len(key) - len(last)} ratings are given again for the same user and item; the last "
-            "one counts.",
-            UserWarning,
-            stacklevel=4,
+            "one counts."
         )
     return sparse.csr_matrix((rating[last], (row[last], column[last])), shape=shape)
 
@@ -170,7 +168,7 @@ def read_person(person: Any, place: Mapping[Hashable, int], unknown: str) -> tup
     given = list(person.items())
     pairs = list(dict(given).items())
     if len(pairs) < len(given):
-        warnings.warn("An item is rated twice; the last one counts.", UserWarning, stacklevel=4)
+        warn("An item is rated twice; the last one counts.")
     strange = [item for item, _ in pairs if item not in place]
     if strange:
         text = f"Rated but not known: {strange[0]!r}"
@@ -178,7 +176,7 @@ def read_person(person: Any, place: Mapping[Hashable, int], unknown: str) -> tup
             text += f" and {len(strange) - 1} more"
         if unknown == "raise":
             raise ValueError(f'{text}; leave them out, or set unknown="warn".')
-        warnings.warn(f"{text}; ignored.", UserWarning, stacklevel=4)
+        warn(f"{text}; ignored.")
         pairs = [pair for pair in pairs if pair[0] in place]
     columns = np.array([place[item] for item, _ in pairs], np.int64)
     try:

@@ -21,7 +21,6 @@ kind            which columns
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -29,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data.columns import MOST_LEVELS, Kind
 from partwise.data.frames import (
@@ -231,7 +231,7 @@ class Schema:
         if again:
             told["duplicate"] = again
         for problem, which in told.items():
-            _warn(f"{_listed(which)} {_TOLD[problem]}.")
+            warn(f"{_listed(which)} {_TOLD[problem]}.")
         if all(column.kind == "ignored" for column in columns):
             raise ValueError(
                 "No column of X is of use to a model (see the warnings); say what they are with "
@@ -267,7 +267,7 @@ class Schema:
                 continue
             out[:, d], odd = column.encode(given)
             if odd and tell:
-                _warn(
+                warn(
                     f"Column {column.name!r} has {len(odd)} value(s) that fit did not see "
                     f"(first: {odd[0]!r}): taken as missing."
                 )
@@ -330,10 +330,6 @@ class Schema:
         """What `state` describes."""
         made = [TableColumn(**{**c, "levels": tuple(c["levels"])}) for c in state["columns"]]
         return cls(made, state["names"], state["frame"])
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=2)
 
 
 def _listed(names: Sequence[Any], bare: bool = False, most: int = 8) -> str:

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import CallbackSupportMixin, check_columns, check_sample_weight
+from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
 from partwise.data.cells import cells_of_block, check_cells
@@ -144,12 +145,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         weights = [group.weight for group in columns]
         empty = by_column(columns, weights, self.n_features_in_) <= 0
         if empty.any():
-            warnings.warn(
+            warn(
                 f"{empty.sum()} of {len(empty)} columns have no observed entry "
                 f"(first: {self._column_name(int(empty.argmax()))}); the model learns nothing "
-                "about them, and fills them with zero or the first level.",
-                UserWarning,
-                stacklevel=4,
+                "about them, and fills them with zero or the first level."
             )
 
     def _column_name(self, d: int) -> str:
@@ -294,7 +293,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             )
         else:
             return
-        warnings.warn(text, ConvergenceWarning, stacklevel=5)  # the line that called fit
+        warn(text, ConvergenceWarning)
 
     # --- entries ---
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -12,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
+from partwise._warnings import warn
 from partwise.association import METHODS, MOST_NODES, Certificate, Exact, make_association, refusal
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock, Rows, RowSource, learn_columns
@@ -342,12 +342,10 @@ class GVQ(PartsEstimator):
 
     def _warn_of_freedom(self, theta: Any) -> None:
         if theta.idle > 0:
-            warnings.warn(
+            warn(
                 f"The codes of the rows leave {theta.idle} of {theta.taken.shape[1]} directions of "
                 "features and origin undetermined; of the equally good answers the one of least "
-                "norm is taken. Lower n_features or give more rows.",
-                UserWarning,
-                stacklevel=4,
+                "norm is taken. Lower n_features or give more rows."
             )
 
     def _describe(self) -> None:

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data.ratings import plain, read_person, read_ratings
 from partwise.estimators._preferences import StateTastes, Tastes, tastes_of
@@ -240,7 +241,7 @@ class Recommender(BaseEstimator):
             text = f"{np.sum(columns < 0)} items are not known (first: {first!r})"
             if self.unknown == "raise":
                 raise ValueError(f'{text}; leave them out, or set unknown="warn".')
-            warnings.warn(f"{text}; {then}.", UserWarning, stacklevel=4)
+            warn(f"{text}; {then}.")
         return columns
 
     def _allowed(self, among: Iterable[Any] | None) -> Array:

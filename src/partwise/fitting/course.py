@@ -8,7 +8,6 @@ is climbed together. An estimator gives its sizes, core, start and description; 
 from __future__ import annotations
 
 import time
-import warnings
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from partwise._warnings import warn
 from partwise.contracts import Array, Stats
 from partwise.data import ColumnGroup, RowBlock, RowSource, by_column, learn_columns
 from partwise.data.rows import is_sparse
@@ -231,11 +231,9 @@ def _is_over(estimator: Any, deadline: float) -> bool:
 def _warn_of_nothing(gates: Array) -> None:
     """Say so where no column depends on any part."""
     if not np.any(gates.argmax(axis=0) < len(gates) - 1):
-        warnings.warn(
+        warn(
             "No column depends on another by the evidence: all columns are background, and the one "
-            "part has one state; give n_parts and n_states if you know better.",
-            UserWarning,
-            stacklevel=4,
+            "part has one state; give n_parts and n_states if you know better."
         )
 
 
