@@ -139,8 +139,8 @@ def column_of(values, n=40):
 N = 40
 ODD = {
     "infinite": ([np.inf, *np.linspace(0, 1.1, N - 1) ** 2], "infinite", "gaussian"),
-    "empty": ([np.nan] * N, "no value at all", "ignored"),
-    "no text": ([None] * N, "no value at all", "ignored"),
+    "empty": ([np.nan] * N, "no value at all.* imputed as zero", "ignored"),
+    "no text": ([None] * N, "no value at all.* given back", "ignored"),
     "constant": ([3.5] * N, "never change", "gaussian"),
     "one level": (["x"] * N, "never change", "categorical"),
     "identifier": (range(100, 100 + N), "identifiers", "ignored"),

@@ -167,3 +167,14 @@ def test_shares_of_factors_are_least_squares_of_weighted_cells(bent):
 def test_wrong_numbers_are_named(survey, options, told):
     with pytest.raises(ValueError, match=told):
         PartsImputer(2, 3, **options).fit(survey.frame)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # columns of one value
+@pytest.mark.parametrize("n_rows", [2, 3, 5])
+def test_few_rows(n_rows):
+    X = np.random.default_rng(n_rows).normal(size=(n_rows, 6))
+    X[0, 0] = np.nan
+    weight = np.append(0.0, np.ones(n_rows - 1))
+    for sample_weight in (None, weight):
+        filled = PartsImputer(random_state=0).fit(X, sample_weight=sample_weight).transform(X)
+        assert np.isfinite(filled).all()

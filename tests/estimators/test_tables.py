@@ -1,16 +1,18 @@
 """MCVQ on tables of several kinds of columns: the same model, said in the user's own terms."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 from sklearn.metrics import adjusted_rand_score
 
 import partwise
-from partwise import MCVQ, make_survey
+from partwise import MCVQ, PartsImputer, make_survey
 from partwise.data import Kind, source
 from partwise.likelihoods import Prior
 from tests.common.helpers import (
@@ -219,7 +221,7 @@ def test_the_order_of_columns_changes_no_part(survey, model):
 
 
 def test_columns_that_are_left_out_change_nothing(survey, model):
-    table = survey.frame.assign(name=[f"n{i}" for i in range(600)], none=np.nan)
+    table = survey.frame.assign(name=[f"n{i}" for i in range(600)], none=None)
     with pytest.warns(UserWarning, match="left out of the model"):
         other = MCVQ(3, 4, likelihood="auto", random_state=0).fit(table)
     assert_array_equal(other.parts_, [*model.parts_, -1, -1])
@@ -515,3 +517,65 @@ def test_what_tables_refuse(survey, model):
         model.explain(survey.frame)
     with pytest.raises(ValueError, match="give one"):
         model.sample(3, given=survey.complete.iloc[:2])
+
+
+def as_polars(X):
+    """A frame whose missing values are nulls."""
+    return pl.DataFrame(X, schema=list("abcd"), nan_to_null=True)
+
+
+class TestColumnsWithoutAnyValue:
+    """A number that fit never saw is imputed as zero; the model leaves it out."""
+
+    X = np.array([[0.5, np.nan, 1.5, np.nan], [2.0, np.nan, np.nan, np.nan]])
+
+    @staticmethod
+    def fit(estimator, X):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            estimator.fit(X)
+        assert any("no value at all" in str(one.message) for one in told)
+        return estimator
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    @pytest.mark.parametrize("container", [np.asarray, pd.DataFrame, as_polars])
+    def test_every_answer_is_finite(self, container, dtype):
+        X = container(self.X.astype(dtype))
+        model = self.fit(MCVQ(20, 1, likelihood="auto", random_state=0), X)
+        assert_array_equal(model.kinds_ == "ignored", np.isnan(self.X).all(axis=0))
+        answers = [
+            model.reconstruct(X),
+            model.impute(X),
+            *model.impute(X, 2),
+            model.sample(3)[0],
+            model.sample(3, given=X[:1])[0],
+            model.inverse_transform(model.transform(X)),
+            self.fit(PartsImputer(random_state=0), X).transform(X),
+        ]
+        for answer in answers:
+            assert type(answer) is type(X)
+            answer = np.asarray(answer)
+            assert answer.dtype.kind == "f"
+            assert np.isfinite(answer).all()
+            assert_array_equal(answer[:, [1, 3]], 0.0)
+
+    def test_intervals_say_that_nothing_is_known(self):
+        model = self.fit(MCVQ(1, 1, likelihood="auto", random_state=0), self.X)
+        for end in model.predict_interval(self.X):
+            assert_array_equal(np.isnan(end), np.isnan(self.X).all(axis=0) * [[True], [True]])
+
+    def test_values_that_come_later_are_kept(self):
+        model = self.fit(MCVQ(1, 1, likelihood="auto", random_state=0), self.X)
+        assert_array_equal(
+            model.impute(np.array([[1.0, 7.0, 2.0, np.nan]])), [[1.0, 7.0, 2.0, 0.0]]
+        )
+
+
+def test_an_identifier_stays_a_number():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(30.0), rng.normal(size=30)])
+    with pytest.warns(UserWarning, match="look like identifiers"):
+        model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(X)
+    rows = model.reconstruct(X)
+    assert rows.dtype == float
+    assert_array_equal(np.isnan(rows), np.isnan([[np.nan, 0.0]] * 30))

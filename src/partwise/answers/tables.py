@@ -86,7 +86,7 @@ def draw(
             states[:, k] = lo + np.minimum((above <= u).sum(axis=1), hi - lo - 1)
         u = rng.random(len(row)) * gates[-1, column]
         part = np.minimum((gates[:, column] <= u).sum(axis=0), len(gates) - 1)
-        out = coded.copy()
+        out = np.where(np.isnan(coded), 0.0, coded)  # zero stays in columns without a model
         for group, law in zip(estimator._columns, estimator._laws(), strict=True):
             place = np.full(coded.shape[1], -1)
             place[group.index] = np.arange(len(group.index))

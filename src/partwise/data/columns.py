@@ -245,12 +245,17 @@ def learn_columns(
     return tuple(groups)
 
 
-def by_column(columns: Sequence[ColumnGroup], values: Sequence[Array], n_columns: int) -> Array:
-    """Values (..., D_g) of every group in the place of their columns, 0 elsewhere; (..., D)."""
+def by_column(
+    columns: Sequence[ColumnGroup], values: Sequence[Array], n_columns: int, other: float = 0.0
+) -> Array:
+    """Values (..., D_g) of every group in the place of their columns; (..., D).
+
+    Columns of no group get the value ``other``.
+    """
     if len(columns) == 1 and len(columns[0].index) == n_columns:
         return values[0]
     shape = (*values[0].shape[:-1], n_columns)
-    out = np.zeros(shape, np.result_type(*values))
+    out = np.full(shape, other, np.result_type(*values))
     for group, own in zip(columns, values, strict=True):
         out[..., group.index] = own
     return out

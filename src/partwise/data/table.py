@@ -14,7 +14,8 @@ kind            which columns
 "poisson"       whole numbers from 0 that spread no more than five times their mean of up to 30
 "lognormal"     positive numbers so skewed to the right that their logarithms are far less so
 "gaussian"      all other numbers, and dates
-"ignored"       nothing a model could use: empty columns, identifiers, free text, objects
+"ignored"       nothing a model could use: empty columns, identifiers, free text, objects; missing
+                values stay, but those of empty columns of numbers become zero
 ==============  ================================================================================
 """
 
@@ -63,6 +64,7 @@ _NAMED_AS_IDENTIFIER = re.compile(r"(^|[_\s.-])(id|uuid|guid|identifier)$", re.I
 _TOLD = {
     "infinite": "hold infinite values, which are taken as missing",
     "empty": "have no value at all: left out of the model and given back as they are",
+    "no number": "have no value at all: left out of the model, and imputed as zero",
     "constant": "never change: kept, but they tell nothing and belong to no part",
     "identifier": "look like identifiers (whole numbers that number the rows): left out of the "
     "model and given back as they are",
@@ -102,6 +104,11 @@ class TableColumn:
         """Whether codes of levels stand in the matrix."""
         return self.kind in ("bernoulli", "categorical", "ordinal")
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether missing values are imputed: by the model, or as zero where fit saw no number."""
+        return self.kind != "ignored" or self.note == "no number"
+
     def model_kind(self) -> Kind:
         """What the model is told."""
         if self.kind == "ignored":
@@ -114,7 +121,7 @@ class TableColumn:
 
     def encode(self, raw: RawColumn) -> tuple[Array, list[Any]]:
         """Numbers for the model, NaN where missing, and levels that fit did not see."""
-        if self.kind == "ignored":
+        if not self.is_filled:
             return np.full(len(raw.values), np.nan), []
         if raw.form == "level":
             if not self.has_levels:
@@ -146,8 +153,11 @@ class TableColumn:
     def decode(self, values: Array) -> NewColumn:
         """The user's terms of numbers as `encode` makes them."""
         name = self.name
-        if self.kind == "ignored":  # nothing is known of it
+        if self.kind == "ignored" and (self.form != "number" or self.dtype == "object"):
             return NewColumn(name, "other", self.dtype, values)
+        if self.kind == "ignored":  # nothing is known of it
+            known = np.where(self.is_filled & ~np.isnan(values), 0.0, np.nan)
+            return NewColumn(name, "number", self.dtype, known)
         missing = np.isnan(values)
         if self.has_levels:
             codes = np.where(missing, -1, np.rint(values)).astype(np.int64)
@@ -263,7 +273,7 @@ class Schema:
         n = max((len(column.values) for column in raw), default=0)
         out = np.full((n, len(raw)), np.nan, np.float32 if single else np.float64)
         for d, (column, given) in enumerate(zip(self.columns, raw, strict=True)):
-            if column.kind == "ignored":
+            if not column.is_filled:
                 continue
             out[:, d], odd = column.encode(given)
             if odd and tell:
@@ -316,7 +326,7 @@ class Schema:
         changes = {}
         for d, column in enumerate(self.columns):
             rows = np.flatnonzero(np.isnan(coded[:, d]))
-            if column.kind != "ignored" and len(rows):
+            if column.is_filled and len(rows):
                 changes[d] = rows, column.decode(filled[rows, d].astype(float))
         return fill_columns(X, changes)
 
@@ -418,7 +428,8 @@ def _learn_numbers(
     problems = ["infinite"] if infinite.any() else []
     values = raw.values[~infinite & ~np.isnan(raw.values)].astype(float)
     if len(values) == 0:
-        return TableColumn(**base, kind="ignored", note="empty"), [*problems, "empty"]
+        note = "no number" if raw.form == "number" and raw.dtype != "object" else "empty"
+        return TableColumn(**base, kind="ignored", note=note), [*problems, note]
     found = np.unique(values)
     base["whole"] = whole = bool(np.all(found == np.rint(found)))
     levels: dict[str, Any] = {"levels": tuple(float(v) for v in found)}

@@ -113,11 +113,11 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         with warnings.catch_warnings():
             # The first has told what it makes of the columns.
             warnings.simplefilter("ignore", UserWarning)
-            coded, sizes = self.model_._check_rows(X, reset=False), self._sizes_of_others()
+            coded = self.model_._check_rows(X, reset=False)
+            given = np.ones(coded.shape[0]) if sample_weight is None else np.asarray(sample_weight)
+            sizes = self._sizes_of_others(np.count_nonzero(given))
             for other in others:
-                weight = other.exponential(size=coded.shape[0])
-                if sample_weight is not None:
-                    weight *= np.asarray(sample_weight)
+                weight = given * other.exponential(size=coded.shape[0])
                 self.models_.append(self._model(*sizes, other).fit(X, sample_weight=weight))
         self._factors = None
         if self.n_factors and not sparse.issparse(coded):
@@ -135,12 +135,13 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             random_state=random_state,
         )
 
-    def _sizes_of_others(self) -> tuple[Any, Any]:
+    def _sizes_of_others(self, n_rows: int) -> tuple[Any, Any]:
         """Sizes of all fits but the first: those given, or by those that the first has found."""
         if "auto" not in (self.n_parts, self.n_states):
             return self.n_parts, self.n_states
         times = 2 if isinstance(self.n_states, str) else 1
-        return self.model_.n_parts_, [times * int(J) for J in self.model_.n_states_]
+        n_states = [min(times * int(J), n_rows) for J in self.model_.n_states_]
+        return self.model_.n_parts_, n_states
 
     @property
     def model_(self) -> MCVQ:

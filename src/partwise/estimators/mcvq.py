@@ -567,10 +567,10 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         if self._schema is not None:
             tables.describe(self)
 
-    def _by_column(self, values: Sequence[Array]) -> Array:
+    def _by_column(self, values: Sequence[Array], other: float = 0.0) -> Array:
         """Values (..., D_g) of the groups in their columns' places, (..., D)."""
         n_columns = max(self.n_features_in_, len(self._columns[0].index))
-        return by_column(self._columns, values, n_columns)
+        return by_column(self._columns, values, n_columns, other)
 
     @property
     def class_given_state_(self) -> Array:
@@ -766,7 +766,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
                         continue
                     end = predict.quantile(law, m, gates, self._part_of, own)
                     found.append(group.decode(end))
-                ends.append(self._by_column(found))
+                ends.append(self._by_column(found, np.nan))
             return ends
 
         lower, upper = zip(*self._map_rows(X, on_block), strict=True)
