@@ -115,7 +115,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             warnings.simplefilter("ignore", UserWarning)
             coded = self.model_._check_rows(X, reset=False)
             given = np.ones(coded.shape[0]) if sample_weight is None else np.asarray(sample_weight)
-            sizes = self._sizes_of_others(np.count_nonzero(given))
+            sizes = self._sizes_of_others(int(np.count_nonzero(given)))
             for other in others:
                 weight = given * other.exponential(size=coded.shape[0])
                 self.models_.append(self._model(*sizes, other).fit(X, sample_weight=weight))
