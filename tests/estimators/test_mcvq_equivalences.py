@@ -394,6 +394,18 @@ def test_a_warm_start_is_the_same_climb():
     assert_allclose(parts.means_, whole.means_, rtol=1e-7)
 
 
+def test_a_warm_start_takes_rows_of_another_storage():
+    """Absent entries of sparse counts are zeros, however the rows before were stored."""
+    X = np.nan_to_num(drawn("poisson", np.random.default_rng(11), n_rows=100)[0])
+    found = []
+    for first, then in [(X, X), (X, sparse.csr_array(X)), (sparse.csr_array(X), X)]:
+        model = MCVQ(2, 3, likelihood="poisson", random_state=0, warm_start=True, max_iter=2)
+        quietly(model, first[:50])
+        found.append(quietly(model, then).lower_bounds_)
+    assert_allclose(found[1], found[0], rtol=1e-9)
+    assert_allclose(found[2], found[0], rtol=1e-9)
+
+
 @pytest.mark.parametrize(("before", "after"), [("tied", "standard"), ("standard", "tied")])
 def test_a_warm_start_may_change_the_gating(before, after):
     X, parts, _ = drawn("gaussian", np.random.default_rng(12), n_rows=150)

@@ -274,6 +274,39 @@ def test_polars_says_the_same(survey, model):
     assert b.with_states(other).columns[-3:] == ["part0", "part1", "part2"]
 
 
+@pytest.mark.parametrize("fitted", ["pandas", "polars"])
+def test_a_model_of_one_library_serves_tables_of_the_other(fitted):
+    pl = pytest.importorskip("polars")
+    rng, words = np.random.default_rng(0), np.array(["a", "b"])
+    state = rng.integers(2, size=80)
+    X = pd.DataFrame({
+        "size": state + 0.2 * rng.normal(size=80), "word": words[state],
+        "count": 10 * state + rng.integers(12, size=80),
+    })  # fmt: skip
+    X.loc[::9, "size"], X.loc[4::9, "word"], X["flag"] = np.nan, None, state == 1
+    tables = {"pandas": X, "polars": pl.from_pandas(X)}
+    (other,) = tables.keys() - {fitted}
+    model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(tables[fitted], words[state])
+    for ask in (model.impute, model.with_states):
+        answers = {name: ask(table) for name, table in tables.items()}
+        assert type(answers[other]) is type(tables[other])
+        by_name = [{name: list(a[name]) for name in a.columns} for a in answers.values()]
+        assert repr(by_name[0]) == repr(by_name[1]).replace("None", "nan")
+
+
+def test_whole_numbers_stay_whole_in_polars():
+    pl = pytest.importorskip("polars")
+    state = np.arange(60) % 2
+    X = pl.DataFrame(
+        {"a": 20 * state + (np.arange(60) % 3 > 0), "b": 90 * state + np.arange(60) % 30}
+    )
+    model = MCVQ(1, 2, likelihood={"a": "gaussian"}, random_state=0).fit(X.cast(pl.Float64))
+    missing = X.with_columns(a=pl.when(pl.int_range(60) < 9).then(None).otherwise(pl.col("a")))
+    filled, exact = model.impute(missing), model.impute(missing.cast(pl.Float64))
+    assert filled.schema == X.schema
+    assert filled["a"].to_list() == np.rint(exact["a"].to_numpy()).tolist()
+
+
 def test_several_completed_tables_are_draws_of_the_model(survey, model):
     table = survey.frame.iloc[:40]
     draws = model.impute(table, n=100, random_state=1)

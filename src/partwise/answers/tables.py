@@ -46,9 +46,12 @@ def is_unordered(group: ColumnGroup, law: Predictive) -> bool:
     return isinstance(law, Levels) and not getattr(group.likelihood, "ordered", False)
 
 
-def state_columns(estimator: Any, coded: Array) -> list[NewColumn]:
-    """State of every part in every row as columns, and the class if there are classes."""
-    polars = estimator._schema is not None and estimator._schema.frame == "polars"
+def state_columns(estimator: Any, coded: Array, frame: str) -> list[NewColumn]:
+    """State of every part in every row as columns, and the class if there are classes.
+
+    ``frame`` is the kind of table that they are for, as `frame_of` names it.
+    """
+    polars = frame == "polars"
     dtype = "Int64" if polars else "int64"
     states = estimator._states_of(estimator._posteriors(coded))
     columns = [

@@ -275,7 +275,7 @@ def fill_columns(X: Any, columns: dict[int, tuple[Array, NewColumn]]) -> Any:
             place[rows] = np.arange(len(rows))
             changed = np.zeros(len(X), bool)
             changed[rows] = True
-            new = _polars_series(column).cast(made[i].dtype)[pl.Series(place)]
+            new = _polars_series(column, made[i].dtype)[pl.Series(place)]
             made[i] = new.zip_with(pl.Series(changed), made[i]).alias(made[i].name)
         return pl.DataFrame(made)
     out = np.array(as_table(X))
@@ -313,14 +313,21 @@ def _pandas_values(column: NewColumn, dtype: Any = None) -> Any:
     return (series if plain_whole else series.astype(dtype)).array
 
 
-def _polars_series(column: NewColumn) -> Any:
+def _polars_series(column: NewColumn, dtype: Any = None) -> Any:
+    """A series of the column's type; of ``dtype`` where that is at hand."""
     import polars as pl
 
     values = column.plain()
     if column.form == "other":
-        return pl.Series(column.name, list(values))
+        series = pl.Series(column.name, list(values))
+        return series if dtype is None else series.cast(dtype)
     if column.form == "level":
         series = pl.Series(column.name, list(values), strict=False)
-        return series if column.dtype == "Enum" else series.cast(getattr(pl, column.dtype))
+        if dtype is None and column.dtype != "Enum":
+            dtype = getattr(pl, column.dtype)
+        return series if dtype is None else series.cast(dtype)
+    dtype = getattr(pl, column.dtype) if dtype is None else dtype
+    if dtype.is_integer():
+        values = np.rint(values)
     series = pl.Series(column.name, values, nan_to_null=column.form == "number")
-    return series.cast(getattr(pl, column.dtype), strict=False)
+    return series.cast(dtype, strict=False)

@@ -18,7 +18,7 @@ from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers import tables
 from partwise.contracts import Array, Runner
 from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
-from partwise.data.frames import as_table, with_columns, with_own_names
+from partwise.data.frames import as_table, frame_of, with_columns, with_own_names
 from partwise.data.rows import out_of_memory
 from partwise.data.table import Schema
 from partwise.engine.randomness import as_generator
@@ -985,8 +985,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             New columns are called part0, part1, ... and class.
         """
         check_is_fitted(self)
-        columns = tables.state_columns(self, self._check_rows(X, reset=False))
-        return with_columns(X if onto is None else onto, columns)
+        table, coded = X if onto is None else onto, self._check_rows(X, reset=False)
+        return with_columns(table, tables.state_columns(self, coded, frame_of(table)))
 
     @available_if(_predicts)
     def predict(self, X: Any, *, given: Any = None) -> Any:

@@ -383,7 +383,7 @@ def _resumed(
         )
     # Units and levels stay, or the parameters would mean something else.
     kept = [
-        replace(a, weight=b.weight, likelihood=b.likelihood)
+        replace(a, weight=b.weight, likelihood=b.likelihood, absent_zero=b.absent_zero)
         for a, b in zip(estimator._columns, columns, strict=True)
     ]
     return old, tuple(kept)
