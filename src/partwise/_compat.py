@@ -7,7 +7,6 @@ from typing import Any
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names, _check_n_features
-from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 try:  # scikit-learn 1.9
     from sklearn.callback import CallbackSupportMixin
@@ -44,6 +43,5 @@ __all__ = [
     "Interval",
     "StrOptions",
     "check_columns",
-    "check_sample_weight",
     "fit_context",
 ]

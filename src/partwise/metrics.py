@@ -14,6 +14,7 @@ from sklearn.metrics import mean_absolute_error
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from partwise.contracts import Array
+from partwise.fitting.weights import read_weights
 
 __all__ = [
     "calibration_error",
@@ -82,7 +83,8 @@ def nmae(true: Any, predicted: Any, levels: Any, *, sample_weight: Any = None) -
     >>> round(nmae([1, 5, 3], [2, 4, 3], levels=range(1, 6)), 3)
     0.417
     """
-    error = mean_absolute_error(true, predicted, sample_weight=sample_weight)
+    weight = read_weights(sample_weight, len(true))
+    error = mean_absolute_error(true, predicted, sample_weight=weight)
     return float(error) / chance_error(list(levels))
 
 
@@ -112,7 +114,7 @@ def log_loss_of_levels(distribution: Any, level: Any, *, sample_weight: Any = No
     """
     p = np.asarray(distribution, dtype=float)
     level = column_or_1d(level)
-    check_consistent_length(p, level, sample_weight)
+    check_consistent_length(p, level)
     if p.ndim != 2 or np.any(p < 0) or not np.allclose(p.sum(axis=1), 1.0, rtol=0.0, atol=1e-4):
         raise ValueError(
             f"distribution, of shape {p.shape}, must have a row of probabilities a rating, which "
@@ -124,7 +126,7 @@ def log_loss_of_levels(distribution: Any, level: Any, *, sample_weight: Any = No
         )
     with np.errstate(divide="ignore"):
         surprise = -np.log(p[np.arange(len(p)), level])
-    return float(np.average(surprise, weights=sample_weight))
+    return float(np.average(surprise, weights=read_weights(sample_weight, len(p))))
 
 
 def description_length(

@@ -13,11 +13,11 @@ from sklearn.base import clone
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from partwise._compat import check_sample_weight
 from partwise.contracts import Array
 from partwise.data import Cells
 from partwise.engine.progress import ProgressBar
 from partwise.engine.randomness import as_generator
+from partwise.fitting.weights import read_weights
 
 __all__ = ["PartStability", "part_stability"]
 
@@ -145,7 +145,7 @@ def part_stability(
         raise ValueError(f"n_fits={n_fits!r} must be a whole number of at least 1.")
     X = X.table() if isinstance(X, Cells) else X
     shape = X.shape if hasattr(X, "shape") else np.shape(X)
-    weight = check_sample_weight(sample_weight, np.empty((shape[0], 1)), dtype=np.float64)
+    weight = read_weights(sample_weight, shape[0])
     parts = np.asarray(model.parts_)
     if tuple(shape[1:]) != parts.shape:
         raise ValueError(f"X has shape {shape}, but the model was fitted to {len(parts)} columns.")

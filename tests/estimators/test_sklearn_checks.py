@@ -46,7 +46,7 @@ class LevelledMCFA(MCFA):
     The checks draw numbers, of which a fit has hundreds.
     """
 
-    def _check_rows(self, X, *, reset):
+    def _check_rows(self, X, *, reset, sample_weight=None):
         X = super()._check_rows(X, reset=reset)
         values = X.data if sparse.issparse(X) else X
         values = np.clip(np.rint(values), -3, 3)

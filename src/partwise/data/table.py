@@ -229,8 +229,7 @@ class Schema:
         told: dict[str, list[Any]] = {}
         columns = []
         for column, kind in zip(raw, asked, strict=True):
-            # Weights that do not fit, or are all zero, are somebody else's to refuse.
-            if used is not None and used.shape == column.values.shape and used.any():
+            if used is not None and column.form != "other":
                 column = column._replace(values=column.values[used])
             found, problems = _learn_column(column, kind)
             columns.append(found)

@@ -17,7 +17,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from partwise._compat import CallbackSupportMixin, check_columns, check_sample_weight
+from partwise._compat import CallbackSupportMixin, check_columns
 from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
@@ -30,6 +30,7 @@ from partwise.estimators._rows import by_rows
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.labels import class_numbers, classes_of_rows
 from partwise.fitting.restarts import Stage
+from partwise.fitting.weights import read_weights
 from partwise.likelihoods import Prior
 from partwise.runners import placed, runner_of
 from partwise.sampling.importance import RowLikelihood, mix_classes
@@ -76,10 +77,11 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- input ---
 
-    def _check_rows(self, X: Any, *, reset: bool) -> Any:
+    def _check_rows(self, X: Any, *, reset: bool, sample_weight: Any = None) -> Any:
         """Finite floats, dense with NaN for missing entries or CSR, in the fit's dtype.
 
         Rows that are not in memory come as they are: what they hold is checked as it is read.
+        ``sample_weight`` tells which rows of a table its columns' kinds are learned from.
         """
         X = out_of_memory(X)
         if is_sparse(X) and self._dense_since is not None:
@@ -122,20 +124,14 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     ) -> tuple[Any, Array, Array]:
         """Rows with weight, their weights, and which they are: the others are as if never given."""
         self._halted = False
-        X = placed(self._check_rows(X, reset=reset, **self._used_rows(sample_weight)))
+        X = placed(self._check_rows(X, reset=reset, sample_weight=sample_weight))
         if isinstance(X, Rows):
             X.look(absent_zero=self._absent_zero())
-        weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weight.any():
-            raise ValueError("sample_weight is zero for every row; give some row a weight.")
+        weight = read_weights(sample_weight, X.shape[0])
         kept = weight > 0
         if not kept.all():
             X, weight = X.some(kept) if isinstance(X, Rows) else X[kept], weight[kept]
         return X, weight, kept
-
-    def _used_rows(self, sample_weight: Any) -> dict[str, Any]:
-        """What `_check_rows` is told of the rows that count, if it asks."""
-        return {}
 
     def _as_given(self, values: Array, X: Any = None) -> Any:
         """Rows that the model made, as a table of the user's kind, that of X if there is one."""
@@ -524,13 +520,13 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         -------
         score : float
         """
-        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
         if isinstance(X, Cells):
-            weight = None if weight is None else weight[X.rows]
             found = self.score_cells(X.others(), X.rows, X.columns, X.values)
+            weight = read_weights(sample_weight, X.shape[0])[X.rows]
         else:
-            found = self.score_samples(X)
-        return float(np.average(np.asarray(found), weights=weight))
+            found = np.asarray(self.score_samples(X))
+            weight = read_weights(sample_weight, len(found))
+        return float(np.average(found, weights=weight))
 
     # --- classes ---
 

@@ -59,7 +59,7 @@ class NumberFactors:
         coded: Array,
         most: int,
         rng: np.random.Generator,
-        sample_weight: Any,
+        sample_weight: Array,
     ) -> NumberFactors | None:
         """Fit at most so many factors to rows as numbers (n, D); None if there are no numbers.
 
@@ -79,8 +79,7 @@ class NumberFactors:
         factors = MCFA(1, min(most, width - 1), n_jobs=model.n_jobs, random_state=rng)
         found = cls(levels, numbers, kinds == "poisson", factors, np.ones(len(kinds)))
         factors.fit(found._spread(coded), sample_weight=sample_weight)
-        weight = np.ones(len(coded)) if sample_weight is None else np.asarray(sample_weight)
-        found._weigh(by_states, coded, weight, rng)
+        found._weigh(by_states, coded, sample_weight, rng)
         return found
 
     def _spread(self, coded: Array) -> Array:

@@ -394,7 +394,7 @@ class GVQ(PartsEstimator):
 
     # --- codes ---
 
-    def _check_rows(self, X: Any, *, reset: bool) -> Any:
+    def _check_rows(self, X: Any, *, reset: bool, sample_weight: Any = None) -> Any:
         X = super()._check_rows(X, reset=reset)
         if self.binary and not isinstance(
             X, Rows

@@ -17,6 +17,7 @@ from partwise.contracts import Array
 from partwise.engine.randomness import as_generator
 from partwise.estimators._factor_blend import NumberFactors
 from partwise.estimators.mcvq import MCVQ
+from partwise.fitting.weights import read_weights
 
 
 class PartsImputer(TransformerMixin, BaseEstimator):
@@ -114,7 +115,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             # The first has told what it makes of the columns.
             warnings.simplefilter("ignore", UserWarning)
             coded = self.model_._check_rows(X, reset=False)
-            given = np.ones(coded.shape[0]) if sample_weight is None else np.asarray(sample_weight)
+            given = read_weights(sample_weight, coded.shape[0])
             sizes = self._sizes_of_others(int(np.count_nonzero(given)))
             for other in others:
                 weight = given * other.exponential(size=coded.shape[0])
@@ -122,7 +123,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         self._factors = None
         if self.n_factors and not sparse.issparse(coded):
             self._factors = NumberFactors.learn(
-                self.model_, self._by_states, coded, self.n_factors, rng, sample_weight
+                self.model_, self._by_states, coded, self.n_factors, rng, given
             )
         return self
 

@@ -27,6 +27,7 @@ from partwise.estimators._rows import by_rows
 from partwise.fitting import course
 from partwise.fitting.state_search import Search
 from partwise.fitting.stream import Streaming, can_stream, learn_block
+from partwise.fitting.weights import read_weights
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
 from partwise.models import calibration, mcvq, predict
@@ -344,7 +345,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         """Whether columns may be of several kinds."""
         return not isinstance(self.likelihood, str) or self.likelihood == "auto"
 
-    def _check_rows(self, X: Any, *, reset: bool, used: Array | None = None) -> Any:
+    def _check_rows(self, X: Any, *, reset: bool, sample_weight: Any = None) -> Any:
         """As for other models; a table is turned into numbers."""
         if not self._is_table:
             if reset:
@@ -367,15 +368,11 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         validate_data(self, with_own_names(X), reset=reset, skip_check_array=True)
         known = self._schema is not None
         if reset and not (known and self.warm_start and hasattr(self, "_theta")):
+            used = read_weights(sample_weight, X.shape[0]) > 0
             self._schema, known = Schema.learn(X, self.likelihood, used), False
         assert self._schema is not None
         coded = self._schema.encode(X, tell=known)
         return coded if reset else coded.astype(self._dtype, copy=False)
-
-    def _used_rows(self, sample_weight: Any) -> dict[str, Any]:
-        if not self._is_table or sample_weight is None:
-            return {}
-        return {"used": np.asarray(sample_weight, dtype=float) > 0}
 
     def _warn_of_holes(self, columns: tuple[ColumnGroup, ...]) -> None:
         if self._schema is None:  # else it has told

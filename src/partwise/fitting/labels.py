@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from partwise.contracts import Array
 
@@ -19,7 +20,7 @@ def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | Non
         raise ValueError(f"n_classes={n_classes} is more than n_samples={n_rows}; lower it.")
     if y is None:
         return (None if n_classes is None else np.arange(n_classes)), None
-    y = np.asarray(y)
+    y = _as_labels(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
@@ -53,13 +54,27 @@ def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | Non
 
 def known_labels(y: Any, names: Array, n_rows: int) -> Array:
     """Number of each row's class among known names (C,), -1 where unknown."""
-    y = np.ravel(np.asarray(y))
+    y = np.ravel(_as_labels(y))
     if len(y) != n_rows:
         raise ValueError(_too_few(len(y), n_rows))
     labels, known = np.full(n_rows, -1), _known(y)
     if known.any():
         labels[known] = class_numbers(y[known], names, "y")
     return labels
+
+
+def _as_labels(y: Any) -> Array:
+    """What was given as labels, as an array of single values."""
+    if sparse.issparse(y):
+        raise ValueError("y is sparse; pass a dense array, one label per row.")
+    try:
+        y = np.asarray(y)
+        nested = y.dtype == object and any(isinstance(one, list | tuple | dict) for one in y.flat)
+    except (TypeError, ValueError):  # of different lengths
+        nested = True
+    if nested:
+        raise ValueError("y holds lists; give one label per row, a number or text.")
+    return y
 
 
 def _too_few(n_labels: int, n_rows: int) -> str:
@@ -79,6 +94,8 @@ def _known(y: Array) -> Array:
                 "y holds fractions, which name no class; give whole numbers or strings."
             )
         missing = np.isnan(y) | (y == -1)
+    elif y.dtype.kind in "mM":
+        missing = np.isnat(y)
     else:
         missing = y == -1
     return ~missing

@@ -1,0 +1,53 @@
+"""Weights of rows as users give them."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from partwise.contracts import Array
+
+
+def read_weights(sample_weight: Any, n_rows: int) -> Array:
+    """One finite weight of at least 0 per row (C,), not all of them zero; ones if None.
+
+    A single number is the weight of every row.
+    """
+    if sample_weight is None:
+        return np.ones(n_rows)
+    if sparse.issparse(sample_weight):
+        raise ValueError("sample_weight is sparse; pass a dense array, one weight per row.")
+    try:
+        given = np.asarray(sample_weight)
+    except (TypeError, ValueError):  # lists of different lengths
+        given = np.asarray(list(sample_weight), dtype=object)
+    if given.ndim > 0 and given.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has shape {given.shape}, but X has {n_rows} rows; give one weight per "
+            "row."
+        )
+    weight = np.broadcast_to(given, n_rows)
+    if given.dtype.kind not in "biuf":
+        for i, value in enumerate(weight.tolist()):
+            if not isinstance(value, Real):
+                raise ValueError(
+                    f"sample_weight is {value!r} in row {i}; give numbers, 0 for rows to leave out."
+                )
+    weight = weight.astype(np.float64)
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        raise ValueError(
+            f"sample_weight is {weight[wrong.argmax()]:g} in row {wrong.argmax()}; give finite "
+            "numbers of at least 0."
+        )
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every row; give some row a weight.")
+    if weight.max() > np.finfo(float).max / n_rows:
+        raise ValueError(
+            f"sample_weight is {weight.max():g} in row {weight.argmax()}, and the sum of all "
+            "weights overflows; divide all of them by the largest."
+        )
+    return weight
