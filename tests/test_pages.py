@@ -26,6 +26,8 @@ SLOW = {
     "docs/scaling.md",
     "docs/sizes.md",
 }
+# Pages on what is built on the library; tests_papers runs their code.
+OF_PAPERS = {"docs/benchmarks.md", "docs/reproduce.md"}
 # Pages that read data sets which cannot be shipped.
 NEEDS_DATA = {"docs/aspect.md", "docs/ratings.md"}
 
@@ -43,13 +45,18 @@ def blocks(page):
     [
         pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
         for name, page in zip(names(PAGES), PAGES, strict=True)
-        if blocks(page)
+        if blocks(page) and name not in OF_PAPERS
     ],
 )
 def test_code_runs_as_pasted(name, tmp_path, monkeypatch):
     if name in NEEDS_DATA and "PARTWISE_DATA" not in os.environ:
         pytest.skip("PARTWISE_DATA is not set")
     monkeypatch.chdir(tmp_path)
+    paste(name)
+
+
+def paste(name):
+    """Run the code of a page, block after block."""
     session = {"__name__": "pasted"}
     for i, code in enumerate(blocks(ROOT / name)):
         with warnings.catch_warnings():
@@ -58,7 +65,7 @@ def test_code_runs_as_pasted(name, tmp_path, monkeypatch):
 
 
 def test_lists_of_pages_are_up_to_date():
-    assert set(names(PAGES)) >= SLOW | NEEDS_DATA
+    assert set(names(PAGES)) >= SLOW | NEEDS_DATA | OF_PAPERS
 
 
 @pytest.mark.parametrize("name", names(PAGES))

@@ -13,6 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+
 # One line of a table: names to text or numbers. Several numbers are those of as many seeds, draws
 # or folds.
 Row: TypeAlias = dict[str, Any]

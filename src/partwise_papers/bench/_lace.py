@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.contracts import Array
+from partwise_papers.registry import Array
 
 MISSING = "not measured, since lace is not installed; pip install pylace"
 

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.impute import KNNImputer
 
-from partwise.contracts import Array
 from partwise_papers.bench import _lace
+from partwise_papers.registry import Array
 
 MOST_CLASSES = 8  # of StepMix, chosen by BIC
 

@@ -1,52 +1,133 @@
-"""One sweep of MCVQ outside of a fit, with gates open or closed."""
+"""One sweep outside of a fit: the only module of this package that goes below the public names.
+
+No estimator offers a single sweep, and the difference of two fits is too coarse to show that a
+change costs a few per cent.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from partwise.contracts import Array, Stats
 from partwise.data import RowSource, learn_columns
 from partwise.likelihoods import Dirichlet, Prior
+from partwise.models.bayesian_pca import BayesianPCA, Broad, total
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Tied
-from partwise.models.mcvq import MCVQ, Theta
+from partwise.models.loadings import Relevant
+from partwise.models.mcfa import MCFA, column_totals
+from partwise.models.mcvq import MCVQ
+from partwise.runners import placed, runner_of
 from partwise.starts import random_start
+from partwise.starts.factors import random_loadings
+from partwise.starts.principal import encoded_rows, isotropic, principal_start
+from partwise_papers.registry import Array
 
 
 class Sweep:
-    """A model on data, whose blocks are made beforehand if they can be kept."""
+    """A model on rows, to be used as a context; blocks are made beforehand if they can be kept.
 
-    def __init__(
-        self, X: Any, likelihood: str, n_states: tuple[int, ...], parts: Array, runner: Any
-    ) -> None:
-        prior, weight = Prior(), np.ones(X.shape[0])
-        columns = learn_columns(X, likelihood, weight, False, prior)
-        self.source = RowSource(X, columns, weight)
-        self.runner = runner
-        self.model = MCVQ(
-            n_states,
-            tuple(group.entry_prior(prior) for group in columns),
-            tuple(group.index for group in columns),
-            Chooser(Tied(), Dirichlet(prior.gates), 0.0, columns[0].weight),
-            Dirichlet(prior.states),
-            ClassVariable(),
-            X.dtype,
-        )
-        stats, gates = random_start(self.source, n_states, False, np.random.default_rng(0))
-        gates = 0.9 * (parts == np.arange(len(n_states))[:, None]) + 0.1 * gates
-        undecided = np.full(X.shape[1], -1)
-        self.open: Theta = self.model.dress(self.model.start(stats, gates), undecided)
-        closed = self.open._replace(gate=self.open.gate._replace(g=np.rint(gates)))
-        self.closed: Theta = self.model.dress(closed, parts)
+    Parameters
+    ----------
+    model : Model
+    source : RowSource
+    theta : tuple
+        Parameters; of gated parts those with open gates.
+    closed : tuple, default=None
+        The same parameters with closed gates, where there are gates.
+    """
+
+    def __init__(self, model: Any, source: RowSource, theta: Any, closed: Any = None) -> None:
+        self.model, self.source, self.open, self.closed = model, source, theta, closed
+        self.runner = runner_of(None, source)
+
+    def __enter__(self) -> Sweep:
+        self.runner.__enter__()
         self.sums(self.open)  # makes the blocks, and compiles what is to be compiled
+        return self
 
-    def sums(self, theta: Theta) -> Stats:
+    def __exit__(self, *error: object) -> None:
+        self.runner.__exit__(*error)
+
+    def sums(self, theta: Any) -> Any:
         """E-step and sums over all blocks."""
-
         return self.runner.total(self.model, theta, self.source, [None] * self.source.n_blocks)
 
-    def sweep(self, theta: Theta) -> Theta:
+    def sweep(self, theta: Any) -> Any:
         """E-step, sums and M-step."""
         return self.model.maximise(theta, self.sums(theta))
+
+
+def of_states(X: Any, likelihood: str, n_states: tuple[int, ...], parts: Array) -> Sweep:
+    """MCVQ from a random start, its columns in the given parts; on the cluster in use, if any."""
+    X, prior, weight = placed(X), Prior(), np.ones(X.shape[0])
+    columns = learn_columns(X, likelihood, weight, False, prior)
+    source = RowSource(X, columns, weight)
+    model = MCVQ(
+        n_states,
+        tuple(group.entry_prior(prior) for group in columns),
+        tuple(group.index for group in columns),
+        Chooser(Tied(), Dirichlet(prior.gates), 0.0, columns[0].weight),
+        Dirichlet(prior.states),
+        ClassVariable(),
+        X.dtype,
+    )
+    stats, gates = random_start(source, n_states, False, np.random.default_rng(0))
+    gates = _nearly(parts, gates)
+    theta = model.dress(model.start(stats, gates), np.full(X.shape[1], -1))
+    return Sweep(model, source, theta, _closed(model, theta, gates, parts))
+
+
+def of_factors(X: Array, n_factors: tuple[int, ...], parts: Array) -> Sweep:
+    """MCFA from a random start, its columns in the given parts."""
+    prior, weight = Prior(), np.ones(len(X))
+    columns = learn_columns(X, "gaussian", weight, False, prior)
+    source = RowSource(X, columns, weight, n_powers=2)
+    model = MCFA(
+        n_factors,
+        Relevant(prior.entries, prior.spread, prior.shape),
+        Chooser(Tied(), Dirichlet(prior.gates), 0.0, columns[0].weight),
+        ClassVariable(),
+        prior.states,
+        column_totals(source),
+        X.dtype,
+    )
+    loadings, gates = random_loadings(source, n_factors, False, np.random.default_rng(0))
+    gates = _nearly(parts, gates)
+    theta = model.start(loadings, gates)
+    return Sweep(model, source, theta, _closed(model, theta, gates, parts))
+
+
+def of_directions(X: Array, n_directions: int) -> Sweep:
+    """Bayesian PCA, begun from the principal directions."""
+    weight = np.ones(len(X))
+    (group,) = learn_columns(X, "gaussian", weight, False, None)
+    source = RowSource(X, (isotropic(group),), weight, n_powers=2)
+    model = BayesianPCA(Broad(), Dirichlet(1.0), column_totals(source))
+    one, rng = np.ones((1, len(X))), np.random.default_rng(0)
+    mean, noise = principal_start(encoded_rows(source), weight, one, n_directions, rng)
+    theta = model.start(mean, noise, one @ weight)
+    return Sweep(model, source, model.maximise(theta, total(model, theta, source)))
+
+
+def products_of_directions(run: Sweep) -> Callable[[], object]:
+    """What no sweep of Bayesian PCA can do without: W' t, then x x' and x t' summed over rows."""
+    W = np.ascontiguousarray(run.open.mean[0, :, :-1].T)
+
+    def on_block(block: Any) -> Array:
+        t = block.groups[0].additive().x
+        x = W @ t
+        return np.concatenate([x @ x.T, (x @ t.T)], axis=1)
+
+    return lambda: sum(run.runner.map(on_block, run.source))
+
+
+def _nearly(parts: Array, gates: Array) -> Array:
+    """Gates that have nearly decided for the given parts."""
+    return 0.9 * (parts == np.arange(len(gates))[:, None]) + 0.1 * gates
+
+
+def _closed(model: Any, theta: Any, gates: Array, parts: Array) -> Any:
+    return model.dress(theta._replace(gate=theta.gate._replace(g=np.rint(gates))), parts)

@@ -12,55 +12,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 
-from partwise.contracts import Array
-from partwise.data import RowSource, learn_columns
-from partwise.estimators._bayesian_pca_base import begin
-from partwise.estimators.bayesian_pca_mixture import BayesianPCAMixture
-from partwise.likelihoods import Dirichlet
-from partwise.models.bayesian_pca import BayesianPCA, Broad, Sums, Theta
-from partwise.models.mcfa import column_totals
-from partwise.runners import runner_for
-from partwise.starts.principal import encoded_rows, isotropic
+from partwise import BayesianPCAMixture
 from partwise_papers.bench import register
+from partwise_papers.bench._sweep import of_directions, products_of_directions
 from partwise_papers.bench._timing import best_ms
 from partwise_papers.experiments.bayesian_pca import small_digits
-from partwise_papers.registry import Row
+from partwise_papers.registry import Array, Row
 
 N_ROWS, N_COLUMNS, N_DIRECTIONS = 20_000, 784, 50
-
-
-class Sweep:
-    """Bayesian PCA on data in memory, its blocks made beforehand."""
-
-    def __init__(self, X: Array, q: int, runner: Any) -> None:
-        weight = np.ones(len(X))
-        (group,) = learn_columns(X, "gaussian", weight, False, None)
-        self.source = RowSource(X, (isotropic(group),), weight, n_powers=2)
-        self.runner = runner
-        self.model = BayesianPCA(Broad(), Dirichlet(1.0), column_totals(self.source))
-        Z, alone = encoded_rows(self.source), np.ones((1, len(X)))
-        rng = np.random.default_rng(0)
-        self.theta = begin(self.model, self.source, Z, weight, alone, q, rng)
-
-    def sweep(self) -> Theta:
-        """E-step, sums and M-step."""
-
-        def on_block(block: Any) -> Any:
-            return self.model.expect(self.theta, block, None)[1]
-
-        stats = Sums.total(self.runner.map(on_block, self.source))
-        return self.model.maximise(self.theta, stats)
-
-    def products(self) -> None:
-        """What no sweep can do without: W' t, then x x' and x t' summed over rows."""
-        W = np.ascontiguousarray(self.theta.mean[0, :, :-1].T)
-
-        def on_block(block: Any) -> Array:
-            t = block.groups[0].additive().x
-            x = W @ t
-            return np.concatenate([x @ x.T, (x @ t.T)], axis=1)
-
-        sum(self.runner.map(on_block, self.source))
 
 
 @register("bpca_sweep")
@@ -70,16 +29,15 @@ def bpca_sweep(progress: Callable[[str], None]) -> list[Row]:
     progress("drawing rows")
     X = rng.standard_normal((N_ROWS, N_DIRECTIONS)) @ rng.standard_normal((N_DIRECTIONS, N_COLUMNS))
     X += rng.standard_normal(X.shape)
-    with runner_for(None, 1000) as runner:
-        run = Sweep(X, N_DIRECTIONS, runner)
-        progress("sweeps")
-        run.sweep()
-        took, bare = best_ms(run.sweep), best_ms(run.products)
+    progress("sweeps")
+    with of_directions(X, N_DIRECTIONS) as run:
+        took = best_ms(partial(run.sweep, run.open))
+        bare = best_ms(products_of_directions(run))
     return [
         {
             "rows": float(N_ROWS),
             "columns": float(N_COLUMNS),
-            "directions": float(run.theta.alpha.shape[1]),
+            "directions": float(run.open.alpha.shape[1]),
             "sweep (ms)": took,
             "products (ms)": bare,
             "sweep / products": took / bare,

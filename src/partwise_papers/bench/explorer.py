@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from partwise import MCVQ
 from partwise.datasets import make_faces
-from partwise.estimators.mcvq import MCVQ
 from partwise.report import write_report
 from partwise_papers.bench import register
 from partwise_papers.registry import Row

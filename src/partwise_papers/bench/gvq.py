@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from partwise import GVQ
 from partwise.association import Exact, MeanField, Problem
-from partwise.contracts import Array
 from partwise.datasets import load_cbcl_faces, load_usps
-from partwise.estimators.gvq import GVQ
 from partwise_papers.bench import register
 from partwise_papers.bench._timing import best_ms
-from partwise_papers.registry import Row
+from partwise_papers.registry import Array, Row
 
 N_ROWS = 1000
 NOISE = 0.1  # variance

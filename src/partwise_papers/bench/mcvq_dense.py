@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from partwise.contracts import Array
-from partwise.estimators.mcvq import MCVQ
-from partwise.runners import runner_for
+from partwise import MCVQ
 from partwise_papers.bench import register
-from partwise_papers.bench._sweep import Sweep
-from partwise_papers.bench._timing import best_ms, peak_mb
-from partwise_papers.registry import Row
+from partwise_papers.bench._sweep import of_states
+from partwise_papers.bench._timing import best_ms, iteration_ms, peak_mb
+from partwise_papers.registry import Array, Row
 
 N_ROWS, N_COLUMNS, N_PARTS, N_STATES = 20_000, 784, 6, 10
 
@@ -44,21 +40,13 @@ def _four_products(X: Array, n_states: int) -> Callable[[], object]:
     return lambda: (X @ W.T, squares @ W.T, m.T @ X, m.T @ squares)
 
 
-def _mixture_sweep(X: Array, n_states: int) -> Callable[[], object]:
+def _mixture_ms(X: Array, n_states: int) -> float:
     """E and M step of a diagonal GaussianMixture, k-means left out."""
     mixture = GaussianMixture(
-        n_states, covariance_type="diag", max_iter=1, init_params="random_from_data",
-        random_state=0, reg_covar=1e-3,
+        n_states, covariance_type="diag", tol=0.0, init_params="random_from_data", random_state=0,
+        reg_covar=1e-3,
     )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        mixture.fit(X)
-
-    def sweep() -> None:
-        _, log_responsibility = mixture._e_step(X)
-        mixture._m_step(X, log_responsibility)
-
-    return sweep
+    return iteration_ms(mixture, X)
 
 
 @register("mcvq_dense")
@@ -70,10 +58,9 @@ def mcvq_dense(progress: Callable[[str], None]) -> list[Row]:
         progress(f"{np.dtype(dtype).name}: products and mixture")
         X, parts = planted(N_ROWS, dtype)
         products = best_ms(_four_products(X, sum(n_states)))
-        mixture = best_ms(_mixture_sweep(X, sum(n_states)), 3)
-        with runner_for(None, 1000) as runner:
-            progress(f"{np.dtype(dtype).name}: sweeps")
-            run = Sweep(X, "gaussian", n_states, parts, runner)
+        mixture = _mixture_ms(X, sum(n_states))
+        progress(f"{np.dtype(dtype).name}: sweeps")
+        with of_states(X, "gaussian", n_states, parts) as run:
             for gates, theta in (("open", run.open), ("closed", run.closed)):
                 run.sweep(theta)
                 took = best_ms(partial(run.sweep, theta))
@@ -99,8 +86,7 @@ def mcvq_dense_rows(progress: Callable[[str], None]) -> list[Row]:
     for n_rows in (5_000, 20_000, 80_000):
         progress(f"{n_rows} rows")
         X, parts = planted(n_rows, np.float32)
-        with runner_for(None, 1000) as runner:
-            run = Sweep(X, "gaussian", n_states, parts, runner)
+        with of_states(X, "gaussian", n_states, parts) as run:
             row: Row = {"rows": n_rows}
             for gates, theta in (("open", run.open), ("closed", run.closed)):
                 run.sweep(theta)

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from partwise.runners import runner_for
 from partwise_papers.bench import register
-from partwise_papers.bench._sweep import Sweep
+from partwise_papers.bench._sweep import of_states
 from partwise_papers.bench._timing import best_ms
 from partwise_papers.registry import Row
 
@@ -55,8 +54,7 @@ def mcvq_sparse(progress: Callable[[str], None]) -> list[Row]:
         X = ratings(N_RATINGS, N_USERS, dtype)
         score, collect = _scipy_sums(X, sum(N_STATES))
         peer = best_ms(score) + best_ms(collect)
-        with runner_for(None, 1000) as runner:
-            run = Sweep(X, "categorical", N_STATES, parts, runner)
+        with of_states(X, "categorical", N_STATES, parts) as run:
             for gates, theta in (("open", run.open), ("closed", run.closed)):
                 stats = run.sums(theta)
                 took = best_ms(partial(run.sums, theta))
@@ -83,8 +81,7 @@ def mcvq_sparse_entries(progress: Callable[[str], None]) -> list[Row]:
     for times in (1, 2, 4):
         progress(f"{times} million ratings")
         X = ratings(N_RATINGS * times, N_USERS * times, np.float32)
-        with runner_for(None, 1000) as runner:
-            run = Sweep(X, "categorical", N_STATES, parts, runner)
+        with of_states(X, "categorical", N_STATES, parts) as run:
             row: Row = {"ratings": float(X.nnz)}
             for gates, theta in (("open", run.open), ("closed", run.closed)):
                 run.sums(theta)

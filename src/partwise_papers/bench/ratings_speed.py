@@ -20,15 +20,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from partwise.contracts import Array
+from partwise import MCFA, MCVQ, Recommender
 from partwise.datasets import load_movielens
-from partwise.estimators.mcfa import MCFA
-from partwise.estimators.mcvq import MCVQ
-from partwise.estimators.recommender import Recommender
-from partwise.models.questions import RULES
 from partwise_papers.bench import register
 from partwise_papers.experiments import _ratings, _surprise
-from partwise_papers.registry import Row
+from partwise_papers.registry import Array, Row
 
 N_TRAIN = 5000
 
@@ -205,7 +201,7 @@ def ratings_latency(progress: Callable[[str], None]) -> list[Row]:
         progress(f"{name}: fit")
         model: Recommender = _ratings.fitted(estimator, X[:N_TRAIN], levels)
         calls: dict[str, Callable[[Any], object]] = {"recommend": model.recommend}
-        calls |= {f"question, {r}": partial(model.next_question, rule=r) for r in RULES}
+        calls |= {f"question, {r}": partial(model.next_question, rule=r) for r in _ratings.RULES}
         for told, call in calls.items():
             progress(f"{name}: {told}")
             took = _times_ms(call, people)

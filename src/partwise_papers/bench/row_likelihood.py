@@ -12,12 +12,10 @@ import numpy as np
 from scipy import special
 from sklearn.exceptions import ConvergenceWarning
 
-from partwise.contracts import Array
-from partwise.estimators.mcfa import MCFA
-from partwise.estimators.mcvq import MCVQ
+from partwise import MCFA, MCVQ
 from partwise_papers.bench import register
 from partwise_papers.bench._timing import best_ms
-from partwise_papers.registry import Row
+from partwise_papers.registry import Array, Row
 
 N_ROWS, N_COLUMNS, N_DRAWS = 2000, 361, 100
 

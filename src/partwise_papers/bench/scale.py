@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from partwise.contracts import Array
-from partwise.data import Rows
-from partwise.estimators.mcvq import MCVQ
-from partwise.runners import Dask, placed, runner_for
+from partwise import MCVQ, Dask, Rows
 from partwise_papers.bench import register
-from partwise_papers.bench._sweep import Sweep
+from partwise_papers.bench._sweep import of_states
 from partwise_papers.bench._timing import best_ms
-from partwise_papers.registry import Row
+from partwise_papers.registry import Array, Row
 
 N_COLUMNS, N_PARTS, N_STATES = 1000, 8, 8
 SLICE = 20_000  # rows held in memory
@@ -97,17 +95,16 @@ def _out_of_core(n_rows: int, progress: Callable[[str], None]) -> list[Row]:
         with ProcessPoolExecutor(1, get_context("spawn")) as other:
             progress("a fit of three sweeps, in a process of its own")
             took, memory = other.submit(_fit_file, str(path)).result()
-        with runner_for(None, 1000) as runner:
-            progress("sweeps of a slice in memory")
-            held = Sweep(_drawn(SLICE, 0), "gaussian", n_states, parts, runner)
-            there = SLICE / best_ms(lambda: held.sums(held.open), 3)
-            progress("sweeps of the file")
-            mapped = np.load(path, mmap_mode="r")
-            on_disk = Sweep(Rows(mapped), "gaussian", n_states, parts, runner)
-            cached = n_rows / best_ms(lambda: on_disk.sums(on_disk.open), 3)
+        progress("sweeps of a slice in memory")
+        with of_states(_drawn(SLICE, 0), "gaussian", n_states, parts) as held:
+            there = SLICE / best_ms(partial(held.sums, held.open), 3)
+        progress("sweeps of the file")
+        mapped = Rows(np.load(path, mmap_mode="r"))
+        with of_states(mapped, "gaussian", n_states, parts) as on_disk:
+            cached = n_rows / best_ms(partial(on_disk.sums, on_disk.open), 3)
             progress("a sweep of the file, not in the page cache")
             _forget_file(path)
-            cold = n_rows / best_ms(lambda: on_disk.sums(on_disk.open), 1)
+            cold = n_rows / best_ms(partial(on_disk.sums, on_disk.open), 1)
     return [
         {
             "rows": n_rows,
@@ -146,17 +143,15 @@ def _cluster_sweeps(n_workers: int, n_rows: int, chunk: int) -> Row:
             da.from_delayed(dask.delayed(_drawn)(size, i), (size, N_COLUMNS), dtype=np.float32)
             for i in range(n_rows // chunk)
         ]
-        return placed(Rows(da.concatenate(chunks)))
+        return Rows(da.concatenate(chunks))
 
     with Dask(n_workers=n_workers, threads_per_worker=1):
-        X = rows_of(chunk)
-        run = Sweep(X, "gaussian", n_states, parts, X.runner)
-        took = best_ms(lambda: run.sums(run.open), 3) / 1e3
-        sent = len(pickle.dumps((run.model, run.open)))
-        back = len(pickle.dumps(run.sums(run.open)))
-        little = rows_of(64)
-        idle = Sweep(little, "gaussian", n_states, parts, little.runner)
-        spent = best_ms(lambda: idle.sums(idle.open), 5) / 1e3
+        with of_states(rows_of(chunk), "gaussian", n_states, parts) as run:
+            took = best_ms(partial(run.sums, run.open), 3) / 1e3
+            sent = len(pickle.dumps((run.model, run.open)))
+            back = len(pickle.dumps(run.sums(run.open)))
+        with of_states(rows_of(64), "gaussian", n_states, parts) as idle:
+            spent = best_ms(partial(idle.sums, idle.open), 5) / 1e3
         return {
             "workers": n_workers,
             "blocks": run.source.n_blocks,

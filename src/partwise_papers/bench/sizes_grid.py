@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.data import CellKFold, Cells
+from partwise import MCVQ, CellKFold, Cells
 from partwise.datasets import load_cbcl_faces, load_movielens, load_nips, load_usps
-from partwise.estimators.mcvq import MCVQ
 from partwise_papers.bench import register
 from partwise_papers.registry import Row
 

@@ -11,14 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from partwise.contracts import Array
-from partwise.data import CellKFold, Cells
+from partwise import MCFA, MCVQ, CellKFold, Cells, PartsImputer
 from partwise.datasets import load_movielens, load_yeast
-from partwise.estimators.imputer import PartsImputer
-from partwise.estimators.mcfa import MCFA
-from partwise.estimators.mcvq import MCVQ
 from partwise_papers.bench import _lace, register
-from partwise_papers.registry import Row
+from partwise_papers.registry import Array, Row
 
 FOLDS = 10  # one cell in ten is held out
 N_MOVIES = 300

@@ -10,8 +10,8 @@ from typing import Any
 
 from sklearn.metrics import adjusted_rand_score
 
+from partwise import MCVQ
 from partwise.datasets import make_survey
-from partwise.estimators.mcvq import MCVQ
 from partwise_papers.bench import register
 from partwise_papers.registry import Row
 

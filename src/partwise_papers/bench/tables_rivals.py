@@ -21,12 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import datasets
 
-from partwise.contracts import Array
+from partwise import PartsImputer
 from partwise.datasets import load_movielens, load_yeast
-from partwise.estimators.imputer import PartsImputer
 from partwise_papers.bench import register
 from partwise_papers.bench._rivals import RIVALS, Filled, Holes, is_text
-from partwise_papers.registry import Row
+from partwise_papers.registry import Array, Row
 
 OURS = {"PartsImputer": 4, "PartsImputer, one fit": 1}
 HIDDEN = 0.2

@@ -11,8 +11,8 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF, PCA
 from sklearn.exceptions import ConvergenceWarning
 
-from partwise.contracts import Array
 from partwise.metrics import description_length
+from partwise_papers.registry import Array
 
 _Model = TypeVar("_Model")
 

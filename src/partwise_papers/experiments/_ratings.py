@@ -16,12 +16,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import root_mean_squared_error
 
-from partwise.contracts import Array
-from partwise.estimators.aspect import AspectModel
-from partwise.estimators.recommender import Recommender
+from partwise import AspectModel, Recommender
 from partwise.metrics import nmae
-from partwise.models import levels as scale
-from partwise_papers.registry import Row
+from partwise_papers.registry import Array, Row
+
+# What a question may be chosen by, as `Recommender.next_question` calls it.
+RULES = ("error", "information", "value")
 
 
 class Held(NamedTuple):
@@ -111,7 +111,9 @@ def level_shares(model: AspectModel, known: Any, row: Array, column: Array) -> A
 
 def points(p: Array, levels: Array) -> tuple[Array, Array]:
     """Median and mean of distributions of levels."""
-    return scale.quantile(p, levels, 0.5), scale.mean(p, levels)
+    # A level is reached if next to nothing is missing, so that rounding moves no median.
+    below = np.cumsum(p[..., :-1], axis=-1) < 0.5 - 1e-9
+    return levels[below.sum(axis=-1)], p @ levels
 
 
 class Errors(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from partwise.contracts import Array
 from partwise_papers.experiments._ratings import Held, Split
+from partwise_papers.registry import Array
 
 MISSING = "not measured, since Surprise is not installed; pip install scikit-surprise"
 

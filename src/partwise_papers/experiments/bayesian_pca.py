@@ -15,11 +15,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from partwise import MCVQ, BayesianPCA, BayesianPCAMixture
-from partwise.contracts import Array
 from partwise.datasets import load_cbcl_faces, load_usps
 from partwise.plot import ComponentsDisplay, HintonDisplay, RocDisplay
 from partwise_papers.experiments import register
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 # Figure 4 does not say how many points or how much noise; these look like it.
 CURVE_ROWS, SPHERE_ROWS, NOISE = 400, 1000, 0.1
@@ -261,9 +260,6 @@ def bpca_digits(setting: Setting) -> list[Row]:
     pairs = zip(counts, model.effective_dimension_, strict=True)
     sizes = " ".join(f"{M}x{q}" for M, q in pairs)
     judge("mixture of Bayesian PCA", model.predict(T), sizes)
-    shares = np.log(model.class_priors_)[:, None]
-    plain = model._component_densities(T) + shares
-    judge("the same, Bayes' rule on its densities", plain.argmax(axis=0), sizes)
 
     def rival(M: int, q: int) -> Callable[[int], Any]:
         return lambda c: BayesianPCAMixture(M, q, prior=None, random_state=0)

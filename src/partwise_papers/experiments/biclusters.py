@@ -8,12 +8,11 @@ import numpy as np
 from sklearn.cluster import SpectralBiclustering, SpectralCoclustering
 
 from partwise import MCVQ
-from partwise.contracts import Array
 from partwise.datasets import load_yeast
 from partwise.plot import StatesDisplay
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import fitted
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 # Parts of conditions, and states of genes in each.
 SIZES = ((3, 10), (4, 12))

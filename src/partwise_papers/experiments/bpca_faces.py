@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 from partwise import BayesianPCAMixture
-from partwise.contracts import Array
 from partwise.datasets import load_cbcl_faces, load_usps
 from partwise.plot import BarsDisplay, SamplesDisplay
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import fitted
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 N_FACES = 276  # as many as the paper had
 N_SHOWN = 20  # directions in the picture

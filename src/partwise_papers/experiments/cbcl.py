@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.decomposition import NMF, PCA
 
 from partwise import MCFA, MCVQ
-from partwise.contracts import Array
 from partwise.datasets import load_cbcl_faces
 from partwise.plot import (
     GatesDisplay,
@@ -25,7 +24,7 @@ from partwise.plot import (
 )
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import entropy_bits, fitted
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 IMAGE_SHAPE = (19, 19)
 N_DRAWN = 2000  # images drawn from a model

@@ -17,7 +17,6 @@ from sklearn.svm import SVC
 from sklearn.utils import Bunch
 
 from partwise import MCVQ
-from partwise.contracts import Array
 from partwise.datasets import MissingDataError, load_ar_faces, make_faces
 from partwise.plot import (
     ClassPriorsDisplay,
@@ -28,7 +27,7 @@ from partwise.plot import (
 )
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import fitted
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 N_TRAIN, N_TEST = 1500, 4000
 CONDITIONS = ("anger", "neutral", "scream", "smile", "sunglasses")

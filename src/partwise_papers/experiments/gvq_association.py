@@ -20,10 +20,9 @@ from partwise.association import (
     MeanField,
     Problem,
 )
-from partwise.contracts import Array
 from partwise.plot import AssociationDisplay
 from partwise_papers.experiments import register
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 N_TRIALS = 100
 NOISE = 0.1  # variance

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.contracts import Array
-from partwise.estimators.gvq import GVQ
+from partwise import GVQ
 from partwise_papers.experiments import register
-from partwise_papers.registry import Row, Setting
+from partwise_papers.registry import Array, Row, Setting
 
 NOISE = 0.09
 

@@ -9,11 +9,10 @@ from scipy import ndimage
 from sklearn.cluster import KMeans
 
 from partwise import GVQ
-from partwise.contracts import Array
 from partwise.datasets import load_usps
 from partwise.plot import CodebookDisplay, CodesDisplay, FeaturesDisplay
 from partwise_papers.experiments import register
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 SPREAD = 0.05  # standard deviation of a cluster
 N_CODES = 37  # codes that the paper's Figure 9 shows

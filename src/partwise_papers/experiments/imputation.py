@@ -16,12 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401  (unlocks the import below)
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
-from partwise.contracts import Array
+from partwise import MCFA, MCVQ
 from partwise.datasets import load_cbcl_faces, load_yeast, make_faces
-from partwise.estimators.mcfa import MCFA
-from partwise.estimators.mcvq import MCVQ
 from partwise_papers.experiments import register
-from partwise_papers.registry import Row, Setting
+from partwise_papers.registry import Array, Row, Setting
 
 REMOVED = 0.2
 COVERAGES = (0.5, 0.8, 0.95)

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise import MCFA, MCVQ
-from partwise.contracts import Array
 from partwise.datasets import make_faces
 from partwise.plot import PicturesDisplay, StatesDisplay
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import fitted
 from partwise_papers.experiments.cbcl import IMAGE_SHAPE, split
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 N_TRAIN, N_TEST = 1500, 1000  # drawn faces; of CBCL 1800 and 629
 

@@ -15,16 +15,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from partwise.contracts import Array
+from partwise import MCFA, MCVQ, Prior, Recommender
 from partwise.datasets import load_movielens
-from partwise.estimators.mcfa import MCFA
-from partwise.estimators.mcvq import MCVQ
-from partwise.estimators.recommender import Recommender
-from partwise.likelihoods import Prior
 from partwise.metrics import chance_error
-from partwise.models.questions import RULES
 from partwise_papers.experiments import _ratings, register
-from partwise_papers.registry import Row, Setting
+from partwise_papers.registry import Array, Row, Setting
 
 N_TRAIN, N_PEOPLE = 5000, 300
 
@@ -61,7 +56,7 @@ def models() -> dict[str, Entry]:
     states = MCVQ(5, 12, likelihood="categorical", prior=Prior(counts=3.0), random_state=0)
     return {
         "MCFA 1x16": Entry(factors, ("error", "information")),
-        "MCVQ 5x12": Entry(states, RULES),
+        "MCVQ 5x12": Entry(states, _ratings.RULES),
     }
 
 

@@ -12,14 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from partwise.contracts import Array
+from partwise import MCFA, MCVQ, AspectModel
 from partwise.datasets import load_eachmovie
-from partwise.estimators.aspect import AspectModel
-from partwise.estimators.mcfa import MCFA
-from partwise.estimators.mcvq import MCVQ
 from partwise.plot import AssociationDisplay
 from partwise_papers.experiments import _ratings, register
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 N_TEST = 1000
 GIVEN = (1, 2, 5, 10, 20, 50, 100, 200)

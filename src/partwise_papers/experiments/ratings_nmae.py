@@ -12,13 +12,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from partwise.contracts import Array
+from partwise import MCFA, MCVQ, Prior
 from partwise.datasets import load_movielens
-from partwise.estimators.mcfa import MCFA
-from partwise.estimators.mcvq import MCVQ
-from partwise.likelihoods import Prior
 from partwise_papers.experiments import _ratings, _surprise, register
-from partwise_papers.registry import Row, Setting
+from partwise_papers.registry import Array, Row, Setting
 
 N_TRAIN, N_DRAWS = 5000, 10
 

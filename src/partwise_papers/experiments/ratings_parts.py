@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from partwise.contracts import Array
+from partwise import MCVQ
 from partwise.datasets import load_eachmovie, load_movielens
-from partwise.estimators.mcvq import MCVQ
 from partwise.plot import BarsDisplay
 from partwise_papers.experiments import _ratings, register
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 PAPER_SHARES = (33, 22, 20, 14, 9)  # % of films with a gate above 0.9, largest first
 

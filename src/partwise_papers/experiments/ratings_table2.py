@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from partwise.contracts import Array
+from partwise import MCFA, MCVQ, AspectModel
 from partwise.datasets import load_eachmovie, load_movielens
-from partwise.estimators.aspect import AspectModel
-from partwise.estimators.mcfa import MCFA
-from partwise.estimators.mcvq import MCVQ
 from partwise_papers.experiments import _ratings, register
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 N_FOLDS = 3
 

@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from partwise import CVQ, MCVQ
-from partwise.contracts import Array
 from partwise.datasets import load_cbcl_faces, make_shapes
 from partwise.plot import PicturesDisplay, ReconstructionDisplay, StatesDisplay
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import Linear, entropy_bits, fitted, length, mean_rms, rms
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 IMAGE_SHAPE = (11, 11)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.contracts import Array
+from partwise import MCVQ
 from partwise.datasets import make_faces, make_shapes
-from partwise.estimators.mcvq import MCVQ
 from partwise_papers.experiments import register
-from partwise_papers.registry import Row, Setting
+from partwise_papers.registry import Array, Row, Setting
 
 N_SEEDS = 20
 N_DRAWS = 100

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 
-from partwise.contracts import Array
+from partwise import MCVQ
 from partwise.datasets import load_mnist
-from partwise.estimators.mcvq import MCVQ
 from partwise_papers.experiments import register
-from partwise_papers.registry import Row, Setting
+from partwise_papers.registry import Array, Row, Setting
 
 N_PARTS, N_STATES = 8, 10
 BLOCK, PASSES = 500, 2

@@ -15,11 +15,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.mixture import GaussianMixture
 
 from partwise import CVQ, MCFA, MCVQ
-from partwise.contracts import Array
 from partwise.datasets import load_cbcl_faces
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import fitted
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 N_DRAWS = 20  # of as many test non-faces as there are test faces
 

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from partwise.contracts import Array
+from partwise import MCVQ
 from partwise.datasets import make_survey
-from partwise.estimators.mcvq import MCVQ
 from partwise.metrics import calibration_error
 from partwise_papers.experiments import register
 from partwise_papers.experiments.imputation import COVERAGES
-from partwise_papers.registry import Row, Setting
+from partwise_papers.registry import Array, Row, Setting
 
 SEEDS = 20
 

@@ -10,9 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import root_mean_squared_error
 
-from partwise.data import CellKFold, Cells
+from partwise import AspectModel, CellKFold, Cells
 from partwise.datasets import load_movielens
-from partwise.estimators.aspect import AspectModel
 from partwise.metrics import log_loss_of_levels, nmae
 from partwise_papers.experiments import _ratings, register
 from partwise_papers.registry import Row, Setting

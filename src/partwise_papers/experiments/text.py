@@ -19,11 +19,10 @@ from sklearn.metrics import adjusted_mutual_info_score
 from sklearn.preprocessing import normalize
 
 from partwise import MCVQ
-from partwise.contracts import Array
 from partwise.datasets import load_nips
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import fitted
-from partwise_papers.registry import Paper, Row, Setting
+from partwise_papers.registry import Array, Paper, Row, Setting
 
 # Words in fewer papers are left out of the fast runs.
 FAST_WORDS, FAST_PAPERS = 40, 700

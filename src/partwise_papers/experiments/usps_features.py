@@ -16,13 +16,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
-from partwise.contracts import Array
+from partwise import MCFA, MCVQ
 from partwise.datasets import load_usps
-from partwise.estimators.mcfa import MCFA
-from partwise.estimators.mcvq import MCVQ
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import fitted
-from partwise_papers.registry import Row, Setting
+from partwise_papers.registry import Array, Row, Setting
 
 PENALTIES = (1.0, 10.0, 100.0)  # C of the machine, the same list for all features
 
