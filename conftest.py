@@ -10,6 +10,14 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
 
+def pytest_configure(config):
+    """Add the filters of warnings whose categories load numpy, which has to wait for the above."""
+    # A fit in a worker thread has no line of ours to warn at.
+    config.addinivalue_line("filterwarnings", "error::sklearn.exceptions.ConvergenceWarning")
+    # A UserWarning by its class, a deprecation by its meaning.
+    config.addinivalue_line("filterwarnings", "default::numpy.exceptions.VisibleDeprecationWarning")
+
+
 @pytest.fixture(autouse=True)
 def _close_figures():
     """Close what was drawn: pyplot keeps all figures, and warns of twenty."""

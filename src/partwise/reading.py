@@ -142,6 +142,8 @@ def _read_text(
     # What polars calls columns without names differs between its releases.
     called, body = (first, text) if header else (names, f"{separator.join(names)}\n{text}")
     as_text = {called[i]: pl.String for i, name in enumerate(names) if name in texts}
+    if text.count('"') % 2:  # polars may read on to the end of the file
+        _check_quotes(path, text, separator)
     try:
         frame = pl.read_csv(
             io.BytesIO(body.encode()),
@@ -319,7 +321,7 @@ def _typed(series: Any, missing: set[str], separator: str, as_text: bool) -> Any
     if numbers.count() == stripped.count() > 0:
         return numbers
     # Polars' own search for dates is slow where there are none.
-    if DATE.match(str(stripped.drop_nulls().first())):
+    if any(map(DATE.match, stripped.drop_nulls().head(1))):
         for form in ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M"):
             plain = stripped.str.replace("T", " ", literal=True).str.strip_suffix("Z")
             kind = pl.Date if form == "%Y-%m-%d" else pl.Datetime
