@@ -11,7 +11,7 @@ from scipy import special
 
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock
-from partwise.data.frames import NewColumn, frame_of
+from partwise.data.frames import NewColumn, frame_of, index_of
 from partwise.data.table import TableColumn
 from partwise.likelihoods.predictive import Levels, NegativeBinomial, Predictive, StudentT
 from partwise.models import dependence as information
@@ -135,27 +135,21 @@ def read_given(estimator: Any, given: Any) -> tuple[Array, Any]:
 
     A table may have some of the columns only.
     """
-    schema, D = estimator._schema, estimator.n_features_in_
+    schema = estimator._schema
     if isinstance(given, Mapping) and not hasattr(given, "shape"):
         if schema is not None:
             return schema.encode_row(given).astype(estimator._dtype), None
-        row = np.full((1, D), np.nan, estimator._dtype)
-        for name, value in given.items():
-            row[0, place_of(estimator, name)] = value
-        return row, None
+        return estimator._one_row(given), None
     if schema is not None and frame_of(given) != "array":
-        return schema.encode_some(given).astype(estimator._dtype), getattr(given, "index", None)
-    return estimator._check_rows(given, reset=False), getattr(given, "index", None)
+        return schema.encode_some(given).astype(estimator._dtype), index_of(given)
+    return estimator._check_rows(given, reset=False), index_of(given)
 
 
 def place_of(estimator: Any, name: Any) -> int:
     """Place of a column by name or number."""
     if estimator._schema is not None:
         return int(estimator._schema.place(name))
-    names = [estimator._column_name(d) for d in range(estimator.n_features_in_)]
-    if str(name) not in names:
-        raise ValueError(f"There is no column {name!r}; columns are 0 to {len(names) - 1}.")
-    return names.index(str(name))
+    return int(estimator._place_of(name))
 
 
 def level_probabilities(estimator: Any, coded: Array, places: Sequence[int]) -> dict[int, Array]:
@@ -402,7 +396,7 @@ def _tell_cells(estimator: Any, X: Any, coded: Array, cells: Array) -> Any:
     holed = coded[row].copy()
     holed[np.arange(len(row)), d] = np.nan
     expected = estimator._impute(holed)[np.arange(len(row)), d] if len(row) else np.empty(0)
-    index = getattr(X, "index", None)
+    index = index_of(X)
     labels = row if index is None else [index[r] for r in row]
     shown: dict[str, list[Any]] = {"value": [], "expected": []}
     for i, (r, c) in enumerate(zip(row, d, strict=True)):

@@ -18,6 +18,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from partwise.contracts import Array
 from partwise.data.columns import ColumnGroup
+from partwise.data.frames import as_numbers
 from partwise.engine.randomness import as_generator
 
 
@@ -67,7 +68,7 @@ class Cells:
             X = X.toarray() if sparse.issparse(X) else X
             if hasattr(X, "iloc"):
                 self._labels = type(X), {"columns": X.columns, "index": X.index}
-            X = np.asarray(X)
+            X = np.asarray(as_numbers(X))
             X = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
         if X.ndim != 2:
             raise ValueError(f"X must be a table of rows and columns, but has shape {X.shape}.")
@@ -80,6 +81,11 @@ class Cells:
     def shape(self) -> tuple[int]:
         """Number of cells, as of samples."""
         return (len(self._chosen),)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the table."""
+        return int(self._X.shape[0])
 
     def __len__(self) -> int:
         return len(self._chosen)
@@ -243,7 +249,7 @@ def check_cells(
 ) -> tuple[Array, Array, Array]:
     """Places and values of single cells of a table of that shape."""
     row, column = (column_or_1d(np.asarray(places)) for places in (rows, columns))
-    value = column_or_1d(np.asarray(values, dtype=float))
+    value = column_or_1d(np.asarray(as_numbers(values, "values"), dtype=float))
     check_consistent_length(row, column, value)
     for name, places, most in (("rows", row, shape[0]), ("columns", column, shape[1])):
         whole = np.issubdtype(places.dtype, np.integer) or len(places) == 0

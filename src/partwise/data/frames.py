@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import reprlib
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, NamedTuple
@@ -79,6 +80,83 @@ def as_table(X: Any) -> Any:
     return X
 
 
+def index_of(X: Any) -> Any:
+    """Labels of the rows of a pandas DataFrame, None of other tables."""
+    return X.index if frame_of(X) == "pandas" else None
+
+
+def as_numbers(X: Any, what: str = "X") -> Any:
+    """X itself if it holds numbers alone; else the same table with its objects read as numbers.
+
+    Text that is a number is read as one, and every mark of a missing value (None, NaN, NaT, NA,
+    null) becomes NaN. Anything else is refused, with its row and column.
+    """
+    frame = frame_of(X)
+    if frame == "pandas":
+        if all(getattr(dtype, "kind", "O") in "biufc" for dtype in X.dtypes):
+            return X
+        import pandas as pd
+
+        numbers = _numbers(X.to_numpy(dtype=object), what, names_of(X))
+        return pd.DataFrame(numbers, index=X.index, columns=X.columns)
+    if frame == "polars":
+        if all(dtype.is_numeric() for dtype in X.dtypes):
+            return X
+        import polars as pl
+
+        values = np.empty(X.shape, dtype=object)
+        for i, series in enumerate(X.get_columns()):
+            values[:, i] = series.to_list()
+        return pl.DataFrame(_numbers(values, what, X.columns), schema=X.columns)
+    if not hasattr(X, "dtype"):
+        try:
+            X = np.asarray(X)
+        except ValueError:
+            raise ValueError(
+                f"{what} has rows of different lengths; give each the same number of values, NaN "
+                "where one is missing."
+            ) from None
+    kind = getattr(X.dtype, "kind", "O")
+    if kind in "mM" and np.isnat(X).all():
+        return np.full(X.shape, np.nan)
+    if kind in "mMV":
+        raise ValueError(f"{what} holds {X.dtype}, but must hold numbers; convert it to numbers.")
+    return _numbers(np.asarray(X), what) if kind in "OUST" else X
+
+
+# What `float` reads.
+_NUMERIC = (bool, np.bool_, Real, decimal.Decimal, str, bytes)
+
+
+def _numbers(values: Array, what: str, names: Sequence[Any] | None = None) -> Array:
+    """Objects as floats, NaN where missing; what they are, and columns' names, are for errors."""
+    flat = values.ravel().tolist()
+    read = [_number(value) for value in flat]
+    if None not in read:
+        return np.array(read, dtype=float).reshape(values.shape)
+    i = read.index(None)
+    row, *column = (int(place) for place in np.unravel_index(i, np.atleast_1d(values).shape))
+    where = f"{what} holds {reprlib.repr(flat[i])} in row {row}"
+    for d in column:
+        where += f", column {d if names is None else names[d]!r}"
+    if isinstance(flat[i], str | bytes):
+        raise ValueError(
+            f"{where}, which is no number; encode such columns as numbers, or choose "
+            'MCVQ(likelihood="auto").'
+        )
+    raise TypeError(f"{where}; the argument must be a table of numbers, or strings of numbers.")
+
+
+def _number(value: Any) -> float | None:
+    """A number, NaN for any mark of a missing value, None for anything else."""
+    if isinstance(value, _NUMERIC):
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return np.nan if np.ndim(value) == 0 and is_missing(value) else None
+
+
 def read_columns(X: Any) -> list[RawColumn]:
     """All columns of what `as_table` gives."""
     frame = frame_of(X)
@@ -121,6 +199,8 @@ def _read_polars(series: Any) -> RawColumn:
     if dtype.is_numeric():
         precision = pl.Float32 if dtype == pl.Float32 else pl.Float64
         return RawColumn(name, "number", tag, series.cast(precision).to_numpy())
+    if dtype == pl.Null:
+        return RawColumn(name, "number", tag, np.full(len(series), np.nan))
     if dtype in (pl.Date, pl.Datetime, pl.Duration):
         unit = pl.Duration("ns") if dtype == pl.Duration else pl.Datetime("ns")
         count = series.cast(unit).to_physical().cast(pl.Float64).to_numpy()
@@ -151,14 +231,15 @@ def _read_array(name: int, values: Array) -> RawColumn:
     places: dict[Any, int] = {}
     try:
         codes = [
-            -1 if _is_missing(value) else places.setdefault(value, len(places)) for value in values
+            -1 if is_missing(value) else places.setdefault(value, len(places)) for value in values
         ]
     except TypeError:
         return RawColumn(name, "other", tag, np.empty(0))
     return _of_objects(name, tag, np.array(codes, dtype=np.int64), list(places))
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a single value is a mark of a missing one: None, NaN, NaT or NA."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
@@ -287,7 +368,7 @@ def fill_columns(X: Any, columns: dict[int, tuple[Array, NewColumn]]) -> Any:
 def with_columns(X: Any, columns: Sequence[NewColumn]) -> Any:
     """X and some columns after it."""
     frame = frame_of(X)
-    new = make_frame(frame, columns, getattr(X, "index", None))
+    new = make_frame(frame, columns, index_of(X))
     if frame == "pandas":
         import pandas as pd
 
@@ -317,17 +398,17 @@ def _polars_series(column: NewColumn, dtype: Any = None) -> Any:
     """A series of the column's type; of ``dtype`` where that is at hand."""
     import polars as pl
 
-    values = column.plain()
+    name, values = str(column.name), column.plain()
     if column.form == "other":
-        series = pl.Series(column.name, list(values))
+        series = pl.Series(name, list(values))
         return series if dtype is None else series.cast(dtype)
     if column.form == "level":
-        series = pl.Series(column.name, list(values), strict=False)
+        series = pl.Series(name, list(values), strict=False)
         if dtype is None and column.dtype != "Enum":
             dtype = getattr(pl, column.dtype)
         return series if dtype is None else series.cast(dtype)
     dtype = getattr(pl, column.dtype) if dtype is None else dtype
     if dtype.is_integer():
         values = np.rint(values)
-    series = pl.Series(column.name, values, nan_to_null=column.form == "number")
+    series = pl.Series(name, values, nan_to_null=column.form == "number")
     return series.cast(dtype, strict=False)

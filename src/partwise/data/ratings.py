@@ -10,6 +10,7 @@ from scipy import sparse
 
 from partwise._warnings import warn
 from partwise.contracts import Array
+from partwise.data.frames import is_missing
 
 
 class Ratings(NamedTuple):
@@ -147,11 +148,10 @@ def _numbered(names: Any) -> tuple[list[Hashable], Array]:
         raise ValueError(
             f"Users and items must be hashable, as numbers or text: {error}."
         ) from None
-    lost = next((name for name in place if name is None or name != name), place)
+    lost = next((name for name in place if is_missing(name)), place)
     if lost is not place:
         raise ValueError(
-            f"A user or an item is {'None' if lost is None else 'NaN'}; leave out ratings whose "
-            "user or item is lost."
+            f"A user or an item is {lost!s}; leave out ratings whose user or item is missing."
         )
     return list(place), number
 

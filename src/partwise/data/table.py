@@ -123,6 +123,8 @@ class TableColumn:
         """Numbers for the model, NaN where missing, and levels that fit did not see."""
         if not self.is_filled:
             return np.full(len(raw.values), np.nan), []
+        if raw.form == "other":
+            raise ValueError(f"Column {self.name!r} {_TOLD['other'].split(':')[0]}; convert it.")
         if raw.form == "level":
             if not self.has_levels:
                 raise ValueError(
@@ -153,7 +155,7 @@ class TableColumn:
     def decode(self, values: Array) -> NewColumn:
         """The user's terms of numbers as `encode` makes them."""
         name = self.name
-        if self.kind == "ignored" and (self.form != "number" or self.dtype == "object"):
+        if self.kind == "ignored" and (self.form != "number" or self.dtype in ("object", "Null")):
             return NewColumn(name, "other", self.dtype, values)
         if self.kind == "ignored":  # nothing is known of it
             known = np.where(self.is_filled & ~np.isnan(values), 0.0, np.nan)
@@ -427,7 +429,9 @@ def _learn_numbers(
     problems = ["infinite"] if infinite.any() else []
     values = raw.values[~infinite & ~np.isnan(raw.values)].astype(float)
     if len(values) == 0:
-        note = "no number" if raw.form == "number" and raw.dtype != "object" else "empty"
+        note = (
+            "no number" if raw.form == "number" and raw.dtype not in ("object", "Null") else "empty"
+        )
         return TableColumn(**base, kind="ignored", note=note), [*problems, note]
     found = np.unique(values)
     base["whole"] = whole = bool(np.all(found == np.rint(found)))

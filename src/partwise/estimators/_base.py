@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -22,6 +22,7 @@ from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
 from partwise.data.cells import cells_of_block, check_cells
+from partwise.data.frames import as_numbers, frame_of
 from partwise.data.rows import check_finite, is_sparse, out_of_memory
 from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
@@ -104,7 +105,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         dtype = [np.float64, np.float32] if reset else self._dtype
         X = validate_data(
             self,
-            X,
+            X if sparse.issparse(X) else as_numbers(X),
             reset=reset,
             accept_sparse="csr",
             dtype=dtype,
@@ -150,6 +151,14 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     def _column_name(self, d: int) -> str:
         names = getattr(self, "feature_names_in_", None)
         return str(d) if names is None else str(names[d])
+
+    def _place_of(self, name: Any) -> int:
+        """Place of a column by its name, or its number where columns have no names."""
+        names = [self._column_name(d) for d in range(self.n_features_in_)]
+        if str(name) not in names:
+            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            raise ValueError(f"There is no column {name!r}; columns are {known}.")
+        return names.index(str(name))
 
     @property
     def _usual_prior(self) -> Prior:
@@ -383,7 +392,14 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     def _one_row(self, x: Any) -> Any:
         """A single row, checked."""
         check_is_fitted(self)
-        row = x if sparse.issparse(x) else np.atleast_2d(np.asarray(x, dtype=self._dtype))
+        if isinstance(x, Mapping):
+            row = np.full((1, self.n_features_in_), np.nan, dtype=object)
+            for name, value in x.items():
+                row[0, self._place_of(name)] = value
+        elif sparse.issparse(x) or frame_of(x) != "array":
+            row = x
+        else:
+            row = np.atleast_2d(np.asarray(x))
         with warnings.catch_warnings():
             # A single row has lost its column names; their order is all there is to go by.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -522,7 +538,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         """
         if isinstance(X, Cells):
             found = self.score_cells(X.others(), X.rows, X.columns, X.values)
-            weight = read_weights(sample_weight, X.shape[0])[X.rows]
+            weight = read_weights(sample_weight, X.n_rows)[X.rows]
         else:
             found = np.asarray(self.score_samples(X))
             weight = read_weights(sample_weight, len(found))

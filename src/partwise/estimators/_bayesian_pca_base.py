@@ -316,7 +316,7 @@ class Analysers(PartsEstimator):
 
         Parameters
         ----------
-        x : array-like of shape (D,) or (1, D)
+        x : array-like of shape (D,) or (1, D), or mapping of columns to values
         n_columns : int, default=5
             Columns to name for each component.
 

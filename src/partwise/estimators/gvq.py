@@ -608,7 +608,7 @@ class GVQ(PartsEstimator):
 
         Parameters
         ----------
-        x : array-like of shape (D,) or (1, D)
+        x : array-like of shape (D,) or (1, D), or mapping of columns to values
 
         Returns
         -------

@@ -646,7 +646,7 @@ class MCFA(PartsEstimator):
 
         Parameters
         ----------
-        x : array-like of shape (D,) or (1, D)
+        x : array-like of shape (D,) or (1, D), or mapping of columns to values
         n_columns : int, default=5
             Columns to name for each part.
 

@@ -18,7 +18,7 @@ from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers import tables
 from partwise.contracts import Array, Runner
 from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
-from partwise.data.frames import as_table, frame_of, with_columns, with_own_names
+from partwise.data.frames import as_table, frame_of, index_of, with_columns, with_own_names
 from partwise.data.rows import out_of_memory
 from partwise.data.table import Schema
 from partwise.engine.randomness import as_generator
@@ -381,7 +381,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     def _as_given(self, values: Array, X: Any = None) -> Any:
         if self._schema is None:
             return super()._as_given(values, X)
-        return self._schema.decode(values, getattr(X, "index", None))
+        return self._schema.decode(values, index_of(X))
 
     @property
     def _inference(self) -> str:
@@ -1022,7 +1022,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
         Parameters
         ----------
-        x : array-like of shape (D,) or (1, D); of a table also a row of it, or a mapping
+        x : array-like of shape (D,) or (1, D), row of a table, or mapping of columns to values
         n_columns : int, default=5
             Columns to name for each part.
 

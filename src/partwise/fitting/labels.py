@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array
+from partwise.data.frames import is_missing
 
 
 def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | None, Array | None]:
@@ -87,7 +88,7 @@ def _too_few(n_labels: int, n_rows: int) -> str:
 def _known(y: Array) -> Array:
     """Where y is a label: not -1, and neither None nor NaN."""
     if y.dtype.kind in "OUS":
-        missing = np.array([_is_missing(v) for v in y.tolist()], bool)
+        missing = np.array([is_missing(v) or v == -1 for v in y.tolist()], bool)
     elif y.dtype.kind == "f":
         if not _whole(y):
             raise ValueError(
@@ -104,14 +105,6 @@ def _known(y: Array) -> Array:
 def _whole(y: Array) -> bool:
     """Whether floats are whole numbers, or NaN."""
     return bool(np.all(np.isnan(y) | (y == np.rint(y))))
-
-
-def _is_missing(label: Any) -> bool:
-    """Whether a label is None, -1, NaN or pandas' NA, which will not say what it is equal to."""
-    try:
-        return bool(label is None or label != label or label == -1)
-    except TypeError:
-        return True
 
 
 def class_numbers(asked: Any, names: Array, what: str) -> Array:

@@ -1,0 +1,170 @@
+"""Every mark of a missing value is NaN to every method that takes a row, a mapping or a table."""
+
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_array_equal
+
+from partwise import (
+    CVQ,
+    GVQ,
+    MCFA,
+    MCVQ,
+    AspectModel,
+    BayesianPCA,
+    BayesianPCAMixture,
+    Cells,
+    PartsImputer,
+    Recommender,
+)
+from partwise.data.frames import as_numbers
+
+NAMES = list("abcd")
+X = np.random.default_rng(0).normal(size=(30, 4)) + 3.0 * (np.arange(30) < 15)[:, None]
+FRAME = pd.DataFrame(X, columns=NAMES)
+
+MARKS = {
+    "None": None,
+    "NA": pd.NA,
+    "NaT": pd.NaT,
+    "numpy's NaT": np.datetime64("NaT"),
+    "decimal": decimal.Decimal("NaN"),
+}
+CONTAINERS = {
+    "array": lambda row: np.array([row], dtype=object),
+    "lists": lambda row: [row],
+    "pandas": lambda row: pd.DataFrame([row], columns=NAMES, dtype=object),
+}
+FITTED = {
+    "MCVQ": MCVQ(2, 2, random_state=0).fit(FRAME),
+    "MCVQ of a table": MCVQ(2, 2, likelihood="auto", random_state=0).fit(FRAME),
+    "MCFA": MCFA(2, 1, random_state=0).fit(FRAME),
+    "CVQ": CVQ(2, 2, random_state=0).fit(FRAME),
+    "GVQ": GVQ(2, random_state=0).fit(FRAME),
+    "AspectModel": AspectModel(2, random_state=0).fit(FRAME),
+    "BayesianPCA": BayesianPCA(random_state=0).fit(FRAME),
+    "BayesianPCAMixture": BayesianPCAMixture(2, 2, random_state=0).fit(FRAME),
+    "PartsImputer": PartsImputer(2, 2, n_fits=1, random_state=0).fit(FRAME),
+}
+VERBS = ("transform", "impute", "reconstruct", "score_samples", "odd_cells", "predict_interval")
+
+pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+
+
+def plain(answer):
+    """An answer as nested lists of numbers."""
+    if isinstance(answer, dict):
+        return {name: plain(value) for name, value in answer.items()}
+    if isinstance(answer, tuple | list):
+        return [plain(one) for one in answer]
+    return np.asarray(answer).tolist()
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_marks_are_read_as_nan(container, mark):
+    read = as_numbers(CONTAINERS[container]([1.0, 2, "3.5", MARKS[mark]]))
+    assert_array_equal(np.asarray(read), [[1.0, 2.0, 3.5, np.nan]])
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("name", FITTED)
+def test_methods_of_tables(name, container):
+    model = FITTED[name]
+    row = [1.0, 2.0, 3.0, pd.NA]
+    for verb in VERBS:
+        if hasattr(model, verb):
+            expected = getattr(model, verb)(np.array([[1.0, 2.0, 3.0, np.nan]]))
+            answer = getattr(model, verb)(CONTAINERS[container](row))
+            assert_array_equal(np.asarray(plain(answer)), np.asarray(plain(expected)))
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        list,
+        lambda row: np.array(row, dtype=object),
+        lambda row: pd.Series(row, index=NAMES, dtype="Float64"),
+        lambda row: pd.DataFrame([row], columns=NAMES).astype("Float64"),
+        lambda row: pd.DataFrame([row], columns=NAMES).astype(object),
+        lambda row: pl.DataFrame([[None if v is pd.NA else v] for v in row], schema=NAMES),
+        lambda row: dict(zip(NAMES, row, strict=True)),
+        lambda row: dict(zip(NAMES[:3], row[:3], strict=True)),
+    ],
+    ids=["list", "array", "Series", "Float64", "object", "polars", "mapping", "partial mapping"],
+)
+@pytest.mark.parametrize(
+    "name", ["MCVQ", "MCVQ of a table", "MCFA", "GVQ", "BayesianPCA", "BayesianPCAMixture"]
+)
+def test_explain(name, container):
+    model = FITTED[name]
+    answer = model.explain(container([1.0, 2.0, 3.0, pd.NA]))
+    assert str(answer) == str(model.explain(np.array([1.0, 2.0, 3.0, np.nan])))
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("name", ["MCVQ", "MCVQ of a table"])
+def test_known_cells(name, mark):
+    model, given = FITTED[name], {"a": 1.0, "b": MARKS[mark]}
+    for known in (given, pd.DataFrame([{"c": None, "d": None, **given}])[NAMES]):
+        rows, _ = model.sample(3, given=known, random_state=0)
+        assert_array_equal(rows, model.sample(3, given={"a": 1.0}, random_state=0)[0])
+    with pytest.raises(ValueError, match="values must be finite; leave out cells that are missing"):
+        model.score_cells(FRAME, [0], [1], [MARKS[mark]])
+    assert len(Cells(pd.DataFrame([given], dtype=object))) == 1
+
+
+def test_lists_are_tables_too():
+    model = FITTED["MCVQ of a table"]
+    rows = [[1.0, 2.0, 3.0, None]]
+    for verb in ("reconstruct", "predict_interval", "odd_cells", "with_states"):
+        answer = getattr(model, verb)(rows)
+        expected = getattr(model, verb)(pd.DataFrame(rows, columns=NAMES))
+        assert_array_equal(np.asarray(plain(answer)), np.asarray(plain(expected)))
+
+
+def test_columns_of_nulls():
+    rows = pl.DataFrame({"a": [1.0], "b": [2.0], "c": [3.0], "d": [None]})
+    model = MCVQ(2, 2, likelihood="auto", random_state=0).fit(pl.DataFrame(X, schema=NAMES))
+    assert model.impute(rows).null_count().sum_horizontal().item() == 1  # its type holds no number
+    assert_array_equal(
+        model.transform(rows), FITTED["MCVQ of a table"].transform([[1, 2, 3, None]])
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "text"),
+    [
+        ([[1, 2, 3, "red"]], ValueError, "X holds 'red' in row 0, column 3, which is no number"),
+        ([[1, 2, 3, {}]], TypeError, r"X holds \{\} in row 0, column 3; the argument must be"),
+        ([[1, 2, 3, 4], [1, 2]], ValueError, "X has rows of different lengths"),
+        (np.zeros((1, 4), "M8[D]"), ValueError, r"X holds datetime64\[D\], but must hold numbers"),
+        (FRAME.assign(d="red"), ValueError, "X holds 'red' in row 0, column 'd', which is no"),
+        (
+            FRAME.assign(d=pd.Timestamp("2020-01-01")),
+            TypeError,
+            "X holds Timestamp.* in row 0, column 'd'; the argument must be",
+        ),
+        (pl.DataFrame(FRAME.assign(d="red")), ValueError, "in row 0, column 'd', which is no"),
+    ],
+)
+def test_what_is_no_number_is_named(rows, kind, text):
+    for name in ("MCVQ", "GVQ", "BayesianPCA"):
+        with pytest.raises(kind, match=text):
+            FITTED[name].transform(rows)
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_ratings(mark):
+    users, items = [0, 0, 1, 1], ["a", "b", "a", "b"]
+    model = Recommender(MCVQ(1, 2, likelihood="categorical", random_state=0))
+    with pytest.raises(ValueError, match="Rating"):
+        model.fit((users, items, [1, 2, 3, MARKS[mark]]))
+    with pytest.raises(ValueError, match="leave out ratings whose user or item is missing"):
+        model.fit(([0, 0, 1, MARKS[mark]], items, [1, 2, 2, 1]))
+    model.fit((users, items, [1, 2, 2, 1]))
+    with pytest.raises(ValueError, match="Rating"):
+        model.predict({"a": MARKS[mark]}, ["b"])
