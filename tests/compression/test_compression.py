@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from partwise.compression import (
     write_picture,
 )
 from partwise.datasets import make_faces
+from tests.reference import coder as reference
 
 
 def drawing(channels, height=90, width=75):
@@ -63,6 +65,33 @@ def test_an_image_of_one_colour():
 
 
 @pytest.mark.parametrize("neighbours", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_coder_rounds_nothing(neighbours, seed):
+    rng = np.random.default_rng(seed)
+    bits, rates = rng.integers(0, 5, 3), rng.uniform(0.01, 0.99, 3)
+    symbols = np.stack([rng.binomial(2**b - 1, r, 400) for b, r in zip(bits, rates, strict=True)])
+    symbols = np.ascontiguousarray(symbols.T)
+    data, size = coder.code(symbols, bits, 20, neighbours, np.zeros(0, np.uint8), False)
+    assert data[:size].tobytes() == reference.code(symbols.tolist(), bits, 20, neighbours)
+
+
+def test_files_of_format_1_are_read():
+    """`format_1.pw` was written by the last commit that wrote this format."""
+    p = np.arange(40 * 50)
+    states = np.minimum((p * p % 97) ** 2 // 1200, 3), (p % 50 > 20) + (p * 7 % 19 == 0)
+    codes = np.column_stack([p // 50 // 7 % 2, *states])
+    content = Path(__file__).with_name("format_1.pw").read_bytes()
+    assert content[4] == 1
+    found = container.unpack(content, "format_1.pw")
+    assert_array_equal(found.codes, codes)
+    assert_array_equal(found.vectors.ravel(), 16.0 * np.arange(14))
+    anew = container.pack(found)
+    assert anew[4] == container.VERSION == 2
+    assert_array_equal(container.unpack(anew, "anew").codes, codes)
+    assert len(anew) <= 1.001 * len(content) + 1
+
+
+@pytest.mark.parametrize("neighbours", [False, True])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_coder_loses_nothing_and_is_near_the_entropy(neighbours, seed):
     rng = np.random.default_rng(seed)
@@ -101,7 +130,7 @@ def test_files_that_are_damaged_or_foreign():
     with pytest.raises(CompressedFileError, match="not an image compressed by partwise"):
         decompress(b"\x89PNG" + bytes(100), "x.png")
     with pytest.raises(CompressedFileError, match="upgrade"):
-        decompress(content[:4] + b"\x02" + content[5:])
+        decompress(content[:4] + bytes([container.VERSION + 1]) + content[5:])
 
 
 def forged(content, **fields):
@@ -128,6 +157,7 @@ def forged(content, **fields):
         {"size": 0},
         {"J": 1},
         {"height": 0},
+        {"version": 0},
         {"height": 1, "width": 2**28, "side": 255},
     ],
 )
@@ -141,7 +171,8 @@ def test_many_values_take_no_memory():
     # A pixel a block, one feature of 32,768 values: codes as numbers would take 275 GB.
     J, n_pixels = 1 << 15, 1 << 20
     vectors = bytes(4 * J) + zlib.compress(bytes(J))
-    header = container._FIELDS.pack(b"PWVQ", 1, 0, 1, n_pixels, 1, 1, 1, 1, J, len(vectors))
+    sizes = (1, n_pixels, 1, 1, 1, 1, J, len(vectors))
+    header = container._FIELDS.pack(b"PWVQ", container.VERSION, 0, *sizes)
     content = header + struct.pack("<I", zlib.crc32(header + vectors)) + vectors
     assert decompress(content).shape == (1, n_pixels, 1)
 

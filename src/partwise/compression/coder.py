@@ -3,6 +3,9 @@
 A symbol is written bit by bit, the highest first. How likely a bit is, is learned while coding from
 the bits of the same symbol written so far and, with neighbours, from what the symbols to the left
 and above say about this bit: that it is 0, that it is 1, or nothing, as they began otherwise.
+
+Reader and writer must agree on every probability to the last unit, whatever the processor, so all
+of them are ratios of whole numbers. Files of format 1 were written with floats.
 """
 
 import numba
@@ -10,9 +13,9 @@ import numpy as np
 
 # Probabilities are in units of 2^-PRECISION; the coder's interval has 32 bits.
 PRECISION = 16
-# What every context has seen beforehand of each bit (Krichevsky-Trofimov would be 0.5; bits of a
-# feature in one context are mostly the same).
-BEFORE = 0.4
+# A bit that is seen counts as SEEN; of each bit every context begins with BEFORE, two fifths of one
+# (Krichevsky-Trofimov would be a half; bits of a feature in one context are mostly the same).
+SEEN, BEFORE = 5, 2
 
 
 @numba.njit(nogil=True, cache=True)
@@ -24,17 +27,33 @@ def _opinion(other, value_above, bit):
 
 
 @numba.njit(nogil=True, cache=True)
-def code(symbols, n_bits, width, neighbours, data, decoding):
+def _share_of_ones(seen):
+    """Probability that a bit is 1 by what was seen of 0 and 1, in units of 2^-PRECISION."""
+    share = (seen[1] << PRECISION) // (seen[0] + seen[1])
+    return np.uint64(min(max(share, 1), (1 << PRECISION) - 1))
+
+
+@numba.njit(nogil=True, cache=True)
+def _share_in_format_1(seen):
+    """The same with the rounding of format 1."""
+    one = seen[1] / (seen[0] + seen[1])
+    return np.uint64(min(max(one * (1 << PRECISION), 1.0), (1 << PRECISION) - 1.0))
+
+
+@numba.njit(nogil=True, cache=True)
+def code(symbols, n_bits, width, neighbours, data, decoding, format_1=False):
     """Write ``symbols`` (P, W) to bytes, or read them back from ``data`` in place.
 
     ``n_bits`` (W,) are the bits of each symbol of a block; blocks stand in rows of ``width``.
-    Returns the bytes and how many there are; writing and reading share every line that counts.
+    ``format_1`` takes probabilities as files of that format do. Returns the bytes and how many
+    there are; writing and reading share every line that counts.
     """
     P, W = symbols.shape
     first = np.zeros(W + 1, np.int64)
     for w in range(W):
         first[w + 1] = first[w] + (1 << n_bits[w]) * 9
-    seen = np.full((first[W], 2), BEFORE)
+    seen = np.full((first[W], 2), BEFORE, np.int64)
+    rounded = np.full((first[W] if format_1 else 0, 2), BEFORE / SEEN)
     out = np.empty(16, np.uint8)
     size = 0
     low, high, window, at = np.uint64(0), np.uint64(0xFFFFFFFF), np.uint64(0), 0
@@ -55,8 +74,10 @@ def code(symbols, n_bits, width, neighbours, data, decoding):
                 about = 3 * _opinion(left, value, b) + _opinion(above, value, b)
                 node = (np.int64(1) << (n_bits[w] - 1 - b)) + value
                 context = first[w] + node * 9 + about
-                one = seen[context, 1] / (seen[context, 0] + seen[context, 1])
-                share = np.uint64(min(max(one * (1 << PRECISION), 1.0), (1 << PRECISION) - 1.0))
+                if format_1:
+                    share = _share_in_format_1(rounded[context])
+                else:
+                    share = _share_of_ones(seen[context])
                 middle = low + (((high - low) * share) >> np.uint64(PRECISION))
                 if decoding:
                     bit = np.int64(1) if window <= middle else np.int64(0)
@@ -66,7 +87,9 @@ def code(symbols, n_bits, width, neighbours, data, decoding):
                     high = middle
                 else:
                     low = middle + np.uint64(1)
-                seen[context, bit] += 1.0
+                seen[context, bit] += SEEN
+                if format_1:
+                    rounded[context, bit] += 1.0
                 value = 2 * value + bit
                 while (low ^ high) & np.uint64(0xFF000000) == 0:
                     if decoding:

@@ -35,7 +35,7 @@ from partwise.compression import coder
 from partwise.contracts import Array
 
 MAGIC = b"PWVQ"
-VERSION = 1
+VERSION = 2  # 1 held the coder's probabilities as floats
 _FIELDS = struct.Struct("<4sBBIIBBHHHI")
 _CHECKSUM = struct.Struct("<I")
 
@@ -161,7 +161,7 @@ def unpack(content: bytes, name: str) -> Picture:
     n_vectors = M * (K * (J - 1) + 1)
     D = side * side * channels
     if (
-        min(height, width, side, M) < 1
+        min(version, height, width, side, M) < 1
         or channels not in (1, 3)
         or J < 2
         or too_large((height, width, channels), side, M, K, J)
@@ -182,7 +182,7 @@ def unpack(content: bytes, name: str) -> Picture:
     bits = symbol_bits(M, K, J)
     codes = np.zeros((down * across, len(bits)), np.int64)
     data = np.frombuffer(body[size:], np.uint8)
-    coder.code(codes, bits, across, bool(neighbours), data, True)
+    coder.code(codes, bits, across, bool(neighbours), data, True, version == 1)
     if np.any(codes >= np.array([M, *[J] * K])) or not np.isfinite(ends).all():
         raise damaged
     vectors = _vectors(ends, levels).reshape(M, -1, D)
