@@ -120,6 +120,54 @@ def test_text_that_cannot_be_read(write, text, complaint):
         read_data(write(text))
 
 
+@pytest.mark.parametrize("content", [b"", b" \n", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff\xfe\n\0"])
+def test_files_without_text_are_empty(tmp_path, content):
+    path = tmp_path / "nothing.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is empty; name a file"):
+        read_data(path)
+
+
+def test_lines_may_be_longer_than_a_value(write):
+    wide = "\n".join(",".join(str(i + j) for i in range(40_000)) for j in range(2))
+    assert read_data(write(wide)).X.shape == (2, 40_000)
+    with pytest.raises(ValueError, match=r"up to line 2: a value has more than 131,072 characters"):
+        read_data(write(f"a,b\n1,{'x' * 140_000}\n"))
+    with pytest.raises(ValueError, match="100,001 columns, more than"):
+        read_data(write("1," * 100_000 + "1\n"))
+
+
+def test_lines_may_end_in_other_ways(write):
+    for end in ("\r", "\r\n", "\n\n", "\n"):
+        X = read_data(write(end.join(["a,b", "x,1", '"y\nz",2', ""]))).X
+        assert X.to_dict(as_series=False) == {"a": ["x", "y\nz"], "b": [1, 2]}
+
+
+def test_values_may_hold_quotes(write):
+    X = read_data(write('a,b\nx"y,1\n5" pipe,2\n"say ""no""",3\n')).X
+    assert X["a"].to_list() == ['x"y', '5" pipe', 'say "no"']
+
+
+def test_names_that_are_given_twice_are_told_apart(write):
+    names = read_data(write("a,a (2),a,a\n1,2,3,4\n"), header=True).X.columns
+    assert names == ["a", "a (2)", "a (3)", "a (4)"]
+    X = read_data(write("a,a\n007,1\n010,2\n"), header=True).X
+    assert X.rows() == [("007", 1), ("010", 2)]
+
+
+def test_errors_show_the_beginning_of_long_texts(write):
+    long = "y" * 1000
+    with pytest.raises(ValueError, match=r"holds 'yyy[y]*\.\.\.', though") as error:
+        read_data(write(f"{long}\n" + "1\n" * 20 + f"{long}\n"))
+    assert len(str(error.value)) < 600
+
+
+def test_half_characters_are_refused(write):
+    path = write("a,b\n+2D0-,1\n")  # in UTF-7 half of a pair
+    with pytest.raises(ValueError, match="cannot be read as a table"):
+        read_data(path, encoding="utf-7")
+
+
 def test_text_in_another_encoding_is_refused_with_its_line(write):
     path = write("name\nAnn\nJosé\n", encoding="latin-1")
     with pytest.raises(ValueError, match=r"line 3: the text is not UTF-8; .*--encoding latin-1"):

@@ -12,6 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,8 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
+# Columns of a text: so many take polars five seconds and 250 MB, however few the rows are.
+MOST_COLUMNS = 100_000
 # Lines that tell separator and header.
 FIRST_LINES = 200
 # Text in a column in which so many values are numbers is a slip, not a category.
@@ -121,14 +124,18 @@ def _read_text(
     encoding: str | None,
     header: bool | None,
 ) -> Data:
-    import polars as pl
 
     text = read_text(path, encoding)
     separator = _separator(path, text)
-    first = next(_records(text, separator))[1]
+    first = next(records(path, text, separator))[1]
+    if len(first) > MOST_COLUMNS:
+        raise ValueError(
+            f"{path} has {len(first):,} columns, more than the {MOST_COLUMNS:,} that a text may "
+            "have; save the table as .npy, .npz or .parquet."
+        )
     if header is None:
         header = _names_columns(
-            first, [row for _, row in islice(_records(text, separator), 1, 999)]
+            first, [row for _, row in islice(records(path, text, separator), 1, 999)]
         )
     names = _names(first) if header else [f"column {i + 1}" for i in range(len(first))]
     _check_ratings(path, names)
@@ -138,42 +145,89 @@ def _read_text(
             f"{path} names columns, but has no rows; add some, or say --no-header if its first "
             "line is one."
         )
-    texts = texts | ({names[i] for i in _codes(text, separator, header, missing)} - numbers)
-    # What polars calls columns without names differs between its releases.
-    called, body = (first, text) if header else (names, f"{separator.join(names)}\n{text}")
-    as_text = {called[i]: pl.String for i, name in enumerate(names) if name in texts}
-    if text.count('"') % 2:  # polars may read on to the end of the file
-        _check_quotes(path, text, separator)
-    try:
-        frame = pl.read_csv(
-            io.BytesIO(body.encode()),
-            separator=separator,
-            infer_schema_length=None,
-            null_values=sorted(missing),
-            schema_overrides=as_text,
-        )
-    except pl.exceptions.PolarsError as error:
-        _check_quotes(path, text, separator)
-        raise ValueError(f"{path} cannot be read: {error}") from error
+    codes = _codes(path, text, separator, header, missing)
+    as_text = [
+        name in texts or (i in codes and name not in numbers) for i, name in enumerate(names)
+    ]
+    frame = _parsed(path, text, separator, header, missing, as_text, n_rows)
+    frame, slip = _typed(frame, missing, separator, as_text)
     frame.columns = names
-    for name in names:
-        if frame[name].dtype == pl.String:
-            frame = frame.with_columns(_typed(frame[name], missing, separator, name in texts))
-            if frame[name].dtype == pl.String and name not in texts:
-                row = _slip(frame[name], separator)
-                if row is not None:
-                    line = next(islice(_records(text, separator), row + header, None))[0]
-                    raise ValueError(
-                        f"{path}, line {line}: column {name!r} holds {frame[name][row]!r}, though "
-                        f"nearly all of its values are numbers; correct it, or say what it is with "
-                        f"--missing {frame[name][row]!r} or --kind '{name}=categorical'."
-                    )
+    if slip is not None:
+        column, row, held = slip
+        line = next(islice(records(path, text, separator), row + header, None))[0]
+        raise ValueError(
+            f"{path}, line {line}: column {shortened(names[column])} holds {shortened(held)}, "
+            "though nearly all of its values are numbers; correct it, or say what it is with "
+            f"--missing {shortened(held)} or --kind {shortened(names[column] + '=categorical')}."
+        )
     _check_values(path, frame)
     named = "the first line names the columns" if header else (
         "no line names the columns, so they are called column 1, column 2 and so on"
     )  # fmt: skip
     split = f", separated by {SEPARATORS[separator]}" if len(names) > 1 else ""
     return Data(frame, f"{_size(frame)}{split}; {named}")
+
+
+def _parsed(
+    path: Path,
+    text: str,
+    separator: str,
+    header: bool,
+    missing: set[str],
+    as_text: list[bool],
+    n_rows: int,
+) -> Any:
+    """The text as polars reads it, with columns of any names.
+
+    Polars takes some texts otherwise than Python does (values that hold quotes, lines that end with
+    a carriage return). Such a text is written anew in the form that both agree on.
+    """
+    if text.count('"') % 2:  # polars may read on to the end of the file
+        _check_quotes(path, text, separator)
+    frame = _frame(_after_records(path, text, separator, int(header)), separator, missing, as_text)
+    if frame is None or len(frame) != n_rows:
+        _check_quotes(path, text, separator)
+        out = io.StringIO()
+        rows = islice(records(path, text, separator), int(header), None)
+        writer = csv.writer(out, delimiter=separator, lineterminator="\n")
+        writer.writerows(row for _, row in rows)
+        frame = _frame(out.getvalue(), separator, missing, as_text)
+    if frame is None or len(frame) != n_rows:
+        raise ValueError(
+            f"{path} cannot be read as a table, though its lines are of one length; save it anew "
+            "as comma-separated text in UTF-8, or as .parquet."
+        )
+    return frame
+
+
+def _frame(body: str, separator: str, missing: set[str], as_text: list[bool]) -> Any:
+    """What polars makes of lines without a header; None if it cannot."""
+    import polars as pl
+
+    # What polars calls columns without names differs between its releases.
+    names = [f"c{i}" for i in range(len(as_text))]
+    texts = {name: pl.String for name, kept in zip(names, as_text, strict=True) if kept}
+    try:
+        return pl.read_csv(
+            io.BytesIO(f"{separator.join(names)}\n{body}".encode()),
+            separator=separator,
+            infer_schema_length=None,
+            null_values=sorted(missing),
+            schema_overrides=texts,
+        )
+    except (pl.exceptions.PolarsError, UnicodeEncodeError):
+        return None
+
+
+def _after_records(path: Path, text: str, separator: str, n: int) -> str:
+    """The text without its first records."""
+    if n == 0:
+        return text
+    line, _ = next(islice(records(path, text, separator), n - 1, None))
+    lines = io.StringIO(text, newline="")
+    for _ in islice(lines, line):
+        pass
+    return text[lines.tell() :]
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
@@ -191,20 +245,20 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         Ends with one line end.
     """
     content = path.read_bytes()
-    if not content.strip():
-        raise ValueError(f"{path} is empty; name a file that holds rows.")
     try:
         text = content.decode(encoding or "utf-8-sig")
-    except LookupError:
-        raise ValueError(f"There is no encoding {encoding!r}; try utf-8 or latin-1.") from None
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         if encoding is None and content.startswith((b"\xff\xfe", b"\xfe\xff")):
             return read_text(path, "utf-16")
-        line = content.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
         raise ValueError(
             f"{path}, line {line}: the text is not {encoding or 'UTF-8'}; name its encoding, such "
             "as --encoding latin-1, or save the file as UTF-8."
         ) from None
+    except (LookupError, ValueError):
+        raise ValueError(f"There is no encoding {encoding!r}; try utf-8 or latin-1.") from None
+    if not text.strip():
+        raise ValueError(f"{path} is empty; name a file that holds rows.")
     if "\0" in text[:10_000]:
         raise ValueError(
             f"{path} is neither text, parquet, .npy nor .npz; convert it to one of these."
@@ -212,20 +266,30 @@ def read_text(path: Path, encoding: str | None = None) -> str:
     return text.rstrip("\r\n") + "\n"
 
 
-def _records(text: str, separator: str, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Records that are not blank, with the line each ends in."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=strict)
-    for record in reader:
-        if record:
-            yield reader.line_num, record
+def records(path: Path, text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Records of a text that are not blank, with the line each ends in."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    try:
+        for record in reader:
+            if record:
+                yield reader.line_num, record
+    except csv.Error:
+        raise ValueError(
+            f"{path}, up to line {reader.line_num}: a value has more than "
+            f"{csv.field_size_limit():,} characters; shorten it, or close the quote that opens it."
+        ) from None
 
 
 def _separator(path: Path, text: str) -> str:
     """What cuts most of the first lines into equally many pieces."""
     best, chosen = (0.0, 0), ","
     for separator in SEPARATORS:
-        widths = Counter(len(row) for _, row in islice(_records(text, separator), FIRST_LINES))
-        width, times = widths.most_common(1)[0]
+        widths = Counter[int]()
+        with suppress(ValueError):  # without the right one a line may be too long for one value
+            widths.update(
+                len(row) for _, row in islice(records(path, text, separator), FIRST_LINES)
+            )
+        width, times = (widths.most_common(1) or [(0, 0)])[0]
         if width > 1 and (times / widths.total(), width) > best:
             best, chosen = (times / widths.total(), width), separator
     if "::" in text[:1000].partition("\n")[0]:
@@ -251,36 +315,35 @@ def _is_number(text: str) -> bool:
 
 def _names(first: list[str]) -> list[str]:
     """Names of columns, all different."""
-    out: list[str] = []
+    times, out = Counter[str](), dict[str, None]()
     for i, cell in enumerate(first):
-        name = cell.strip() or f"column {i + 1}"
-        times = sum(other.strip() == name for other in first[:i])
-        out.append(f"{name} ({times + 1})" if times else name)
-    return out
+        name = plain = cell.strip() or f"column {i + 1}"
+        while name in out:
+            times[plain] += 1
+            name = f"{plain} ({times[plain] + 1})"
+        out[name] = None
+    return list(out)
 
 
 def _check_lengths(path: Path, text: str, separator: str, width: int) -> int:
     """Number of records; all must be of one length."""
-    n = line = 0
-    try:
-        for line, record in _records(text, separator):
-            n += 1
-            if len(record) != width:
-                raise ValueError(
-                    f"{path}, line {line}: {len(record)} values where the first line has {width}; "
-                    f"correct the line (values that hold {SEPARATORS[separator]} stand in quotes)."
-                )
-    except csv.Error as error:
-        raise ValueError(f"{path}, after line {line}: {error}; correct the line.") from None
+    n = 0
+    for line, record in records(path, text, separator):
+        n += 1
+        if len(record) != width:
+            raise ValueError(
+                f"{path}, line {line}: {len(record)} values where the first line has {width}; "
+                f"correct the line (values that hold {SEPARATORS[separator]} stand in quotes)."
+            )
     return n
 
 
 def _check_quotes(path: Path, text: str, separator: str) -> None:
     """Refuse quotes that are not closed, or closed within a value."""
-    records, line = _records(text, separator, strict=True), 0
+    reader, line = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), 0
     try:
-        while record := next(records, None):
-            line = record[0]
+        for _ in reader:
+            line = reader.line_num
     except csv.Error:
         raise ValueError(
             f"{path}, line {line + 1}: a quote opens that does not close at the end of its value; "
@@ -296,55 +359,73 @@ def _check_values(path: Path, frame: Any) -> None:
         )
 
 
-def _codes(text: str, separator: str, header: bool, missing: set[str]) -> set[int]:
+def _codes(path: Path, text: str, separator: str, header: bool, missing: set[str]) -> set[int]:
     """Columns with values such as 007, which as numbers would not be what they were."""
     ends = re.escape(separator) + r"\r\n"
     if not re.search(rf'[{ends}]"?0\d+"?[{ends}]', "\n" + text):
         return set()
     return {
         i
-        for _, record in islice(_records(text, separator), int(header), None)
+        for _, record in islice(records(path, text, separator), int(header), None)
         for i, cell in enumerate(record)
         if cell[:1] == "0" and cell[1:].isdecimal() and cell not in missing
     }
 
 
-def _typed(series: Any, missing: set[str], separator: str, as_text: bool) -> Any:
-    """A column of texts without blanks around them, as numbers or dates if all are."""
+def _typed(
+    frame: Any, missing: set[str], separator: str, as_text: list[bool]
+) -> tuple[Any, tuple[int, int, str] | None]:
+    """The table with texts without blanks around them, as numbers or dates where all are.
+
+    Where nearly all texts of a column are numbers, the first that is none is given, too: its
+    column, its row and the text.
+    """
     import polars as pl
 
-    stripped = series.str.strip_chars()
-    stripped = stripped.set(stripped.is_in(sorted(missing)), None)
-    if as_text:
-        return stripped
-    numbers = _numbers(stripped, separator)
-    if numbers.count() == stripped.count() > 0:
-        return numbers
-    # Polars' own search for dates is slow where there are none.
-    if any(map(DATE.match, stripped.drop_nulls().head(1))):
-        for form in ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M"):
-            plain = stripped.str.replace("T", " ", literal=True).str.strip_suffix("Z")
-            kind = pl.Date if form == "%Y-%m-%d" else pl.Datetime
-            dates = plain.str.strptime(kind, form, strict=False)
-            if dates.count() == stripped.count():
-                return dates
-    return stripped
+    columns, n = frame.get_columns(), len(frame)
+    texts = [i for i, column in enumerate(columns) if column.dtype == pl.String]
+    if not texts:
+        return frame, None
+    # All in one long column: thousands of short ones would each take polars a millisecond.
+    long = pl.concat([columns[i].alias("") for i in texts], rechunk=True).str.strip_chars()
+    long = long.set(long.is_in(sorted(missing)), None)
+    # 1,5 is a number where commas separate nothing.
+    plain = long if separator == "," else long.str.replace(",", ".", literal=True)
+    numbers = plain.cast(pl.Float64, strict=False)
+    held, is_number = (one.is_not_null().to_numpy().reshape(-1, n) for one in (long, numbers))
+    n_held, n_numbers = held.sum(axis=1), is_number.sum(axis=1)
+    slip = None
+    for place, i in enumerate(texts):
+        name, lo = columns[i].name, place * n
+        columns[i] = long.slice(lo, n).alias(name)
+        if as_text[i] or n_held[place] == 0:
+            continue
+        if n_numbers[place] == n_held[place]:
+            columns[i] = numbers.slice(lo, n).alias(name)
+        elif n_numbers[place] >= MOSTLY * n_held[place]:
+            row = int(np.argmax(held[place] & ~is_number[place]))
+            slip = slip or (i, row, columns[i][row])
+        elif DATE.match(columns[i][int(np.argmax(held[place]))]):
+            columns[i] = _dates(columns[i], int(n_held[place]))
+    return pl.DataFrame(columns), slip
 
 
-def _numbers(series: Any, separator: str) -> Any:
-    """Texts as numbers, null where they are none; 1,5 is one where commas separate nothing."""
+def _dates(text: Any, n: int) -> Any:
+    """A column as dates if all of its n texts are, else as it is."""
     import polars as pl
 
-    plain = series.str.replace(",", ".", literal=True) if separator != "," else series
-    return plain.cast(pl.Float64, strict=False)
+    plain = text.str.replace("T", " ", literal=True).str.strip_suffix("Z")
+    for form in ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M"):
+        kind = pl.Date if form == "%Y-%m-%d" else pl.Datetime
+        dates = plain.str.strptime(kind, form, strict=False)
+        if dates.count() == n:
+            return dates
+    return text
 
 
-def _slip(series: Any, separator: str) -> int | None:
-    """The first row that holds a text, if nearly all hold numbers."""
-    numbers = _numbers(series, separator)
-    if numbers.count() < MOSTLY * max(series.count(), 1):
-        return None
-    return int((numbers.is_null() & series.is_not_null()).arg_max())
+def shortened(text: str, most: int = 40) -> str:
+    """A text in quotes for a message, cut where it is long."""
+    return repr(text if len(text) <= most else f"{text[: most - 3]}...")
 
 
 def _check_ratings(path: Path, names: list[str]) -> None:

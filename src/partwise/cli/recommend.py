@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Hashable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from partwise import Recommender
 
 
+_NEEDED = ("user", "item", "rating")
 # Names that columns have elsewhere, as in MovieLens.
 _CALLED = {"userid": "user", "itemid": "item", "movieid": "item", "movie": "item"}
 
@@ -27,46 +27,46 @@ def read_table(path: Path, encoding: str | None = None) -> tuple[list[str], list
     The first line names the columns, unless it is one of numbers: then user, item and rating come
     in this order, between tabs, commas, semicolons or double colons.
     """
-    from partwise.reading import read_text
+    from partwise.reading import read_text, records, shortened
 
     text = read_text(path, encoding)
     head = text.partition("\n")[0].replace("::", "\t")
     text = text.replace("::", "\t") if "\t" in head else text
-    delimiter = max(",;\t", key=head.count)
-    first = [cell.strip() for cell in head.split(delimiter)]
-    named = None
-    if len(first) >= 3 and all(cell.replace(".", "", 1).isdecimal() for cell in first):
-        named = ["user", "item", "rating"]
-    rows = csv.DictReader(io.StringIO(text, newline=""), named, delimiter=delimiter)
-    if named is None:
-        names = [name.strip() for name in rows.fieldnames or ()]
+    rows = records(path, text, max(",;\t", key=head.count))
+    _, first = next(rows)
+    names = [cell.strip() for cell in first]
+    if len(names) >= 3 and all(name.replace(".", "", 1).isdecimal() for name in names):
+        rows = chain([(1, first)], rows)
+        places = [0, 1, 2]
+    else:
         plain = [_CALLED.get(name.lower().replace("_", ""), name) for name in names]
-        rows.fieldnames = plain if len(set(plain)) == len(plain) else names
-    missing = {"user", "item", "rating"} - set(rows.fieldnames or ())
-    if missing:
-        raise ValueError(
-            f"{path} has no column {min(missing)!r} in its first line; name the columns user, "
-            "item and rating (others are left alone)."
-        )
-    user, item, rating = [], [], []
-    for row in rows:
-        absent = [name for name in ("user", "item", "rating") if row[name] in (None, "")]
-        if absent:
+        plain = plain if len(set(plain)) == len(plain) else names
+        missing = set(_NEEDED) - set(plain)
+        if missing:
             raise ValueError(
-                f"{path}, line {rows.line_num}: the {absent[0]} is missing; add it, or take the "
-                "line out."
+                f"{path} has no column {min(missing)!r} in its first line; name the columns user, "
+                "item and rating (others are left alone)."
             )
+        places = [plain.index(name) for name in _NEEDED]
+    user, item, rating = [], [], []
+    for line, row in rows:
+        cells = [row[place] if place < len(row) else "" for place in places]
+        if "" in cells:
+            raise ValueError(
+                f"{path}, line {line}: the {_NEEDED[cells.index('')]} is missing; add it, or take "
+                "the line out."
+            )
+        user.append(cells[0])
+        item.append(cells[1])
         try:
-            rating.append(float(row["rating"]))
+            rating.append(float(cells[2]))
         except ValueError:
             raise ValueError(
-                f"{path}, line {rows.line_num}: {row['rating']!r} is not a rating; write a number, "
-                "or take the line out."
+                f"{path}, line {line}: {shortened(cells[2])} is not a rating; write a number, or "
+                "take the line out."
             ) from None
-        user.append(row["user"])
-        item.append(row["item"])
     if not rating:
-        raise ValueError(f"{path} names columns, but has no ratings.")
+        raise ValueError(f"{path} names columns, but has no ratings; add some.")
     return user, item, rating
 
 
