@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from partwise.compression import compress, decompress, read_file, write_picture
-from partwise.compression.container import _CHECKSUM, _FIELDS
+from partwise.compression.container import _CHECKSUM, _FIELDS, VERSION
 from tests.fuzz.harness import Content, Kind, mutate_bytes
 
 # Largest number of each field after the version: u8, u32, u32, u8, u8, u16, u16, u16, u32.
@@ -41,7 +41,7 @@ def _mutate(rng: random.Random, seeds: Mapping[str, Content]) -> Content:
             near = fields[i] + rng.choice((-1, 1, 2))
             fields[i] = rng.choice((near, 0, 1, most - 1, most // 2, rng.randrange(most))) % most
         if rng.random() < 0.7:
-            fields[1] = 1  # other versions are refused at once
+            fields[1] = rng.randint(1, VERSION)  # other versions are refused at once
     if rng.random() < 0.6:
         body = mutate_bytes(rng, body)
     header = _FIELDS.pack(*fields)
