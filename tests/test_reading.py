@@ -65,6 +65,7 @@ def test_numbers_among_blanks_and_with_decimal_commas(write):
         ("x,y\nx,z\nw,y\n", ["column 1", "column 2"]),  # values that occur again
         ("sex,town\nm,york\nf,bath\n", ["sex", "town"]),
         ("a,,c\n1,2,3\n", ["a", "column 2", "c"]),
+        ("std::map,std::set,std::list\n1,2,3\n4,5,6\n", ["std::map", "std::set", "std::list"]),
     ],
 )
 def test_header_is_found(write, text, names):

@@ -26,6 +26,7 @@ from partwise.data.frames import frame_of
 from partwise.io import write_atomically
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+DOUBLE_COLON = "::"  # between user, item, rating and time in MovieLens' own files
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?")
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npy")
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp")
@@ -124,9 +125,10 @@ def _read_text(
     encoding: str | None,
     header: bool | None,
 ) -> Data:
-
     text = read_text(path, encoding)
-    separator = _separator(path, text)
+    separator = separator_of(path, text)
+    if separator == DOUBLE_COLON:
+        _refuse_ratings(path)
     first = next(records(path, text, separator))[1]
     if len(first) > MOST_COLUMNS:
         raise ValueError(
@@ -281,21 +283,25 @@ def records(path: Path, text: str, separator: str) -> Iterator[tuple[int, list[s
         ) from None
 
 
-def _separator(path: Path, text: str) -> str:
-    """What cuts most of the first lines into equally many pieces."""
+def separator_of(path: Path, text: str) -> str:
+    """What cuts most of the first lines into equally many pieces: one of SEPARATORS, or "::"."""
     best, chosen = (0.0, 0), ","
-    for separator in SEPARATORS:
+    for separator in (*SEPARATORS, DOUBLE_COLON):
         widths = Counter[int]()
         with suppress(ValueError):  # without the right one a line may be too long for one value
-            widths.update(
-                len(row) for _, row in islice(records(path, text, separator), FIRST_LINES)
-            )
+            widths.update(islice(_widths(path, text, separator), FIRST_LINES))
         width, times = (widths.most_common(1) or [(0, 0)])[0]
-        if width > 1 and (times / widths.total(), width) > best:
+        least = 3 if separator == DOUBLE_COLON else 2  # ratings have a user, an item and a rating
+        if width >= least and (times / widths.total(), width) > best:
             best, chosen = (times / widths.total(), width), separator
-    if "::" in text[:1000].partition("\n")[0]:
-        _refuse_ratings(path)
     return chosen
+
+
+def _widths(path: Path, text: str, separator: str) -> Iterator[int]:
+    """Number of pieces of every record that is not blank."""
+    if separator == DOUBLE_COLON:
+        return (len(line.split(separator)) for line in io.StringIO(text) if line.strip())
+    return (len(row) for _, row in records(path, text, separator))
 
 
 def _names_columns(first: list[str], rows: list[list[str]]) -> bool:

@@ -334,6 +334,11 @@ def test_a_table_is_reported(fitted, tmp_path):
         "userId,movieId,rating,timestamp\n1,10,4.0,978\n2,11,3.5,979\n",
         "1::10::4::978\n2::11::3.5::979\n",
         "1\t10\t4\t978\n2\t11\t3.5\t979\n",
+        "user|item|rating\n1|10|4\n2|11|3.5\n",
+        "user\tnote\titem\trating\n1\ta::b\t10\t4\n2\t\t11\t3.5\n",
+        "note::user\titem\trating\tuser\nx\t10\t4\t1\ny\t11\t3.5\t2\n",
+        "user;item;rating;what, where, when, why\n1;10;4;a\n2;11;3.5;b\n",
+        "'a, b, c, d';user;item;rating\nx;1;10;4\ny;2;11;3.5\n",
     ],
 )
 def test_lists_of_ratings_in_all_their_forms(tmp_path, text):

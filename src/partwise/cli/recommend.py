@@ -25,14 +25,15 @@ def read_table(path: Path, encoding: str | None = None) -> tuple[list[str], list
     """Users, items and ratings from a text file.
 
     The first line names the columns, unless it is one of numbers: then user, item and rating come
-    in this order, between tabs, commas, semicolons or double colons.
+    in this order, between commas, semicolons, tabs, bars or double colons.
     """
-    from partwise.reading import read_text, records, shortened
+    from partwise.reading import DOUBLE_COLON, read_text, records, separator_of, shortened
 
     text = read_text(path, encoding)
-    head = text.partition("\n")[0].replace("::", "\t")
-    text = text.replace("::", "\t") if "\t" in head else text
-    rows = records(path, text, max(",;\t", key=head.count))
+    separator = separator_of(path, text)
+    if separator == DOUBLE_COLON:
+        text, separator = text.replace(DOUBLE_COLON, "\t"), "\t"
+    rows = records(path, text, separator)
     _, first = next(rows)
     names = [cell.strip() for cell in first]
     if len(names) >= 3 and all(name.replace(".", "", 1).isdecimal() for name in names):
