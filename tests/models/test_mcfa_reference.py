@@ -15,7 +15,7 @@ from partwise.contracts import Layout, Packed
 from partwise.data import RowSource, learn_columns
 from partwise.data.patterns import Patterns
 from partwise.likelihoods import Prior
-from partwise.models import factors
+from partwise.models import factors, mcfa
 from partwise.models.gating import REFRESH_EVERY, Chooser, Standard, Tied
 from partwise.models.mcfa import MCFA
 from partwise.models.rowwise import Rowwise
@@ -307,6 +307,26 @@ def test_patterns_shared_by_rows_equal_a_pattern_each(gating, n_classes, prior, 
         if n_classes > 1:
             theta = with_classes(core, theta, child)
         found.append(climb_from(core, theta, source, 6))
+    (a, trace), (b, other) = found
+    assert_allclose(other, trace, rtol=1e-10)
+    assert_allclose(as_fields(b), as_fields(a), rtol=1e-6, atol=1e-8)
+
+
+@PRIORS
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_parts_worked_on_together_equal_one_at_a_time(missing, prior, monkeypatch):
+    rng = np.random.default_rng(8)
+    X, *_ = drawn_factors(rng, 30, (2, 1, 2), 4, missing=missing)
+    called = []
+    real = mcfa.gaussians
+    monkeypatch.setattr(mcfa, "gaussians", lambda *of: called.append(len(of[0])) or real(*of))
+    found = []
+    for most in (0, 1 << 15):
+        monkeypatch.setattr(mcfa, "MOST_TOGETHER", most)
+        core, source, theta, child = begin(X, (2, 1, 2, 0), "tied", prior, seed=9, n_classes=3)
+        found.append(climb_from(core, with_classes(core, theta, child), source, 6))
+        assert set(called) == ({1} if most == 0 else {1, 2})
+        called.clear()
     (a, trace), (b, other) = found
     assert_allclose(other, trace, rtol=1e-10)
     assert_allclose(as_fields(b), as_fields(a), rtol=1e-6, atol=1e-8)

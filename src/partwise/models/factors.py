@@ -7,6 +7,7 @@ memory.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numba
@@ -21,6 +22,11 @@ TILE = 64
 def n_pairs(J: int) -> int:
     """Q."""
     return J * (J + 1) // 2
+
+
+def n_vectors(Q: int) -> int:
+    """J, from the number of pairs."""
+    return (math.isqrt(8 * Q + 1) - 1) // 2
 
 
 @cache
@@ -113,10 +119,11 @@ def invert(A: Array, J: int) -> tuple[Array, Array]:
 
 
 def multiply(packed: Array, b: Array) -> Array:
-    """Matrices (Q, n) or one (Q, 1), times vectors b (J, n); (J, n)."""
+    """Matrices (Q, ..., n), or one for all n (Q, ..., 1), times vectors b (J, ..., n); as b."""
     J = len(b)
-    if packed.shape[1] == 1:
-        return unpack(packed[:, 0], J) @ b
+    if packed.shape[-1] == 1:
+        matrices = unpack(np.moveaxis(packed[..., 0], 0, -1), J)
+        return np.moveaxis(matrices @ np.moveaxis(b, 0, -2), -2, 0)
     out = np.zeros_like(b)
     for q, (i, j) in enumerate(zip(*pair_index(J), strict=True)):
         out[i] += packed[q] * b[j]

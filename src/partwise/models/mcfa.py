@@ -25,6 +25,7 @@ paper's updates approach slowly, whenever that raises the bound. A background pa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,6 +50,10 @@ LEAST_SPREAD = 1e-6
 
 # Gates below this tell nothing about the sums that they weighed.
 LEAST_GATE = 1e-8
+
+# Parts are worked on together while all their features are at most so many numbers: with more, the
+# calls that this saves cost little, and the numbers would not stay in the cache.
+MOST_TOGETHER = 1 << 15
 
 # Added to the factors' second moment before it is inverted: a direction that no row takes is 0.
 _JITTER = 1e-12
@@ -81,8 +86,8 @@ class Weighed(NamedTuple):
 
     z: Array  # (N, n)
     log_z: Array  # log normaliser of the rows, (n,)
-    means: list[list[Array]]  # a part, a class: (J, n)
-    covs: list[list[Array]]  # a part, a class: (Q, n) or (Q, 1)
+    means: list[Array]  # a part: (N, J, n)
+    covs: list[Array]  # a part: (N, Q, n) or (N, Q, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +144,14 @@ class MCFA:
         return [
             (lo, slice(lo + 1, lo + 1 + J), slice(lo + 1 + J, hi))
             for (lo, hi), J in zip(pairwise(self.first), self.n_factors, strict=True)
+        ]
+
+    @cached_property
+    def stacks(self) -> list[list[int]]:
+        """Parts with the same number of factors, which can be worked on together."""
+        return [
+            [k for k, own in enumerate(self.n_factors) if own == J]
+            for J in dict.fromkeys(self.n_factors)
         ]
 
     @cached_property
@@ -221,7 +234,7 @@ class MCFA:
             one, linear, quadratic = self.spans()[k]
             span = slice(second[k], second[k + 1])
             # In double: with little noise the precision is all but singular.
-            exact = _precision(score[span].astype(float), np.eye(len(b)))
+            exact = _precision(score[span].astype(float), factors.pack(np.eye(len(b)))[:, None])
             cov, log_det = factors.invert(exact, len(b))
             m = factors.multiply(group.patterns.spread(cov), b.astype(float))
             log_z[:] += 0.5 * np.einsum("jn,jn->n", b, m)
@@ -249,7 +262,7 @@ class MCFA:
             counts = self.mix(features, found, block.weight)
             return Stats(bound, counts, self.collect(theta, block, features))
         # Of the pairs, only sums over all rows are needed.
-        counts = self._moments(found, block.weight)
+        counts = self.class_sums(features, found, block.weight)
         m = np.concatenate([self._mean(found, k) for k in range(len(self.n_factors))])
         pairs = counts[:, self.quadratic].sum(axis=0)[:, None]
         return Stats(bound, counts, self._collect(theta, block, m, pairs))
@@ -286,14 +299,19 @@ class MCFA:
         N(eta_n, Sigma_n), so Omega_n = (Sigma_n^-1 + sum_d o g <Lambda' Psi^-1 Lambda>)^-1.
         """
         evidence = np.repeat(theta.log_beta[:, None], score.shape[1], axis=1)
-        means, covs = [], []
-        for k, (one, linear, quadratic) in enumerate(self.spans()):
+        spans = self.spans()
+        means, covs = [np.empty(0)] * len(spans), [np.empty(0)] * len(spans)
+        together = score.size <= MOST_TOGETHER
+        for parts in self.stacks if together else [[k] for k in range(len(spans))]:
             log_z, mean, cov = gaussians(
-                score[linear], score[quadratic], theta.eta[k], theta.sigma[k]
+                np.stack([score[spans[k][1]] for k in parts], dtype=float),
+                np.stack([score[spans[k][2]] for k in parts], dtype=float),
+                np.stack([theta.eta[k] for k in parts]),
+                np.stack([theta.sigma[k] for k in parts]),
             )
-            evidence += log_z + score[one]
-            means.append(mean)
-            covs.append(cov)
+            evidence += log_z.sum(axis=0) + score[[spans[k][0] for k in parts]].sum(axis=0)
+            for i, k in enumerate(parts):
+                means[k], covs[k] = mean[i], cov[i]
         return Weighed(*self.classes.posterior(evidence, labels), means, covs)
 
     def mix(self, features: Array, found: Weighed, weight: Array) -> Array:
@@ -304,7 +322,7 @@ class MCFA:
             features[quadratic] = 0.0
             for z, m, cov in zip(found.z, found.means[k], found.covs[k], strict=True):
                 features[quadratic] += z * (factors.products(m) + cov)
-        return self._moments(found, weight)
+        return self.class_sums(features, found, weight)
 
     def _mean(self, found: Weighed, k: int) -> Array:
         """Posterior mean of part k's factors over all classes, (J, n)."""
@@ -314,16 +332,17 @@ class MCFA:
             total += z.astype(m.dtype) * m
         return total
 
-    def _moments(self, found: Weighed, weight: Array) -> Array:
-        """Weighted sums of the features in each class, (N, F)."""
+    def class_sums(self, score: Array, found: Weighed, weight: Array) -> Array:
+        """Weighted sums of the features in each class, (N, F); what `weigh` found tells them."""
         out = np.empty((len(found.z), self.first[-1]))
+        wz = found.z * weight
+        total = wz.sum(axis=1, keepdims=True)
         for k, (one, linear, quadratic) in enumerate(self.spans()):
-            for n, wz in enumerate(found.z * weight):
-                m, cov = found.means[k][n], found.covs[k][n]
-                out[n, one] = wz.sum()
-                out[n, linear] = m @ wz
-                spread = cov[:, 0] * wz.sum() if cov.shape[1] == 1 else cov @ wz
-                out[n, quadratic] = factors.pack((m * wz) @ m.T) + spread
+            m, cov = found.means[k], found.covs[k]
+            out[:, one] = total[:, 0]
+            out[:, linear] = (m @ wz[:, :, None])[..., 0]
+            spread = cov[..., 0] * total if cov.shape[-1] == 1 else (cov @ wz[:, :, None])[..., 0]
+            out[:, quadratic] = factors.pack((m * wz[:, None]) @ m.transpose(0, 2, 1)) + spread
         return out
 
     def row_features(self, features: Array) -> Array:
@@ -449,17 +468,20 @@ class MCFA:
                 eta=tuple(np.zeros((1, J)) for J in self.n_factors),
                 sigma=tuple(np.eye(J)[None] for J in self.n_factors),
             )
-        etas, sigmas = [], []
-        c = self.class_strength
-        for J, (_, linear, quadratic) in zip(self.n_factors, self.spans(), strict=True):
-            n = np.maximum(counts + c, np.finfo(float).tiny)[:, None]  # a class may be empty
-            eta = moments[:, linear] / n
-            second = factors.unpack(moments[:, quadratic], J) + c * np.eye(J)
-            sigma = second / n[:, :, None] - eta[:, :, None] * eta[:, None, :]
+        c, spans = self.class_strength, self.spans()
+        n = np.maximum(counts + c, np.finfo(float).tiny)[:, None]  # a class may be empty
+        etas, sigmas = [np.empty(0)] * len(spans), [np.empty(0)] * len(spans)
+        for parts in self.stacks:
+            J = self.n_factors[parts[0]]
+            eta = np.stack([moments[:, spans[k][1]] for k in parts]) / n
+            pairs = np.stack([moments[:, spans[k][2]] for k in parts])
+            second = factors.unpack(pairs, J) + c * np.eye(J)
+            sigma = second / n[:, :, None] - eta[..., :, None] * eta[..., None, :]
             values, vectors = np.linalg.eigh(sigma)
-            spread = np.maximum(values, LEAST_SPREAD)[:, None, :]
-            etas.append(eta)
-            sigmas.append((vectors * spread) @ vectors.transpose(0, 2, 1))
+            spread = np.maximum(values, LEAST_SPREAD)[..., None, :]
+            sigma = (vectors * spread) @ np.swapaxes(vectors, -1, -2)
+            for i, k in enumerate(parts):
+                etas[k], sigmas[k] = eta[i], sigma[i]
         return theta._replace(eta=tuple(etas), sigma=tuple(sigmas))
 
     def _rescale(self, theta: Theta, moments: Array, stake: Array) -> Theta:
@@ -526,12 +548,12 @@ class MCFA:
         return cost + self.prior.relevance_cost(relevance) + self._class_cost(eta, sigma)
 
     def _class_cost(self, eta: Array, sigma: Array) -> float:
-        """Minus the log prior of a part's class Gaussians, 0 at the standard one."""
-        if self.classes.n_classes == 1 or eta.shape[1] == 0:
+        """Minus the log prior of parts' class Gaussians, 0 at the standard one."""
+        if self.classes.n_classes == 1 or eta.shape[-1] == 0:
             return 0.0
         inverse = np.linalg.inv(sigma)
-        cost = np.linalg.slogdet(sigma)[1] + np.trace(inverse, axis1=1, axis2=2) - eta.shape[1]
-        cost += np.einsum("ni,nij,nj->n", eta, inverse, eta)
+        cost = np.linalg.slogdet(sigma)[1] + np.trace(inverse, axis1=-2, axis2=-1) - eta.shape[-1]
+        cost += np.einsum("...i,...ij,...j->...", eta, inverse, eta)
         return 0.5 * self.class_strength * float(cost.sum())
 
     def without_cells(self, seen: Any, holed: Any) -> MCFA:
@@ -648,9 +670,10 @@ class MCFA:
 
     def choice_cost(self, theta: Theta) -> float:
         """Cost of relevances, class priors and classes."""
-        cost = sum(self.prior.relevance_cost(alpha) for alpha in theta.relevance)
-        pairs = zip(theta.eta, theta.sigma, strict=True)
-        cost += sum(self._class_cost(eta, sigma) for eta, sigma in pairs)
+        cost = self.prior.relevance_cost(np.concatenate(theta.relevance, axis=1))
+        for parts in self.stacks:
+            eta, sigma = (np.stack([of[k] for k in parts]) for of in (theta.eta, theta.sigma))
+            cost += self._class_cost(eta, sigma)
         return cost + self.classes.cost(theta.class_counts)
 
 
@@ -660,33 +683,37 @@ def column_totals(source: Any) -> Array:
 
 
 def _precision(score: Array, prior: Array) -> Array:
-    """Precision of the factors, packed: the prior's (J, J) plus what pairs' scores (Q, U) say."""
-    i, j = factors.pair_index(len(prior))
-    weight = np.where(i == j, -2.0, -1.0).astype(score.dtype)
-    return weight[:, None] * score + factors.pack(prior).astype(score.dtype)[:, None]
+    """Precision of the factors: the prior's plus what pairs' scores say, all packed (Q, ...)."""
+    i, j = factors.pair_index(factors.n_vectors(len(score)))
+    weight = np.where(i == j, -2.0, -1.0).reshape(-1, *[1] * (score.ndim - 1))
+    return weight * score + prior
 
 
-def gaussians(
-    b: Array, pairs: Array, eta: Array, sigma: Array
-) -> tuple[Array, list[Array], list[Array]]:
-    """Log normaliser (N, n), posterior means (J, n) and packed covariances of every class."""
-    log_z = np.empty((len(eta), b.shape[1]))
-    means, covs = [], []
-    b = b.astype(float)
-    pairs, pattern_of = _distinct(pairs.astype(float))
-    for n in range(len(eta)):
-        inverse = np.linalg.inv(sigma[n])
-        cov, log_det = factors.invert(_precision(pairs, inverse), len(b))
-        if pattern_of is not None:
-            cov, log_det = cov[:, pattern_of], log_det[pattern_of]
-        pull = (inverse @ eta[n]).astype(b.dtype)
-        shifted = b + pull[:, None]
-        mean = factors.multiply(cov, shifted)
-        log_z[n] = 0.5 * (np.einsum("jn,jn->n", shifted, mean, dtype=float) - log_det)
-        log_z[n] -= 0.5 * (np.linalg.slogdet(sigma[n])[1] + eta[n] @ inverse @ eta[n])
-        means.append(mean)
-        covs.append(cov)
-    return log_z, means, covs
+def gaussians(b: Array, pairs: Array, eta: Array, sigma: Array) -> tuple[Array, Array, Array]:
+    """Posterior of the factors of P parts of one size, in every class.
+
+    From scores of factors (P, J, n) and pairs (P, Q, n), and the classes' Gaussians (P, N, J) and
+    (P, N, J, J): log normalisers (P, N, n), means (P, N, J, n) and packed covariances
+    (P, N, Q, n), or (P, N, Q, 1) where all rows share them.
+    """
+    b, pairs = b.astype(float, copy=False), pairs.astype(float, copy=False)
+    P, J, n = b.shape
+    inverse = np.linalg.inv(sigma)
+    pull = np.einsum("pkij,pkj->pki", inverse, eta)
+    kinds, kind_of = _distinct(pairs.reshape(-1, n))
+    score = kinds.reshape(P, pairs.shape[1], kinds.shape[1]).transpose(1, 0, 2)[:, :, None]
+    prior = np.moveaxis(factors.pack(inverse), -1, 0)[..., None]
+    precision = _precision(score, prior)  # (Q, P, N, U)
+    shape = precision.shape
+    cov, log_det = factors.invert(precision.reshape(shape[0], math.prod(shape[1:])), J)
+    cov, log_det = cov.reshape(shape), log_det.reshape(shape[1:])
+    if kind_of is not None:
+        cov, log_det = cov[..., kind_of], log_det[..., kind_of]
+    shifted = b[:, None] + pull[..., None]
+    mean = np.moveaxis(factors.multiply(cov, np.moveaxis(shifted, 2, 0)), 0, 2)
+    log_z = 0.5 * (np.einsum("pkjn,pkjn->pkn", shifted, mean) - log_det)
+    own = np.linalg.slogdet(sigma)[1] + np.einsum("pki,pki->pk", eta, pull)
+    return log_z - 0.5 * own[..., None], mean, np.moveaxis(cov, 0, 2)
 
 
 def _distinct(pairs: Array) -> tuple[Array, Array | None]:

@@ -207,6 +207,10 @@ class MCVQ:
             m[lo:hi] *= b.T @ ratio
         return counts
 
+    def class_sums(self, score: Array, found: Weighed, weight: Array) -> Array:
+        """Weighted sums of z m_n, (N, S), from what `weigh` left of the score, which is lost."""
+        return self.mix(score, found, weight)
+
     def row_features(self, m: Array) -> Array:
         """What tells rows apart, for clustering; (n, S)."""
         return m.T

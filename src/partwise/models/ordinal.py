@@ -84,7 +84,7 @@ class Ordinal:
             covs = [cov for (cov,) in found.covs]
             latent, score[core.linear] = self._walk(columns, block, score, covs, latent)
             means = [
-                [factors.multiply(cov, score[linear].astype(float))]
+                factors.multiply(cov, score[linear].astype(float))[None]
                 for cov, (_, linear, _) in zip(covs, core.spans(), strict=True)
             ]
             gained = 0.5 * (_pulls(core, score, means) - before)
@@ -174,7 +174,7 @@ class Ordinal:
         return self.core.refresh(theta)
 
 
-def _pulls(core: MCFA, score: Array, means: list[list[Array]]) -> Array:
+def _pulls(core: MCFA, score: Array, means: list[Array]) -> Array:
     """b . m of the rows' factors, twice what it adds to their log normaliser; (n,)."""
     parts = zip(core.spans(), means, strict=True)
     return np.sum([(score[linear] * m).sum(axis=0) for (_, linear, _), (m,) in parts], axis=0)

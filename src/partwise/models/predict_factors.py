@@ -205,8 +205,11 @@ def hardened(theta: Theta) -> Theta:
 def _by_part(core: MCFA, theta: Theta, score: Array) -> Array:
     """Log normaliser of every part and class, (N, K, n)."""
     found = [
-        gaussians(score[linear], score[quadratic], theta.eta[k], theta.sigma[k])[0] + score[one]
-        for k, (one, linear, quadratic) in enumerate(core.spans())
+        gaussians(*(of[None] for of in (score[linear], score[quadratic], eta, sigma)))[0][0]
+        + score[one]
+        for (one, linear, quadratic), eta, sigma in zip(
+            core.spans(), theta.eta, theta.sigma, strict=True
+        )
     ]
     return np.stack(found, axis=1)
 

@@ -127,7 +127,7 @@ def _by_hand(core: Any, theta: Any, evidence: Array, labels: Array, weight: Arra
     found = plain.weigh(theta, m, None)
     z = (labels == np.arange(core.classes.n_classes)[:, None]).astype(float)
     counts = np.concatenate(
-        [plain.mix(m.copy(), found, weight * z[n]) for n in range(len(z))], axis=0
+        [plain.class_sums(m.copy(), found, weight * z[n]) for n in range(len(z))], axis=0
     )
     return core.learn_states(theta, counts)
 
@@ -144,5 +144,5 @@ def _settle(
         if bound - last < SETTLED * weight.sum():
             break
         last = bound
-        theta = core.learn_states(theta, core.mix(m, found, weight))
+        theta = core.learn_states(theta, core.class_sums(m, found, weight))
     return bound, theta
