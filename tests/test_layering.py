@@ -249,6 +249,16 @@ def test_the_library_keeps_the_rules():
     assert not found, "\n".join(found)
 
 
+def test_the_tests_of_the_library_do_without_the_papers():
+    found = [
+        f"{path.name}:{one.line}"
+        for path in sorted(Path(__file__).parent.rglob("*.py"))
+        for one in imports(ast.parse(path.read_text("utf-8")), "tests")
+        if one.words[0] == "partwise_papers"
+    ]
+    assert not found, f"{found} import partwise_papers; tests of it are in tests_papers"
+
+
 @pytest.mark.parametrize(
     ("path", "source", "complaint"),
     [
