@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,18 @@ ASKED_OF_RATINGS: dict[str, Answer] = {
     "next question": lambda model, person: model.next_question(person),
     "explain rating": lambda model, person: model.explain(person, 20, n=2),
     "neighbours": lambda model, person: model.neighbours(20, 3),
+    "conspicuous": lambda model, person: model.conspicuous(2, least=5),
+    "pairs": lambda model, person: model.predict_pairs(
+        ([0] * len(person), list(person), list(person.values())), [0, 0], [20, 21], point="mean"
+    ),
+    "questions": lambda model, person: [
+        model.next_question(person, rule=rule) for rule in ("error", "information", "value")
+    ],
+    "item added": lambda model, person: (
+        deepcopy(model)
+        .add_items((list(range(12)) * 2, [0] * 12 + [99] * 12, [1, 2, 3, 4, 5, 5] * 4))
+        .predict_distribution(person, [99])
+    ),
     "profile": lambda model, person: model.profile(person, 2, least=5),
 }
 
@@ -186,24 +199,23 @@ def _flatten(name: str, value: Any, found: Arrays) -> None:
         for i, each in enumerate(value):
             _flatten(f"{name} / {i}", each, found)
     else:
-        found[name] = _plain(value)
+        _put(name, value.toarray() if hasattr(value, "toarray") else value, found)
 
 
 def _is_record(value: Any) -> bool:
     return isinstance(value, Mapping) or hasattr(value, "_asdict")
 
 
-def _plain(value: Any) -> np.ndarray:
-    """Numbers as they are, everything else as words; no object arrays, which need pickle."""
-    array = np.asarray(value.toarray() if hasattr(value, "toarray") else value)
+def _put(name: str, value: Any, found: Arrays) -> None:
+    """Put numbers and words into arrays of their own; arrays of objects would need pickle."""
+    array = np.array(value, object) if isinstance(value, list | tuple) else np.asarray(value)
     if array.dtype.kind not in "OU":
-        return array
-    flat = [_word(each) for each in array.ravel().tolist()]
-    if flat and all(isinstance(each, float | int) for each in flat):
-        return np.array(flat, float).reshape(array.shape)
-    return np.array([str(each) for each in flat], str).reshape(array.shape)
-
-
-def _word(value: Any) -> Any:
-    missing = value is None or value != value
-    return np.nan if missing else value
+        found[name] = array
+        return
+    flat = array.ravel().tolist()
+    words = [each if isinstance(each, str) else "" for each in flat]
+    numbers = [np.nan if each is None or isinstance(each, str) else each for each in flat]
+    if any(words):
+        found[f"{name} (words)"] = np.array(words).reshape(array.shape)
+    if not any(words) or any(each == each for each in numbers):
+        found[name] = np.array(numbers).reshape(array.shape)

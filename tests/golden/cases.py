@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from tests.golden.data import N_ASKED, as_pandas, as_polars, as_sparse, stored
 MODELS = Path(__file__).parent / "models"
 FITS = Path(__file__).parent / "fits"
 
+Rows, Streaming = partwise.Rows, partwise.Streaming
+
 # ----------------------------------------------------------------------------------- tolerances
 
 # A fixed number of sweeps from a given start: see README.md for what was measured.
@@ -27,6 +30,10 @@ SWEEPS = 1e-9
 # Rows of float32 are answered in float32, whose unit of rounding is 6e-8; so are people, whose
 # ratings a recommender keeps as float32.
 SINGLE = 1e-5
+# A search has converged when the bound rises by less than 1e-6 nats per row (`_sought`). EM takes
+# steps that shrink by a constant factor, so that what is left to gain is of the same size, and
+# numbers near an optimum are off by the root of what the bound lacks: 1e-3.
+SEARCH = 1e-3
 # An M-step of binary features is up to 25 steps of L-BFGS, ended before it has converged. Its line
 # searches carry differences of 1e-16 to 1e-10, and those of a second M-step to 1e-7.
 DESCENT = 1e-6
@@ -34,12 +41,17 @@ DESCENT = 1e-6
 # ---------------------------------------------------------------------- rows in their storages
 
 
-def _memmap(X: np.ndarray) -> partwise.Rows:
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Where rows on disk lie; removed when Python ends."""
+    return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+
+
+def _memmap(X: np.ndarray) -> Any:
     """Rows on disk, read as they are needed."""
-    folder = tempfile.mkdtemp()
-    path = Path(folder) / "rows.npy"
-    np.save(path, X)
-    return partwise.Rows(np.load(path, mmap_mode="r"))
+    with tempfile.NamedTemporaryFile(suffix=".npy", dir=_folder().name, delete=False) as file:
+        np.save(file, X)
+    return Rows(np.load(file.name, mmap_mode="r"))
 
 
 STORAGES: dict[str, Callable[[Any], Any]] = {
@@ -48,7 +60,7 @@ STORAGES: dict[str, Callable[[Any], Any]] = {
     "sparse": as_sparse,
     "zeros": sparse.csr_array,
     "memmap": _memmap,
-    "blocks": lambda X: partwise.Rows([X[:40], X[40:41], X[41:]]),
+    "blocks": lambda X: Rows([X[:40], X[40:41], X[41:]]),
     "pandas": as_pandas,
     "polars": as_polars,
     "triplets": lambda X: (*np.nonzero(~np.isnan(X)), X[~np.isnan(X)]),
@@ -292,12 +304,21 @@ def _pca(**options: Any) -> Callable[[], Any]:
     )
 
 
+def _sought(kind: Any, *sizes: Any, **options: Any) -> Callable[[], Any]:
+    """A fit from the usual start to convergence."""
+    return lambda: kind(*sizes, **{"tol": 1e-6, "max_iter": 500, "random_state": 0, **options})
+
+
 NUMBERS, CLASSED = "numbers.incomplete", [*STATES, *CLASSES]
 SUPERVISED = [*FACTORS, *CLASSES, "factor means", "factor covariances"]
-STREAM = partwise.Streaming(warm_up=0)
+STREAM = Streaming(warm_up=0)
 # Signs and order of directions are the linear algebra library's; what they say of rows is not.
 TURNED = ["trace", "mean", "relevances", "noise variance", "dimension", "lengths", "reconstruct",
           "impute", "interval", "density", "anomalies", "bic"]  # fmt: skip
+
+TURNED_MIXTURE = ["bound", "components sorted", "component partition", "noise variance",
+                  "dimension", "reconstruct", "impute", "interval", "density"]  # fmt: skip
+PARTS = ["bound", "partition", "reconstruct", "impute", "interval", "density"]
 
 FITTED: dict[str, Fit] = {
     # MCVQ: storages, gatings, inference
@@ -318,6 +339,11 @@ FITTED: dict[str, Fit] = {
     "mcvq-random": Fit(NUMBERS, STATES, make=_random(partwise.MCVQ, 3, 3)),
     # MCVQ: laws
     "mcvq-bernoulli": Fit("switches.incomplete", STATES, "1/mcvq-bernoulli"),
+    "mcvq-bernoulli-complete": Fit("switches", STATES, "1/mcvq-bernoulli"),
+    "mcvq-bernoulli-zero": Fit(
+        "switches", STATES, "1/mcvq-bernoulli", options={"absent": "zero"}, storage="zeros",
+        same_as="mcvq-bernoulli-complete",
+    ),
     "mcvq-poisson": Fit("counts", STATES, "1/mcvq-poisson"),
     "mcvq-poisson-zero": Fit(
         "counts", STATES, "1/mcvq-poisson", storage="zeros", same_as="mcvq-poisson"
@@ -343,13 +369,17 @@ FITTED: dict[str, Fit] = {
     ),
     "mcvq-stream-forgets": Fit(
         "numbers", [*CLASSED, "rows seen", "weight seen"], "1/mcvq-classes", labels="some",
-        options={"streaming": partwise.Streaming(half_life=60.0, warm_up=0)}, blocks=50,
+        options={"streaming": Streaming(half_life=60.0, warm_up=0)}, blocks=50,
     ),
     # MCFA
     "mcfa-complete": Fit("factors", FACTORS, "1/mcfa"),
     "mcfa-missing": Fit("factors.incomplete", FACTORS, "1/mcfa"),
     "mcfa-sparse": Fit(
         "factors.incomplete", FACTORS, "1/mcfa", storage="sparse", same_as="mcfa-missing"
+    ),
+    "mcfa-zero": Fit(
+        "factors", FACTORS, "1/mcfa", options={"absent": "zero"}, storage="zeros",
+        same_as="mcfa-complete",
     ),
     "mcfa-memmap": Fit(
         "factors.incomplete", FACTORS, "1/mcfa", storage="memmap", same_as="mcfa-missing"
@@ -396,9 +426,90 @@ FITTED: dict[str, Fit] = {
         make=lambda: partwise.AspectModel(3, beta=0.8, tol=0.0, max_iter=5, random_state=0),
     ),
     "recommender-mcvq": Fit(
-        "ratings", STORED["recommender-mcvq"].questions, storage="triplets", rtol=SINGLE,
+        "ratings", [*RATINGS, "profile", "conspicuous", "pairs", "questions", "item added"],
+        storage="triplets", rtol=SINGLE,
         make=lambda: partwise.Recommender(
             _random(partwise.MCVQ, 2, 3, likelihood="ordinal")()
         ),
+    ),
+    # Searches
+    "search-mcvq": Fit(NUMBERS, PARTS, make=_sought(partwise.MCVQ, 3, 3), rtol=SEARCH),
+    "search-mcvq-auto": Fit(
+        "numbers", [*PARTS, "sizes"], make=_sought(partwise.MCVQ, "auto", "auto"), rtol=SEARCH
+    ),
+    "search-mcvq-auto-counts": Fit(
+        "counts", ["bound", "partition", "sizes", "reconstruct", "density"],
+        make=_sought(partwise.MCVQ, 2, "auto", likelihood="poisson"), storage="zeros", rtol=SEARCH,
+    ),
+    "search-mcvq-auto-table": Fit(
+        "table", ["bound", "partition", "sizes", "kinds", "impute", "interval", "density",
+                  "level probabilities", "dependence"],
+        make=_sought(partwise.MCVQ, "auto", "auto", likelihood="auto"), storage="pandas",
+        rtol=SEARCH,
+    ),
+    "search-mcvq-classes-auto": Fit(
+        "groups", [*PARTS, "n_classes", "predicted partition"],
+        make=_sought(partwise.MCVQ, 5, 3, n_classes="auto"), rtol=SEARCH,
+    ),
+    "search-mcvq-classes-found": Fit(
+        "groups", [*PARTS, "n_classes", "predicted partition"],
+        make=_sought(partwise.MCVQ, 5, 3, n_classes=3), rtol=SEARCH,
+    ),
+    "search-mcvq-supervised": Fit(
+        NUMBERS, [*PARTS, "class priors", "probabilities"], make=_sought(partwise.MCVQ, 3, 3),
+        labels="some", rtol=SEARCH,
+    ),
+    "search-mcvq-factorised": Fit(
+        "numbers", PARTS, make=_sought(partwise.MCVQ, 3, 3, gating="factorised"), rtol=SEARCH
+    ),
+    "search-mcvq-stream": Fit(
+        NUMBERS, [*PARTS, "rows seen"],
+        make=_sought(partwise.MCVQ, 3, 3, streaming=Streaming(warm_up=100)),
+        blocks=30, rtol=SEARCH,
+    ),
+    "search-mcfa": Fit("factors.incomplete", PARTS, make=_sought(partwise.MCFA, 2, 2), rtol=SEARCH),
+    "search-mcfa-auto": Fit(
+        "strands", [*PARTS, "sizes"], make=_sought(partwise.MCFA, "auto", "auto"), rtol=SEARCH
+    ),
+    "search-mcfa-ordinal": Fit(
+        "levels.incomplete", PARTS, make=_sought(partwise.MCFA, 2, 2, likelihood="ordinal"),
+        rtol=SEARCH,
+    ),
+    "search-gvq": Fit(
+        "features", ["bound", "noise", "reconstruct", "impute", "density", "certify"],
+        make=_sought(partwise.GVQ, 5), rtol=SEARCH,
+    ),
+    "search-cvq": Fit(
+        NUMBERS, ["bound", "noise", "reconstruct", "impute", "density", "decode", "certify"],
+        make=_sought(partwise.CVQ, 3, 3), rtol=SEARCH,
+    ),
+    "search-mixture": Fit(
+        "planes.incomplete", [*TURNED_MIXTURE], make=_sought(partwise.BayesianPCAMixture, 3),
+        rtol=SEARCH,
+    ),
+    "search-mixture-auto": Fit(
+        "planes", [*TURNED_MIXTURE, "n_components"],
+        make=_sought(partwise.BayesianPCAMixture, "auto"), rtol=SEARCH,
+    ),
+    "search-mixture-classes": Fit(
+        "planes", ["bound", "noise variance", "reconstruct", "density", "predict", "probabilities"],
+        make=_sought(partwise.BayesianPCAMixture, 1), labels="all", rtol=SEARCH,
+    ),
+    "search-aspect": Fit(
+        "levels.incomplete", ["bound", "beta", "reconstruct", "interval", "cells"],
+        make=_sought(partwise.AspectModel, 3), rtol=SEARCH,
+    ),
+    "search-recommender": Fit(
+        "ratings", [*RATINGS, "pairs", "questions", "item added"], make=partwise.Recommender,
+        storage="triplets", rtol=SEARCH,
+    ),
+    "search-imputer": Fit(
+        "table", ["transform", "level probabilities", "names out"], storage="pandas",
+        make=lambda: partwise.PartsImputer(2, 3, n_fits=2, random_state=0, add_states=False),
+        rtol=SEARCH,
+    ),
+    "search-imputer-numbers": Fit(
+        NUMBERS, ["transform"], rtol=SEARCH,
+        make=lambda: partwise.PartsImputer("auto", "auto", n_factors=2, n_fits=2, random_state=0),
     ),
 }  # fmt: skip

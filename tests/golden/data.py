@@ -56,6 +56,16 @@ def numbers(rng: np.random.Generator) -> Arrays:
     }
 
 
+def groups(rng: np.random.Generator) -> Arrays:
+    """Five parts of three columns, whose states mostly follow one of three classes."""
+    y, parts = rng.integers(3, size=150), np.repeat(np.arange(5), 3)
+    usual = np.stack([rng.permutation(3)[y] for _ in range(5)], axis=1)
+    states = np.where(rng.random((150, 5)) < 0.8, usual, rng.integers(3, size=(150, 5)))
+    means = rng.permuted(np.tile([[-2.0], [0.0], [2.0]], 15), axis=0)
+    X = means[states[:, parts], np.arange(15)] + 0.5 * rng.standard_normal((150, 15))
+    return {"X": X.round(4), "y": y, "parts": parts}
+
+
 def switches(rng: np.random.Generator) -> Arrays:
     """Yes or no: two parts of six columns."""
     drawn = _states(rng, 160, 2, 3)
@@ -90,6 +100,14 @@ def factors(rng: np.random.Generator) -> Arrays:
     X = np.einsum("ndj,dj->nd", s[:, parts], loadings) + 0.4 * rng.standard_normal((n, 12))
     X = (X * 10.0 ** rng.uniform(-1, 1, 12) + rng.normal(size=12)).round(4)
     return {"X": X, "incomplete": _hidden(X, 0.15, rng), "y": y, "parts": parts}
+
+
+def strands(rng: np.random.Generator) -> Arrays:
+    """Three parts with one factor each, of five, four and three columns."""
+    parts = np.repeat([0, 1, 2], [5, 4, 3])
+    s = rng.standard_normal((120, 3))
+    X = s[:, parts] * rng.choice([-1.5, 1.0, 2.0], 12) + 0.5 * rng.standard_normal((120, 12))
+    return {"X": X.round(4), "parts": parts}
 
 
 def features(rng: np.random.Generator) -> Arrays:
@@ -152,7 +170,10 @@ def table(rng: np.random.Generator) -> Arrays:
     return {**columns, "y": np.array(["north", "south"])[drawn["y"]]}
 
 
-_DRAWN = (numbers, switches, counts, levels, factors, features, pixels, planes, ratings, table)
+_DRAWN = (
+    numbers, groups, switches, counts, levels, factors, strands, features, pixels, planes, ratings,
+    table,
+)  # fmt: skip
 SETS: dict[str, Callable[[np.random.Generator], Arrays]] = {each.__name__: each for each in _DRAWN}
 
 

@@ -7,19 +7,10 @@ the old ones, which are never written again. README.md says when either is legit
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-import numpy as np
-
-from tests.golden.answers import Arrays
 from tests.golden.cases import FITS, FITTED, MODELS, STORED, answers_of_file
 from tests.golden.data import draw_missing
-
-
-def write(path: Path, answers: Arrays) -> None:
-    """Store answers as plain arrays."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(path, allow_pickle=False, **answers)
+from tests.golden.store import write
 
 
 def record_models(names: list[str]) -> None:
