@@ -54,10 +54,10 @@ def test_dependency_inside(category):
 
 
 def test_dependency_unclosed():
-    warnings.warn_explicit("unclosed", ResourceWarning, "io.py", 1, module="partwise.io")
+    warnings.warn_explicit("unclosed", ResourceWarning, "f.py", 1, module="partwise.files.model")
 
 
-@pytest.mark.parametrize("module", ["partwise.io", "partwise_papers.pages", __name__])
+@pytest.mark.parametrize("module", ["partwise.files.model", "partwise_papers.pages", __name__])
 @pytest.mark.parametrize("category", [UserWarning, RuntimeWarning, ConvergenceWarning])
 def test_own(module, category):
     warnings.warn_explicit("ours", category, "ours.py", 1, module=module)

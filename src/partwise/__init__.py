@@ -24,7 +24,7 @@ _PUBLIC = {
     "Recommender": "partwise.estimators.recommender",
     "Streaming": "partwise.fitting.stream",
     "Rows": "partwise.data",
-    "load": "partwise.io",
+    "load": "partwise.files.model",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
     "make_survey": "partwise.datasets",
@@ -70,9 +70,9 @@ if TYPE_CHECKING:
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ
     from partwise.estimators.recommender import Recommender
+    from partwise.files.model import load
     from partwise.fitting.checkpoint import Checkpoint
     from partwise.fitting.stream import Streaming
-    from partwise.io import load
     from partwise.likelihoods.prior import Prior
     from partwise.runners import Dask
     from partwise.stability import part_stability

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from partwise.contracts import Array
 from partwise.data.frames import frame_of
-from partwise.io import write_atomically
+from partwise.files.model import write_atomically
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 DOUBLE_COLON = "::"  # between user, item, rating and time in MovieLens' own files

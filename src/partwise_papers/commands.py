@@ -283,7 +283,7 @@ def _content(kind: str, results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    from partwise.io import write_atomically
+    from partwise.files.model import write_atomically
 
     text = json.dumps(content, indent=1, allow_nan=False, default=str) + "\n"
     write_atomically(path, text.encode())
@@ -302,7 +302,7 @@ def _read_results(path: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def _write_page(path: Path, content: dict[str, Any], pictures: Path | None) -> None:
-    from partwise.io import write_atomically
+    from partwise.files.model import write_atomically
     from partwise_papers.pages import results_page
 
     folder = "pictures" if pictures is None else os.path.relpath(pictures, path.parent)

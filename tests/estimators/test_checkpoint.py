@@ -20,13 +20,13 @@ from partwise import (
     AspectModel,
     BayesianPCA,
     Checkpoint,
-    io,
     load,
     make_faces,
     make_shapes,
 )
+from partwise.files import model as model_files
+from partwise.files.model import ModelFileError
 from partwise.fitting import checkpoint, course
-from partwise.io import ModelFileError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -209,7 +209,7 @@ def test_other_files_are_refused_and_kept(left, tmp_path):
 
 
 def test_a_checkpoint_of_another_version_is_refused(left, monkeypatch):
-    monkeypatch.setattr(io, "__version__", "99.0")
+    monkeypatch.setattr(model_files, "__version__", "99.0")
     with pytest.raises(ModelFileError, match="checkpoint of partwise"):
         MCVQ(2, 3, random_state=0).fit(X, checkpoint=left)
 
@@ -261,7 +261,7 @@ def end(process):
 def kill_again_and_again(folder, n_kills, rng):
     """Kill a fit at random moments, then let it end; kills, and those that broke a write off."""
     path, result = folder / "fit.checkpoint", folder / "model.safetensors"
-    temporary = io.temporary_name(path)
+    temporary = model_files.temporary_name(path)
     n_killed = n_writing = 0
     for _ in range(n_kills):
         process = run(result, path)
@@ -277,7 +277,7 @@ def kill_again_and_again(folder, n_kills, rng):
         n_writing += temporary.exists()
         assert not result.exists()
         if path.exists():
-            io.load_checkpoint(path)  # whole at any moment
+            model_files.load_checkpoint(path)  # whole at any moment
     assert end(run(result, path)) == 0
     assert not path.exists()
     assert not temporary.exists()

@@ -43,7 +43,7 @@ def compress(
     """
     need_folders(out)
     from partwise import compression
-    from partwise.io import write_atomically
+    from partwise.files.model import write_atomically
 
     picture = compression.read_picture(image)
     coded = compression.compress(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.io import write_atomically
+from partwise.files.model import write_atomically
 
 # What pillow keeps in grey, or can turn to grey without loss of colour.
 GREY_MODES = ("1", "L", "LA", "I", "F", "I;16")

@@ -698,7 +698,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         ----------
         path : str or path-like
         """
-        from partwise.io import save
+        from partwise.files.model import save
 
         check_is_fitted(self)
         save(self, path)

@@ -241,7 +241,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         ----------
         path : str or path-like
         """
-        from partwise.io import save
+        from partwise.files.model import save
 
         check_is_fitted(self)
         save(self, path)

@@ -22,7 +22,7 @@ from partwise.contracts import Array
 from partwise.data.rows import map_rows
 from partwise.engine import Monitor, Place
 from partwise.engine.randomness import as_generator, freeze, thaw
-from partwise.io import ModelFileError, load_checkpoint, save_checkpoint, temporary_name
+from partwise.files.model import ModelFileError, load_checkpoint, save_checkpoint, temporary_name
 
 # Arguments that change how long a fit takes and what it says, but not where it goes.
 _IDLE = ("max_time", "n_jobs", "verbose")

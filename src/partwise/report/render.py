@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from partwise.io import write_atomically
+from partwise.files.model import write_atomically
 from partwise.report.collect import collect
 from partwise.stability import PartStability
 

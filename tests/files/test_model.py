@@ -15,8 +15,8 @@ import pytest
 import safetensors.numpy
 from numpy.testing import assert_array_equal
 
-from partwise import io
-from partwise.io import ModelFileError, load, save
+from partwise.files import model as model_files
+from partwise.files.model import ModelFileError, load, save
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def _registered(monkeypatch):
     module = types.ModuleType("partwise_toy")
     module.Toy, module.Prior = Toy, Prior
     monkeypatch.setitem(sys.modules, "partwise_toy", module)
-    monkeypatch.setitem(io._LOADABLE, "Toy", "partwise_toy")
-    monkeypatch.setitem(io._OPTIONS, "Prior", "partwise_toy")
+    monkeypatch.setitem(model_files._LOADABLE, "Toy", "partwise_toy")
+    monkeypatch.setitem(model_files._OPTIONS, "Prior", "partwise_toy")
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_plain_values(value, path):
     assert_same(there_and_back(toy({"v": value}), path).state, {"v": value})
 
 
-@pytest.mark.parametrize("dtype", sorted(io._TENSOR_DTYPES))
+@pytest.mark.parametrize("dtype", sorted(model_files._TENSOR_DTYPES))
 @pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
 def test_number_arrays(dtype, shape, path):
     array = np.asarray(np.arange(np.prod(shape, dtype=int)).reshape(shape), dtype=dtype)
@@ -262,7 +262,7 @@ def test_the_file_is_plain_safetensors_with_a_json_header(path):
         ([1, {2}], "set"),
         (1j, "complex"),
         ({1: "a"}, "dict"),
-        (io, "module"),
+        (model_files, "module"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -383,7 +383,7 @@ def test_a_header_length_beyond_the_file_allocates_nothing(length, path, monkeyp
     save(toy(), path)
     path.write_bytes(struct.pack("<Q", length) + path.read_bytes()[8:])
     # Reached only after the length was believed.
-    monkeypatch.setattr(io, "_digest", lambda *_: pytest.fail("the length was believed"))
+    monkeypatch.setattr(model_files, "_digest", lambda *_: pytest.fail("the length was believed"))
     assert_refused(path, "damaged")
 
 

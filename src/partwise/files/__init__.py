@@ -1,0 +1,1 @@
+"""Files of every kind: what is written and read, and the check of what was read."""
