@@ -51,11 +51,21 @@ def climb(
     """Raise the bound until the monitor is content.
 
     ``stages`` are models to take one step with each before the trace begins, annealing for one:
-    their bounds are others than the model's. Stages may lose what the start knew, so their end is
-    held against ``probe`` plain steps from the start. The loop stops before a step, so that the
-    last bound of the trace belongs to the parameters returned; and it goes on if the last step took
-    a short cut, after a sweep of the same parameters without one. With a ``log`` every place is
-    noted, and a climb that it knows goes on where it was.
+    their bounds are others than the model's. Stages may lose what the start knew, so what is
+    reached after them is held against ``probe`` plain steps from the start. If those steps reached
+    more, by ``tol`` at least, a second ascent goes on from them and is the one returned; less than
+    ``tol`` is no rise to the monitor either, and rounding would decide. Without stages there is
+    one ascent.
+
+    The monitor is told every bound of every ascent in order, so callbacks hear both ascents where
+    there are two. ``monitor.trace``, and with it ``n_iter``, is the trace of the ascent that gave
+    the parameters returned, and ``max_iter`` limits each ascent. A monitor that is spent ends the
+    climb: the second ascent is not begun. Probe and stages have no bound and are not told.
+
+    The loop stops before a step, so that the last bound of the trace belongs to the parameters
+    returned; and it goes on if the last step took a short cut, after a sweep of the same parameters
+    without one. With a ``log`` every place is noted, and a climb that it knows goes on where it
+    was.
     """
 
     def fresh() -> list[Any]:
@@ -106,7 +116,8 @@ def climb(
         memory = remembered
         if not stages or monitor.spent:
             return theta
-        if monitor.trace[-1] >= model.bound(plain, sweep(model, plain)):
+        gain = model.bound(plain, sweep(model, plain)) - monitor.trace[-1]
+        if gain <= max(monitor.tol, 0.0) * monitor.weight:
             return theta
         monitor.begin_anew()
         theta = plain

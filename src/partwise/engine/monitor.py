@@ -16,7 +16,7 @@ class Monitor:
     Parameters
     ----------
     max_iter : int
-        Most M-steps.
+        Most M-steps of an ascent.
     tol : float
         Stop when the bound rises by less than this a unit of row weight.
     weight : float
@@ -26,7 +26,8 @@ class Monitor:
     window : int
         Bounds averaged before they are compared; above 1 for noisy traces.
     on_step : callable, optional
-        Called as ``on_step(n_iter, bound)`` after every sweep; true ends the climb.
+        Called as ``on_step(n_iter, bound)`` with every bound of every ascent, in order; true ends
+        the climb.
     enough : int, optional
         M-steps after which the climb counts as converged, whatever the bound does.
     halted : callable
@@ -62,7 +63,7 @@ class Monitor:
         return self.halted() or time.monotonic() > self.deadline
 
     def begin_anew(self) -> None:
-        """Forget the trace."""
+        """Forget the trace: another ascent begins."""
         self.trace.clear()
         self.converged = False
 

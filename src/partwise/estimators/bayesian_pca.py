@@ -79,7 +79,7 @@ class BayesianPCA(Analysers):
     lower_bounds_ : ndarray of shape (n_iter + 1,)
         Its trace.
     n_iter_ : int
-        Sweeps taken.
+        EM iterations in that trace.
     converged_ : bool
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (D,)

@@ -84,7 +84,7 @@ class CVQ(PartsEstimator):
     lower_bounds_ : ndarray of shape (n_iter + 1,)
         Its trace; cooling is over where it begins.
     n_iter_ : int
-        Sweeps taken.
+        EM iterations in that trace. Callbacks hear those of every start, in order.
     converged_ : bool
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (D,)

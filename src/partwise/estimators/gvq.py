@@ -104,7 +104,7 @@ class GVQ(PartsEstimator):
     lower_bounds_ : ndarray of shape (n_iter + 1,)
         Its trace, which never falls with exact association.
     n_iter_ : int
-        Steps taken.
+        EM iterations in that trace. Callbacks hear those of every start, in order.
     converged_ : bool
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (D,)

@@ -85,7 +85,7 @@ class MCFA(PartsEstimator):
     n_init : int, default=1
         Number of starts; the best bound is kept.
     max_iter : int, default=200
-        Most sweeps of a start, after annealing.
+        Most EM iterations of an ascent; those of annealing are not counted.
     tol : float, default=1e-3
         A fit has converged when the bound rises by less than this a row.
     max_time : float or None, default=None
@@ -136,7 +136,9 @@ class MCFA(PartsEstimator):
     lower_bounds_ : ndarray of shape (n_iter + 1,)
         Its trace; annealing is over where it begins.
     n_iter_ : int
-        Sweeps taken.
+        EM iterations of the ascent that gave the parameters, ``len(lower_bounds_) - 1``. Callbacks
+        hear every iteration of every ascent, in order: of each start, and of a second ascent where
+        EM without annealing reached more.
     converged_ : bool
     n_samples_seen_ : int
         Rows learned from, with those of `partial_fit`.

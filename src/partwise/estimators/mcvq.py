@@ -100,7 +100,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     n_init : int, default=1
         Number of starts; the best bound is kept.
     max_iter : int, default=200
-        Most sweeps of a start, after annealing.
+        Most EM iterations of an ascent; those of annealing are not counted.
     tol : float, default=1e-3
         A fit has converged when the bound rises by less than this a row.
     max_time : float or None, default=None
@@ -167,7 +167,9 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         Its trace; annealing is over where it begins. With ``inference="gibbs"`` the trace is the
         log joint density of rows and drawn states, no bound; ``lower_bound_`` is one.
     n_iter_ : int
-        Sweeps taken.
+        EM iterations of the ascent that gave the parameters, ``len(lower_bounds_) - 1``. Callbacks
+        hear every iteration of every ascent, in order: of each start, and of a second ascent where
+        EM without annealing reached more.
     converged_ : bool
     n_samples_seen_ : int
         Rows learned from, with those of `partial_fit`.
