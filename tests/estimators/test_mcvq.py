@@ -372,7 +372,7 @@ class TestBadInput:
     def test_shapes_and_kinds(self):
         with pytest.raises(ValueError, match="2D array"):
             MCVQ(2, 2).fit(self.X[0])
-        with pytest.raises(ValueError, match="holds .a. in row 0, column 0"):
+        with pytest.raises(ValueError, match=r"holds .a. in row 0, column 0"):
             MCVQ(2, 2).fit(np.array([["a", "b"], ["c", "d"]], dtype=object))
         model = MCVQ(2, 2, random_state=0).fit(self.X)
         with pytest.raises(ValueError, match="features"):

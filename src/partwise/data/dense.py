@@ -15,8 +15,10 @@ from partwise.data import kernels
 from partwise.data.additive import Additive
 from partwise.data.patterns import Patterns
 
-# Rows whose sums are taken in the data's own precision before they are added in double.
-SUMMED_ROWS = 2048
+# Rows whose sums are taken in the data's own precision before they are added in double. Equal
+# numbers are rounded the same way again and again: a processor's matrix product may lose half a
+# unit per row, and a state whose rows are equal has no variance but what is lost.
+SUMMED_ROWS = {np.dtype(np.float32): 256, np.dtype(np.float64): 2048}
 
 
 class DenseGroup:
@@ -119,8 +121,9 @@ class DenseGroup:
 
     def _add_products(self, out: Array, m: Array, columns: slice) -> None:
         """Add m T(x) to ``out``, some rows at a time: single precision sums few numbers well."""
-        for lo in range(0, self.n_rows, SUMMED_ROWS):
-            rows = slice(lo, lo + SUMMED_ROWS)
+        step = SUMMED_ROWS[self.dtype]
+        for lo in range(0, self.n_rows, step):
+            rows = slice(lo, lo + step)
             for p, power in enumerate(self._powers, self.complete):
                 out[p] += m[:, rows] @ power[columns, rows].T
 
