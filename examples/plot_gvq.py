@@ -19,10 +19,12 @@ rng = np.random.default_rng(0)
 planted = rng.normal(size=(8, 40))
 bits = rng.integers(2, size=(1000, 8))
 X = bits @ planted + 0.3 * rng.normal(size=(1000, 40))
-model = GVQ(n_features=8, random_state=0).fit(X)
+model = GVQ(n_components=8, random_state=0).fit(X)
 codes = model.encode(X)
 proof = model.certify(X)
-print(f"{codes.shape[1]} bits instead of {X.shape[1]} numbers, error {model.noise_**0.5:.3f}")
+print(
+    f"{codes.shape[1]} bits instead of {X.shape[1]} numbers, error {model.noise_variance_**0.5:.3f}"
+)
 print(f"no code is nearer, proven for {proof.proven.mean():.0%} of the rows")
 n_bits, n_codes, n_pairs = (
     len(np.unique(both, axis=0)) for both in (bits, codes, np.column_stack([bits, codes]))
@@ -34,15 +36,16 @@ print(f"{n_bits} planted codes, {n_codes} found ones, {n_pairs} pairs of the two
 # the corners that two sets of three features make.
 centres = rng.uniform(-1, 1, (10, 2))
 X = centres[rng.integers(10, size=300)] + 0.05 * rng.normal(size=(300, 2))
-model = GVQ(n_features=3, n_sets=2, n_init=10, random_state=0).fit(X)
-print(f"error {model.noise_:.4f} an entry, all codes proven: {model.certificate_.proven.all()}")
+model = GVQ(n_components=3, n_sets=2, n_init=10, random_state=0).fit(X)
+proven = model.certificate_.proven.all()
+print(f"error {model.noise_variance_:.4f} per entry, all codes proven: {proven}")
 CodebookDisplay.from_estimator(model, X)
 
 # %%
 # Faces are made of parts that are there or not, among others. Below, the codes that most faces
 # have.
 faces = make_faces(500, random_state=0)
-model = GVQ(n_features=8, random_state=0).fit(faces.data)
+model = GVQ(n_components=8, random_state=0).fit(faces.data)
 FeaturesDisplay.from_estimator(model, image_shape=faces.image_shape)
 CodesDisplay.from_estimator(model, faces.data, n_codes=12, image_shape=faces.image_shape)
 

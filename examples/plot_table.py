@@ -24,7 +24,7 @@ print(", ".join(f"{name}: {kind}" for name, kind in zip(table, model.kinds_, str
 
 # %%
 # Columns that belong together, and what kinds of rows there are in each part, in words.
-parts = model.parts_table()
+parts = model.summary()
 for name, columns in parts.groupby("part")["columns"].first().items():
     print(f"{name}: {columns}")
 parts.loc[parts["part"] == "part2", ["state", "share", "profile"]]
@@ -49,7 +49,7 @@ hidden = survey.hidden[:, 0]
 truth = survey.complete["number0"][hidden]
 inside = (lower["number0"][hidden] <= truth) & (truth <= upper["number0"][hidden])
 print(f"80 % intervals of number0 held {inside.mean():.0%} of the removed values")
-p = model.level_probabilities(table, ["group0"])["group0"].max(axis=1)
+p = model.predict_proba_columns(table, ["group0"])["group0"].max(axis=1)
 hidden = survey.hidden[:, list(table).index("group0")]
 right = (filled["group0"] == survey.complete["group0"])[hidden]
 print(f"group0: promised {p[hidden].mean():.0%}, right {right.mean():.0%}")
@@ -58,9 +58,11 @@ print(f"group0: promised {p[hidden].mean():.0%}, right {right.mean():.0%}")
 # Somebody who differs: one answer changed to what hardly anybody gives.
 odd = table.copy()
 odd.loc[7, "number2"] = np.nanmax(odd["number2"]) * 3
-model.odd_cells(odd, 3)
+model.anomalous_cells(odd, 3)
 
 # %%
 # Any column given any others, and people as they might be.
-print(model.predict(["group0", "number0"], given={"scale0": "often", "answer0": True}))
+print(
+    model.predict_columns(given={"scale0": "often", "answer0": True}, columns=["group0", "number0"])
+)
 model.sample(3, given={"scale0": "often"})[0].iloc[:, :8]

@@ -56,7 +56,7 @@ def count(texts):
 counts = count(texts)
 model = MCVQ("auto", "auto", likelihood="poisson", random_state=0).fit(counts)
 print(f"{model.n_parts_} parts with {model.n_states_} states")
-states = model.states(counts)
+states = model.predict_states(counts)
 for k in range(model.n_parts_):
     by_topic, by_manner = (adjusted_rand_score(truth, states[:, k]) for truth in (topic, manner))
     print(f"part {k}: agrees with the topic {by_topic:.2f}, with the manner {by_manner:.2f}")
@@ -88,7 +88,7 @@ for part in model.explain(count([new]), n_columns=3):
 # Texts that are like it in what they are about, told in the other manner: the same state of one
 # part and another state of the other. A single list of clusters could not be asked this.
 about = int(np.argmax(model.n_states_))
-mine = model.states(count([new]))[0]
+mine = model.predict_states(count([new]))[0]
 same = states[:, about] == mine[about]
 other = (states != mine).any(axis=1) & same
 found = np.flatnonzero(other)[0]

@@ -56,8 +56,8 @@ def test_ranks_of_ragged_users_equal_those_of_each_user_alone(ties):
             above = (s > s[:, None]).sum(axis=1)
             equal = (s == s[:, None]).sum(axis=1)
             recall.append(g @ np.clip((n - above) / equal, 0, 1) / g.sum())
-        assert_allclose(ndcg_at(n, user, score, gain), expected)
-        assert_allclose(recall_at(n, user, score, gain), recall)
+        assert_allclose(ndcg_at(gain, score, users=user, k=n), expected)
+        assert_allclose(recall_at(gain, score, users=user, k=n), recall)
 
 
 def test_what_they_refuse():
@@ -71,11 +71,11 @@ def test_what_they_refuse():
         log_loss_of_levels([[0.5, 0.5]], [2])
     with pytest.raises(ValueError, match="from 0 to 1"):
         log_loss_of_levels([[0.5, 0.5]], [1.0])
-    with pytest.raises(ValueError, match="n=0"):
-        ndcg_at(0, [1], [1], [1])
+    with pytest.raises(ValueError, match="k=0"):
+        ndcg_at([1], [1], users=[1], k=0)
     with pytest.raises(ValueError, match="no NaN"):
-        recall_at(1, [1], [np.nan], [1])
+        recall_at([1], [np.nan], users=[1])
     with pytest.raises(ValueError, match="nothing below 0"):
-        ndcg_at(1, [1], [1], [-1])
+        ndcg_at([-1], [1], users=[1])
     with pytest.raises(ValueError, match="inconsistent"):
-        ndcg_at(1, [1, 2], [1], [1])
+        ndcg_at([1], [1], users=[1, 2])

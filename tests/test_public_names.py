@@ -56,8 +56,8 @@ def test_nothing_promised_is_gone():
 
 
 def test_what_is_gone_is_seen():
-    promised = {"load": ["path"], "MCVQ": [".fit", "n_parts"], "Dask": []}
-    assert gone(promised, {"MCVQ": [".fit"]}) == ["load path", "MCVQ n_parts", "Dask "]
+    promised = {"load": ["path"], "MCVQ": [".fit", "n_parts"], "DaskRunner": []}
+    assert gone(promised, {"MCVQ": [".fit"]}) == ["load path", "MCVQ n_parts", "DaskRunner "]
 
 
 if __name__ == "__main__":

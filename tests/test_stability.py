@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from partwise import CVQ, MCFA, MCVQ, Cells, Prior, part_stability
+from partwise import CVQ, MCFA, MCVQ, ObservedCells, Prior, part_stability
 from partwise import stability as module
 from tests.reference import stability as reference
 
@@ -104,7 +104,7 @@ def test_every_kind_of_input():
     how = {"n_fits": 2, "random_state": 0}
     model = MCVQ(2, 3, random_state=0).fit(X)
     found = part_stability(model, X, **how)
-    for same in (Cells(X), X.tolist()):
+    for same in (ObservedCells(X), X.tolist()):
         assert_allclose(part_stability(model, same, **how).part_agreement, found.part_agreement)
     frame = pd.DataFrame(X, columns=[f"c{d}" for d in range(X.shape[1])])
     named = MCVQ(2, 3, random_state=0).fit(frame)

@@ -78,7 +78,7 @@ def test_only_public_names_are_used():
         ("from partwise import files", "not public"),
         ("import partwise.models.mcvq", "not public"),
         ("from partwise.datasets import loaders", "not public"),
-        ("def f():\n    from partwise.data import RowSource", "not public"),
+        ("def f():\n    from partwise.data import BlockSource", "not public"),
         ("from partwise.estimators._tables import X", "private name"),
         ("from sklearn.utils import _safe_indexing", "private name"),
         ("model._theta", "private name model._theta"),

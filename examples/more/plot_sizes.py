@@ -10,7 +10,7 @@ and what held-out cells say.
 import numpy as np
 from sklearn.model_selection import GridSearchCV
 
-from partwise import MCVQ, CellKFold, Cells, make_shapes, part_stability
+from partwise import MCVQ, CellKFold, ObservedCells, make_shapes, part_stability
 from partwise.plot import GatesDisplay, SizePathDisplay, StabilityDisplay
 
 shapes = make_shapes()
@@ -35,7 +35,7 @@ StabilityDisplay.from_stability(stability, image_shape=shapes.image_shape)
 # An independent judge: cells that were hidden from the fit. In nats a cell, more is better.
 search = GridSearchCV(
     MCVQ(n_states=9, random_state=0), {"n_parts": [1, 2, 3, 4]}, cv=CellKFold(3, random_state=0)
-).fit(Cells(X))
+).fit(ObservedCells(X))
 for size, score in zip(
     search.cv_results_["param_n_parts"], search.cv_results_["mean_test_score"], strict=True
 ):

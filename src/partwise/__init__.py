@@ -13,17 +13,17 @@ _PUBLIC = {
     "BayesianPCAMixture": "partwise.estimators.bayesian_pca_mixture",
     "CVQ": "partwise.estimators.cvq",
     "CellKFold": "partwise.data",
-    "Cells": "partwise.data",
+    "ObservedCells": "partwise.data",
     "Checkpoint": "partwise.fitting.checkpoint",
-    "Dask": "partwise.runners",
+    "DaskRunner": "partwise.runners",
     "GVQ": "partwise.estimators.gvq",
     "MCFA": "partwise.estimators.mcfa",
     "MCVQ": "partwise.estimators.mcvq",
     "PartsImputer": "partwise.estimators.imputer",
     "Prior": "partwise.likelihoods.prior",
     "Recommender": "partwise.estimators.recommender",
-    "Streaming": "partwise.fitting.stream",
-    "Rows": "partwise.data",
+    "StreamingOptions": "partwise.fitting.stream",
+    "RowSource": "partwise.data",
     "load": "partwise.files.model",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
@@ -40,14 +40,14 @@ __all__ = [
     "BayesianPCA",
     "BayesianPCAMixture",
     "CellKFold",
-    "Cells",
     "Checkpoint",
-    "Dask",
+    "DaskRunner",
+    "ObservedCells",
     "PartsImputer",
     "Prior",
     "Recommender",
-    "Rows",
-    "Streaming",
+    "RowSource",
+    "StreamingOptions",
     "__version__",
     "load",
     "make_faces",
@@ -59,7 +59,7 @@ __all__ = [
 if TYPE_CHECKING:
     __version__: str
 
-    from partwise.data import CellKFold, Cells, Rows
+    from partwise.data import CellKFold, ObservedCells, RowSource
     from partwise.datasets import make_faces, make_shapes, make_survey
     from partwise.estimators.aspect import AspectModel
     from partwise.estimators.bayesian_pca import BayesianPCA
@@ -72,9 +72,9 @@ if TYPE_CHECKING:
     from partwise.estimators.recommender import Recommender
     from partwise.files.model import load
     from partwise.fitting.checkpoint import Checkpoint
-    from partwise.fitting.stream import Streaming
+    from partwise.fitting.stream import StreamingOptions
     from partwise.likelihoods.prior import Prior
-    from partwise.runners import Dask
+    from partwise.runners import DaskRunner
     from partwise.stability import part_stability
 
 

@@ -175,52 +175,52 @@ def description_length(
     return float(stored * n_columns * bits + n_rows * code)
 
 
-def ndcg_at(n: int, user: Any, score: Any, gain: Any) -> Array:
-    """Normalised discounted cumulative gain of each user's n items with the highest scores.
+def ndcg_at(y_true: Any, y_score: Any, *, users: Any, k: int = 10) -> Array:
+    """Normalized discounted cumulative gain of each user's k items with the highest scores.
 
     Items of equal score count as if in random order.
 
     Parameters
     ----------
-    n : int
-    user : array-like of shape (E,)
-        Whose item it is: any labels, in any order.
-    score : array-like of shape (E,)
+    y_true : array-like of shape (E,)
+        Gain of finding each item, at least 0: the rating itself, or 2^rating - 1.
+    y_score : array-like of shape (E,)
         What items are ranked by.
-    gain : array-like of shape (E,)
-        What finding an item is worth, at least 0: the rating itself, or 2^rating - 1.
+    users : array-like of shape (E,)
+        User of each item: any labels, in any order.
+    k : int, default=10
 
     Returns
     -------
     ndcg : ndarray of shape (U,)
-        One number a user, in the order of ``numpy.unique(user)``; users without any gain have
+        One number per user, in the order of ``numpy.unique(users)``; users without any gain have
         nothing to find, and are left out.
 
     Examples
     --------
     >>> from partwise.metrics import ndcg_at
     >>> users, scores = [7, 7, 7, 8, 8], [0.9, 0.5, 0.1, 0.2, 0.3]
-    >>> ndcg_at(2, users, scores, gain=[3, 1, 2, 1, 0]).round(2)
+    >>> ndcg_at([3, 1, 2, 1, 0], scores, users=users, k=2).round(2)
     array([0.85, 0.63])
     """
-    n, user, score, gain = _checked(n, user, score, gain)
-    discount = 1.0 / np.log2(np.arange(n) + 2.0)
+    user, gain, score = _checked(y_true, y_score, users, k)
+    discount = 1.0 / np.log2(np.arange(k) + 2.0)
     best = _top(user, gain, gain, discount)
     return _top(user, score, gain, discount)[best > 0] / best[best > 0]
 
 
-def recall_at(n: int, user: Any, score: Any, gain: Any) -> Array:
-    """Share of each user's gain that the n items with the highest scores hold.
+def recall_at(y_true: Any, y_score: Any, *, users: Any, k: int = 10) -> Array:
+    """Share of each user's gain that the k items with the highest scores hold.
 
     Items of equal score count as if in random order.
 
     Parameters
     ----------
-    n : int
-    user, score : array-like of shape (E,)
-        As in `ndcg_at`.
-    gain : array-like of shape (E,)
+    y_true : array-like of shape (E,)
         1 for items that ought to be found, 0 for others; or weights.
+    y_score, users : array-like of shape (E,)
+        As in `ndcg_at`.
+    k : int, default=10
 
     Returns
     -------
@@ -230,24 +230,25 @@ def recall_at(n: int, user: Any, score: Any, gain: Any) -> Array:
     Examples
     --------
     >>> from partwise.metrics import recall_at
-    >>> recall_at(2, user=[7, 7, 7, 8, 8], score=[0.9, 0.5, 0.1, 0.2, 0.3], gain=[1, 0, 1, 1, 0])
+    >>> users, scores = [7, 7, 7, 8, 8], [0.9, 0.5, 0.1, 0.2, 0.3]
+    >>> recall_at([1, 0, 1, 1, 0], scores, users=users, k=2)
     array([0.5, 1. ])
     """
-    n, user, score, gain = _checked(n, user, score, gain)
+    user, gain, score = _checked(y_true, y_score, users, k)
     total = np.bincount(user, gain)
-    return _top(user, score, gain, np.ones(n))[total > 0] / total[total > 0]
+    return _top(user, score, gain, np.ones(k))[total > 0] / total[total > 0]
 
 
-def _checked(n: int, user: Any, score: Any, gain: Any) -> tuple[int, Array, Array, Array]:
-    """Users as numbers from 0; scores and gains as floats."""
-    user, score, gain = column_or_1d(user), column_or_1d(score), column_or_1d(gain)
+def _checked(y_true: Any, y_score: Any, users: Any, k: int) -> tuple[Array, Array, Array]:
+    """Users as numbers from 0; gains and scores as floats."""
+    user, score, gain = column_or_1d(users), column_or_1d(y_score), column_or_1d(y_true)
     check_consistent_length(user, score, gain)
     score, gain = score.astype(float), gain.astype(float)
-    if n < 1:
-        raise ValueError(f"n={n!r} must be at least 1.")
+    if k < 1:
+        raise ValueError(f"k={k!r} must be at least 1.")
     if np.isnan(score).any() or not np.all(gain >= 0):
-        raise ValueError("score must have no NaN, and gain no NaN and nothing below 0.")
-    return n, np.unique(user, return_inverse=True)[1], score, gain
+        raise ValueError("y_score must have no NaN, and y_true no NaN and nothing below 0.")
+    return np.unique(user, return_inverse=True)[1], gain, score
 
 
 def _top(user: Array, score: Array, gain: Array, discount: Array) -> Array:

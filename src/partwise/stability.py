@@ -14,7 +14,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.contracts import Array
-from partwise.data import Cells
+from partwise.data import ObservedCells
 from partwise.engine.progress import ProgressBar
 from partwise.engine.randomness import as_generator
 from partwise.fitting.weights import read_weights
@@ -100,7 +100,7 @@ def part_stability(
     model : estimator
         Fitted, with ``parts_``: MCVQ or MCFA. Refits have its arguments; where sizes are "auto"
         each chooses its own.
-    X : array-like, DataFrame, sparse or Cells of shape (C, D)
+    X : array-like, DataFrame, sparse or ObservedCells of shape (C, D)
         The rows that it was fitted to.
     y : array-like of shape (C,), optional
         Their labels, if it was fitted with labels; rows are then resampled within each label.
@@ -143,7 +143,7 @@ def part_stability(
         raise ValueError(f"resample={resample!r} must be one of {', '.join(RESAMPLES)}.")
     if not isinstance(n_fits, Integral) or n_fits < 1:
         raise ValueError(f"n_fits={n_fits!r} must be a whole number of at least 1.")
-    X = X.table() if isinstance(X, Cells) else X
+    X = X.table() if isinstance(X, ObservedCells) else X
     shape = X.shape if hasattr(X, "shape") else np.shape(X)
     weight = read_weights(sample_weight, shape[0])
     parts = np.asarray(model.parts_)

@@ -178,7 +178,7 @@ def test_directed_belief_revision_of_trees_is_exact():
 def test_what_cannot_be_asked_is_said():
     assert refusal(make_association("exact"), 100, 9) is None
     assert "n_values=3" in refusal(make_association("belief_revision"), 4, 3)
-    assert "n_features=40" in refusal(make_association("directed_belief_revision"), 40, 2)
+    assert "n_components=40" in refusal(make_association("directed_belief_revision"), 40, 2)
     with pytest.raises(ValueError, match="choose one of exact"):
         make_association("guess")
     with pytest.raises(ValueError, match="connected with 20 features"):

@@ -30,7 +30,7 @@ def run(*args):
 
 @pytest.fixture(scope="module")
 def survey():
-    frame = make_survey(300, n_parts=2, columns_a_kind=1, random_state=0).frame
+    frame = make_survey(300, n_parts=2, n_columns_per_kind=1, random_state=0).frame
     frame.insert(0, "id", range(1000, 1300))
     return frame
 
@@ -298,7 +298,7 @@ def test_a_model_of_another_kind(tmp_path):
     path, data = tmp_path / "m.safetensors", tmp_path / "x.npy"
     X = np.random.default_rng(0).normal(size=(20, 3))
     np.save(data, X)
-    GVQ(n_features=2, random_state=0).fit(X).save(path)
+    GVQ(n_components=2, random_state=0).fit(X).save(path)
     result = run("impute", path, data, "-o", tmp_path / "f.csv", "--number", 3)
     assert result.exit_code in (1, 2)
     assert "GVQ" in result.stderr

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from partwise.data import RowSource, learn_columns
+from partwise.data import BlockSource, learn_columns
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Tied
@@ -12,14 +12,14 @@ from partwise.models.mcfa import MCFA
 
 
 def build_factors(X, weight, n_factors, gating=None, prior=None, absent_zero=False, n_powers=2,
-                  n_classes=1, labels=None, entropic=0.0):  # fmt: skip
+                  n_classes=1, labels=None, gate_entropy=0.0):  # fmt: skip
     """Model and source."""
     columns = learn_columns(X, "gaussian", weight, absent_zero, prior)
-    source = RowSource(X, columns, weight, labels=labels, n_powers=n_powers)
+    source = BlockSource(X, columns, weight, labels=labels, n_powers=n_powers)
     chooser = Chooser(
         Tied() if gating is None else gating,
         Dirichlet(prior.gates if prior else 0.0),
-        entropic,
+        gate_entropy,
         columns[0].weight,
     )
     how = Relevant(prior.entries, prior.spread, prior.shape) if prior else Flat()

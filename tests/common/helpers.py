@@ -6,7 +6,7 @@ from operator import add
 import numpy as np
 
 from partwise.contracts import Layout, Stats
-from partwise.data import RowSource, by_column, learn_columns
+from partwise.data import BlockSource, by_column, learn_columns
 from partwise.engine import Monitor, climb
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
@@ -45,7 +45,7 @@ def punch_holes(X, share, rng):
     return X
 
 
-def build(X, weight, n_states, likelihood="gaussian", gating=None, prior=None, entropic=0.0,
+def build(X, weight, n_states, likelihood="gaussian", gating=None, prior=None, gate_entropy=0.0,
           absent_zero=False, classes=None):  # fmt: skip
     """Model and source, put together as the estimator does, without its start and its loop."""
     columns = learn_columns(X, likelihood, weight, absent_zero, prior)
@@ -56,14 +56,14 @@ def build(X, weight, n_states, likelihood="gaussian", gating=None, prior=None, e
         Chooser(
             Tied() if gating is None else gating,
             Dirichlet(prior.gates if prior else 0.0),
-            entropic,
+            gate_entropy,
             by_column(columns, [group.weight for group in columns], X.shape[1]),
         ),
         Dirichlet(prior.states if prior else 0.0),
         ClassVariable() if classes is None else classes,
         X.dtype,
     )
-    return core, RowSource(X, columns, weight)
+    return core, BlockSource(X, columns, weight)
 
 
 def start_from(core, source, m, gates):

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from partwise import GVQ, MCFA, MCVQ, BayesianPCA, Rows
+from partwise import GVQ, MCFA, MCVQ, BayesianPCA, RowSource
 
 N_ROWS, N_COLUMNS = 300, 12
 CUTS = (0, 80, 81, 150, 260, N_ROWS)
@@ -53,7 +53,7 @@ def on_disk(X, kind, folder):
     if kind == "list":
         return blocks
     if kind == "walks":
-        return Rows(lambda: iter(blocks))
+        return RowSource(lambda: iter(blocks))
     if kind == "memmap":
         np.save(folder / "all.npy", X)
         return np.load(folder / "all.npy", mmap_mode="r")

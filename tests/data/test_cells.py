@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from partwise import CellKFold, Cells
+from partwise import CellKFold, ObservedCells
 from tests.common.helpers import punch_holes
 
 
@@ -33,7 +33,7 @@ def test_cells_keep_the_kind_of_table(kind, dtype):
         given = X
     else:
         given = getattr(sparse, kind)(as_sparse(X))
-    cells = Cells(given)
+    cells = ObservedCells(given)
     assert len(cells) == cells.shape[0]
     some = cells[np.arange(0, len(cells), 3), ...]
     assert_array_equal(some.rows, cells.rows[::3])
@@ -57,7 +57,7 @@ def test_cells_keep_the_kind_of_table(kind, dtype):
 
 
 def test_a_choice_among_chosen_cells_knows_no_others():
-    cells = Cells(holed())
+    cells = ObservedCells(holed())
     inner = cells[10:40][[0, 5]]
     assert len(inner.others()) == 28
     assert_array_equal(inner.rows, cells.rows[[10, 15]])
@@ -67,13 +67,13 @@ def test_a_choice_among_chosen_cells_knows_no_others():
 
 def test_absent_zeros_are_cells_if_told_so():
     X = sparse.csr_array(np.eye(3))
-    assert len(Cells(X)) == 3
-    cells = Cells(X, absent="zero")
+    assert len(ObservedCells(X)) == 3
+    cells = ObservedCells(X, sparse_absent="zero")
     assert len(cells) == 9
     assert_array_equal(cells.table(), np.eye(3))
 
 
-@pytest.mark.parametrize("form", [Cells, np.asarray, lambda X: as_sparse(X)])
+@pytest.mark.parametrize("form", [ObservedCells, np.asarray, lambda X: as_sparse(X)])
 def test_folds_spread_every_row_and_keep_every_column(form):
     X = holed(60, 8)
     X[:, 2] = np.nan
@@ -81,7 +81,7 @@ def test_folds_spread_every_row_and_keep_every_column(form):
     X[:, 5] = np.nan
     X[3:5, 5] = 1.0
     X = form(X)
-    cells = X if isinstance(X, Cells) else Cells(X)
+    cells = X if isinstance(X, ObservedCells) else ObservedCells(X)
     folds = CellKFold(4, random_state=0)
     assert folds.get_n_splits() == 4
     times = np.zeros(len(cells), int)
@@ -108,6 +108,6 @@ def test_what_they_refuse():
     with pytest.raises(ValueError, match="more than there are cells, 2"):
         next(CellKFold(3).split([[1.0, 2.0]]))
     with pytest.raises(ValueError, match="a table of rows and columns"):
-        Cells([1.0, 2.0])
-    with pytest.raises(ValueError, match=r"absent='no'"):
-        Cells([[1.0]], absent="no")
+        ObservedCells([1.0, 2.0])
+    with pytest.raises(ValueError, match=r"sparse_absent='no'"):
+        ObservedCells([[1.0]], sparse_absent="no")

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special
 
 from partwise.contracts import Layout
-from partwise.data import RowSource, learn_columns
+from partwise.data import BlockSource, learn_columns
 from partwise.data.entries import MOST_VALUES
 from partwise.likelihoods import Prior
 from tests.common.helpers import punch_holes, random_entries
@@ -21,7 +21,7 @@ N_ROWS, N_COLUMNS = 23, 7
 
 
 class View(NamedTuple):
-    source: RowSource
+    source: BlockSource
     block: Any
     T: Any  # (P, n, D)
 
@@ -71,7 +71,7 @@ def make_view(likelihood, kind, absent_zero=False, *, few=False, dtype=float, D=
     data = stored(X, kind, absent_zero)
     weight = rng.uniform(0.5, 2.0, N_ROWS)
     columns = learn_columns(data, likelihood, weight, absent_zero, Prior())
-    source = RowSource(data, columns, weight)
+    source = BlockSource(data, columns, weight)
     assert source.n_blocks == 1
     return View(source, source.block(0), truth(X.astype(float), columns[0]))
 
@@ -202,7 +202,7 @@ def test_complete_rows_stored_as_sparse(likelihood, few, kind, D, rng):
     P = group[0].likelihood.n_statistics
     W = rng.normal(size=(P, 5, D))
     m = rng.random((5, N_ROWS))
-    dense, other = (RowSource(data, group, weight).block(0) for data in (X, full))
+    dense, other = (BlockSource(data, group, weight).block(0) for data in (X, full))
     packed = layout.pack(W)
     assert_allclose(other.score([packed], [layout]), dense.score([packed], [layout]), atol=1e-11)
     (a,), (b,) = dense.collect(m, [layout]), other.collect(m, [layout])
@@ -217,8 +217,8 @@ def test_mask_of_ones_is_no_mask(likelihood, rng):
     X = random_entries(likelihood, (N_ROWS, N_COLUMNS), np.random.default_rng(5))
     longer = np.vstack([X, np.full(N_COLUMNS, np.nan)])
     group = learn_columns(X, likelihood, np.ones(N_ROWS), False, Prior())
-    plain = RowSource(X, group, np.ones(N_ROWS)).block(0)
-    masked = RowSource(longer, group, np.ones(N_ROWS + 1)).block(0)
+    plain = BlockSource(X, group, np.ones(N_ROWS)).block(0)
+    masked = BlockSource(longer, group, np.ones(N_ROWS + 1)).block(0)
     assert_allclose(masked.base, np.append(plain.base, 0.0))
     for layout in LAYOUTS.values():
         packed = layout.pack(
@@ -249,11 +249,11 @@ def test_a_stored_nan_is_missing(likelihood, absent_zero, rng):
     (group,) = learn_columns(data, likelihood, weight, absent_zero, Prior())
     if absent_zero:
         with pytest.raises(ValueError, match="a missing entry has no place"):
-            RowSource(data, (group,), weight)
+            BlockSource(data, (group,), weight)
         return
     assert_allclose(group.weight, dense.weight)
     assert_allclose(group.scale, dense.scale)
-    block = RowSource(data, (group,), weight).block(0)
+    block = BlockSource(data, (group,), weight).block(0)
     m = rng.random((5, N_ROWS))
     layout = Layout(np.array([0, -1, 1, 1, -1, 0, 1]), (2, 3))
     (sums,) = block.collect(m, [layout])
@@ -394,7 +394,7 @@ def test_extreme_units_in_single_precision(size, rng):
     X = (rng.normal(size=(50, 3)) * size).astype(np.float32)
     (group,) = learn_columns(X, "gaussian", np.ones(50), False, Prior())
     assert_allclose(group.scale / size, (X / np.float32(size)).std(axis=0), rtol=1e-5)
-    block = RowSource(X, (group,), np.ones(50)).block(0)
+    block = BlockSource(X, (group,), np.ones(50)).block(0)
     layout = Layout(np.full(3, -1), (1,))
     (sums,) = block.collect(np.ones((1, 50), np.float32), [layout])
     assert_allclose(sums.shared[:, 0], [[50] * 3, [0] * 3, [50] * 3], atol=1e-4)
@@ -461,11 +461,11 @@ def test_smoothed_means(likelihood, rng):
 def test_base_measure_belongs_to_observed_entries(rng):
     counts = punch_holes(random_entries("poisson", (20, 4), rng), 0.3, rng)
     (group,) = learn_columns(counts, "poisson", np.ones(20), False, Prior())
-    block = RowSource(counts, (group,), np.ones(20)).block(0)
+    block = BlockSource(counts, (group,), np.ones(20)).block(0)
     assert_allclose(block.base, -np.nansum(special.gammaln(counts + 1), axis=1))
     X = punch_holes(rng.normal(size=(20, 4)) * [1, 10, 100, 0.1], 0.3, rng)
     (group,) = learn_columns(X, "gaussian", np.ones(20), False, Prior())
-    block = RowSource(X, (group,), np.ones(20)).block(0)
+    block = BlockSource(X, (group,), np.ones(20)).block(0)
     sd = np.array([np.nanstd(X[:, d]) for d in range(4)])
     assert_allclose(block.base, -(~np.isnan(X) @ np.log(sd)))
 
@@ -476,7 +476,7 @@ def test_few_values_are_coded_up_to_the_limit():
         X = (np.arange(3 * V).reshape(V, 3) % V).astype(float) + 1
         data = sparse.csr_array(X)
         columns = learn_columns(data, "poisson", np.ones(V), False, Prior())
-        source = RowSource(data, columns, np.ones(V))
+        source = BlockSource(data, columns, np.ones(V))
         assert (source._forms[0].statistics is not None) == (V == MOST_VALUES)
         layout = Layout(np.array([0, -1, 0]), (1,))
         (sums,) = source.block(0).collect(np.ones((1, V)), [layout])
@@ -497,8 +497,8 @@ def test_columns_in_several_groups_are_scored_as_in_one(likelihood, kind, rng):
     weight = rng.uniform(0.5, 2.0, N_ROWS)
     (whole,) = learn_columns(data, likelihood, weight, False, Prior())
     pieces = (whole.take(np.array([0, 2, 5])), whole.take(np.array([1, 3, 4, 6])))
-    one = RowSource(data, (whole,), weight).block(0)
-    two = RowSource(data, pieces, weight).block(0)
+    one = BlockSource(data, (whole,), weight).block(0)
+    two = BlockSource(data, pieces, weight).block(0)
     assert_allclose(two.base, one.base, rtol=1e-12)
     layout = Layout(np.array([0, -1, 1, 1, -1, 0, 1]), (2, 3))
     layouts = [Layout(layout.parts[piece.index], (2, 3)) for piece in pieces]

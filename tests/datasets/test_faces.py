@@ -35,7 +35,7 @@ def test_fields(faces):
 
 
 def test_without_noise_a_face_is_the_sum_of_its_parts():
-    faces = make_faces(300, noise=0.0, random_state=1)
+    faces = make_faces(300, noise_std=0.0, random_state=1)
     expected = faces.background + sum(
         appearance[state]
         for appearance, state in zip(faces.appearances, faces.states.T, strict=True)
@@ -51,7 +51,7 @@ def test_parts_are_disjoint_and_every_pixel_of_a_part_varies(faces):
     for k, appearance in enumerate(faces.appearances):
         assert (appearance[:, faces.masks != k] == 0).all()
         assert np.ptp(appearance[:, faces.masks == k], axis=0).min() > 0.1
-    clean = make_faces(1000, noise=0.0, random_state=0).data
+    clean = make_faces(1000, noise_std=0.0, random_state=0).data
     assert (np.ptp(clean[:, faces.masks < 0], axis=0) == 0).all()
 
 
@@ -67,7 +67,7 @@ def test_states_stand_out_of_the_noise(faces):
 
 
 def test_noise_has_the_size_asked_for(faces):
-    clean = make_faces(1000, noise=0.0, random_state=0)
+    clean = make_faces(1000, noise_std=0.0, random_state=0)
     np.testing.assert_array_equal(clean.states, faces.states)
     rest = faces.data - clean.data
     assert abs(rest.mean()) < 0.001
@@ -76,7 +76,7 @@ def test_noise_has_the_size_asked_for(faces):
 
 
 def test_tables_are_probabilities_and_faces_follow_them():
-    faces = make_faces(20000, noise=0.0, random_state=2)
+    faces = make_faces(20000, noise_std=0.0, random_state=2)
     np.testing.assert_allclose(faces.condition_priors, 0.2)
     for k, table in enumerate(faces.state_tables):
         assert table.shape == (5, len(faces.appearances[k])) == (5, len(faces.state_names[k]))
@@ -102,7 +102,7 @@ def test_parts_together_tell_the_condition_but_no_part_alone(faces):
 
 
 def test_best_classifier_reaches_its_promise_on_drawn_faces():
-    faces = make_faces(5000, noise=0.0, random_state=3)
+    faces = make_faces(5000, noise_std=0.0, random_state=3)
     best = joint_over_expression(faces).argmax(axis=0)
     brows, eyes, mouth = faces.states[:, [1, 2, 4]].T
     accuracy = (best[brows, eyes, mouth] == faces.target).mean()
@@ -139,8 +139,8 @@ def test_one_name_is_one_condition():
 
 
 def test_light_is_a_smooth_factor():
-    plain = make_faces(50, noise=0.0, random_state=4)
-    lit = make_faces(50, noise=0.0, light=0.6, random_state=4)
+    plain = make_faces(50, noise_std=0.0, random_state=4)
+    lit = make_faces(50, noise_std=0.0, light=0.6, random_state=4)
     factor = (lit.data / plain.data).reshape(50, 32, 32)
     np.testing.assert_allclose(np.diff(factor, n=2, axis=1), 0, atol=1e-9)
     np.testing.assert_allclose(np.diff(factor, n=2, axis=2), 0, atol=1e-9)

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 import partwise
-from partwise import AspectModel, CellKFold, Cells, Prior
+from partwise import AspectModel, CellKFold, ObservedCells, Prior
 from tests.common.helpers import assert_never_falls
 
 D, Z = 40, 3
@@ -61,7 +61,7 @@ def test_finds_the_aspects_it_was_drawn_from(seed):
 
 def test_tempering_helps_where_plain_em_learns_by_heart():
     X, _, _ = drawn(n=120, shown=0.3)
-    cells = Cells(as_sparse(X))
+    cells = ObservedCells(as_sparse(X))
     train, test = next(CellKFold(5, random_state=0).split(cells))
     scores = {
         beta: fitted(cells[train], n_aspects=12, beta=beta, prior=None).score(cells[test])
@@ -140,7 +140,7 @@ def test_shapes_and_names_of_what_is_learned(model):
 
 
 def test_intervals_cover_ratings_they_have_not_seen():
-    cells = Cells(drawn(7, n=300)[0])
+    cells = ObservedCells(drawn(7, n=300)[0])
     train, test = next(CellKFold(5, random_state=0).split(cells))
     one = fitted(cells[train])
     lower, upper = one.predict_interval(cells[train])
@@ -188,7 +188,7 @@ def test_a_search_over_held_out_cells():
         AspectModel(random_state=0), {"n_aspects": [1, 3]}, cv=CellKFold(3, random_state=0),
         error_score="raise",
     )  # fmt: skip
-    assert search.fit(Cells(as_sparse(X))).best_params_ == {"n_aspects": 3}
+    assert search.fit(ObservedCells(as_sparse(X))).best_params_ == {"n_aspects": 3}
 
 
 def test_a_file_gives_the_model_back(model, tmp_path):

@@ -411,8 +411,8 @@ def test_refusals():
         BayesianPCAMixture().fit(X[:, :1])
     with pytest.raises(ValueError, match="max_components=10 must be at most 9"):
         BayesianPCA(10).fit(X)
-    with pytest.raises(ValueError, match="max_components=10 must be at most 9"):
-        BayesianPCAMixture(max_components=10).fit(X)
+    with pytest.raises(ValueError, match="max_dimension=10 must be at most 9"):
+        BayesianPCAMixture(max_dimension=10).fit(X)
     with pytest.raises(ValueError, match="likelihood alone"):
         BayesianPCAMixture(prior=None).fit(X)
     with pytest.raises(ValueError, match="n_components=31 is more than n_samples=30"):

@@ -9,7 +9,7 @@ from scipy import sparse, stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from partwise import CVQ, MCFA, MCVQ, CellKFold, Cells
+from partwise import CVQ, MCFA, MCVQ, CellKFold, ObservedCells
 from tests.common.helpers import punch_holes, random_entries
 
 LIKELIHOODS = ["gaussian", "bernoulli", "poisson", "categorical"]
@@ -26,7 +26,7 @@ def problem(likelihood="gaussian", C=60, D=9, seed=0):
     X = random_entries(likelihood, (C, D), rng)
     X[:, 1] = X[:, 0]  # some structure
     X = punch_holes(X, 0.3, rng)
-    cells = Cells(X)
+    cells = ObservedCells(X)
     train, test = next(CellKFold(4, random_state=0).split(cells))
     return cells[train], cells[test]
 
@@ -141,7 +141,7 @@ def test_storage_order_threads_and_blocks_change_nothing(estimator, monkeypatch)
     assert_array_equal(model.score_cells(known, *shuffled), found[order])
     monkeypatch.setattr("partwise.data.source.BLOCK_BYTES", 64 * 9 * 8)
     assert_allclose(held(model.set_params(n_jobs=2), test), found, rtol=1e-9)
-    single = Cells(test.others().table().astype(np.float32))
+    single = ObservedCells(test.others().table().astype(np.float32))
     again = fitted(estimator.set_params(n_jobs=None), single.table())
     assert_allclose(held(again, test).mean(), found.mean(), atol=0.3)
 
@@ -170,23 +170,23 @@ def test_a_search_finds_the_sizes_that_rows_were_drawn_from():
     for table in (X, entries):
         search = GridSearchCV(
             MCVQ(n_states=3, random_state=0), {"n_parts": [1, 3]}, cv=folds, error_score="raise"
-        ).fit(Cells(table), sample_weight=np.full(300, 2.0))
+        ).fit(ObservedCells(table), sample_weight=np.full(300, 2.0))
         assert search.best_params_ == {"n_parts": 3}
         assert search.transform(X[:5]).shape == (5, 9)
     weight = {"sample_weight": np.full(300, 2.0)}
-    scores = cross_val_score(search.best_estimator_, Cells(X), cv=folds, params=weight)
+    scores = cross_val_score(search.best_estimator_, ObservedCells(X), cv=folds, params=weight)
     assert_allclose(scores.mean(), search.best_score_, atol=1e-6)
 
 
 def test_counts_that_are_not_stored_are_zeros():
     counts = np.random.default_rng(0).poisson(0.7, (40, 6)).astype(float)
-    cells = Cells(sparse.csr_array(counts), absent="zero")
+    cells = ObservedCells(sparse.csr_array(counts), sparse_absent="zero")
     train, test = next(CellKFold(4, random_state=0).split(cells))
     model = fitted(MCVQ(2, 2, likelihood="poisson"), cells[train])
-    dense = fitted(MCVQ(2, 2, likelihood="poisson"), Cells(counts)[train])
-    assert_array_equal(held(model, cells[test]), held(dense, Cells(counts)[test]))
-    with pytest.raises(ValueError, match=r'Cells\(X, absent="zero"\)'):
-        model.fit(Cells(sparse.csr_array(counts)))
+    dense = fitted(MCVQ(2, 2, likelihood="poisson"), ObservedCells(counts)[train])
+    assert_array_equal(held(model, cells[test]), held(dense, ObservedCells(counts)[test]))
+    with pytest.raises(ValueError, match=r'Cells\(X, sparse_absent="zero"\)'):
+        model.fit(ObservedCells(sparse.csr_array(counts)))
 
 
 def test_what_it_refuses():
@@ -211,7 +211,7 @@ def test_cells_check_the_choice_of_the_evidence_in_one_line():
     X = kind.repeat(5, axis=1) + 0.2 * rng.normal(size=(120, 10))
     sizes = [{"n_parts": ["auto"], "n_states": ["auto"]}, {"n_parts": [1, 2], "n_states": [2, 3]}]
     search = GridSearchCV(MCVQ(random_state=0), sizes, cv=CellKFold(3, random_state=0))
-    search.fit(Cells(X))
+    search.fit(ObservedCells(X))
     tried, found = search.cv_results_["params"], search.cv_results_["mean_test_score"]
     scores = dict(zip(map(str, tried), found, strict=True))
     assert len(scores) == 5

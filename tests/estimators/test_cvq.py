@@ -50,11 +50,11 @@ def holed():
 def test_finds_the_states_it_was_drawn_from(seed, spread):
     X, truth = drawn(seed, spread=spread)
     model = fitted(X, seed, n_init=6)
-    found = model.states(X)
+    found = model.predict_states(X)
     agreement = [[adjusted_rand_score(a, b) for a in truth.T] for b in found.T]
     assert np.sort(np.max(agreement, axis=1))[0] > 0.95
     left = (model.reconstruct(X) - X) / X.std(axis=0)
-    assert_allclose(np.mean(left**2), np.mean(model.noise_ / X.var(axis=0)), rtol=0.1)
+    assert_allclose(np.mean(left**2), np.mean(model.noise_variance_ / X.var(axis=0)), rtol=0.1)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -95,7 +95,7 @@ def test_units_change_nothing_but_units(holed):
     scale, shift = 10.0 ** np.linspace(-4, 4, D), np.linspace(-5, 5, D)
     other = fitted(X * scale + shift)
     assert_allclose(other.transform(X * scale + shift), model.transform(X), atol=1e-6)
-    assert_allclose(other.noise_, model.noise_ * scale**2, rtol=1e-5)
+    assert_allclose(other.noise_variance_, model.noise_variance_ * scale**2, rtol=1e-5)
     difference = np.log(scale).sum()
     full = np.nan_to_num(X)
     assert_allclose(
@@ -115,7 +115,7 @@ def test_threads_and_blocks_change_nothing(holed, monkeypatch):
 def test_single_precision_is_kept_and_close():
     X, _ = drawn(spread=False)
     a, b = fitted(X), fitted(X.astype(np.float32))
-    for name in ("means_", "noise_", "state_priors_"):
+    for name in ("means_", "noise_variance_", "state_priors_"):
         assert getattr(b, name).dtype == np.float32
     assert b.transform(X).dtype == b.reconstruct(X).dtype == b.impute(X).dtype == np.float32
     assert_allclose(b.lower_bound_, a.lower_bound_, rtol=1e-3)
@@ -127,12 +127,12 @@ def test_single_precision_is_kept_and_close():
 def test_shapes_and_names_of_what_is_learned(holed):
     X, model = holed
     assert model.means_.shape == (K, J, D)
-    assert model.noise_.shape == (D,)
+    assert model.noise_variance_.shape == (D,)
     assert_allclose(model.state_priors_.sum(axis=1), 1)
     m = model.transform(X)
     assert_allclose(m.reshape(-1, K, J).sum(axis=2), 1)
     assert list(model.get_feature_names_out()[[0, 5]]) == ["part0_state0", "part1_state1"]
-    assert_array_equal(model.states(X), m.reshape(-1, K, J).argmax(axis=2))
+    assert_array_equal(model.predict_states(X), m.reshape(-1, K, J).argmax(axis=2))
     by_hand = np.einsum("ckj,kjd->cd", m.reshape(-1, K, J), model.means_)
     assert_allclose(model.reconstruct(X), by_hand, rtol=1e-6, atol=1e-8)
     assert_allclose(model.inverse_transform(m), by_hand, rtol=1e-6, atol=1e-8)
@@ -147,7 +147,7 @@ def test_samples_have_the_moments_of_the_model(holed):
     means, priors = model.means_, model.state_priors_
     expected = np.einsum("kj,kjd->d", priors, means)
     inside = np.einsum("kj,kjd->kd", priors, means**2) - np.einsum("kj,kjd->kd", priors, means) ** 2
-    variance = inside.sum(axis=0) + model.noise_
+    variance = inside.sum(axis=0) + model.noise_variance_
     assert_allclose((rows.mean(axis=0) - expected) / np.sqrt(variance), 0, atol=0.04)
     assert_allclose(rows.var(axis=0), variance, rtol=0.06)
     share = np.stack([np.bincount(states[:, k], minlength=J) for k in range(K)]) / 20000
@@ -179,7 +179,14 @@ def test_a_file_gives_the_model_back(holed, tmp_path):
     model.save(tmp_path / "model")
     again = partwise.load(tmp_path / "model")
     assert again.get_params() == model.get_params()
-    for name in ("means_", "noise_", "state_priors_", "lower_bounds_", "n_iter_", "converged_"):
+    for name in (
+        "means_",
+        "noise_variance_",
+        "state_priors_",
+        "lower_bounds_",
+        "n_iter_",
+        "converged_",
+    ):
         assert_array_equal(getattr(again, name), getattr(model, name))
     assert_allclose(again.transform(X), model.transform(X), atol=1e-12)
     assert_allclose(again.score_samples(X), model.score_samples(X), rtol=1e-12)
@@ -255,7 +262,9 @@ def test_codes_are_the_most_probable_combinations(J, holes):
     every = np.indices((J,) * K).reshape(K, -1).T
     rows = model.decode(every)  # (J^K, D)
     log_b = np.log(model.state_priors_)[np.arange(K), every].sum(axis=1)
-    log_p = -0.5 * ((X[:, None] - rows) ** 2 / model.noise_ + np.log(2 * np.pi * model.noise_))
+    log_p = -0.5 * (
+        (X[:, None] - rows) ** 2 / model.noise_variance_ + np.log(2 * np.pi * model.noise_variance_)
+    )
     joint = np.nansum(log_p, axis=2) + log_b  # (n, J^K)
     certificate = model.certify(X)
     assert certificate.proven.all()

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from partwise import MCFA, Rows, load
+from partwise import MCFA, RowSource, load
 from partwise.plot import SizePathDisplay
 from tests.common.factors import drawn_factors
 from tests.common.helpers import assert_never_falls
@@ -127,7 +127,7 @@ def test_time_runs_out_and_bad_sizes():
         with pytest.raises(ValueError, match='n_parts="auto"'):
             MCFA("auto", "auto", **how).fit(X)
     with pytest.raises(ValueError, match="outside of memory"):
-        MCFA("auto", "auto").fit(Rows(lambda: (X[i : i + 50] for i in range(0, 300, 50))))
+        MCFA("auto", "auto").fit(RowSource(lambda: (X[i : i + 50] for i in range(0, 300, 50))))
     with pytest.raises(ValueError, match="one number a part"):
         MCFA("auto", [2, 3]).fit(X)
     with warnings.catch_warnings():

@@ -41,7 +41,7 @@ def fitted(X, *sizes, **arguments):
 
 def sets_of(model):
     """Features (K, J - 1, D) and origin of every set, for the reference."""
-    K, Q, D = model.n_features, model.n_values - 1, model.n_features_in_
+    K, Q, D = model.n_components, model.n_values - 1, model.n_features_in_
     features = model.features_.reshape(model.n_sets, K, Q, D)
     return list(zip(features, model.origins_, strict=True))
 
@@ -54,7 +54,7 @@ def sets_of(model):
 def test_error_of_planted_features_is_the_noise(n, seed):
     X, bits = planted(seed, n, int(2.5 * n))
     model = GVQ(n, random_state=seed).fit(X)
-    assert 0.94 < model.noise_ / 0.09 < 1.02
+    assert 0.94 < model.noise_variance_ / 0.09 < 1.02
     assert model.certificate_.proven.all()
     found = np.abs(np.corrcoef(model.encode(X).T, bits.T)[:n, n:])
     assert np.all(found.max(axis=0) > 0.99)
@@ -64,7 +64,7 @@ def test_planted_features_with_holes():
     X, _ = planted(0, 8, 20, 1500)
     holed = punch_holes(X, 0.2, np.random.default_rng(1))
     model = fitted(holed, 8)
-    assert 0.94 < model.noise_ / 0.09 < 1.05
+    assert 0.94 < model.noise_variance_ / 0.09 < 1.05
     missing = np.isnan(holed)
     assert np.mean((model.impute(holed) - X)[missing] ** 2) < 0.15
     assert_array_equal(model.impute(holed)[~missing], X[~missing])
@@ -120,12 +120,12 @@ def test_a_budget_that_runs_out_gives_bounds():
 @pytest.mark.parametrize("holes", [0.0, 0.3])
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"n_sets": 3}, {"n_values": 4}, {"penalty": 3.0}, {"max_nodes": 20, "n_features": 18}],
+    [{}, {"n_sets": 3}, {"n_values": 4}, {"penalty": 3.0}, {"max_nodes": 20, "n_components": 18}],
     ids=str,
 )
 def test_the_error_never_rises_with_exact_association(arguments, holes):
     X = punch_holes(clusters(3), holes, np.random.default_rng(0))
-    model = fitted(X, **{"n_features": 4, "tol": 0.0, "max_iter": 30, **arguments})
+    model = fitted(X, **{"n_components": 4, "tol": 0.0, "max_iter": 30, **arguments})
     assert_never_falls(model.lower_bounds_)
     assert len(model.lower_bounds_) == model.n_iter_ + 1
 
@@ -171,7 +171,7 @@ def test_rows_and_columns_have_the_users_units():
     moved = fitted(1e4 * X + 3e6, 5)
     assert_array_equal(moved.encode(1e4 * X + 3e6), model.encode(X))
     assert_allclose(moved.features_, 1e4 * model.features_, rtol=1e-6)
-    assert_allclose(moved.noise_, 1e8 * model.noise_, rtol=1e-6)
+    assert_allclose(moved.noise_variance_, 1e8 * model.noise_variance_, rtol=1e-6)
 
 
 def test_a_penalty_turns_features_off():
@@ -194,7 +194,7 @@ def test_restarts_and_warm_starts_lower_the_error():
 def test_every_association_learns(association):
     X, _ = planted(2, 5, 15, 200)
     model = fitted(X, 5, association=association, max_iter=10)
-    assert model.noise_ < 0.15
+    assert model.noise_variance_ < 0.15
     certificate = model.certificate_
     assert np.all(certificate.gap[certificate.proven] == 0)
     again = fitted(X, 5, association=association, max_iter=10)
@@ -245,7 +245,7 @@ def test_codes_go_there_and_back(arguments):
     assert_array_equal(model.encode(rows), model.encode(X))
     assert len(model.get_feature_names_out()) == model.transform(X).shape[1]
     drawn, codes = model.sample(20, random_state=0)
-    assert_allclose(model.decode(codes), drawn, atol=8 * np.sqrt(model.noise_))
+    assert_allclose(model.decode(codes), drawn, atol=8 * np.sqrt(model.noise_variance_))
     assert_allclose(model.score(X), -np.mean(np.sum((X - rows) ** 2, axis=1)))
 
 
@@ -288,7 +288,7 @@ def test_files(arguments, tmp_path):
     assert_array_equal(again.encode(X), model.encode(X))
     assert_array_equal(again.features_, model.features_)
     assert_array_equal(again.certificate_.proven, model.certificate_.proven)
-    assert again.noise_ == model.noise_
+    assert again.noise_variance_ == model.noise_variance_
 
 
 # --- bad input ---
@@ -317,7 +317,7 @@ def test_identical_rows(n_sets):
     model = fitted(X, 20, n_sets=n_sets)
     assert_allclose(model.reconstruct(X), X)
     assert model.certificate_.proven.all()
-    assert model.noise_ == 0.0
+    assert model.noise_variance_ == 0.0
 
 
 def test_rows_of_nothing_but_nan():
@@ -332,17 +332,17 @@ def test_rows_of_nothing_but_nan():
     ("arguments", "words"),
     [
         ({"n_values": 3, "association": "belief_revision"}, "n_values=3.*exact, mean_field, gibbs"),
-        ({"n_features": 30, "association": "directed_belief_revision"}, "n_features=30.*exact"),
+        ({"n_components": 30, "association": "directed_belief_revision"}, "n_components=30.*exact"),
         ({"binary": True, "association": "gibbs"}, "binary=True; choose one of exact"),
         ({"binary": True, "n_values": 3}, "n_values=2, not n_values=3"),
         ({"association": "guess"}, "association"),
-        ({"n_features": -1}, "n_features"),
+        ({"n_components": -1}, "n_components"),
         ({"n_sets": 500}, "n_sets=500 is more than n_samples=300"),
     ],
 )
 def test_impossible_pairings_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
-        GVQ(**{"n_features": 3, **arguments}).fit(clusters())
+        GVQ(**{"n_components": 3, **arguments}).fit(clusters())
 
 
 def test_other_refusals():
@@ -365,7 +365,7 @@ def test_other_refusals():
 @pytest.mark.parametrize("form", [{}, {"binary": True}, {"n_sets": 3}, {"n_values": 3}])
 def test_every_verb_without_features(form):
     X = (np.random.default_rng(0).normal(size=(40, 5)) > 0).astype(float)
-    model = GVQ(n_features=0, random_state=0, **form).fit(X)
+    model = GVQ(n_components=0, random_state=0, **form).fit(X)
     codes = model.encode(X)
     assert codes.shape == (40, int("n_sets" in form))
     assert model.decode(codes).shape == X.shape
@@ -378,7 +378,7 @@ def test_every_verb_without_features(form):
 @pytest.mark.filterwarnings("ignore:The codes of the rows leave")
 def test_explain_a_row_with_no_feature_on():
     X = np.random.default_rng(0).normal(size=(40, 5))
-    model = GVQ(n_features=2, penalty=1e6, random_state=0).fit(X)
+    model = GVQ(n_components=2, penalty=1e6, random_state=0).fit(X)
     assert model.explain(X[0])["features"] == []
 
 
@@ -386,13 +386,13 @@ def test_explain_a_row_with_no_feature_on():
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_error_never_rises_with_many_binary_features(seed):
     X = (np.random.default_rng(1).random((150, 30)) < 0.4).astype(float)
-    model = GVQ(n_features=18, binary=True, max_iter=12, random_state=seed).fit(X)
+    model = GVQ(n_components=18, binary=True, max_iter=12, random_state=seed).fit(X)
     assert_never_falls(model.lower_bounds_)
 
 
 def test_values_that_are_not_binary():
     X = (np.random.default_rng(0).random((20, 4)) < 0.5).astype(float)
-    model = GVQ(n_features=2, binary=True, random_state=0).fit(X)
+    model = GVQ(n_components=2, binary=True, random_state=0).fit(X)
     for verb in (model.encode, GVQ(binary=True).fit):
         with pytest.raises(ValueError, match="set binary=False"):
             verb(X + 0.5)
@@ -402,4 +402,4 @@ def test_values_that_are_not_binary():
 def test_units_whose_squares_are_no_numbers(unit):
     X = np.random.default_rng(0).normal(size=(20, 4))
     with pytest.raises(ValueError, match="another unit"):
-        GVQ(n_features=2, random_state=0).fit(unit * X)
+        GVQ(n_components=2, random_state=0).fit(unit * X)

@@ -14,7 +14,7 @@ from partwise import MCVQ, PartsImputer, make_survey
 
 @pytest.fixture(scope="module")
 def survey():
-    return make_survey(300, n_parts=2, columns_a_kind=1, missing=0.15, random_state=3)
+    return make_survey(300, n_parts=2, n_columns_per_kind=1, missing=0.15, random_state=3)
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def test_without_factors_it_is_the_model(survey):
     imputer = PartsImputer(2, 4, n_factors=0, n_fits=1, random_state=0).fit(survey.frame)
     model = MCVQ(2, 4, likelihood="auto", random_state=0).fit(survey.frame)
     pd.testing.assert_frame_equal(imputer.transform(survey.frame), model.impute(survey.frame))
-    for name, shares in imputer.level_probabilities(survey.frame).items():
-        assert_array_equal(shares, model.level_probabilities(survey.frame)[name])
+    for name, shares in imputer.predict_proba_columns(survey.frame).items():
+        assert_array_equal(shares, model.predict_proba_columns(survey.frame)[name])
 
 
 def test_factors_fill_what_states_cannot(bent):
@@ -73,7 +73,7 @@ def test_factors_fill_what_states_cannot(bent):
 
 def test_factors_hold_their_tongue_where_states_know(survey):
     """Drawn surveys have states only: factors count little, and do no harm."""
-    complete = make_survey(300, n_parts=2, columns_a_kind=1, missing=0.0, random_state=3).frame
+    complete = make_survey(300, n_parts=2, n_columns_per_kind=1, missing=0.0, random_state=3).frame
     numbers = [name for name in complete if complete[name].dtype.kind == "f"]
     hidden = survey.frame[numbers].isna() & complete[numbers].notna()
     losses = []
@@ -90,8 +90,8 @@ def test_fits_are_averaged(survey):
     imputer = PartsImputer(2, 4, n_factors=0, n_fits=3, random_state=0).fit(survey.frame)
     assert len(imputer.models_) == 3
     assert imputer.model_ is imputer.models_[0]
-    told = imputer.level_probabilities(survey.frame)
-    by_fit = [model.level_probabilities(survey.frame) for model in imputer.models_]
+    told = imputer.predict_proba_columns(survey.frame)
+    by_fit = [model.predict_proba_columns(survey.frame) for model in imputer.models_]
     for name, shares in told.items():
         assert_allclose(shares, np.mean([own[name] for own in by_fit], axis=0))
     filled, holes = imputer.transform(survey.frame), survey.frame.isna()

@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import partwise
 from partwise import MCFA, MCVQ, Prior
-from partwise.data import RowSource
+from partwise.data import BlockSource
 from partwise.datasets import load_cbcl_faces, load_yeast
 from partwise.fitting import calibrate
 from partwise.models import calibration
@@ -79,7 +79,7 @@ def test_one_part_at_maximum_likelihood_is_factor_analysis():
     X = load_wine().data
     model, truth, spread = assert_factor_analysis(X, 2, 1e-7)
     loadings = model.loadings_[0] / spread[:, None]
-    found = loadings @ loadings.T + np.diag(model.noise_[0] / spread**2)
+    found = loadings @ loadings.T + np.diag(model.noise_variance_[0] / spread**2)
     assert_allclose(found, truth.get_covariance(), atol=2e-3)
     assert_allclose(model.offsets_[0], X.mean(axis=0), rtol=1e-3)
     # Factors agree up to a rotation: the same inner products of rows.
@@ -232,7 +232,7 @@ def outputs(model, X):
         "parts": model.parts_,
         "loadings": model.loadings_,
         "offsets": model.offsets_,
-        "noise": model.noise_,
+        "noise": model.noise_variance_,
         "n_factors": model.n_factors_,
         "transform": model.transform(X),
         "reconstruct": model.reconstruct(X),
@@ -274,10 +274,10 @@ def test_block_size_and_threads_change_nothing(classes, gating, monkeypatch):
     y = labels_for(factors) if classes else None
     how = {"n_parts": 2, "n_factors": 2, "gating": gating, "max_iter": 6, "random_state": 0}
     whole = quietly(MCFA(**how, n_jobs=1), X, y)
-    assert RowSource(X, whole._columns, np.ones(150)).n_blocks == 1
+    assert BlockSource(X, whole._columns, np.ones(150)).n_blocks == 1
     expected = outputs(whole, X)
     monkeypatch.setattr(partwise.data.source, "BLOCK_BYTES", 1)
-    assert RowSource(X, whole._columns, np.ones(150)).n_blocks == 3
+    assert BlockSource(X, whole._columns, np.ones(150)).n_blocks == 3
     one = outputs(quietly(MCFA(**how, n_jobs=1), X, y), X)
     assert_same_outputs(expected, one, rtol=1e-6)
     two = outputs(quietly(MCFA(**how, n_jobs=2), X, y), X)
@@ -295,7 +295,7 @@ def test_dense_as_sparse(gating, absent):
         X = np.where(np.nanmedian(X, axis=0) < X, X, 0.0)
         if gating == "factorised":
             with pytest.raises(ValueError, match="selects a part for every entry"):
-                MCFA(**how, absent=absent).fit(stored(X, keep_zeros=False))
+                MCFA(**how, sparse_absent=absent).fit(stored(X, keep_zeros=False))
             return
     other = stored(X, keep_zeros=absent == "unobserved")
     if absent == "unobserved":
@@ -309,7 +309,7 @@ def test_dense_as_sparse(gating, absent):
         other = sparse.csr_array((merged, at), shape=X.shape)
         assert np.isnan(other.data).sum() == 3
     a = quietly(MCFA(**how), X, y)
-    b = quietly(MCFA(**how, absent=absent), other, y)
+    b = quietly(MCFA(**how, sparse_absent=absent), other, y)
     expected, found = outputs(a, X), outputs(b, other)
     if absent == "zero":  # columns are not centred there, so the prior of the offset is another
         assert adjusted_rand_score(a.parts_, b.parts_) == 1.0
@@ -333,7 +333,7 @@ def test_units_of_columns_mean_nothing(gating):
     assert_allclose(b.transform(X * units + origin), a.transform(X), atol=1e-4)
     assert_allclose(b.loadings_ / units[:, None], a.loadings_, rtol=1e-4, atol=1e-5)
     assert_allclose((b.offsets_ - origin) / units, a.offsets_, rtol=1e-4, atol=1e-4)
-    assert_allclose(b.noise_ / units**2, a.noise_, rtol=1e-4)
+    assert_allclose(b.noise_variance_ / units**2, a.noise_variance_, rtol=1e-4)
     lost = np.log(units) @ (~np.isnan(X)).T
     assert_allclose(b.score_samples(X * units + origin) + lost, a.score_samples(X), atol=1e-3)
     assert_allclose((b.impute(X * units + origin) - origin) / units, a.impute(X), atol=1e-4)
@@ -349,7 +349,7 @@ def test_single_precision_is_near_double(gating):
     assert_array_equal(a.parts_, b.parts_)
     assert_allclose(b.transform(X.astype(np.float32)), a.transform(X), atol=2e-2)
     assert_allclose(b.score_samples(X.astype(np.float32)), a.score_samples(X), atol=5e-2)
-    assert_allclose(b.noise_, a.noise_, rtol=2e-2)
+    assert_allclose(b.noise_variance_, a.noise_variance_, rtol=2e-2)
     assert_allclose(b.predict_proba(X.astype(np.float32)), a.predict_proba(X), atol=2e-2)
 
 
@@ -377,7 +377,7 @@ def test_a_row_wholly_missing_gets_what_the_prior_says(classes, prior):
     # Loadings and offset that are not quite sure widen the noise, given factors of the prior.
     widths = np.array([np.trace(model._theta.loadings[own[i]].cov[i]) for i in d])
     assert np.all(widths > 0) == (prior is not None)
-    noise = model.noise_[own, d] * (1 + widths)
+    noise = model.noise_variance_[own, d] * (1 + widths)
     deviation = np.sqrt(noise + (model.loadings_[own, d] ** 2).sum(axis=1))
     for end, p in zip(model.predict_interval(nothing, 0.8), (0.1, 0.9), strict=True):
         asked = calibration.correct(model._calibration, p)
@@ -508,7 +508,7 @@ def test_a_warm_start_is_the_same_climb():
     quietly(parts, X)
     whole = quietly(MCFA(**how, max_iter=6, tol=0.0), X)
     assert_allclose(np.append(first, parts.lower_bounds_[1:]), whole.lower_bounds_, rtol=1e-9)
-    assert_allclose(parts.noise_, whole.noise_, rtol=1e-6)
+    assert_allclose(parts.noise_variance_, whole.noise_variance_, rtol=1e-6)
 
 
 def test_scores_add_up_over_parts_and_explanations_name_what_decided():
@@ -533,7 +533,7 @@ def test_scores_add_up_over_parts_and_explanations_name_what_decided():
             assert model.parts_[d] == k
             assert column["value"] == X[0, d]
             assert_allclose(column["expected"], model.reconstruct(X[:1])[0, d])
-            noise, Lambda = model.noise_[k, d], model.loadings_[k, d]
+            noise, Lambda = model.noise_variance_[k, d], model.loadings_[k, d]
             near = stats.norm.logpdf(X[0, d], column["expected"], np.sqrt(noise))
             broad = np.sqrt(noise + Lambda @ Lambda)
             far = stats.norm.logpdf(X[0, d], model.offsets_[k, d], broad)
@@ -561,7 +561,7 @@ def test_samples_have_the_models_moments():
     assert_array_equal(returned, asked)
     expected = model.inverse_transform(asked[:1])[0]
     own, d = model.parts_, np.arange(6)
-    noise = np.sqrt(model.noise_[own, d])
+    noise = np.sqrt(model.noise_variance_[own, d])
     assert_allclose((rows.mean(axis=0) - expected) / noise, 0, atol=0.1)
     assert_allclose(rows.std(axis=0), noise, rtol=0.08)
     a, b = model.sample(3, random_state=5)[0], model.sample(3, random_state=5)[0]
@@ -692,7 +692,7 @@ def test_states_are_biclusters(gating):
     quietly(model, X, sample_weight=weight)
     assert model.row_labels_.shape == (90, 2)
     kept = weight > 0
-    assert_array_equal(model.row_labels_[kept], model.states(X[kept]))
+    assert_array_equal(model.row_labels_[kept], model.predict_states(X[kept]))
     assert_array_equal(model.row_labels_[7], [-1, -1])
     assert_array_equal(model.column_labels_, model.parts_)
     assert model.column_labels_[10] == -1

@@ -52,7 +52,7 @@ def every_output(model, X):
         "upper": upper,
         "score_samples": model.score_samples(X),
         "anomaly_scores": model.anomaly_scores(X),
-        "states": model.states(X),
+        "states": model.predict_states(X),
         "rows": rows,
         "drawn states": states,
         "gates_": model.gates_,
@@ -70,7 +70,7 @@ def test_finds_planted_parts_with_holes(likelihood, gating):
     X, _ = punch(X, 0.1)
     model = MCVQ(2, 3, likelihood=likelihood, gating=gating, random_state=0).fit(X)
     assert adjusted_rand_score(parts, model.parts_) == 1.0
-    found = model.states(X)
+    found = model.predict_states(X)
     for k in range(2):
         part = np.bincount(model.parts_[parts == k]).argmax()
         assert adjusted_rand_score(states[:, k], found[:, part]) > 0.8
@@ -162,7 +162,12 @@ def test_sparse_equals_dense(likelihood, absent, container):
     if likelihood == "categorical":
         X = X + (absent == "unobserved") * (X > 0)
     dense = np.where(X == 0, np.nan, X) if absent == "unobserved" else X
-    arguments = {"likelihood": likelihood, "absent": absent, "random_state": 0, "init": "random"}
+    arguments = {
+        "likelihood": likelihood,
+        "sparse_absent": absent,
+        "random_state": 0,
+        "init": "random",
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         a = MCVQ(2, 2, **arguments).fit(dense)
@@ -187,7 +192,7 @@ def test_explanation_names_what_decided():
     model = MCVQ(2, 3, random_state=0).fit(X)
     parts = model.explain(X[0])
     assert [p["part"] for p in parts] == [0, 1]
-    assert [p["state"] for p in parts] == model.states(X[:1])[0].tolist()
+    assert [p["state"] for p in parts] == model.predict_states(X[:1])[0].tolist()
     total = sum(p["log_likelihood"] for p in parts)
     np.testing.assert_allclose(total, model.score_samples(X[:1])[0])
     columns = parts[0]["columns"]
@@ -198,7 +203,7 @@ def test_explanation_names_what_decided():
 def test_given_states_are_drawn_from():
     shapes = make_shapes()
     model = MCVQ(3, 9, random_state=0).fit(shapes.data)
-    states = model.states(shapes.data[:20])
+    states = model.predict_states(shapes.data[:20])
     rows, returned = model.sample(20, states=states, random_state=1)
     np.testing.assert_array_equal(returned, states)
     assert np.abs(rows - shapes.data[:20]).max() < 0.2
@@ -309,7 +314,7 @@ def test_rows_may_be_stored_otherwise_than_in_fit(likelihood, absent):
         X = X + (absent == "unobserved") * (X > 0)
     dense = np.where(X == 0, np.nan, X) if absent == "unobserved" else X
     stored = sparse.csr_array(X)
-    model = MCVQ(2, 2, likelihood=likelihood, absent=absent, random_state=0).fit(dense)
+    model = MCVQ(2, 2, likelihood=likelihood, sparse_absent=absent, random_state=0).fit(dense)
     for verb in ("transform", "score_samples", "anomaly_scores", "reconstruct", "impute"):
         np.testing.assert_allclose(
             getattr(model, verb)(stored), getattr(model, verb)(dense), rtol=1e-6, err_msg=verb

@@ -12,7 +12,7 @@ from sklearn.mixture import GaussianMixture
 
 import partwise
 from partwise import MCVQ
-from partwise.data import RowSource
+from partwise.data import BlockSource
 from partwise.fitting.course import bound_of_draws
 from partwise.likelihoods import Prior
 from partwise.models import predict
@@ -227,7 +227,7 @@ def outputs(model, X):
         "variances": model.variances_,
         "state_priors": model.state_priors_,
         "transform": model.transform(X),
-        "states": model.states(X),
+        "states": model.predict_states(X),
         "reconstruct": model.reconstruct(X),
         "impute": model.impute(X),
         "lower": lower,
@@ -260,11 +260,11 @@ def test_block_size_and_threads_change_nothing(name, monkeypatch):
     X, *_ = drawn(FITS[name]["likelihood"], np.random.default_rng(5), n_rows=260)
     how = {"n_parts": 2, "n_states": 3, "max_iter": 15, "random_state": 0, **FITS[name]}
     whole = quietly(MCVQ(**how, n_jobs=1), X)
-    assert RowSource(X, whole._columns, np.ones(260)).n_blocks == 1
+    assert BlockSource(X, whole._columns, np.ones(260)).n_blocks == 1
     expected = outputs(whole, X)
     monkeypatch.setattr(partwise.data.source, "BLOCK_BYTES", 1)
     monkeypatch.setattr(partwise.data.source, "BLOCK_ENTRIES", 1)
-    assert RowSource(X, whole._columns, np.ones(260)).n_blocks == 5
+    assert BlockSource(X, whole._columns, np.ones(260)).n_blocks == 5
     for n_jobs in (1, 2, 3):
         cut = quietly(MCVQ(**how, n_jobs=n_jobs), X)
         assert_same_outputs(expected, outputs(cut, X), rtol=1e-8)
@@ -288,7 +288,7 @@ def test_dense_as_sparse(likelihood, absent, kind):
     other = as_sparse(X, kind, keep_zeros=absent == "unobserved")
     how = {"n_parts": 2, "n_states": 3, "likelihood": likelihood, "max_iter": 10}
     a = quietly(MCVQ(**how, random_state=0), X)
-    b = quietly(MCVQ(**how, random_state=0, absent=absent), other)
+    b = quietly(MCVQ(**how, random_state=0, sparse_absent=absent), other)
     expected, found = outputs(a, X), outputs(b, other)
     assert_same_outputs(expected, found, rtol=1e-7)
 
@@ -332,7 +332,7 @@ def test_data_drawn_from_the_model_recover_its_parts(likelihood, gating):
         MCVQ(3, (3, 3, 3), likelihood=likelihood, gating=gating, random_state=0, max_iter=60), X
     )
     assert adjusted_rand_score(parts, model.parts_) == 1.0
-    found = model.states(X)
+    found = model.predict_states(X)
     # The model's part k is the true part of the columns it took.
     for k in range(3):
         true = parts[model.parts_ == k][0]

@@ -16,7 +16,7 @@ from partwise import (
     AspectModel,
     BayesianPCA,
     BayesianPCAMixture,
-    Cells,
+    ObservedCells,
     PartsImputer,
     Recommender,
 )
@@ -49,7 +49,14 @@ FITTED = {
     "BayesianPCAMixture": BayesianPCAMixture(2, 2, random_state=0).fit(FRAME),
     "PartsImputer": PartsImputer(2, 2, n_fits=1, random_state=0).fit(FRAME),
 }
-VERBS = ("transform", "impute", "reconstruct", "score_samples", "odd_cells", "predict_interval")
+VERBS = (
+    "transform",
+    "impute",
+    "reconstruct",
+    "score_samples",
+    "anomalous_cells",
+    "predict_interval",
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 
@@ -114,13 +121,13 @@ def test_known_cells(name, mark):
         assert_array_equal(rows, model.sample(3, given={"a": 1.0}, random_state=0)[0])
     with pytest.raises(ValueError, match="values must be finite; leave out cells that are missing"):
         model.score_cells(FRAME, [0], [1], [MARKS[mark]])
-    assert len(Cells(pd.DataFrame([given], dtype=object))) == 1
+    assert len(ObservedCells(pd.DataFrame([given], dtype=object))) == 1
 
 
 def test_lists_are_tables_too():
     model = FITTED["MCVQ of a table"]
     rows = [[1.0, 2.0, 3.0, None]]
-    for verb in ("reconstruct", "predict_interval", "odd_cells", "with_states"):
+    for verb in ("reconstruct", "predict_interval", "anomalous_cells", "add_states"):
         answer = getattr(model, verb)(rows)
         expected = getattr(model, verb)(pd.DataFrame(rows, columns=NAMES))
         assert_array_equal(np.asarray(plain(answer)), np.asarray(plain(expected)))

@@ -11,8 +11,8 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 
 import partwise
-from partwise import MCFA, CellKFold, Cells
-from partwise.data import RowSource
+from partwise import MCFA, CellKFold, ObservedCells
+from partwise.data import BlockSource
 from tests.common.factors import drawn_factors, stored
 from tests.common.helpers import assert_never_falls
 
@@ -46,7 +46,7 @@ def outputs(model, X):
     rows, drawn = model.sample(6, random_state=3)
     found = {
         "bounds": model.lower_bounds_, "gates": model.gates_, "parts": model.parts_,
-        "loadings": model.loadings_, "offsets": model.offsets_, "noise": model.noise_,
+        "loadings": model.loadings_, "offsets": model.offsets_, "noise": model.noise_variance_,
         "transform": model.transform(X), "reconstruct": model.reconstruct(X),
         "impute": model.impute(X), "lower": lower, "upper": upper,
         "score": model.score_samples(X), "anomaly": model.anomaly_scores(X),
@@ -93,7 +93,7 @@ def test_latent_numbers_are_told_in_their_own_units():
     model = fitted(X, n_parts=1, max_iter=300)
     found = model.loadings_[0, :, 0]
     assert_allclose(found * np.sign(found[0]), loadings, atol=0.1)
-    assert_allclose(model.noise_[0], noise, atol=0.12)
+    assert_allclose(model.noise_variance_[0], noise, atol=0.12)
     assert_allclose(model.offsets_[0], 0, atol=0.06)
     assert_allclose(model._columns[0].likelihood.cuts, CUTS, atol=0.06)
 
@@ -120,7 +120,7 @@ def test_block_size_and_threads_change_nothing(monkeypatch):
     whole = fitted(X, y, max_iter=6, n_jobs=1)
     expected = outputs(whole, X)
     monkeypatch.setattr(partwise.data.source, "BLOCK_ENTRIES", 1)
-    assert RowSource(X, whole._columns, np.ones(150)).n_blocks == 3
+    assert BlockSource(X, whole._columns, np.ones(150)).n_blocks == 3
     one = outputs(fitted(X, y, max_iter=6, n_jobs=1), X)
     assert_same_outputs(expected, one, rtol=1e-6)
     assert_same_outputs(one, outputs(fitted(X, y, max_iter=6, n_jobs=2), X), rtol=1e-12)
@@ -185,7 +185,7 @@ def test_reversed_levels_mirror_the_numbers():
     X, *_ = drawn_levels(9)
     a, b = fitted(X, n_parts=1, gating="tied"), fitted(6 - X, n_parts=1, gating="tied")
     assert_allclose(a.offsets_, -b.offsets_, atol=2e-3)
-    assert_allclose(a.noise_, b.noise_, atol=2e-3)
+    assert_allclose(a.noise_variance_, b.noise_variance_, atol=2e-3)
     assert_allclose(a.reconstruct(X), 6 - b.reconstruct(6 - X), atol=0.02)
 
 
@@ -238,7 +238,7 @@ def test_a_warm_start_goes_on():
 def test_a_cell_is_scored_by_its_levels_share():
     """Also against the likelihoods of rows with and without it."""
     X, *_ = drawn_levels(13, 120, (1, 1), 5)
-    cells = Cells(X)
+    cells = ObservedCells(X)
     train, test = next(CellKFold(4, random_state=0).split(cells))
     model = fitted(cells[train], max_iter=30)
     table = fitted(cells[train].table(), max_iter=30)
@@ -280,7 +280,7 @@ def test_a_search_over_cells_chooses_ordered_levels_for_ratings():
     search = GridSearchCV(
         MCFA(n_parts=1, likelihood="ordinal", random_state=0, tol=0.05),
         {"n_factors": [1, 3]}, cv=CellKFold(3, random_state=0), error_score="raise",
-    ).fit(Cells(ratings))  # fmt: skip
+    ).fit(ObservedCells(ratings))  # fmt: skip
     assert search.best_params_ == {"n_factors": 3}
     assert search.best_score_ > -np.log(5) + 0.2
 
@@ -331,8 +331,12 @@ def test_impossible_pairings_are_refused():
     X, *_ = drawn_levels(17, 30)
     with pytest.raises(ValueError, match=r'likelihood="ordinal" does not go with gating="factoris'):
         MCFA(2, 1, likelihood="ordinal", gating="factorised").fit(X)
-    with pytest.raises(ValueError, match=r'likelihood="ordinal" does not go with absent="zero"'):
-        MCFA(2, 1, likelihood="ordinal", absent="zero").fit(sparse.csr_array(np.nan_to_num(X)))
+    with pytest.raises(
+        ValueError, match=r'likelihood="ordinal" does not go with sparse_absent="zero"'
+    ):
+        MCFA(2, 1, likelihood="ordinal", sparse_absent="zero").fit(
+            sparse.csr_array(np.nan_to_num(X))
+        )
     numbers = np.random.default_rng(0).normal(size=(60, 6))
     with pytest.raises(
         ValueError, match=r'360 different values, too many for likelihood="ordinal"'

@@ -10,7 +10,7 @@ from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from partwise import CVQ, MCFA, MCVQ, Cells, Recommender, load
+from partwise import CVQ, MCFA, MCVQ, ObservedCells, Recommender, load
 from partwise.models import levels as scale_of
 from partwise.models.questions import RULES
 
@@ -423,9 +423,9 @@ def test_reasons_name_parts_states_and_neighbours(kind):
         told = model.explain(PERSON, item, n=2)
         assert told["part"] == estimator.parts_[d]
         assert len(told["because"]) == 2
-        assert told["neighbours"] == model.neighbours(item, 2)
-        assert item not in told["neighbours"]
-        for other in model.neighbours(item):
+        assert told["similar_items"] == model.similar_items(item, 2)
+        assert item not in told["similar_items"]
+        for other in model.similar_items(item):
             assert model._tastes[0].parts[NAMES.index(other)] == model._tastes[0].parts[d]
         if isinstance(estimator, MCVQ) and told["part"] >= 0:
             m = estimator.transform(as_row(PERSON))[0]
@@ -437,7 +437,7 @@ def test_reasons_name_parts_states_and_neighbours(kind):
     with pytest.raises(ValueError, match="'nothing' is not a known item"):
         model.explain(PERSON, "nothing")
     with pytest.raises(ValueError, match="'nothing' is not a known item"):
-        model.neighbours("nothing")
+        model.similar_items("nothing")
 
 
 def test_neighbours_are_rated_alike():
@@ -445,7 +445,7 @@ def test_neighbours_are_rated_alike():
     for kind in ("ordinal", "categorical"):
         model = served(kind)
         taste = model._tastes[0]
-        found = model.neighbours(NAMES[0])
+        found = model.similar_items(NAMES[0])
         same = [i for i in range(1, D) if taste.parts[i] == taste.parts[0]]
         assert {NAMES.index(i) for i in found} == set(same)
         if kind == "categorical":
@@ -498,7 +498,7 @@ BAD_FITS = [
     (Recommender(levels=[3]), {}, "has 1 level"),
     (Recommender(levels=[1, np.nan]), {}, "scale"),
     (Recommender(MCVQ(likelihood="poisson")), {}, "takes what is not rated for zeros"),
-    (Recommender(MCFA(absent="zero")), {}, 'set absent="unobserved"'),
+    (Recommender(MCFA(sparse_absent="zero")), {}, 'set sparse_absent="unobserved"'),
 ]
 
 
@@ -521,7 +521,7 @@ def test_too_few_ratings_are_refused():
     with pytest.raises(NotFittedError):
         model.predict({})
     with pytest.raises(NotFittedError):
-        model.neighbours(1)
+        model.similar_items(1)
 
 
 def test_bad_questions_are_refused():
@@ -572,7 +572,7 @@ def test_ratings_as_cells_are_told_to_come_otherwise():
     """Cells serve the estimators' searches; a recommender has users and items."""
     users, items, values = drawn_ratings()
     with pytest.raises(ValueError, match="or a sparse matrix"):
-        Recommender().fit(Cells(sparse.csr_matrix((values, (users, items)))))
+        Recommender().fit(ObservedCells(sparse.csr_matrix((values, (users, items)))))
 
 
 def test_numbers_between_cuts():
@@ -625,7 +625,7 @@ def test_what_is_conspicuous_is_what_states_say():
     model = served("categorical")
     taste = model._tastes[0]
     share = taste.estimator._state_shares()[0]
-    kinds = model.conspicuous(2, least=1)
+    kinds = model.state_items(2, min_ratings=1)
     assert len(kinds) == sum(taste.estimator._own_states())
     for kind in kinds:
         k, j = kind["part"], kind["state"]
@@ -636,13 +636,13 @@ def test_what_is_conspicuous_is_what_states_say():
             best = sorted(own, key=lambda item: -sign * own[item])[:2]
             expected = [item for item in best if sign * own[item] > 0]
             assert [found["item"] for found in kind[side]] == expected
-    parts = model.profile(PERSON, least=1)
+    parts = model.profile(PERSON, min_ratings=1)
     found = [(part["part"], part["state"]) for part in parts]
     row = model._row(*model._person(PERSON))
-    assert found == list(enumerate(taste.estimator.states(row)[0]))
-    assert model.conspicuous(least=10**6)[0]["high"] == []
+    assert found == list(enumerate(taste.estimator.predict_states(row)[0]))
+    assert model.state_items(min_ratings=10**6)[0]["high"] == []
     with pytest.raises(ValueError, match="has parts with states"):
-        served("ordinal").conspicuous()
+        served("ordinal").state_items()
 
 
 def test_recommend_among_and_with_enough_ratings():
@@ -653,7 +653,7 @@ def test_recommend_among_and_with_enough_ratings():
     assert [found.item for found in model.recommend({}, 9, among=NAMES[3])] == [NAMES[3]]
     floor = int(np.sort(model._counts)[-2])
     often = {NAMES[d] for d in np.flatnonzero(model._counts >= floor)}
-    assert {found.item for found in model.recommend({}, 10, least=floor)} == often
+    assert {found.item for found in model.recommend({}, 10, min_ratings=floor)} == often
     assert model.recommend({}, 5, among=[]) == []
 
 

@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import partwise
 from partwise import MCVQ, Prior, make_shapes
-from partwise.data import RowSource, learn_columns, source
+from partwise.data import BlockSource, learn_columns, source
 from partwise.fitting.state_search import Search
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
@@ -53,7 +53,7 @@ def search(X, prior, n_states=None):
     columns = learn_columns(X, "gaussian", np.ones(len(X)), False, prior)
     core = estimator._core(columns, (1, 1), ClassVariable())
     made = Search(
-        core, RowSource(X, columns, np.ones(len(X))), Serial(), np.random.default_rng(0), None,
+        core, BlockSource(X, columns, np.ones(len(X))), Serial(), np.random.default_rng(0), None,
         n_states, lambda: False, 1e-3,
     )  # fmt: skip
     made._prepare()
@@ -80,7 +80,7 @@ def test_sizes_of_every_likelihood(likelihood):
     for k, J in enumerate(SIZES):
         mine = model.parts_[np.flatnonzero(parts == k)[0]]
         assert model.n_states_[mine] == J
-        assert adjusted_rand_score(states[:, k], model.states(X)[:, mine]) > 0.9
+        assert adjusted_rand_score(states[:, k], model.predict_states(X)[:, mine]) > 0.9
 
 
 def test_evidence_is_the_chain_rule_s():
@@ -187,7 +187,7 @@ def test_one_size_alone():
 def every_verb(model, X):
     assert model.transform(X).shape == (len(X), model.n_states_.sum())
     assert model.inverse_transform(model.transform(X)).shape == X.shape
-    assert model.states(X).shape == (len(X), model.n_parts_)
+    assert model.predict_states(X).shape == (len(X), model.n_parts_)
     for verb in (model.reconstruct, model.impute):
         assert np.isfinite(verb(X)).all()
     assert np.isfinite(model.predict_interval(X)).all()

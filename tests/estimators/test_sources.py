@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from partwise import CVQ, GVQ, MCVQ, AspectModel, BayesianPCAMixture, Rows
+from partwise import CVQ, GVQ, MCVQ, AspectModel, BayesianPCAMixture, RowSource
 from partwise.data import rows as data_rows
 from partwise.data import source as data_source
 from tests.common.sources import N_ROWS, assert_same_fit, blocks_of, on_disk, planted, problems
@@ -96,12 +96,12 @@ def test_other_models_take_rows_too(estimator, small_blocks, tmp_path):
 
 def test_a_mixture_of_many_rows_goes_on_from_some(monkeypatch):
     X, y = planted()
-    settings = {"n_components": 2, "max_components": 2, "max_iter": 20, "random_state": 0}
+    settings = {"n_components": 2, "max_dimension": 2, "max_iter": 20, "random_state": 0}
     every = BayesianPCAMixture(**settings).fit(X)
     monkeypatch.setattr("partwise.estimators.bayesian_pca.MOST_BEGUN", 150 * X.shape[1])
-    some = BayesianPCAMixture(**settings).fit(Rows(blocks_of(X)))
+    some = BayesianPCAMixture(**settings).fit(RowSource(blocks_of(X)))
     assert some.score(X) == pytest.approx(every.score(X), abs=0.2)
-    told = BayesianPCAMixture(**settings).fit(Rows(blocks_of(X)), np.where(y == 2, -1, y))
+    told = BayesianPCAMixture(**settings).fit(RowSource(blocks_of(X)), np.where(y == 2, -1, y))
     np.testing.assert_allclose(told.class_priors_, np.bincount(y)[:2] / np.sum(y < 2))
     assert np.mean(told.predict(X[y < 2]) == y[y < 2]) > 0.8
 
@@ -111,7 +111,7 @@ def test_weights_of_rows_that_are_not_in_memory(small_blocks):
     weight = np.random.default_rng(0).integers(3, size=N_ROWS)
     estimator = MCVQ(3, 3, max_iter=4, random_state=0)
     model = clone(estimator).fit(X, sample_weight=weight)
-    found = clone(estimator).fit(Rows(blocks_of(X)), sample_weight=weight)
+    found = clone(estimator).fit(RowSource(blocks_of(X)), sample_weight=weight)
     assert_same_fit(model, found)
     assert np.all((found.row_labels_[:, 0] == -1) == (weight == 0))
 
@@ -119,9 +119,16 @@ def test_weights_of_rows_that_are_not_in_memory(small_blocks):
 def test_verbs_of_rows(small_blocks):
     X, y = planted()
     holed = PROBLEMS["mcfa-classes"][1]
-    rows = Rows(blocks_of(holed))
+    rows = RowSource(blocks_of(holed))
     model = MCVQ(3, 3, gating="tied", max_iter=3, random_state=0).fit(X, y)
-    for verb in ("reconstruct", "impute", "anomaly_scores", "predict", "predict_proba", "states"):
+    for verb in (
+        "reconstruct",
+        "impute",
+        "anomaly_scores",
+        "predict",
+        "predict_proba",
+        "predict_states",
+    ):
         np.testing.assert_allclose(getattr(model, verb)(rows), getattr(model, verb)(holed))
     for mine, theirs in zip(
         model.predict_interval(rows), model.predict_interval(holed), strict=True
@@ -130,8 +137,8 @@ def test_verbs_of_rows(small_blocks):
     likelihood = model.row_likelihood(rows)
     np.testing.assert_allclose(likelihood.standard_error, model.row_likelihood(X).standard_error)
     gvq = GVQ(3, max_iter=2, random_state=0).fit(X)
-    np.testing.assert_array_equal(gvq.encode(Rows(blocks_of(X))), gvq.encode(X))
-    assert gvq.certify(Rows(blocks_of(X))).proven.shape == (N_ROWS,)
+    np.testing.assert_array_equal(gvq.encode(RowSource(blocks_of(X))), gvq.encode(X))
+    assert gvq.certify(RowSource(blocks_of(X))).proven.shape == (N_ROWS,)
 
 
 def test_integers_and_single_precision_keep_their_type(tmp_path):
@@ -208,7 +215,7 @@ def test_blocks_that_change_are_told():
         return [b if len(walks) < 3 else b[: len(b) // 2 + 1] for b in blocks]
 
     with pytest.raises(ValueError, match=r"Block 0 of X \(block 0\) gave rows of shape"):
-        MCVQ(3, 3, random_state=0).fit(Rows(shrinking))
+        MCVQ(3, 3, random_state=0).fit(RowSource(shrinking))
 
 
 def test_values_that_do_not_suit_name_their_block():
@@ -218,7 +225,7 @@ def test_values_that_do_not_suit_name_their_block():
     model = MCVQ(1, 2, likelihood="bernoulli", random_state=0, max_iter=1, tol=1e9)
     model.fit(np.random.default_rng(0).integers(2, size=(60, 3)))
     with pytest.raises(ValueError, match=r'Block 1 of X .*value 2, but likelihood="bernoulli"'):
-        model.transform(Rows(blocks))
+        model.transform(RowSource(blocks))
 
 
 def test_verbs_need_the_columns_of_the_fit(tmp_path):
@@ -231,4 +238,4 @@ def test_verbs_need_the_columns_of_the_fit(tmp_path):
         pytest.warns(UserWarning, match="does not have valid feature names"),
         pytest.raises(ValueError, match="expecting 12 features"),
     ):
-        model.transform(Rows(blocks_of(X[:, :5])))
+        model.transform(RowSource(blocks_of(X[:, :5])))

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from partwise import MCFA, MCVQ, Streaming, load, make_faces
+from partwise import MCFA, MCVQ, StreamingOptions, load, make_faces
 from partwise.fitting import course
 from partwise.models.loadings import Relevant, Sums
 
@@ -32,7 +32,7 @@ def stream(model, X, size=100, passes=1, y=None):
 
 
 def quick(**changes):
-    return Streaming(**{"warm_up": 200, **changes})
+    return StreamingOptions(**{"warm_up": 200, **changes})
 
 
 # --- the batch answer ---
@@ -86,7 +86,9 @@ def test_blocks_in_another_order_teach_the_same():
 def test_a_step_blends_sums():
     """Against sums written out from posteriors, one row and state after another."""
     rows, more = BITS[:300], BITS[300:400]
-    model = MCVQ(3, 3, likelihood="bernoulli", random_state=0, streaming=Streaming(warm_up=0))
+    model = MCVQ(
+        3, 3, likelihood="bernoulli", random_state=0, streaming=StreamingOptions(warm_up=0)
+    )
     model.partial_fit(rows)
 
     def sums(some):
@@ -195,7 +197,7 @@ def test_columns_that_begin_to_vary():
     early[:200, 0] = 3.0
     early[:200, 1] = np.nan
     early[200:, 1] = 1e6 + early[200:, 5]
-    model = MCVQ(3, 3, streaming=Streaming(warm_up=0), random_state=0)
+    model = MCVQ(3, 3, streaming=StreamingOptions(warm_up=0), random_state=0)
     with pytest.warns(UserWarning, match="no observed entry"):
         model.partial_fit(early[:200])
     assert (model.parts_[:2] == -1).all()
@@ -214,7 +216,7 @@ def test_columns_that_begin_to_vary():
 
 def test_classes_are_told_once():
     y = FACES.target
-    model = MCVQ(2, 2, streaming=Streaming(warm_up=0), random_state=0)
+    model = MCVQ(2, 2, streaming=StreamingOptions(warm_up=0), random_state=0)
     some = np.flatnonzero(y[:200] != 4)
     model.partial_fit(TRAIN[some], y[some], classes=np.arange(5))
     assert model.classes_.tolist() == [0, 1, 2, 3, 4]
@@ -254,4 +256,4 @@ def test_rows_that_remember_cannot_stream():
 @pytest.mark.parametrize("wrong", [{"decay": 0.5}, {"half_life": 0}, {"warm_up": -1}])
 def test_wrong_options_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        Streaming(**wrong)
+        StreamingOptions(**wrong)

@@ -31,7 +31,7 @@ OF_ONE_KIND = {name: Kind(name) for name in ("gaussian", "bernoulli", "poisson")
 
 @pytest.fixture(scope="module")
 def survey():
-    return make_survey(600, n_parts=3, columns_a_kind=1, missing=0.15, random_state=3)
+    return make_survey(600, n_parts=3, n_columns_per_kind=1, missing=0.15, random_state=3)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def same(a, b, **tolerance):
 @pytest.mark.parametrize("kind", SINGLE)
 def test_a_table_of_one_kind_is_the_model_of_one_likelihood(kind, init):
     rng = np.random.default_rng(1)
-    made = make_survey(150, n_parts=2, columns_a_kind=3, random_state=2)
+    made = make_survey(150, n_parts=2, n_columns_per_kind=3, random_state=2)
     own = made.complete.loc[:, made.kinds == kind]
     if kind in ("categorical", "ordinal"):
         X = rng.integers(4, size=(150, 6)) + 0.0
@@ -164,7 +164,7 @@ def cell(column, group, chi, i, value):
 
 
 def test_rows_have_the_density_of_their_definition():
-    table = make_survey(120, n_parts=2, columns_a_kind=1, missing=0.1, random_state=5).frame
+    table = make_survey(120, n_parts=2, n_columns_per_kind=1, missing=0.1, random_state=5).frame
     table["income"] = np.exp(np.random.default_rng(0).normal(3.0, 1.0, len(table)))
     model = MCVQ(2, 2, likelihood="auto", gating="standard", random_state=0).fit(table)
     assert model.kinds_[-1] == "lognormal"
@@ -267,11 +267,11 @@ def test_polars_says_the_same(survey, model):
     assert isinstance(filled, pl.DataFrame)
     assert filled.schema == other.schema
     assert filled["group0"].to_list() == a.impute(plain)["group0"].to_list()
-    assert b.parts_table().columns == ["part", "columns", "state", "share", "profile"]
+    assert b.summary().columns == ["part", "columns", "state", "share", "profile"]
     assert b.dependence().shape == (15, 16)
-    assert b.odd_cells(other, 3).height == 3
+    assert b.anomalous_cells(other, 3).height == 3
     assert b.sample(4)[0].schema == other.schema
-    assert b.with_states(other).columns[-3:] == ["part0", "part1", "part2"]
+    assert b.add_states(other).columns[-3:] == ["part0", "part1", "part2"]
 
 
 @pytest.mark.parametrize("fitted", ["pandas", "polars"])
@@ -287,7 +287,7 @@ def test_a_model_of_one_library_serves_tables_of_the_other(fitted):
     tables = {"pandas": X, "polars": pl.from_pandas(X)}
     (other,) = tables.keys() - {fitted}
     model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(tables[fitted], words[state])
-    for ask in (model.impute, model.with_states):
+    for ask in (model.impute, model.add_states):
         answers = {name: ask(table) for name, table in tables.items()}
         assert type(answers[other]) is type(tables[other])
         by_name = [{name: list(a[name]) for name in a.columns} for a in answers.values()]
@@ -309,11 +309,11 @@ def test_whole_numbers_stay_whole_in_polars():
 
 def test_several_completed_tables_are_draws_of_the_model(survey, model):
     table = survey.frame.iloc[:40]
-    draws = model.impute(table, n=100, random_state=1)
-    again = model.impute(table, n=8, random_state=1)
+    draws = model.impute(table, n_imputations=100, random_state=1)
+    again = model.impute(table, n_imputations=8, random_state=1)
     pd.testing.assert_frame_equal(draws[7], again[7])
     for name in ("group0", "answer1", "scale2"):
-        p = model.level_probabilities(table)[name]
+        p = model.predict_proba_columns(table)[name]
         holes = table[name].isna().to_numpy()
         for level, share in zip(model.column_levels_[name], p[holes].T, strict=True):
             drawn = np.mean([d[name][holes].to_numpy() == level for d in draws], axis=0)
@@ -340,7 +340,7 @@ def test_intervals_are_in_the_users_units(survey, model):
 
 
 def test_probabilities_of_levels(survey, model):
-    found = model.level_probabilities(survey.frame, ["group0", "scale1"])
+    found = model.predict_proba_columns(survey.frame, ["group0", "scale1"])
     assert set(found) == {"group0", "scale1"}
     for p in found.values():
         assert_allclose(p.sum(axis=1), 1.0, rtol=1e-9)
@@ -359,7 +359,7 @@ def test_single_cells_are_judged_in_the_users_terms(survey, model):
     holed = table.copy()
     holed.loc[0, "group0"] = holed.loc[1, "number0"] = np.nan
     found = model.score_cells(holed, [0, 1], ["group0", "number0"], [level, number])
-    p = model.level_probabilities(holed, ["group0"])["group0"]
+    p = model.predict_proba_columns(holed, ["group0"])["group0"]
     code = model.column_levels_["group0"].index(level)
     assert_allclose(found[0], np.log(p[0, code]), rtol=1e-6)
     near = model.score_cells(holed, [1, 1], ["number0"] * 2, [number, number + 1e9])
@@ -403,7 +403,7 @@ def test_dependence_of_numbers_by_drawing():
 
 
 def test_parts_in_words(survey, model):
-    table = model.parts_table()
+    table = model.summary()
     told = table[table["part"] != "none"]
     assert_allclose(told.groupby("part")["share"].sum(), 1.0, atol=0.01)
     named = {name for names in told["columns"] for name in names.split(", ")}
@@ -414,16 +414,16 @@ def test_parts_in_words(survey, model):
 def test_any_columns_given_any_others(survey, model):
     row = survey.complete.iloc[3]
     known = {name: row[name] for name in ("number0", "group0", "count1")}
-    found = model.predict(["answer0", "scale0", "number1"], given=known)
+    found = model.predict_columns(given=known, columns=["answer0", "scale0", "number1"])
     table = pd.DataFrame([row]).astype(survey.frame.dtypes)
     holed = table.mask(~table.columns.isin(list(known))[None, :])
     filled = model.impute(holed.astype(survey.frame.dtypes))
     for name in found:
         assert found[name].iloc[0] == filled[name].iloc[0]
     some = survey.complete[["number0", "group0"]].iloc[:5]
-    assert model.predict("answer0", given=some).index.equals(some.index)
+    assert model.predict_columns(some, "answer0").index.equals(some.index)
     # What is known of the columns asked for is not looked at.
-    cheating = model.predict(["number1"], given=known | {"number1": 1e6})
+    cheating = model.predict_columns(given=known | {"number1": 1e6}, columns=["number1"])
     assert cheating["number1"].iloc[0] == found["number1"].iloc[0]
 
 
@@ -433,7 +433,7 @@ def test_rows_drawn_given_some_cells(survey, model):
     assert (rows["group0"] == known["group0"]).all()
     assert (rows["number1"] == 0.5).all()
     assert states.shape == (500, 3)
-    p = model.level_probabilities(
+    p = model.predict_proba_columns(
         model._schema.decode(model._schema.encode_row(known)), ["scale0"]
     )["scale0"][0]
     drawn = rows["scale0"].cat.codes.value_counts(normalize=True).reindex(range(5), fill_value=0)
@@ -448,7 +448,7 @@ def test_odd_cells_are_found_and_explained(survey, model):
     spread = table["number1"].std()
     table.loc[17, "number1"] = table["number1"].mean() + 12 * spread
     table.loc[40, "count0"] = 90.0
-    odd = model.odd_cells(table, 4)
+    odd = model.anomalous_cells(table, 4)
     assert set(zip(odd["row"][:2], odd["column"][:2], strict=True)) == {
         (17, "number1"),
         (40, "count0"),
@@ -465,7 +465,7 @@ def test_odd_cells_are_found_and_explained(survey, model):
 
 def test_surprise_by_its_definition(survey, model):
     table = survey.complete.iloc[:30]
-    odd = model.odd_cells(table, 10_000)
+    odd = model.anomalous_cells(table, 10_000)
     first, gates = model._first, model._theta.gates
     assert (gates.max(axis=0) == 1.0).all()
     for name in ("answer0", "group1"):
@@ -487,13 +487,13 @@ def test_classes_over_a_table(survey):
     y = np.where(survey.states[:, 0] == 0, "yes", "no").astype(object)
     y[::5] = None
     model = MCVQ(3, 4, likelihood="auto", random_state=0).fit(survey.frame, y)
-    told = model.with_states(survey.frame)
+    told = model.add_states(survey.frame)
     assert list(told.columns[-4:]) == ["part0", "part1", "part2", "class"]
     unknown = np.arange(600) % 5 == 0
     right = told["class"][unknown] == np.where(survey.states[unknown, 0] == 0, "yes", "no")
     assert right.mean() > 0.9
-    assert_array_equal(told["part1"], model.states(survey.frame)[:, 1])
-    assert model.impute(survey.frame, n=1)[0].notna().all().all()
+    assert_array_equal(told["part1"], model.predict_states(survey.frame)[:, 1])
+    assert model.impute(survey.frame, n_imputations=1)[0].notna().all().all()
     assert (model.dependence().to_numpy() >= 0).all()
 
 
@@ -509,7 +509,7 @@ def test_models_of_tables_are_saved(survey, model, tmp_path):
     model.save(tmp_path / "model.safetensors")
     again = partwise.load(tmp_path / "model.safetensors")
     pd.testing.assert_frame_equal(again.impute(survey.frame), model.impute(survey.frame))
-    pd.testing.assert_frame_equal(again.parts_table(), model.parts_table())
+    pd.testing.assert_frame_equal(again.summary(), model.summary())
     assert_array_equal(again.score_samples(survey.frame), model.score_samples(survey.frame))
 
 
@@ -520,10 +520,10 @@ def test_unseen_categories_are_missing(survey, model):
     new = survey.complete.iloc[:5].astype({"group0": object})
     new.loc[new.index[0], "group0"] = "nobody knows"
     with pytest.warns(UserWarning, match="'group0' has 1 value"):
-        found = model.states(new)
+        found = model.predict_states(new)
     holed = new.copy()
     holed.loc[new.index[0], "group0"] = None
-    assert_array_equal(found, model.states(holed))
+    assert_array_equal(found, model.predict_states(holed))
 
 
 def test_equal_names_are_no_obstacle(survey):
@@ -541,11 +541,11 @@ def test_what_tables_refuse(survey, model):
     with pytest.raises(ValueError, match="Sparse X"):
         MCVQ(2, 2, likelihood="auto").fit(sparse.eye_array(5).tocsr())
     with pytest.raises(ValueError, match="no column 'nowhere'"):
-        model.predict(["nowhere"], given={"group0": "a"})
+        model.predict_columns(given={"group0": "a"}, columns=["nowhere"])
     with pytest.raises(ValueError, match="has no value 'z'"):
         model.sample(2, given={"group0": "z"})
     with pytest.raises(ValueError, match="whole number"):
-        model.impute(survey.frame, n=0)
+        model.impute(survey.frame, n_imputations=0)
     with pytest.raises(ValueError, match="one row"):
         model.explain(survey.frame)
     with pytest.raises(ValueError, match="give one"):

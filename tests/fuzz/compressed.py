@@ -22,9 +22,9 @@ def _seeds(folder: Path) -> None:
     colour = rng.integers(0, 256, (20, 27, 3), np.uint8)
     grey = np.add.outer(np.arange(33), np.arange(24)).astype(np.uint8)[:, :, None]
     for name, image, options in (
-        ("grey", grey, {"n_features": 3, "side": 8}),
-        ("colour", colour, {"n_features": 2, "n_sets": 2, "n_values": 3, "side": 8}),
-        ("origins", grey, {"n_features": 0, "n_sets": 4, "side": 4}),
+        ("grey", grey, {"n_components": 3, "side": 8}),
+        ("colour", colour, {"n_components": 2, "n_sets": 2, "n_values": 3, "side": 8}),
+        ("origins", grey, {"n_components": 0, "n_sets": 4, "side": 4}),
     ):
         (folder / name).write_bytes(compress(image, **options).content)
 

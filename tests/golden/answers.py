@@ -34,7 +34,7 @@ LEARNED = {
     "row labels": "row_labels_",
     "loadings": "loadings_",
     "offsets": "offsets_",
-    "noise": "noise_",
+    "noise": "noise_variance_",
     "noise variance": "noise_variance_",
     "factor means": "factor_means_",
     "factor covariances": "factor_covariances_",
@@ -78,14 +78,14 @@ ASKED: dict[str, Answer] = {
     "inverse": _inverse,
     "reconstruct": lambda model, X: model.reconstruct(X),
     "impute": lambda model, X: model.impute(X),
-    "imputations": lambda model, X: model.impute(X, n=2, random_state=SEED),
+    "imputations": lambda model, X: model.impute(X, n_imputations=2, random_state=SEED),
     "interval": lambda model, X: model.predict_interval(X, COVERAGE),
     "density": lambda model, X: model.score_samples(X),
     "cells": _cells,
     "likelihood": lambda model, X: model.row_likelihood(X, 20),
     "anomalies": lambda model, X: model.anomaly_scores(X),
     "bic": lambda model, X: model.bic(X),
-    "states": lambda model, X: model.states(X),
+    "states": lambda model, X: model.predict_states(X),
     "predict": lambda model, X: model.predict(X),
     "probabilities": lambda model, X: model.predict_proba(X),
     "responsibilities": lambda model, X: model.responsibilities(X),
@@ -94,13 +94,13 @@ ASKED: dict[str, Answer] = {
     "certify": lambda model, X: model.certify(X),
     "explain": lambda model, X: model.explain(X[:1], n_columns=2),
     "explain code": lambda model, X: model.explain(X[:1]),
-    "level probabilities": lambda model, X: model.level_probabilities(X),
-    "odd cells": lambda model, X: model.odd_cells(X, 3),
-    "summary": lambda model, X: model.parts_table(2),
+    "level probabilities": lambda model, X: model.predict_proba_columns(X),
+    "odd cells": lambda model, X: model.anomalous_cells(X, 3),
+    "summary": lambda model, X: model.summary(2),
     "dependence": lambda model, X: model.dependence(as_frame=False),
     "profiles": lambda model, X: model.state_profiles(0),
-    "add states": lambda model, X: model.with_states(X),
-    "predict columns": lambda model, X: model.predict(["length0", "place1"], given=X),
+    "add states": lambda model, X: model.add_states(X),
+    "predict columns": lambda model, X: model.predict_columns(X, ["length0", "place1"]),
     "sample": lambda model, X: model.sample(4, random_state=SEED),
     "sample class": lambda model, X: model.sample(4, classes=model.classes_[0], random_state=SEED),
     "sample given": lambda model, X: model.sample(
@@ -117,9 +117,12 @@ ASKED_OF_RATINGS: dict[str, Answer] = {
     "rating interval": lambda model, person: model.predict_interval(person, coverage=COVERAGE),
     "recommend": lambda model, person: model.recommend(person, 3),
     "next question": lambda model, person: model.next_question(person),
-    "explain rating": lambda model, person: model.explain(person, 20, n=2),
-    "neighbours": lambda model, person: model.neighbours(20, 3),
-    "conspicuous": lambda model, person: model.conspicuous(2, least=5),
+    "explain rating": lambda model, person: {
+        "neighbours" if name == "similar_items" else name: reason
+        for name, reason in model.explain(person, 20, n=2).items()
+    },
+    "neighbours": lambda model, person: model.similar_items(20, 3),
+    "conspicuous": lambda model, person: model.state_items(2, min_ratings=5),
     "pairs": lambda model, person: model.predict_pairs(
         ([0] * len(person), list(person), list(person.values())), [0, 0], [20, 21], point="mean"
     ),
@@ -131,7 +134,7 @@ ASKED_OF_RATINGS: dict[str, Answer] = {
         .add_items((list(range(12)) * 2, [0] * 12 + [99] * 12, [1, 2, 3, 4, 5, 5] * 4))
         .predict_distribution(person, [99])
     ),
-    "profile": lambda model, person: model.profile(person, 2, least=5),
+    "profile": lambda model, person: model.profile(person, 2, min_ratings=5),
 }
 
 
@@ -161,7 +164,7 @@ MEANT: dict[str, Answer] = {
     "component partition": lambda model, X: partition(model.responsibilities(X).argmax(axis=1)),
     "lengths": lambda model, X: np.linalg.norm(getattr(model, LEARNED["components"]), axis=-1),
     "states partitions": lambda model, X: np.unique(
-        [partition(column) for column in np.asarray(model.states(X)).T], axis=0
+        [partition(column) for column in np.asarray(model.predict_states(X)).T], axis=0
     ),
 }
 

@@ -21,7 +21,7 @@ from tests.golden.data import N_ASKED, as_pandas, as_polars, as_sparse, stored
 MODELS = Path(__file__).parent / "models"
 FITS = Path(__file__).parent / "fits"
 
-Rows, Streaming = partwise.Rows, partwise.Streaming
+RowSource, StreamingOptions = partwise.RowSource, partwise.StreamingOptions
 
 # ----------------------------------------------------------------------------------- tolerances
 
@@ -51,7 +51,7 @@ def _memmap(X: np.ndarray) -> Any:
     """Rows on disk, read as they are needed."""
     with tempfile.NamedTemporaryFile(suffix=".npy", dir=_folder().name, delete=False) as file:
         np.save(file, X)
-    return Rows(np.load(file.name, mmap_mode="r"))
+    return RowSource(np.load(file.name, mmap_mode="r"))
 
 
 STORAGES: dict[str, Callable[[Any], Any]] = {
@@ -60,7 +60,7 @@ STORAGES: dict[str, Callable[[Any], Any]] = {
     "sparse": as_sparse,
     "zeros": sparse.csr_array,
     "memmap": _memmap,
-    "blocks": lambda X: Rows([X[:40], X[40:41], X[41:]]),
+    "blocks": lambda X: RowSource([X[:40], X[40:41], X[41:]]),
     "pandas": as_pandas,
     "polars": as_polars,
     "triplets": lambda X: (*np.nonzero(~np.isnan(X)), X[~np.isnan(X)]),
@@ -157,8 +157,8 @@ def mcfa(n_parts: Any = 2, n_factors: Any = 2, **options: Any) -> Callable[[], A
     )
 
 
-def gvq(n_features: int = 5, **options: Any) -> Callable[[], Any]:
-    return lambda: partwise.GVQ(n_features, **{"max_iter": 2, "random_state": 0, **options})
+def gvq(n_components: int = 5, **options: Any) -> Callable[[], Any]:
+    return lambda: partwise.GVQ(n_components, **{"max_iter": 2, "random_state": 0, **options})
 
 
 def mixture(n_components: Any, **options: Any) -> Callable[[], Any]:
@@ -311,7 +311,7 @@ def _sought(kind: Any, *sizes: Any, **options: Any) -> Callable[[], Any]:
 
 NUMBERS, CLASSED = "numbers.incomplete", [*STATES, *CLASSES]
 SUPERVISED = [*FACTORS, *CLASSES, "factor means", "factor covariances"]
-STREAM = Streaming(warm_up=0)
+STREAM = StreamingOptions(warm_up=0)
 # Signs and order of directions are the linear algebra library's; what they say of rows is not.
 TURNED = ["trace", "mean", "relevances", "noise variance", "dimension", "lengths", "reconstruct",
           "impute", "interval", "density", "anomalies", "bic"]  # fmt: skip
@@ -334,14 +334,14 @@ FITTED: dict[str, Fit] = {
     "mcvq-gibbs": Fit(NUMBERS, STATES, "1/mcvq", options={"inference": "gibbs"}),
     "mcvq-likelihood": Fit("numbers", STATES, "1/mcvq", options={"prior": None}),
     "mcvq-entropic": Fit(
-        NUMBERS, STATES, "1/mcvq", options={"gating": "standard", "entropic": 0.5}
+        NUMBERS, STATES, "1/mcvq", options={"gating": "standard", "gate_entropy": 0.5}
     ),
     "mcvq-random": Fit(NUMBERS, STATES, make=_random(partwise.MCVQ, 3, 3)),
     # MCVQ: laws
     "mcvq-bernoulli": Fit("switches.incomplete", STATES, "1/mcvq-bernoulli"),
     "mcvq-bernoulli-complete": Fit("switches", STATES, "1/mcvq-bernoulli"),
     "mcvq-bernoulli-zero": Fit(
-        "switches", STATES, "1/mcvq-bernoulli", options={"absent": "zero"}, storage="zeros",
+        "switches", STATES, "1/mcvq-bernoulli", options={"sparse_absent": "zero"}, storage="zeros",
         same_as="mcvq-bernoulli-complete",
     ),
     "mcvq-poisson": Fit("counts", STATES, "1/mcvq-poisson"),
@@ -369,7 +369,7 @@ FITTED: dict[str, Fit] = {
     ),
     "mcvq-stream-forgets": Fit(
         "numbers", [*CLASSED, "rows seen", "weight seen"], "1/mcvq-classes", labels="some",
-        options={"streaming": Streaming(half_life=60.0, warm_up=0)}, blocks=50,
+        options={"streaming": StreamingOptions(half_life=60.0, warm_up=0)}, blocks=50,
     ),
     # MCFA
     "mcfa-complete": Fit("factors", FACTORS, "1/mcfa"),
@@ -378,7 +378,7 @@ FITTED: dict[str, Fit] = {
         "factors.incomplete", FACTORS, "1/mcfa", storage="sparse", same_as="mcfa-missing"
     ),
     "mcfa-zero": Fit(
-        "factors", FACTORS, "1/mcfa", options={"absent": "zero"}, storage="zeros",
+        "factors", FACTORS, "1/mcfa", options={"sparse_absent": "zero"}, storage="zeros",
         same_as="mcfa-complete",
     ),
     "mcfa-memmap": Fit(
@@ -464,7 +464,7 @@ FITTED: dict[str, Fit] = {
     ),
     "search-mcvq-stream": Fit(
         NUMBERS, [*PARTS, "rows seen"],
-        make=_sought(partwise.MCVQ, 3, 3, streaming=Streaming(warm_up=100)),
+        make=_sought(partwise.MCVQ, 3, 3, streaming=StreamingOptions(warm_up=100)),
         blocks=30, rtol=SEARCH,
     ),
     "search-mcfa": Fit("factors.incomplete", PARTS, make=_sought(partwise.MCFA, 2, 2), rtol=SEARCH),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from partwise.data import RowSource
+from partwise.data import BlockSource
 from partwise.data.rating_levels import learn_scale
 from partwise.models.aspect import Aspect
 from tests.common.helpers import assert_never_falls, climb_from, punch_holes, sweep
@@ -24,7 +24,7 @@ def problem(levels=(1.0, 2.0, 3.0, 5.0), strength=0.5, mixing=0.1, beta=0.8, see
     model = Aspect(Z, nodes, moments, strength, mixing, beta)
     theta = model.start(rng.gamma(1.0, size=(len(levels), Z, D)))
     coded = np.where(np.isnan(X), np.nan, np.searchsorted(levels, X))
-    return model, theta, RowSource(X, (group,), weight), coded, rng
+    return model, theta, BlockSource(X, (group,), weight), coded, rng
 
 
 @pytest.mark.parametrize(("beta", "mixing"), [(1.0, 0.1), (0.7, 0.1), (0.8, 0.0)])

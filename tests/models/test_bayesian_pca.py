@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate, special, stats
 
-from partwise.data import RowSource, learn_columns
+from partwise.data import BlockSource, learn_columns
 from partwise.data.additive import Additive
 from partwise.likelihoods import Dirichlet
 from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Sums, pieces
@@ -23,7 +23,7 @@ C, D, M, Q = 25, 4, 2, 2
 STRENGTH, U = 0.3, 0.7
 
 
-def problem(holes=0.0, prior=None, seed=0, n_rows=C, most_rows=None, M=M, q=Q, patterns=False):
+def problem(holes=0.0, prior=None, seed=0, n_rows=C, max_rows=None, M=M, q=Q, patterns=False):
     """Model, source and parameters with width."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, q)) @ rng.normal(size=(q, D)) + 0.5 * rng.normal(size=(n_rows, D))
@@ -34,7 +34,7 @@ def problem(holes=0.0, prior=None, seed=0, n_rows=C, most_rows=None, M=M, q=Q, p
     weight = rng.uniform(0.3, 2.0, n_rows)
     (group,) = learn_columns(X, "gaussian", weight, False, None)
     group = replace(group, scale=np.full(D, group.scale.mean()))
-    source = RowSource(X, (group,), weight, most_rows=most_rows, n_powers=2)
+    source = BlockSource(X, (group,), weight, max_rows=max_rows, n_powers=2)
     prior = Broad(STRENGTH) if prior is None else prior
     model = BayesianPCA(prior, Dirichlet(U), column_totals(source))
     shares = rng.dirichlet(np.ones(M), n_rows).T
@@ -72,7 +72,7 @@ def in_three_blocks(source):
 
 @KINDS
 def test_the_e_step_is_that_of_the_loops(kind):
-    model, source, theta = problem(**kind, most_rows=64)
+    model, source, theta = problem(**kind, max_rows=64)
     Z, weight, positions, covs, r, _, _, log_z = told(model, source, theta)
     (block,) = source.blocks()
     for rows, view in pieces(theta, block):

@@ -9,7 +9,7 @@ from scipy import special, stats
 from scipy.stats import multivariate_normal
 
 from partwise import MCFA, MCVQ
-from partwise.data import RowSource
+from partwise.data import BlockSource
 from partwise.likelihoods import Dirichlet, Prior
 from partwise.models import factors, predict, predict_factors
 from partwise.models.class_variable import ClassVariable
@@ -89,7 +89,7 @@ def mcvq_case(likelihood="gaussian", prior=PRIOR, gating="standard", labels=None
     weight = rng.uniform(0.3, 2, C)
     classes = ClassVariable(n_classes, Dirichlet(prior.states if prior else 0.0))
     core, source = build(X, weight, n_states, likelihood, GATINGS[gating], prior, classes=classes)
-    source = RowSource(X, source.columns, weight, labels=labels)
+    source = BlockSource(X, source.columns, weight, labels=labels)
     gates = random_gates(2, D, rng)
     if closed:
         gates = np.eye(2)[rng.integers(2, size=D)].T
@@ -484,7 +484,7 @@ def mcfa_by_class(model, x):
             if len(d) == 0:
                 continue
             Lambda = model.loadings_[k, d]
-            cov = Lambda @ sigma[k] @ Lambda.T + np.diag(model.noise_[k, d])
+            cov = Lambda @ sigma[k] @ Lambda.T + np.diag(model.noise_variance_[k, d])
             mean = model.offsets_[k, d] + Lambda @ eta[k]
             total += multivariate_normal(mean, cov).logpdf(x[d])
         out.append(total)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from partwise.data import RowSource, learn_columns
+from partwise.data import BlockSource, learn_columns
 from partwise.likelihoods import Dirichlet, Prior
 from partwise.models import cvq
 from tests.common.helpers import (
@@ -24,14 +24,14 @@ STRONG = {"ridge": 0.3, "noise_rows": 1.5, "noise_guess": 0.2, "state_prior": Di
 FLAT = {"ridge": 1e-8, "noise_rows": 0.0, "noise_guess": 0.0, "state_prior": Dirichlet(0.0)}
 
 
-def problem(holes=0.3, prior=STRONG, seed=0, sizes=(K, J), n_rows=C, most_rows=None):
+def problem(holes=0.3, prior=STRONG, seed=0, sizes=(K, J), n_rows=C, max_rows=None):
     """Model, source, first parameters and posteriors."""
     rng = np.random.default_rng(seed)
     X = random_entries("gaussian", (n_rows, D), rng)
     X = punch_holes(X, holes, rng) if holes else X
     weight = rng.uniform(0.3, 2.0, n_rows)
     columns = learn_columns(X, "gaussian", weight, False, Prior())
-    source = RowSource(X, columns, weight, most_rows=most_rows)
+    source = BlockSource(X, columns, weight, max_rows=max_rows)
     model = cvq.CVQ(*sizes, **prior)
     S = sizes[0] * sizes[1]
     counts = rng.uniform(1, 10, S)
@@ -142,7 +142,7 @@ def test_blocks_change_nothing(holes):
     model, whole, theta, m = problem(share, n_rows=90)
     if holes == "in one block":
         whole.X[:5, 1] = np.nan
-    cut = RowSource(whole.X, whole.columns, whole.weight, most_rows=17)
+    cut = BlockSource(whole.X, whole.columns, whole.weight, max_rows=17)
     _, one = sweep(model, theta, whole, [m])
     _, many = sweep(model, theta, cut, [m[:, lo:hi] for lo, hi in cut.bounds])
     assert cut.n_blocks > 3
@@ -155,7 +155,7 @@ def test_a_full_mask_is_no_mask():
     """An extra row with a hole and no weight sends all others the way of rows with holes."""
     model, source, theta, m = problem(0.0)
     X = np.vstack([source.X, np.where(np.arange(D) < 2, np.nan, 0.0)])
-    masked = RowSource(X, source.columns, np.append(source.weight, 0.0))
+    masked = BlockSource(X, source.columns, np.append(source.weight, 0.0))
     (one,), plain = sweep(model, theta, source, [m])
     (other,), holed = sweep(model, theta, masked, [np.hstack([m, m[:, :1]])])
     assert_allclose(other[:, :-1], one, rtol=1e-9, atol=1e-13)

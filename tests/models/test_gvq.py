@@ -7,21 +7,21 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from partwise.association import Exact, exact
-from partwise.data import RowSource, learn_columns
+from partwise.data import BlockSource, learn_columns
 from partwise.models import gvq
 from partwise.models.gvq_binary import BinaryGVQ
 from tests.common.helpers import punch_holes, sweep
 from tests.reference import gvq as reference
 
 
-def problem(rng, M, K, J, d, n_rows=3, holes=0.0, penalty=0.0, most_rows=None):
+def problem(rng, M, K, J, d, n_rows=3, holes=0.0, penalty=0.0, max_rows=None):
     """Model, source and random parameters; columns are not scaled."""
     X = rng.normal(size=(n_rows, d)) * 2
     X = punch_holes(X, holes, rng) if holes and n_rows > 1 else X
     weight = rng.uniform(0.5, 2.0, n_rows)
     (group,) = learn_columns(X, "gaussian", weight, False, None)
     group = replace(group, shift=np.zeros(d), scale=np.ones(d))
-    source = RowSource(X, (group,), weight, most_rows=most_rows, n_powers=2)
+    source = BlockSource(X, (group,), weight, max_rows=max_rows, n_powers=2)
     model = gvq.GVQ(M, K, J, penalty, Exact())
     theta = model.start(rng.normal(size=(M, K * (J - 1), d)), rng.normal(size=(M, d)))
     return model, source, theta._replace(thorough=True)
@@ -59,7 +59,7 @@ def test_codes_of_sets_equal_enumeration_and_certificates_hold(max_nodes, monkey
 @pytest.mark.parametrize("holes", [0.0, 0.3])
 def test_the_m_step_is_least_squares(holes):
     rng = np.random.default_rng(0)
-    model, source, theta = problem(rng, 2, 3, 3, 5, 80, holes, most_rows=17)
+    model, source, theta = problem(rng, 2, 3, 3, 5, 80, holes, max_rows=17)
     codes, stats = sweep(model, theta, source)
     new = model.maximise(theta, stats)
     values = np.concatenate([found.values for found in codes])
@@ -75,7 +75,7 @@ def test_the_m_step_is_least_squares(holes):
             )[0]
             assert_allclose(new.features[m, :, d], answer[:-1], atol=1e-8)
             assert_allclose(new.origins[m, d], answer[-1], atol=1e-8)
-    whole = RowSource(source.X, source.columns, source.weight, n_powers=2)
+    whole = BlockSource(source.X, source.columns, source.weight, n_powers=2)
     again = model.maximise(theta, sweep(model, theta, whole)[1])
     assert_allclose(again.features, new.features, atol=1e-12)
 
@@ -94,7 +94,7 @@ def test_binary_steps(holes):
     X = punch_holes(X, holes, rng)
     weight = rng.uniform(0.5, 2.0, 50)
     columns = learn_columns(X, "bernoulli", weight, False, None)
-    source = RowSource(X, columns, weight, most_rows=13, n_powers=2)
+    source = BlockSource(X, columns, weight, max_rows=13, n_powers=2)
     model = BinaryGVQ(2, 3, 2, 0.1, Exact(), 4.5)
     theta = model.start(rng.normal(size=(2, 3, 6)), rng.normal(size=(2, 6)))
     codes, stats = sweep(model, theta, source)
@@ -121,7 +121,7 @@ def test_coordinate_descent_ends_where_no_bit_helps():
     rng = np.random.default_rng(0)
     X = (rng.random((20, 15)) < 0.5).astype(float)
     weight = np.ones(20)
-    source = RowSource(X, learn_columns(X, "bernoulli", weight, False, None), weight, n_powers=2)
+    source = BlockSource(X, learn_columns(X, "bernoulli", weight, False, None), weight, n_powers=2)
     model = BinaryGVQ(1, 18, 2, 0.05, Exact(), 4.5)
     theta = model.start(rng.normal(-3, 2, size=(1, 18, 15)), np.full((1, 15), -2.0))
     found = model.codes(theta, source.block(0))

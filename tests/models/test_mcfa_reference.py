@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import partwise.data.patterns
 from partwise.contracts import Layout, Packed
-from partwise.data import RowSource, learn_columns
+from partwise.data import BlockSource, learn_columns
 from partwise.data.patterns import Patterns
 from partwise.likelihoods import Prior
 from partwise.models import factors, mcfa
@@ -469,7 +469,7 @@ def test_pair_maps_are_adjoint_and_count_observed_columns(storage, decided):
     data, absent_zero = storage_of(X, storage)
     weight = np.ones(30)
     columns = learn_columns(data, "gaussian", weight, absent_zero, None)
-    view = RowSource(data, columns, weight, n_powers=2).block(0).groups[0]
+    view = BlockSource(data, columns, weight, n_powers=2).block(0).groups[0]
     rng = np.random.default_rng(13)
     sizes, D = (3, 1, 0), X.shape[1]
     parts = rng.integers(3, size=D)

@@ -40,7 +40,7 @@ GATINGS = {"tied": Tied(), "standard": Standard(), "factorised": Standard()}
 class Lockstep:
     """The library and the reference, started from the same posteriors and gates."""
 
-    def __init__(self, likelihood, n_states, gating, prior, *, entropic=0.0, beta=1.0, seed=0,
+    def __init__(self, likelihood, n_states, gating, prior, *, gate_entropy=0.0, beta=1.0, seed=0,
                  empty_column=False):  # fmt: skip
         rng = np.random.default_rng(seed)
         D = 5 + len(n_states)
@@ -52,7 +52,9 @@ class Lockstep:
         gates = random_gates(len(n_states), D, rng)
 
         gate_of = Tied(beta) if gating == "tied" else GATINGS[gating]
-        self.core, self.source = build(X, weight, n_states, likelihood, gate_of, prior, entropic)
+        self.core, self.source = build(
+            X, weight, n_states, likelihood, gate_of, prior, gate_entropy
+        )
         self.model = self.core
         if gating == "factorised":
             self.model = Rowwise(self.core, Expected(), n_rounds=2)
@@ -69,7 +71,7 @@ class Lockstep:
             gating,
             prior.states if prior else 0.0,
             prior.gates if prior else 0.0,
-            entropic,
+            gate_entropy,
             beta,
         )
         g = gates.T.tolist()
@@ -181,18 +183,18 @@ def test_a_column_never_observed_takes_no_part(gating, prior):
     assert_array_equal(pair.theta.gates[:, 1], gates)
 
 
-@pytest.mark.parametrize("entropic", [0.4, 20.0])
+@pytest.mark.parametrize("gate_entropy", [0.4, 20.0])
 @pytest.mark.parametrize("prior", [PRIOR, None], ids=["conjugate", "flat"])
 @pytest.mark.parametrize("gating", GATINGS)
-def test_steps_with_an_entropic_prior(gating, prior, entropic):
-    pair = Lockstep("gaussian", (2, 2, 2), gating, prior, entropic=entropic, seed=4)
+def test_steps_with_an_entropic_prior(gating, prior, gate_entropy):
+    pair = Lockstep("gaussian", (2, 2, 2), gating, prior, gate_entropy=gate_entropy, seed=4)
     run(pair, n_steps=2)
     assert_never_falls(pair.trace)
 
 
 def test_an_entropic_prior_reaches_the_gates_of_new_rows():
     """Factorised: new rows select parts by a, which under this prior is a point."""
-    pair = Lockstep("gaussian", (2, 2, 2), "factorised", PRIOR, entropic=3.0, seed=4)
+    pair = Lockstep("gaussian", (2, 2, 2), "factorised", PRIOR, gate_entropy=3.0, seed=4)
     pair.maximise(pair.expect())
     assert_allclose(pair.theta.gates, np.exp(pair.theta.gate.log_a), atol=1e-9)
 
@@ -236,15 +238,15 @@ def parts_data(likelihood, rng, n_rows=120, n_states=(3, 2, 3), width=5, missing
     return punch_holes(X, missing, rng), rng.uniform(0.5, 2.0, n_rows)
 
 
-@pytest.mark.parametrize("entropic", [0.0, 2.0])
+@pytest.mark.parametrize("gate_entropy", [0.0, 2.0])
 @pytest.mark.parametrize("prior", [Prior(), None], ids=["conjugate", "flat"])
 @pytest.mark.parametrize("gating", GATINGS)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_the_bound_never_falls_over_a_fit(likelihood, gating, prior, entropic):
+def test_the_bound_never_falls_over_a_fit(likelihood, gating, prior, gate_entropy):
     rng = np.random.default_rng(2)
     X, weight = parts_data(likelihood, rng)
     n_states = (4, 3, 3)
-    core, source = build(X, weight, n_states, likelihood, GATINGS[gating], prior, entropic)
+    core, source = build(X, weight, n_states, likelihood, GATINGS[gating], prior, gate_entropy)
     model = core if gating != "factorised" else Rowwise(core, Expected())
     theta = start_from(
         core, source, random_posteriors(n_states, len(X), rng, 3), random_gates(3, 15, rng)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, special, stats
 
-from partwise.data import RowSource, learn_columns
+from partwise.data import BlockSource, learn_columns
 from partwise.likelihoods import Dirichlet, Prior
 from partwise.models import factors, predict_factors
 from partwise.models.class_variable import ClassVariable
@@ -44,7 +44,7 @@ def drawn_levels(rng, n_rows=C, width=None, n_levels=4, missing=0.3, parts=1):
 def build(X, weight, n_factors, gating="tied", prior=None, n_classes=1, labels=None):
     """Model and source, as the estimator makes them."""
     columns = learn_columns(X, "ordinal", weight, False, prior)
-    source = RowSource(X, columns, weight, labels=labels, n_powers=2)
+    source = BlockSource(X, columns, weight, labels=labels, n_powers=2)
     chooser = Chooser(
         GATINGS[gating], Dirichlet(prior.gates if prior else 0.0), 0.0, columns[0].weight
     )

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from partwise import CVQ, BayesianPCA, BayesianPCAMixture, make_shapes
-from partwise.plot import ComponentsDisplay, HintonDisplay, RocDisplay, SamplesDisplay
+from partwise.plot import ComponentsDisplay, DensityRocDisplay, HintonDisplay, SamplesDisplay
 from tests.common.manifolds import gaussian, near_curve, near_sphere
 
 
@@ -72,7 +72,7 @@ def test_new_rows_of_each_class():
 
 def test_roc():
     scores = {"right": [2.0, 3.0, 0.0, 1.0], "even": [0.0, 3.0, 1.0, 2.0]}
-    display = RocDisplay.from_scores(scores, [True, True, False, False])
+    display = DensityRocDisplay.from_scores(scores, [True, True, False, False])
     assert display.areas == {"right": 1.0, "even": 0.5}
     assert len(display.ax_.lines) == 3
 

@@ -206,7 +206,7 @@ def test_reconstruction_as_images(model, shapes):
         ReconstructionDisplay.from_estimator(model, rows, image_shape=shapes.image_shape)
     )
     assert display.axes_.shape == (2, 5)
-    states = model.states(rows)
+    states = model.predict_states(rows)
     neutral = sum(display.limits) / 2
     for i, row in enumerate(display.axes_):
         np.testing.assert_array_equal(image_of(row[1]), model.reconstruct(rows)[i].reshape(11, 11))
@@ -233,7 +233,7 @@ def test_reconstruction_as_table(table_model, table):
     display = drawn(ReconstructionDisplay.from_estimator(table_model, table, rows=6))
     assert display.originals.shape == (6, 8)
     shown = [text.get_text() for text in display.axes_[1].texts]
-    states = table_model.states(table[:6])
+    states = table_model.predict_states(table[:6])
     assert shown == [f"state {j}" for k in range(2) for j in states[:, k]]
     assert np.ma.getmaskarray(display.axes_[0].images[0].get_array()).sum() == 2
 
@@ -436,7 +436,7 @@ def test_sparse_rows_show_what_is_missing():
     ratings, counts = MCVQ(), MCVQ(likelihood="poisson")
     np.testing.assert_array_equal(as_shown(stored, ratings), [[1, np.nan], [np.nan, 2]])
     np.testing.assert_array_equal(as_shown(stored, counts), [[1, 0], [0, 2]])
-    np.testing.assert_array_equal(as_shown(stored, MCVQ(absent="zero")), [[1, 0], [0, 2]])
+    np.testing.assert_array_equal(as_shown(stored, MCVQ(sparse_absent="zero")), [[1, 0], [0, 2]])
     rows, index = take_rows(stored, [1])
     assert rows.shape == (1, 2)
     assert list(index) == [1]

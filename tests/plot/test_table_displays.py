@@ -29,7 +29,7 @@ def _close():
 
 @pytest.fixture(scope="module")
 def survey():
-    return make_survey(300, n_parts=2, columns_a_kind=1, random_state=0)
+    return make_survey(300, n_parts=2, n_columns_per_kind=1, random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +38,12 @@ def model(survey):
 
 
 def test_rows_stand_by_their_states_with_holes(survey, model):
-    display = TableDisplay.from_estimator(model, survey.frame, most_rows=120)
+    display = TableDisplay.from_estimator(model, survey.frame, max_rows=120)
     assert display.values.shape == (120, 10)
     every = np.unique(np.linspace(0, 299, 120).astype(int))
     assert np.isnan(display.values).sum() == survey.hidden[every].sum()
     # Rows of one state of the first part stand together.
-    states = model.states(survey.frame)[every]
+    states = model.predict_states(survey.frame)[every]
     counts = np.bincount(model.parts_[model.parts_ >= 0], minlength=2)
     main = states[:, np.argsort(counts, kind="stable")[-1]]
     number = model._schema.encode(survey.frame)[every, 0]

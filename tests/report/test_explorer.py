@@ -344,7 +344,8 @@ def test_what_is_painted_out_is_completed(browser, face_page, face_model, faces)
         assert check() == 0
         page.get_by_role("button", name="Take its parts").click()
         assert (
-            page.evaluate("partwise.panels.sketch.code") == face_model.states(x[None])[0].tolist()
+            page.evaluate("partwise.panels.sketch.code")
+            == face_model.predict_states(x[None])[0].tolist()
         )
 
 
@@ -536,7 +537,7 @@ def test_texts(browser, tmp_path):
         for i in range(2):
             states.nth(i).click()
             number = page.evaluate("partwise.content.parts[0].order")[i]
-            own = np.flatnonzero(model.states(counts)[:, 0] == number)
+            own = np.flatnonzero(model.predict_states(counts)[:, 0] == number)
             body = page.locator(".state-body")
             assert f"{len(own)} documents of 150 here" in body.inner_text()
             listed_here = set(body.get_by_role("button").all_inner_texts())

@@ -306,7 +306,7 @@ def test_lines_that_load_the_model(table_model, tmp_path):
         CVQ(3, 3, max_iter=5),
         GVQ(6, max_iter=5),
         BayesianPCA(max_iter=5),
-        BayesianPCAMixture(n_components=2, max_components=2, max_iter=5),
+        BayesianPCAMixture(n_components=2, max_dimension=2, max_iter=5),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )

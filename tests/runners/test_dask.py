@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from partwise import CVQ, MCVQ, Dask, Rows
+from partwise import CVQ, MCVQ, DaskRunner, RowSource
 from partwise.data import dask as data_dask
 from tests.common.sources import (
     N_ROWS,
@@ -38,14 +38,14 @@ QUIET = {"threads_per_worker": 1}
 @pytest.fixture(scope="module")
 def threads():
     """A cluster of two workers that are threads of this process."""
-    with Dask(n_workers=2, processes=False, **QUIET) as client:
+    with DaskRunner(n_workers=2, processes=False, **QUIET) as client:
         yield client
 
 
 @pytest.fixture(scope="module", params=[1, 2])
 def processes(request):
     """A cluster of one or two processes."""
-    with Dask(n_workers=request.param, **QUIET) as client:
+    with DaskRunner(n_workers=request.param, **QUIET) as client:
         yield client
 
 
@@ -159,9 +159,9 @@ def test_errors_come_back_with_the_name_of_the_block(threads, small_blocks, tmp_
     blocks = blocks_of(X)
     blocks[4] = blocks[4] * np.inf
     with pytest.raises(ValueError, match=r"Block.* of X.* contains infinity"):
-        MCVQ(3, 3).fit(Rows(blocks))
+        MCVQ(3, 3).fit(RowSource(blocks))
     folder = on_disk(X, "npy", tmp_path)
-    rows = Rows(folder)
+    rows = RowSource(folder)
     os.truncate(folder / "03.npy", 5000)
     with pytest.raises(OSError, match=r"Block 3 of X \(.*03.npy\) could not be read"):
         MCVQ(3, 3).fit(rows)
@@ -171,7 +171,7 @@ def test_a_cluster_that_goes_away_is_told(monkeypatch):
     monkeypatch.setattr(data_dask, "PATIENCE", 0.5)
     monkeypatch.setattr(data_dask, "LOOK_EVERY", 0.2)
     X, _ = planted()
-    with Dask(n_workers=1, processes=False, **QUIET) as client:
+    with DaskRunner(n_workers=1, processes=False, **QUIET) as client:
         client.retire_workers(list(client.scheduler_info()["workers"]))
         with pytest.raises(RuntimeError, match=r"Dask cluster .* went away"):
             MCVQ(3, 3).fit(X)
@@ -186,7 +186,7 @@ def test_a_worker_that_is_killed_changes_nothing_but_time(monkeypatch):
     model = here(estimator, X)
     took = np.inf  # of a fit that nobody disturbs
     for moment in (1.0, *rng.uniform(0.05, 0.95, 20)):
-        with Dask(n_workers=2, **QUIET) as client:
+        with DaskRunner(n_workers=2, **QUIET) as client:
             client.wait_for_workers(2, timeout=120)
             pid = next(iter(client.run(os.getpid).values()))
             timer = threading.Timer(min(moment * took, 600), os.kill, (pid, signal.SIGKILL))

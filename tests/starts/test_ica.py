@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from partwise.data import RowSource, learn_columns
+from partwise.data import BlockSource, learn_columns
 from partwise.starts import ica
 
 
@@ -51,7 +51,7 @@ def test_fewer_components_than_features():
     Y = ica.independent_components(X, 7, np.ones(300), np.random.default_rng(0))
     assert Y.shape == (300, 3)
     weight = np.ones(300)
-    source = RowSource(X, learn_columns(X, "gaussian", weight, False, None), weight)
+    source = BlockSource(X, learn_columns(X, "gaussian", weight, False, None), weight)
     rng = np.random.default_rng(0)
     features, origins = ica.feature_start(source, 1, 7, 2, rng, independent=True)
     assert features.shape == (1, 7, 9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from partwise.data import RowSource, learn_columns
+from partwise.data import BlockSource, learn_columns
 from partwise.data import rows as data_rows
 from partwise.starts import rows
 
@@ -23,7 +23,7 @@ def test_equal_rows_are_one(most_cells, dtype, monkeypatch):
 
     def found(X, weight):
         columns = learn_columns(X, "gaussian", weight, False, None)
-        first, total = rows.distinct_rows(RowSource(X, columns, weight))
+        first, total = rows.distinct_rows(BlockSource(X, columns, weight))
         return np.nan_to_num(X[first], nan=9.0), total
 
     kinds, total = found(X, weight)

@@ -152,7 +152,7 @@ def place_of(estimator: Any, name: Any) -> int:
     return int(estimator._place_of(name))
 
 
-def level_probabilities(estimator: Any, coded: Array, places: Sequence[int]) -> dict[int, Array]:
+def predict_proba_columns(estimator: Any, coded: Array, places: Sequence[int]) -> dict[int, Array]:
     """Probability of each level in every row, given the row's observed cells: {place: (n, V)}."""
     laws = estimator._laws()
     wanted = []
@@ -274,7 +274,7 @@ def _feature(
     return Feature(name, level, values, usual, (values - usual) / max(deviation, 1e-300), column)
 
 
-def parts_table(estimator: Any, n_columns: int) -> Any:
+def summary(estimator: Any, n_columns: int) -> Any:
     """Each part's columns, states, shares and what is typical of them, as a table."""
     rows: dict[str, list[Any]] = {
         name: [] for name in ("part", "columns", "state", "share", "profile")
@@ -349,7 +349,7 @@ def table_of(estimator: Any, rows: dict[str, list[Any]]) -> Any:
 # --- odd cells ---
 
 
-def odd_cells(estimator: Any, X: Any, coded: Array, n_cells: int) -> Any:
+def anomalous_cells(estimator: Any, X: Any, coded: Array, n_cells: int) -> Any:
     """The most surprising observed cells, as a table.
 
     A cell's surprise is how much less likely it is, given the row's other cells, than the likeliest

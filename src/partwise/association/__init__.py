@@ -41,14 +41,14 @@ def make_association(name: str, seed: int = 0, max_nodes: int = MOST_NODES) -> A
     raise ValueError(f"association={name!r} is unknown; choose one of {', '.join(METHODS)}.")
 
 
-def refusal(method: Association, n_features: int, n_values: int) -> str | None:
+def refusal(method: Association, n_components: int, n_values: int) -> str | None:
     """Why a method cannot be asked for codes of this size, or None if it can."""
     if method.most_values is not None and n_values > method.most_values:
         return f"features with n_values={n_values}, more than on and off"
-    if method.most_features is not None and n_features > method.most_features:
+    if method.most_features is not None and n_components > method.most_features:
         return (
-            f"n_features={n_features}: it goes through the states of all features that a column "
-            f"is connected with, at most {method.most_features}"
+            f"n_components={n_components}: it goes through the states of all features that a "
+            f"column is connected with, at most {method.most_features}"
         )
     return None
 

@@ -104,7 +104,7 @@ def _found(model: Any, faces: Any, rows: Any) -> Table:
     table.add_column("of its pixels", justify="right")
     table.add_column("states used", justify="right")
     table.add_column("drawn", justify="right")
-    states = model.states(rows)
+    states = model.predict_states(rows)
     sizes = np.array([(faces.masks == k).sum() for k in range(len(faces.part_names))])
     for k in range(model.gates_.shape[1]):
         own = model.parts_ == k

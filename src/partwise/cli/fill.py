@@ -80,7 +80,7 @@ def impute(
 
     check_table_name(out)
     fitted = _load(model, "impute")
-    if number is not None and not hasattr(fitted, "parts_table"):
+    if number is not None and not hasattr(fitted, "summary"):
         fail(f"Error: a {type(fitted).__name__} fills holes once; leave --number out.", 2)
     with busy(f"Reading {data}"):
         found, X = read_like(fitted, data, missing, encoding, header, shape)
@@ -127,7 +127,7 @@ def sample(
     check_table_name(out)
     fitted = _load(model, "sample")
     known = dict(pair(text, "--given", "COLUMN=VALUE") for text in given or [])
-    if known and not hasattr(fitted, "parts_table"):
+    if known and not hasattr(fitted, "summary"):
         fail(f"Error: a {type(fitted).__name__} draws whole rows only; leave --given out.", 2)
     more = {"given": _values(fitted, known)} if known else {}
     rows, _ = fitted.sample(number, random_state=seed, **more)

@@ -226,7 +226,7 @@ def _estimator(
         complain(f"All entries are taken as {law}, those not stored as {zero}; else --likelihood.")
     elif likelihood == "auto" and found.image_shape is not None:
         law = "gaussian"
-    return MCVQ(n_parts, each, likelihood=kinds or law, absent=absent, **common)
+    return MCVQ(n_parts, each, likelihood=kinds or law, sparse_absent=absent, **common)
 
 
 def _law_of_sparse(X: Any) -> tuple[str, str]:
@@ -315,9 +315,9 @@ def _content(model: Any, found: Data, seconds: float, out: Path, stopped: bool) 
 
 def _described(model: Any) -> dict[str, list[dict[str, Any]]]:
     """The states of each part in words, by the part's name."""
-    if not hasattr(model, "parts_table") or model.n_features_in_ > _TOLD_COLUMNS:
+    if not hasattr(model, "summary") or model.n_features_in_ > _TOLD_COLUMNS:
         return {}
-    table = model.parts_table()
+    table = model.summary()
     rows = table if isinstance(table, dict) else table.to_dict(as_series=False)
     out: dict[str, list[dict[str, Any]]] = {}
     for part, state, share, words in zip(

@@ -172,4 +172,4 @@ def _say_why(model: Recommender, person: dict[Any, float], item: Hashable) -> No
     say(f"{item}: {reasons['rating']:.2f} expected.")
     for why in reasons["because"]:
         say(f"  {why['effect']:+.2f} for {why['item']}, rated {why['rating']:g}")
-    say(f"  Rated alike: {', '.join(str(name) for name in reasons['neighbours'])}.")
+    say(f"  Rated alike: {', '.join(str(name) for name in reasons['similar_items'])}.")

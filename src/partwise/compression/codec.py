@@ -52,7 +52,7 @@ class Report(NamedTuple):
 
 def compress(
     image: Array,
-    n_features: int = 8,
+    n_components: int = 8,
     *,
     n_sets: int = 1,
     n_values: int = 2,
@@ -64,7 +64,7 @@ def compress(
     Parameters
     ----------
     image : ndarray of shape (height, width, 1 or 3), bytes
-    n_features, n_sets, n_values : int
+    n_components, n_sets, n_values : int
         As in `GVQ`.
     side : int, default=16
         Height and width of a block.
@@ -79,21 +79,21 @@ def compress(
     >>> import numpy as np
     >>> from partwise.compression import compress, decompress
     >>> image = np.tile(np.arange(64, dtype=np.uint8), (32, 1))[:, :, None]
-    >>> coded = compress(image, n_features=3, side=8)
+    >>> coded = compress(image, n_components=3, side=8)
     >>> len(coded.content) < image.size, bool((decompress(coded.content) == coded.image).all())
     (True, True)
     """
     if too_large(
-        (image.shape[0], image.shape[1], image.shape[2]), side, n_sets, n_features, n_values
+        (image.shape[0], image.shape[1], image.shape[2]), side, n_sets, n_components, n_values
     ):
         raise ValueError(
             f"An image of shape {image.shape} in blocks of side {side} with {n_sets} sets of "
-            f"{n_features} features of {n_values} values is more than a file can hold; lower these "
-            "or cut the image."
+            f"{n_components} features of {n_values} values is more than a file can hold; lower "
+            "these or cut the image."
         )
     blocks = blocks_of(image, side).astype(float)
     model = GVQ(
-        n_features,
+        n_components,
         n_sets=n_sets,
         n_values=n_values,
         max_iter=MOST_STEPS,

@@ -65,12 +65,12 @@ def n_blocks(shape: tuple[int, int, int], side: int) -> tuple[int, int]:
 
 
 def too_large(
-    shape: tuple[int, int, int], side: int, n_sets: int, n_features: int, n_values: int
+    shape: tuple[int, int, int], side: int, n_sets: int, n_components: int, n_values: int
 ) -> bool:
     """Whether a file of such sizes would not be read: whole blocks, vectors and codes count."""
-    n_vectors, D = n_sets * (n_features * (n_values - 1) + 1), side * side * shape[2]
+    n_vectors, D = n_sets * (n_components * (n_values - 1) + 1), side * side * shape[2]
     down, across = n_blocks(shape, side)
-    numbers = max(down * across * max(D, n_features + 1), n_vectors * D)
+    numbers = max(down * across * max(D, n_components + 1), n_vectors * D)
     return n_vectors > MOST_VECTORS or numbers > MOST_NUMBERS
 
 
@@ -124,10 +124,10 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         return start + (file.read() if start == MAGIC else b"")
 
 
-def symbol_bits(n_sets: int, n_features: int, n_values: int) -> Array:
+def symbol_bits(n_sets: int, n_components: int, n_values: int) -> Array:
     """Bits of each symbol of a block."""
     return np.array(
-        [(n_sets - 1).bit_length(), *[(n_values - 1).bit_length()] * n_features], np.int64
+        [(n_sets - 1).bit_length(), *[(n_values - 1).bit_length()] * n_components], np.int64
     )
 
 

@@ -22,7 +22,7 @@ from partwise.data.frames import as_numbers
 from partwise.engine.randomness import as_generator
 
 
-class Cells:
+class ObservedCells:
     """Observed cells of a table, in place of its rows.
 
     As X of `fit` it is the table with these cells alone, the others missing. As X of `score` it
@@ -33,7 +33,7 @@ class Cells:
     ----------
     X : array-like, DataFrame or sparse of shape (C, D)
         NaN is missing.
-    absent : {"unobserved", "zero"}, default="unobserved"
+    sparse_absent : {"unobserved", "zero"}, default="unobserved"
         What an entry that sparse X does not store means. "zero" (counts) makes a dense table: a
         zero that is held out must have a place.
 
@@ -46,8 +46,8 @@ class Cells:
     Examples
     --------
     >>> import numpy as np
-    >>> from partwise import Cells
-    >>> table = Cells([[1.0, np.nan], [2.0, 3.0]])
+    >>> from partwise import ObservedCells
+    >>> table = ObservedCells([[1.0, np.nan], [2.0, 3.0]])
     >>> len(table)
     3
     >>> table[[0, 2]].table()
@@ -55,11 +55,11 @@ class Cells:
            [nan,  3.]])
     """
 
-    def __init__(self, X: Any, absent: str = "unobserved") -> None:
-        if absent not in ("unobserved", "zero"):
-            raise ValueError(f'absent={absent!r} must be "unobserved" or "zero".')
+    def __init__(self, X: Any, sparse_absent: str = "unobserved") -> None:
+        if sparse_absent not in ("unobserved", "zero"):
+            raise ValueError(f'sparse_absent={sparse_absent!r} must be "unobserved" or "zero".')
         self._labels = None
-        if sparse.issparse(X) and absent == "unobserved":
+        if sparse.issparse(X) and sparse_absent == "unobserved":
             X = X.tocsr()
             if not X.has_canonical_format:
                 X = X.copy()
@@ -90,7 +90,7 @@ class Cells:
     def __len__(self) -> int:
         return len(self._chosen)
 
-    def __getitem__(self, key: Any) -> Cells:
+    def __getitem__(self, key: Any) -> ObservedCells:
         if isinstance(key, tuple):  # scikit-learn asks for cells[key, ...]
             key = key[0]
         return self._with(self._chosen, np.atleast_1d(self._chosen[key]))
@@ -124,7 +124,7 @@ class Cells:
         """Whether the table is, and what it does not store is missing."""
         return bool(sparse.issparse(self._X))
 
-    def others(self) -> Cells:
+    def others(self) -> ObservedCells:
         """The cells that were there to be chosen, and were not."""
         return self._with(self._known, np.setdiff1d(self._known, self._chosen))
 
@@ -143,7 +143,7 @@ class Cells:
         frame, labels = self._labels
         return frame(out, **labels)
 
-    def _with(self, known: Array, chosen: Array) -> Cells:
+    def _with(self, known: Array, chosen: Array) -> ObservedCells:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _known=known, _chosen=chosen)
         return other
@@ -164,18 +164,18 @@ class CellKFold(BaseCrossValidator):
     --------
     Sizes judged by held-out cells:
 
-    >>> from partwise import MCVQ, CellKFold, Cells, make_shapes
+    >>> from partwise import MCVQ, CellKFold, ObservedCells, make_shapes
     >>> from sklearn.model_selection import GridSearchCV
     >>> X = make_shapes().data[::4]
     >>> search = GridSearchCV(
     ...     MCVQ(n_states=9, random_state=0), {"n_parts": [1, 3]}, cv=CellKFold(3, random_state=0)
     ... )
-    >>> search.fit(Cells(X)).best_params_
+    >>> search.fit(ObservedCells(X)).best_params_
     {'n_parts': 3}
 
     Or by hand:
 
-    >>> table = Cells(X)
+    >>> table = ObservedCells(X)
     >>> train, test = next(iter(CellKFold(3, random_state=0).split(table)))
     >>> model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(table[train])
     >>> model.score(table[test]) > 0
@@ -209,20 +209,20 @@ class CellKFold(BaseCrossValidator):
 
         Parameters
         ----------
-        X : Cells, array-like or sparse of shape (C, D)
-            The cells of a plain table are numbered row by row, as `Cells` does.
+        X : ObservedCells, array-like or sparse of shape (C, D)
+            The cells of a plain table are numbered row by row, as `ObservedCells` does.
         y, groups : ignored
 
         Yields
         ------
         train, test : ndarray of int
-            ``Cells(X)[train]`` and ``Cells(X)[test]``.
+            ``ObservedCells(X)[train]`` and ``ObservedCells(X)[test]``.
         """
-        fold = self._folds(X if isinstance(X, Cells) else Cells(X))
+        fold = self._folds(X if isinstance(X, ObservedCells) else ObservedCells(X))
         for i in range(self.n_splits):
             yield np.flatnonzero(fold != i), np.flatnonzero(fold == i)
 
-    def _folds(self, cells: Cells) -> Array:
+    def _folds(self, cells: ObservedCells) -> Array:
         """Fold in which each cell is held out, -1 for none."""
         if len(cells) < self.n_splits:
             raise ValueError(

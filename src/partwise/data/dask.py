@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array
-from partwise.data.rows import STRETCH_BYTES, Rows, converted, cut, joined_rows
+from partwise.data.rows import STRETCH_BYTES, RowSource, converted, cut, joined_rows
 from partwise.data.stores import (
     Piece,
     SomeRows,
@@ -22,7 +22,7 @@ from partwise.data.stores import (
     read_piece,
 )
 
-# The client of the cluster that fits are to run on, inside of `partwise.Dask`.
+# The client of the cluster that fits are to run on, inside of `partwise.DaskRunner`.
 ACTIVE: ContextVar[Any] = ContextVar("partwise_dask_client", default=None)
 
 # Blocks on a cluster are so many times as large as in memory: a task costs its scheduler about a
@@ -105,7 +105,7 @@ def _describe(chunk: Any) -> tuple[int, int, np.dtype[Any], int | None]:
     return int(table.shape[0]), int(table.shape[1]), table.dtype, nnz
 
 
-class ClusterRows(Rows):
+class ClusterRows(RowSource):
     """Rows that the workers of a cluster read and look at; what comes here is only asked for.
 
     Dask collections stay where they are; files, memory maps and zarr arrays are read by the workers
@@ -114,7 +114,7 @@ class ClusterRows(Rows):
 
     grain = GRAIN
 
-    def __init__(self, rows: Rows, runner: Any) -> None:
+    def __init__(self, rows: RowSource, runner: Any) -> None:
         self.runner, self.client = runner, runner.client
         self.store: Store = rows.store
         self._learn()

@@ -262,7 +262,7 @@ class EntryGroup:
         return self.values
 
     def entries(self, columns: Array, absent: bool = False) -> Entries:
-        """Stored entries of some columns; with ``absent`` also zeros that are not stored."""
+        """Stored entries of some columns; with ``sparse_absent`` also zeros that are not stored."""
         wanted = np.zeros(self.form.n_columns, bool)
         wanted[columns] = True
         values = self._encoded()

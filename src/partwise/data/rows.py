@@ -32,7 +32,7 @@ CHUNK_CELLS = 1 << 20
 STRETCH_BYTES = 64 << 20
 
 
-class Rows:
+class RowSource:
     """Rows that lie outside of memory, or come block by block; X of `fit` and of all row verbs.
 
     Only what is worked on is read. Whether the data are in one array, in files or in blocks is no
@@ -60,13 +60,13 @@ class Rows:
     Examples
     --------
     >>> import numpy as np
-    >>> from partwise import MCVQ, Rows, make_shapes
+    >>> from partwise import MCVQ, RowSource, make_shapes
     >>> X = make_shapes().data
-    >>> blocks = Rows(lambda: (X[i : i + 100] for i in range(0, len(X), 100)))
+    >>> blocks = RowSource(lambda: (X[i : i + 100] for i in range(0, len(X), 100)))
     >>> blocks.shape == X.shape
     True
     >>> model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(blocks)
-    >>> model.states(blocks).shape
+    >>> model.predict_states(blocks).shape
     (729, 3)
     """
 
@@ -145,14 +145,14 @@ class Rows:
             except ValueError as error:
                 raise ValueError(f"{self.where(a)}: {error}") from error
 
-    def some(self, kept: Array) -> Rows:
+    def some(self, kept: Array) -> RowSource:
         """These rows without those that a mask leaves out."""
-        return Rows.of(SomeRows(self.store, np.flatnonzero(kept)))
+        return RowSource.of(SomeRows(self.store, np.flatnonzero(kept)))
 
     @staticmethod
-    def of(store: Store) -> Rows:
+    def of(store: Store) -> RowSource:
         """The rows of a store."""
-        rows = object.__new__(Rows)
+        rows = object.__new__(RowSource)
         rows.store = store
         rows._learn()
         return rows
@@ -258,22 +258,22 @@ def _all_paths(data: Any) -> bool:
 
 
 def out_of_memory(X: Any) -> Any:
-    """X as `Rows` where it is anything that is not held in memory, else X itself."""
+    """X as `RowSource` where it is anything that is not held in memory, else X itself."""
     from partwise.data.dask import is_dask
 
     if is_dask(X):
-        return Rows(X)
+        return RowSource(X)
     if isinstance(X, str | os.PathLike | np.memmap) or _all_paths(X):
-        return Rows(X)
+        return RowSource(X)
     if isinstance(X, list | tuple):
         tables = [sparse.issparse(b) or (isinstance(b, np.ndarray) and b.ndim == 2) for b in X]
-        return Rows(X) if tables and all(tables) else X
+        return RowSource(X) if tables and all(tables) else X
     if type(X).__module__.partition(".")[0] in ("zarr", "h5py"):
-        return Rows(X)
+        return RowSource(X)
     if callable(X) or isinstance(X, Iterator):
-        return Rows(X)
+        return RowSource(X)
     plain = hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__")
-    return Rows(X) if isinstance(X, Iterable) and not plain else X
+    return RowSource(X) if isinstance(X, Iterable) and not plain else X
 
 
 def is_sparse(X: Any) -> bool:
@@ -283,7 +283,7 @@ def is_sparse(X: Any) -> bool:
 
 def in_memory(X: Any) -> Any:
     """All rows as an array or CSR."""
-    return X[:] if isinstance(X, Rows) else X
+    return X[:] if isinstance(X, RowSource) else X
 
 
 def check_finite(values: Array) -> None:
@@ -305,18 +305,18 @@ def _look(rows: Any) -> Array:
     return np.bincount(row_of, ~np.isnan(values), minlength=rows.shape[0]) > 0
 
 
-def cut(X: Any, most_rows: int) -> list[tuple[int, int]]:
+def cut(X: Any, max_rows: int) -> list[tuple[int, int]]:
     """Bounds of blocks of at most so many rows; a piece is divided, or goes whole into one block.
 
     So no piece that has to be read whole is read for the sake of two blocks that lie apart.
     """
     cuts = [0]
-    for lo, hi in pairwise(X.edges if isinstance(X, Rows) else [0, X.shape[0]]):
-        if hi - cuts[-1] <= most_rows:
+    for lo, hi in pairwise(X.edges if isinstance(X, RowSource) else [0, X.shape[0]]):
+        if hi - cuts[-1] <= max_rows:
             continue
         if lo > cuts[-1]:
             cuts.append(lo)
-        cuts += range(cuts[-1] + most_rows, hi, most_rows)
+        cuts += range(cuts[-1] + max_rows, hi, max_rows)
     return list(pairwise([*cuts, X.shape[0]]))
 
 
@@ -336,12 +336,12 @@ def map_rows(X: Any, function: Callable[..., Any], *aligned: Array) -> Iterator[
         try:
             yield function(rows, *(values[lo:hi] for values in aligned))
         except ValueError:
-            if isinstance(X, Rows):
+            if isinstance(X, RowSource):
                 X.blame(lo, hi, lambda a, b: function(X[a:b], *(v[a:b] for v in aligned)))
             raise
 
 
-def read_ahead(X: Rows) -> Iterator[tuple[int, int, Any]]:
+def read_ahead(X: RowSource) -> Iterator[tuple[int, int, Any]]:
     """Bounds and rows of stretches of X, the next one read while this one is used."""
     width = X.shape[1] * X.dtype.itemsize
     bounds = cut(X, max(STRETCH_BYTES // max(width, 1), 1))

@@ -17,7 +17,7 @@ from partwise.data import kernels
 from partwise.data.columns import ColumnEntries, ColumnGroup, farthest
 from partwise.data.dense import DenseGroup
 from partwise.data.entries import MOST_VALUES, EntryFormat, EntryGroup
-from partwise.data.rows import Rows, cut, is_sparse, map_rows
+from partwise.data.rows import RowSource, cut, is_sparse, map_rows
 
 # Large enough that a block's fixed cost (some hundred calls, adding its sums) is small beside its
 # products, small enough that a few blocks fill every worker and that one made anew is no burden.
@@ -127,12 +127,12 @@ def _join(parts: list[Array], layout: Layout) -> Array:
     return out
 
 
-class RowSource:
+class BlockSource:
     """Dense (NaN missing) or CSR rows as blocks.
 
     Parameters
     ----------
-    X : ndarray, CSR matrix or array, or Rows, of shape (C, D)
+    X : ndarray, CSR matrix or array, or RowSource, of shape (C, D)
     columns : tuple of ColumnGroup
     weight : ndarray of shape (C,)
     keep : bool
@@ -140,7 +140,7 @@ class RowSource:
         each when asked for (one walk).
     labels : ndarray of shape (C,), optional
         Known classes of the rows, -1 where unknown.
-    most_rows : int, optional
+    max_rows : int, optional
         Smaller blocks, for work that needs much memory a row.
     n_powers : int, optional
         How many of 1, x, x^2 the model asks for, if fewer than the likelihood has.
@@ -154,7 +154,7 @@ class RowSource:
         *,
         labels: Array | None = None,
         keep: bool = True,
-        most_rows: int | None = None,
+        max_rows: int | None = None,
         n_powers: int | None = None,
     ) -> None:
         self.n_powers = n_powers
@@ -172,10 +172,10 @@ class RowSource:
         else:
             rows = BLOCK_BYTES // max(D * X.dtype.itemsize, 1)
         rows = int(np.clip(rows, 64, max(C, 64)))
-        if most_rows is not None:
-            rows = min(rows, most_rows)
-        self.reads = isinstance(X, Rows)
-        self.bounds = cut(X, rows * X.grain if isinstance(X, Rows) else rows)
+        if max_rows is not None:
+            rows = min(rows, max_rows)
+        self.reads = isinstance(X, RowSource)
+        self.bounds = cut(X, rows * X.grain if isinstance(X, RowSource) else rows)
         self.n_blocks = len(self.bounds)
         self.keeps = keep  # where blocks are made
         self._spare: list[Array] = []
@@ -196,7 +196,7 @@ class RowSource:
         runner = getattr(self.X, "runner", None)
         return map(function, self.blocks()) if runner is None else runner.map(function, self)
 
-    def recipe(self) -> RowSource:
+    def recipe(self) -> BlockSource:
         """What encodes rows as this source does, without its rows."""
         other = copy.copy(self)
         vars(other).update(X=None, weight=None, labels=None, bounds=None, _kept=None, _spare=[])
@@ -253,17 +253,17 @@ class RowSource:
         """The group's columns of some rows."""
         return rows if len(group.index) == rows.shape[1] else rows[:, group.index]
 
-    def of_rows(self, rows: Array, weight: Array | None = None) -> RowSource:
+    def of_rows(self, rows: Array, weight: Array | None = None) -> BlockSource:
         """A source of some of the rows, with other weights if given."""
         labels = None if self.labels is None else self.labels[rows]
         weight = self.weight[rows] if weight is None else weight
         return self.with_rows(self.X[rows], weight, labels)
 
-    def of_columns(self, columns: Array) -> RowSource:
+    def of_columns(self, columns: Array) -> BlockSource:
         """A source of some columns of the one group."""
         (group,) = self.columns
         taken = replace(group.take(columns), index=np.arange(len(columns)))
-        return RowSource(self.X[:, columns], (taken,), self.weight, n_powers=self.n_powers)
+        return BlockSource(self.X[:, columns], (taken,), self.weight, n_powers=self.n_powers)
 
     def column_weight(self) -> Array:
         """Summed weight of the observed entries of every column, (D,)."""
@@ -271,7 +271,9 @@ class RowSource:
             return np.full(self.X.shape[1], self.weight.sum())
         return ColumnEntries(self.X, self.weight).sums(lambda x, _: np.ones_like(x))[0]
 
-    def sample(self, most_cells: int, rng: np.random.Generator, *, full: bool = False) -> RowSource:
+    def sample(
+        self, most_cells: int, rng: np.random.Generator, *, full: bool = False
+    ) -> BlockSource:
         """Rows in memory: all of them or, where they have more cells, a random sample.
 
         With ``full``, cells that sparse rows do not store count, too.
@@ -283,9 +285,9 @@ class RowSource:
             return self.of_rows(np.arange(C)) if self.reads else self
         return self.of_rows(np.sort(rng.choice(C, n_rows, replace=False)))
 
-    def with_rows(self, X: Any, weight: Array, labels: Array | None = None) -> RowSource:
+    def with_rows(self, X: Any, weight: Array, labels: Array | None = None) -> BlockSource:
         """A source of other rows, coded as these are."""
-        return RowSource(X, self.columns, weight, labels=labels, n_powers=self.n_powers)
+        return BlockSource(X, self.columns, weight, labels=labels, n_powers=self.n_powers)
 
 
 def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFormat:
@@ -326,7 +328,7 @@ def _check_stored(rows: Any) -> None:
     if np.isnan(rows.data).any():
         raise ValueError(
             "X stores NaN, but entries that it does not store are zeros, so a missing entry has no "
-            'place; pass X.toarray(), or absent="unobserved".'
+            'place; pass X.toarray(), or sparse_absent="unobserved".'
         )
 
 

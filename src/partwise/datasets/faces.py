@@ -335,7 +335,7 @@ def _truth() -> _Truth:
 def make_faces(
     n_samples: int = 1000,
     conditions: Sequence[str | int] | None = None,
-    noise: float = 0.1,
+    noise_std: float = 0.1,
     light: float = 0.0,
     occlusion: float = 0.0,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
@@ -345,7 +345,7 @@ def make_faces(
     Hair, brows, eyes (bare, behind glasses or behind sunglasses), nose and mouth (with or without a
     beard) each take one of six to eleven states. The states of brows, eyes and mouth depend on one
     of five conditions, those of hair and nose do not; given it the parts are independent.
-    The same `random_state` gives the same faces whatever `noise`, `light` and `occlusion` are.
+    The same `random_state` gives the same faces whatever `noise_std`, `light` and `occlusion` are.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def make_faces(
     conditions : sequence of str or int, or None, default=None
         Draw from these conditions only, given by name or by label; None means all five. Those
         allowed are equally likely.
-    noise : float, default=0.1
+    noise_std : float, default=0.1
         Standard deviation of the Gaussian noise added to every pixel.
     light : float between 0 and 1, default=0.0
         Strength of uneven light. Before noise, each face is multiplied by ``1 + a u + b v``, where
@@ -391,7 +391,7 @@ def make_faces(
         - ``condition_priors`` : ndarray of shape (5,), 0 for conditions left out;
         - ``state_tables`` : per part an ndarray of shape (5, n_states), the probability of each
           state given the condition;
-        - ``noise`` : the standard deviation of the noise.
+        - ``noise_std`` : the standard deviation of the noise.
 
     References
     ----------
@@ -411,8 +411,8 @@ def make_faces(
     """
     if n_samples < 1:
         raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
-    if noise < 0:
-        raise ValueError(f"noise must not be negative, got {noise}.")
+    if noise_std < 0:
+        raise ValueError(f"noise_std must not be negative, got {noise_std}.")
     for name, value in (("light", light), ("occlusion", occlusion)):
         if not 0 <= value <= 1:
             raise ValueError(f"{name} must be between 0 and 1, got {value}.")
@@ -437,8 +437,8 @@ def make_faces(
         extra["lighting"] = slopes = shine.uniform(-light, light, size=(n_samples, 2))
         v, u = np.mgrid[:_SIDE, :_SIDE].reshape(2, -1) / (_SIDE - 1) - 0.5
         data *= 1 + slopes @ np.stack([u, v])
-    if noise > 0:
-        data += noise * grain.standard_normal(data.shape)
+    if noise_std > 0:
+        data += noise_std * grain.standard_normal(data.shape)
     if occlusion > 0:
         extra["occluded"] = _occlude(data, occlusion, cover)
 
@@ -458,7 +458,7 @@ def make_faces(
         state_names=[list(part.states) for part in _PARTS],
         condition_priors=priors,
         state_tables=[table.copy() for table in truth.state_tables],
-        noise=noise,
+        noise_std=noise_std,
     )
 
 

@@ -19,7 +19,7 @@ def make_survey(
     n_samples: int = 2000,
     *,
     n_parts: int = 4,
-    columns_a_kind: int = 2,
+    n_columns_per_kind: int = 2,
     missing: float = 0.2,
     missing_by_column: float = 0.0,
     random_state: Any = None,
@@ -33,7 +33,7 @@ def make_survey(
     ----------
     n_samples : int, default=2000
     n_parts : int, default=4
-    columns_a_kind : int, default=2
+    n_columns_per_kind : int, default=2
         Columns of each kind in every part.
     missing : float, default=0.2
         Share of cells removed by chance.
@@ -52,7 +52,7 @@ def make_survey(
     Examples
     --------
     >>> from partwise import make_survey
-    >>> survey = make_survey(100, n_parts=2, columns_a_kind=1, random_state=0)
+    >>> survey = make_survey(100, n_parts=2, n_columns_per_kind=1, random_state=0)
     >>> list(survey.frame.columns[:3])
     ['number0', 'answer0', 'group0']
     """
@@ -66,7 +66,7 @@ def make_survey(
         J = int(rng.integers(3, 7))
         shares = rng.dirichlet(np.full(J, 5.0))
         states[:, k] = rng.choice(J, n_samples, p=shares)
-        for _ in range(columns_a_kind):
+        for _ in range(n_columns_per_kind):
             for kind in KINDS:
                 name, draw = _DRAWS[kind]
                 values = draw(states[:, k], J, rng)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from partwise._compat import CallbackSupportMixin, check_columns
 from partwise._warnings import warn
 from partwise.contracts import Array
-from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
+from partwise.data import BlockSource, ColumnGroup, ObservedCells, RowBlock, RowSource, by_column
 from partwise.data.cells import cells_of_block, check_cells
 from partwise.data.frames import as_numbers, frame_of
 from partwise.data.rows import check_finite, is_sparse, out_of_memory
@@ -90,16 +90,16 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                 f"{type(self).__name__} takes dense X only, not sparse: {self._dense_since}; pass "
                 "X.toarray(), with NaN for entries that are missing."
             )
-        if isinstance(X, Rows):
+        if isinstance(X, RowSource):
             if not reset:
                 raise TypeError("X must be in memory here; pass X[lo:hi] of some rows at a time.")
             check_columns(self, X, X.names, reset=True)
             return X
-        if isinstance(X, Cells):
+        if isinstance(X, ObservedCells):
             if X.is_sparse and self._absent_zero():
                 raise ValueError(
                     "Entries that sparse X does not store are zeros here, and could not be told "
-                    'from cells held out; pass Cells(X, absent="zero").'
+                    'from cells held out; pass ObservedCells(X, sparse_absent="zero").'
                 )
             X = X.table()
         dtype = [np.float64, np.float32] if reset else self._dtype
@@ -126,12 +126,12 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         """Rows with weight, their weights, and which they are: the others are as if never given."""
         self._halted = False
         X = placed(self._check_rows(X, reset=reset, sample_weight=sample_weight))
-        if isinstance(X, Rows):
+        if isinstance(X, RowSource):
             X.look(absent_zero=self._absent_zero())
         weight = read_weights(sample_weight, X.shape[0])
         kept = weight > 0
         if not kept.all():
-            X, weight = X.some(kept) if isinstance(X, Rows) else X[kept], weight[kept]
+            X, weight = X.some(kept) if isinstance(X, RowSource) else X[kept], weight[kept]
         return X, weight, kept
 
     def _as_given(self, values: Array, X: Any = None) -> Any:
@@ -181,18 +181,18 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- rows in blocks ---
 
-    def _source(self, X: Any, most_rows: int | None = None) -> RowSource:
+    def _source(self, X: Any, max_rows: int | None = None) -> BlockSource:
         weight = np.ones(X.shape[0])
-        return RowSource(X, self._columns, weight, keep=False, most_rows=most_rows)
+        return BlockSource(X, self._columns, weight, keep=False, max_rows=max_rows)
 
     def _map_rows(
         self,
         X: Any,
         function: Callable[[RowBlock, int], Any],
-        most_rows: int | None = None,
+        max_rows: int | None = None,
     ) -> list[Any]:
         """``function(block, index)`` of every block of new rows, in order."""
-        source = self._source(X, most_rows)
+        source = self._source(X, max_rows)
         with runner_of(self.n_jobs, source) as runner:
             return list(runner.map(function, source, range(source.n_blocks)))
 
@@ -200,10 +200,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self,
         X: Any,
         on_block: Callable[[RowBlock, int], RowLikelihood],
-        most_rows: int | None = None,
+        max_rows: int | None = None,
     ) -> RowLikelihood:
         """Likelihoods of every block's rows under every class, side by side."""
-        fields = zip(*self._map_rows(X, on_block, most_rows), strict=True)
+        fields = zip(*self._map_rows(X, on_block, max_rows), strict=True)
         return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
 
     # --- fitting ---
@@ -223,7 +223,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     def _climb_best(
         self,
-        source: RowSource,
+        source: BlockSource,
         begin: Callable[[int, np.random.Generator], tuple[Sequence[Stage], Any]],
         rng: np.random.Generator,
         X: Any,
@@ -525,9 +525,9 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n, D), or Cells
-            Of `partwise.Cells` that were chosen from a table, each is judged given its row's
-            others: see `score_cells`.
+        X : array-like or sparse of shape (n, D), or ObservedCells
+            Each of `partwise.ObservedCells` that were chosen from a table is judged given its
+            row's others: see `score_cells`.
         y : ignored
         sample_weight : array-like of shape (n,), optional
             Weights of the rows; a cell has that of its row.
@@ -536,7 +536,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         -------
         score : float
         """
-        if isinstance(X, Cells):
+        if isinstance(X, ObservedCells):
             found = self.score_cells(X.others(), X.rows, X.columns, X.values)
             weight = read_weights(sample_weight, X.n_rows)[X.rows]
         else:

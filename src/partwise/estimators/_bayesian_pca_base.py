@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, RowBlock, RowSource, learn_columns
+from partwise.data import BlockSource, ColumnGroup, RowBlock, learn_columns
 from partwise.engine import Monitor
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
@@ -53,8 +53,9 @@ MOST_BEGUN = 20_000_000
 # Most columns whose scatter matrices are worked with: beyond, sweeps over the rows are cheaper.
 WIDEST_LEAP = 400
 
+SIZE = [Interval(Integral, 1, None, closed="left"), None]
+
 SHARED: dict[str, list[Any]] = {
-    "max_components": [Interval(Integral, 1, None, closed="left"), None],
     "prior": [StrOptions({"conjugate"}), Interval(Real, 0, None, closed="neither"), None],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],
@@ -72,7 +73,7 @@ class Space(NamedTuple):
     """
 
     model: BayesianPCA
-    source: RowSource
+    source: BlockSource
     frame: tuple[Array, Array] | None = None
     forgets: bool = True
 
@@ -100,7 +101,7 @@ class Space(NamedTuple):
 
 
 def begin(
-    model: BayesianPCA, source: RowSource, Z: Array, weight: Array, shares: Array, q: int,
+    model: BayesianPCA, source: BlockSource, Z: Array, weight: Array, shares: Array, q: int,
     rng: np.random.Generator, noise: float | None = None,
 ) -> Theta:  # fmt: skip
     """First parameters, from principal directions of groups of rows (M, n), noise given or not.
@@ -149,6 +150,7 @@ class Analysers(PartsEstimator):
     """
 
     _theta: tuple[Theta, ...]
+    _size_name: ClassVar[str]  # argument that limits the number of directions
 
     # --- input ---
 
@@ -164,16 +166,18 @@ class Analysers(PartsEstimator):
                 f"n_features={n_columns}: {type(self).__name__} needs at least 2 columns, since a "
                 "direction is one of fewer dimensions than there are columns."
             )
-        if self.max_components is not None and self.max_components >= n_columns:
+        asked = getattr(self, self._size_name)
+        if asked is not None and asked >= n_columns:
             raise ValueError(
-                f"max_components={self.max_components} must be at most {n_columns - 1}, one less "
+                f"{self._size_name}={asked} must be at most {n_columns - 1}, one less "
                 "than the number of columns."
             )
         return self._most_directions(X)
 
     def _most_directions(self, X: Array, kinds: tuple[Array, Array] | None = None) -> int:
         """As many as asked for, but fewer than columns, and than rows that differ."""
-        most = X.shape[1] - 1 if self.max_components is None else int(self.max_components)
+        asked = getattr(self, self._size_name)
+        most = X.shape[1] - 1 if asked is None else int(asked)
         first, _ = kinds_of_rows(X) if kinds is None else kinds
         return max(min(most, len(first) - 1), 1)
 
@@ -194,7 +198,7 @@ class Analysers(PartsEstimator):
         strength = STRENGTH if isinstance(self.prior, str) else float(self.prior)
         return Broad(strength, bool(getattr(self, "relevance", True)))
 
-    def _core(self, source: RowSource, q: int, noise: float | None = None) -> BayesianPCA:
+    def _core(self, source: BlockSource, q: int, noise: float | None = None) -> BayesianPCA:
         shares = Dirichlet(0.0 if self.prior is None else SHARES)
         holds = frozenset[str]() if noise is None else frozenset(["noise"])
         totals = column_totals(source)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import optimize, special
 
 from partwise.contracts import Array
-from partwise.data import RowSource
+from partwise.data import BlockSource
 from partwise.estimators._bayesian_pca_base import FOLDS, Space
 from partwise.models.bayesian_pca import Theta, pieces
 from partwise.starts.principal import kinds_of_rows
@@ -36,7 +36,7 @@ class LeftOut:
     prior.
     """
 
-    source: Callable[[Array], RowSource]
+    source: Callable[[Array], BlockSource]
     X: Array
     weight: Array
     parts: list[Array]

@@ -73,7 +73,7 @@ class Tastes(ABC):
             (one.data, one.indices, np.arange(len(columns) + 1)),
             shape=(len(columns), len(self.parts)),
         )
-        block = self.estimator._source(apart, most_rows=max(len(columns), 1)).block(0)
+        block = self.estimator._source(apart, max_rows=max(len(columns), 1)).block(0)
         if isinstance(self.estimator._model, Ordinal):
             whole = self.estimator._source(one).block(0)
             block = block.with_values(self.estimator._model.settle(self.theta, whole))

@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from partwise._compat import check_columns
 from partwise.contracts import Array
 from partwise.data.dask import as_dask_array, is_dask
-from partwise.data.rows import Rows, out_of_memory, read_ahead
+from partwise.data.rows import RowSource, out_of_memory, read_ahead
 from partwise.data.stores import as_table
 
 
 def by_rows(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a verb whose result has a line for every row take `Rows`, a stretch of them at a time.
+    """Let a method whose result has a line per row take a `RowSource`, a stretch of rows at a time.
 
     The results, arrays or tuples of arrays, are joined. Of a Dask array or dataframe they are lazy
     Dask arrays, with the chunks of X.
@@ -29,7 +29,7 @@ def by_rows(verb: Callable[..., Any]) -> Callable[..., Any]:
         if is_dask(X):
             return lazily(self, verb.__name__, X, *args, **kwargs)
         X = out_of_memory(X)
-        if not isinstance(X, Rows):
+        if not isinstance(X, RowSource):
             return verb(self, X, *args, **kwargs)
         check_is_fitted(self)
         check_columns(self, X, X.names, reset=False)

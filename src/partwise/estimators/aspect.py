@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
-from partwise.data import CellKFold, Cells, RowBlock, RowSource
+from partwise.data import BlockSource, CellKFold, ObservedCells, RowBlock
 from partwise.data.rating_levels import ScaleGroup, learn_scale
 from partwise.engine import Monitor, climb
 from partwise.engine.randomness import as_generator
@@ -185,7 +185,7 @@ class AspectModel(PartsEstimator):
         self._dtype = X.dtype
         log = FitLog(self, checkpoint, X, weight)
         rng = log.generator()
-        source = RowSource(X, (group,), weight)
+        source = BlockSource(X, (group,), weight)
         core = self._core(group, 1.0)
         seed = rng.spawn(1)[0]
         theta = self._start(core, source, seed)
@@ -222,7 +222,7 @@ class AspectModel(PartsEstimator):
         )
 
     def _start(
-        self, core: aspect.Aspect, source: RowSource, rng: np.random.Generator
+        self, core: aspect.Aspect, source: BlockSource, rng: np.random.Generator
     ) -> aspect.Theta:
         """Aspects that begin at rows picked at random."""
         first, _ = random_start(source, (core.n_aspects,), False, rng)
@@ -232,13 +232,13 @@ class AspectModel(PartsEstimator):
         self,
         core: aspect.Aspect,
         theta: aspect.Theta,
-        source: RowSource,
+        source: BlockSource,
         rng: np.random.Generator,
         deadline: float,
     ) -> tuple[float, int | None]:
         """Temperature and number of sweeps at which held-out ratings are likeliest."""
         source = source.sample(MOST_JUDGED, rng)
-        cells = Cells(source.X)
+        cells = ObservedCells(source.X)
         if len(cells) < HELD_ONE_IN:
             return 1.0, None
         train, test = next(CellKFold(HELD_ONE_IN, random_state=rng).split(cells))
@@ -247,7 +247,7 @@ class AspectModel(PartsEstimator):
         X = sparse.hstack(tables, format="csr") if is_sparse else np.hstack(tables)
         (group,) = source.columns
         held = replace(group, index=group.index + len(group.index))
-        judged = RowSource(X, (group, held), source.weight)
+        judged = BlockSource(X, (group, held), source.weight)
         best, beta, sweeps = -np.inf, 1.0, PATIENCE
         with runner_of(self.n_jobs, judged) as runner:
             for trial in BETAS:
@@ -360,8 +360,8 @@ class AspectModel(PartsEstimator):
         def on_block(block: RowBlock, _: int) -> RowLikelihood:
             return self._model.row_likelihood(self._theta, block, n_draws)
 
-        most_rows = max(MOST_DENSITIES // (n_draws * self._n_features_out), 16)
-        fields = zip(*self._map_rows(X, on_block, most_rows), strict=True)
+        max_rows = max(MOST_DENSITIES // (n_draws * self._n_features_out), 16)
+        fields = zip(*self._map_rows(X, on_block, max_rows), strict=True)
         return RowLikelihood(*(np.concatenate(field)[None] for field in fields))
 
     def _class_shares(self) -> Array:

@@ -10,10 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import fit_context
 from partwise.contracts import Array
-from partwise.data import RowSource
+from partwise.data import BlockSource
 from partwise.estimators._bayesian_pca_base import (
     MOST_BEGUN,
     SHARED,
+    SIZE,
     Analysers,
     Space,
     begin,
@@ -106,7 +107,12 @@ class BayesianPCA(Analysers):
     (300, 3)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**SHARED, "relevance": ["boolean"]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED,
+        "max_components": SIZE,
+        "relevance": ["boolean"],
+    }
+    _size_name = "max_components"
     _kept = ("n_directions_",)
 
     def __init__(
@@ -155,7 +161,7 @@ class BayesianPCA(Analysers):
         """
         X, weight, _, q, group = self._read(X, sample_weight)
         self._columns = (group,)
-        source = RowSource(X, self._columns, weight, n_powers=2)
+        source = BlockSource(X, self._columns, weight, n_powers=2)
         model = self._core(source, q)
 
         log = FitLog(self, checkpoint, X, weight)

@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, Rows, RowSource
+from partwise.data import BlockSource, ColumnGroup, RowSource
 from partwise.engine import Monitor, climb
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import has_classes
 from partwise.estimators._bayesian_pca_base import (
     MOST_BEGUN,
     SHARED,
+    SIZE,
     Analysers,
     Space,
     begin,
@@ -72,7 +73,7 @@ class BayesianPCAMixture(Analysers):
     n_components : "auto" or int, default="auto"
         M, of every class if there are classes (fewer where a class has fewer rows that differ);
         "auto" lets the bound decide.
-    max_components : int or None, default=None
+    max_dimension : int or None, default=None
         Most directions of a component; None is one less than the columns (or rows). Two components
         or more have fewer directions than the space that the rows lie in.
     prior : "conjugate", float or None, default="conjugate"
@@ -106,7 +107,7 @@ class BayesianPCAMixture(Analysers):
     relevances_ : ndarray of shape (q,), or (N, q)
         Expected alpha of the directions; infinite beyond those of its class.
     n_directions_ : int
-        Most directions: ``max_components``, or what None stands for.
+        Most directions: ``max_dimension``, or what None stands for.
     component_classes_ : ndarray of shape (M,)
         Class of each component (with classes only).
     classes_, class_priors_ : ndarray of shape (N,)
@@ -148,8 +149,10 @@ class BayesianPCAMixture(Analysers):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
+        "max_dimension": SIZE,
         "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
+    _size_name = "max_dimension"
     _kept = (
         "n_directions_", "classes_", "class_priors_", "moves_", "n_components_posterior_",
     )  # fmt: skip
@@ -157,7 +160,7 @@ class BayesianPCAMixture(Analysers):
     def __init__(
         self,
         n_components: int | str = "auto",
-        max_components: int | None = None,
+        max_dimension: int | None = None,
         *,
         prior: Any = "conjugate",
         max_iter: int = 100,
@@ -168,7 +171,7 @@ class BayesianPCAMixture(Analysers):
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
-        self.max_components = max_components
+        self.max_dimension = max_dimension
         self.prior = prior
         self.max_iter = max_iter
         self.tol = tol
@@ -207,7 +210,7 @@ class BayesianPCAMixture(Analysers):
         labels = np.zeros(len(weight), int) if labels is None or names is None else labels[kept]
         whole = X, weight, labels
         rng, deadline = as_generator(self.random_state), self._deadline()
-        if isinstance(X, Rows):
+        if isinstance(X, RowSource):
             some = some_rows(weight, max(MOST_BEGUN // X.shape[1], 1), rng)
             X, weight, labels = X[some], weight[some], labels[some]
         parts = [np.flatnonzero(labels == c) for c in range(1 if names is None else len(names))]
@@ -254,12 +257,12 @@ class BayesianPCAMixture(Analysers):
         return self
 
     def _go_on(
-        self, X: Rows, weight: Array, labels: Array, c: int,
+        self, X: RowSource, weight: Array, labels: Array, c: int,
         found: tuple[Space, Theta, Monitor, Search], rng: np.random.Generator, deadline: float,
     ) -> tuple[Space, Theta, Monitor, Search]:  # fmt: skip
         """A class's mixture, learned from some of its rows, climbed on with all of them."""
         own = labels == c
-        source = RowSource(X.some(own), self._columns, weight[own], n_powers=2)
+        source = BlockSource(X.some(own), self._columns, weight[own], n_powers=2)
         begun = found[0].model
         core = self._core(source, begun.directions or 1)
         at = Space(replace(core, holds=begun.holds), source, forgets=False)
@@ -289,7 +292,7 @@ class BayesianPCAMixture(Analysers):
         rng: np.random.Generator, deadline: float,
     ) -> tuple[Space, Theta, Monitor, Search]:  # fmt: skip
         """A mixture of some rows, with a given noise or one that is learned."""
-        source = RowSource(X, (group,), weight, n_powers=2)
+        source = BlockSource(X, (group,), weight, n_powers=2)
         kinds = kinds_of_rows(X)
         q = self._most_directions(X, kinds)
         whole = Space(self._core(source, q, noise), source)
@@ -361,7 +364,7 @@ class BayesianPCAMixture(Analysers):
             directions = vectors[:, :n]
             inside = away @ directions
             columns = (plain_columns(source.columns[0], n),)
-            inner = RowSource(inside, columns, weight, n_powers=2)
+            inner = BlockSource(inside, columns, weight, n_powers=2)
             squares = max(float(weight @ (away**2).sum(axis=1)) - rows * values[:n].sum(), 0.0)
             outside = (rows * (D - n), squares)
             # Densities are of the user's units, here as elsewhere.

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.association import Certificate, Codes, Exact
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, RowBlock, RowSource, learn_columns
+from partwise.data import BlockSource, ColumnGroup, RowBlock, learn_columns
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
@@ -75,7 +75,7 @@ class CVQ(PartsEstimator):
     means_ : ndarray of shape (K, J, D)
         What each state adds to a row. A constant may be moved from one part to another without
         effect; here every part has the same average over its states.
-    noise_ : ndarray of shape (D,)
+    noise_variance_ : ndarray of shape (D,)
         Variance of the noise.
     state_priors_ : ndarray of shape (K, J)
         Probability of each state.
@@ -100,7 +100,7 @@ class CVQ(PartsEstimator):
     >>> from partwise import CVQ, make_shapes
     >>> shapes = make_shapes()
     >>> model = CVQ(n_parts=3, n_states=9, random_state=0).fit(shapes.data)
-    >>> model.states(shapes.data).shape
+    >>> model.predict_states(shapes.data).shape
     (729, 3)
     >>> bool(abs(model.reconstruct(shapes.data) - shapes.data).max() < 0.01)
     True
@@ -180,7 +180,7 @@ class CVQ(PartsEstimator):
         self._warn_of_holes(columns)
         self._dtype = X.dtype
         model = self._core()
-        source = RowSource(X, columns, weight)
+        source = BlockSource(X, columns, weight)
         ways = (separate_start, residual_start)
         betas = np.geomspace(WARMEST, 1.0, COOLING_SWEEPS, endpoint=False)
         stages = [replace(model, beta=float(beta)) for beta in betas]
@@ -214,7 +214,7 @@ class CVQ(PartsEstimator):
         by_part = (self._model.n_parts, self._model.n_states)
         means = theta.mu * group.scale + group.shift / self._model.n_parts
         self.means_ = means.reshape(*by_part, -1).astype(self._dtype)
-        self.noise_ = (theta.psi * group.scale**2).astype(self._dtype)
+        self.noise_variance_ = (theta.psi * group.scale**2).astype(self._dtype)
         self.state_priors_ = self._model.shares(theta).reshape(by_part).astype(self._dtype)
 
     @property
@@ -260,7 +260,7 @@ class CVQ(PartsEstimator):
         return np.concatenate(pieces).astype(self._dtype, copy=False)
 
     @by_rows
-    def states(self, X: Any) -> Array:
+    def predict_states(self, X: Any) -> Array:
         """Most probable state of each part.
 
         Parameters
@@ -373,8 +373,8 @@ class CVQ(PartsEstimator):
             return self._model.row_likelihood(self._theta, block, uniforms)
 
         terms = self._model.n_combinations or n_draws * self._model.n_states
-        most_rows = max(MOST_DENSITIES // max(terms, self._n_features_out**2), 16)
-        pieces = self._map_rows(X, on_block, most_rows)
+        max_rows = max(MOST_DENSITIES // max(terms, self._n_features_out**2), 16)
+        pieces = self._map_rows(X, on_block, max_rows)
         fields = zip(*pieces, strict=True)
         return RowLikelihood(*(np.concatenate(field)[None] for field in fields))
 

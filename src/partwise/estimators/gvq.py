@@ -14,7 +14,7 @@ from partwise._compat import Interval, StrOptions, fit_context
 from partwise._warnings import warn
 from partwise.association import METHODS, MOST_NODES, Certificate, Exact, make_association, refusal
 from partwise.contracts import Array
-from partwise.data import ColumnGroup, RowBlock, Rows, RowSource, learn_columns
+from partwise.data import BlockSource, ColumnGroup, RowBlock, RowSource, learn_columns
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
@@ -48,7 +48,7 @@ class GVQ(PartsEstimator):
 
     Parameters
     ----------
-    n_features : int, default=8
+    n_components : int, default=8
         Features of a set, the origin not counted. 0 makes a set its origin alone, and several such
         sets k-means.
     n_sets : int, default=1
@@ -90,14 +90,14 @@ class GVQ(PartsEstimator):
 
     Attributes
     ----------
-    features_ : ndarray of shape (n_sets, n_features, D)
-        What each feature adds; with more than two values (n_sets, n_features, n_values - 1, D).
+    features_ : ndarray of shape (n_sets, n_components, D)
+        What each feature adds; with more than two values (n_sets, n_components, n_values - 1, D).
         With ``binary``, between 0 and 1 before their sum is squashed.
     origins_ : ndarray of shape (n_sets, D)
         What is always there.
     certificate_ : Certificate
         Of the training rows with weight: ``proven``, ``gap``, ``error``, ``lower_bound``.
-    noise_ : float
+    noise_variance_ : float
         Mean squared error of an entry.
     lower_bound_ : float
         Minus the squared error, with the penalty, a row.
@@ -122,7 +122,7 @@ class GVQ(PartsEstimator):
     >>> rng = np.random.default_rng(0)
     >>> bits, features = rng.integers(2, size=(500, 6)), rng.normal(size=(6, 15))
     >>> X = bits @ features + 0.1 * rng.normal(size=(500, 15))
-    >>> model = GVQ(n_features=6, random_state=0).fit(X)
+    >>> model = GVQ(n_components=6, random_state=0).fit(X)
     >>> model.encode(X).shape, bool(model.certify(X).proven.all())
     ((500, 6), True)
     >>> bool(np.abs(model.reconstruct(X) - bits @ features).max() < 0.1)
@@ -130,7 +130,7 @@ class GVQ(PartsEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_features": [Interval(Integral, 0, None, closed="left")],
+        "n_components": [Interval(Integral, 0, None, closed="left")],
         "n_sets": [Interval(Integral, 1, None, closed="left")],
         "n_values": [Interval(Integral, 2, None, closed="left")],
         "association": [StrOptions(set(METHODS))],
@@ -152,7 +152,7 @@ class GVQ(PartsEstimator):
 
     def __init__(
         self,
-        n_features: int = 8,
+        n_components: int = 8,
         *,
         n_sets: int = 1,
         n_values: int = 2,
@@ -170,7 +170,7 @@ class GVQ(PartsEstimator):
         verbose: int = 0,
         warm_start: bool = False,
     ) -> None:
-        self.n_features = n_features
+        self.n_components = n_components
         self.n_sets = n_sets
         self.n_values = n_values
         self.association = association
@@ -225,7 +225,7 @@ class GVQ(PartsEstimator):
         seed = int(rng.integers(2**31))
         self._dtype, self._columns, self._seed = X.dtype, columns, seed
         model = self._core()
-        source = RowSource(X, columns, weight, most_rows=BLOCK_ROWS, n_powers=2)
+        source = BlockSource(X, columns, weight, max_rows=BLOCK_ROWS, n_powers=2)
 
         def begin(i: int, child: np.random.Generator) -> tuple[list[Stage], Any]:
             if before is not None:
@@ -248,7 +248,7 @@ class GVQ(PartsEstimator):
         cells = max(float(columns[0].weight.sum()), np.finfo(float).tiny)
         cost = model.penalty * (found.values > 0).sum(axis=1)
         squares = float(weight @ np.maximum(found.error - cost, 0.0))
-        self.noise_ = squares * self._unit**2 / cells
+        self.noise_variance_ = squares * self._unit**2 / cells
         self.certificate_ = self._certify(X, found)
         self._describe()
         log.finish()
@@ -256,7 +256,7 @@ class GVQ(PartsEstimator):
 
     def _check_form(self) -> None:
         """Refuse an association that cannot be asked for such codes, before any work."""
-        n, J = int(self.n_features), int(self.n_values)
+        n, J = int(self.n_components), int(self.n_values)
         if self.binary and J > 2:
             raise ValueError(
                 f"binary=True takes features that are on or off, n_values=2, not n_values={J}."
@@ -291,8 +291,8 @@ class GVQ(PartsEstimator):
         """What a model unit is in the user's."""
         return float(self._columns[0].scale[0])
 
-    def _start(self, source: RowSource, rng: np.random.Generator, independent: bool) -> Any:
-        M, K, J = int(self.n_sets), int(self.n_features), int(self.n_values)
+    def _start(self, source: BlockSource, rng: np.random.Generator, independent: bool) -> Any:
+        M, K, J = int(self.n_sets), int(self.n_components), int(self.n_values)
         if self.binary:
             return binary_start(source, M, K, rng, independent=independent)
         return feature_start(source, M, K, J, rng, independent=independent)
@@ -301,7 +301,7 @@ class GVQ(PartsEstimator):
         self, model: gvq.GVQ, rng: np.random.Generator, independent: bool
     ) -> list[gvq.Shaken]:
         """Steps with ever less noise on the features."""
-        if independent or self.binary or model.n_features == 0:
+        if independent or self.binary or model.n_components == 0:
             return []
         shares = SHAKEN_SHARE * (1.0 - np.arange(SHAKEN_STEPS) / SHAKEN_STEPS)
         seeds = rng.integers(2**31, size=SHAKEN_STEPS)
@@ -314,7 +314,7 @@ class GVQ(PartsEstimator):
         """Features and origins of the last fit in the user's units, if they are to be used."""
         if not self.warm_start or not hasattr(self, "_theta"):
             return None
-        shape = (self.n_sets, self.n_features * (self.n_values - 1))
+        shape = (self.n_sets, self.n_components * (self.n_values - 1))
         if self._theta.features.shape[:2] != shape or isinstance(self._model, BinaryGVQ) != bool(
             self.binary
         ):
@@ -333,7 +333,7 @@ class GVQ(PartsEstimator):
         return features / group.scale, (origins - group.shift) / group.scale
 
     def _core(self) -> gvq.GVQ:
-        sizes = int(self.n_sets), int(self.n_features), int(self.n_values)
+        sizes = int(self.n_sets), int(self.n_components), int(self.n_values)
         penalty = float(self.penalty) / self._unit**2
         method = make_association(self.association, self._seed, int(self.max_nodes))
         if self.binary:
@@ -345,7 +345,7 @@ class GVQ(PartsEstimator):
             warn(
                 f"The codes of the rows leave {theta.idle} of {theta.taken.shape[1]} directions of "
                 "features and origin undetermined; of the equally good answers the one of least "
-                "norm is taken. Lower n_features or give more rows."
+                "norm is taken. Lower n_components or give more rows."
             )
 
     def _describe(self) -> None:
@@ -357,7 +357,7 @@ class GVQ(PartsEstimator):
         else:
             features, origins = theta.features * group.scale, group.decode(theta.origins)
         if model.n_values > 2:
-            shape = (model.n_sets, model.n_features, model.n_values - 1, features.shape[2])
+            shape = (model.n_sets, model.n_components, model.n_values - 1, features.shape[2])
             features = features.reshape(shape)
         self.features_ = features.astype(self._dtype)
         self.origins_ = origins.astype(self._dtype)
@@ -385,7 +385,7 @@ class GVQ(PartsEstimator):
         """
         check_is_fitted(self)
         J, several = self._model.n_values, self._model.n_sets > 1
-        names = [f"feature{k}" for k in range(self._model.n_features)]
+        names = [f"feature{k}" for k in range(self._model.n_components)]
         if J > 2:
             names = [f"{name}_value{v}" for name in names for v in range(1, J)]
         if several:
@@ -397,7 +397,7 @@ class GVQ(PartsEstimator):
     def _check_rows(self, X: Any, *, reset: bool, sample_weight: Any = None) -> Any:
         X = super()._check_rows(X, reset=reset)
         if self.binary and not isinstance(
-            X, Rows
+            X, RowSource
         ):  # which are checked as their columns are learned
             odd = X[~(np.isnan(X) | (X == 0) | (X == 1))]
             if odd.size:
@@ -407,10 +407,10 @@ class GVQ(PartsEstimator):
                 )
         return X
 
-    def _source(self, X: Any, most_rows: int | None = None) -> RowSource:
-        rows = BLOCK_ROWS if most_rows is None else most_rows
+    def _source(self, X: Any, max_rows: int | None = None) -> BlockSource:
+        rows = BLOCK_ROWS if max_rows is None else max_rows
         weight = np.ones(X.shape[0])
-        return RowSource(X, self._columns, weight, keep=False, most_rows=rows, n_powers=2)
+        return BlockSource(X, self._columns, weight, keep=False, max_rows=rows, n_powers=2)
 
     def _codes(self, X: Any, model: Any = None) -> gvq.RowCodes:
         """Codes of checked rows."""
@@ -432,7 +432,7 @@ class GVQ(PartsEstimator):
 
         Returns
         -------
-        codes : ndarray of shape (n, n_features), int
+        codes : ndarray of shape (n, n_components), int
             Value of each feature, 0 for off. With several sets a column more, the first: the set.
         """
         check_is_fitted(self)
@@ -446,7 +446,7 @@ class GVQ(PartsEstimator):
 
         Parameters
         ----------
-        S : array-like of shape (n, n_features)
+        S : array-like of shape (n, n_components)
             As `encode` gives them.
 
         Returns
@@ -463,13 +463,13 @@ class GVQ(PartsEstimator):
     def _check_codes(self, S: Any) -> gvq.RowCodes:
         S, model = np.asarray(S), self._model
         several = model.n_sets > 1
-        width = model.n_features + several
+        width = model.n_components + several
         if S.ndim != 2 or S.shape[1] != width or S.dtype.kind not in "biuf":
             raise ValueError(
                 f"S has shape {S.shape} and type {S.dtype}, but decode needs numbers (n, {width}), "
                 "as encode gives."
             )
-        limits = [model.n_sets] * several + [model.n_values] * model.n_features
+        limits = [model.n_sets] * several + [model.n_values] * model.n_components
         if np.any(np.rint(S) != S) or np.any(S < 0) or np.any(np.array(limits) <= S):
             raise ValueError(
                 f"S must hold whole numbers from 0 and below {model.n_values} (a set in the first "
@@ -655,7 +655,7 @@ class GVQ(PartsEstimator):
         Returns
         -------
         rows : ndarray of shape (n_samples, D)
-        codes : ndarray of shape (n_samples, n_features)
+        codes : ndarray of shape (n_samples, n_components)
             As `encode` gives them.
         """
         check_is_fitted(self)
@@ -665,15 +665,15 @@ class GVQ(PartsEstimator):
         model, taken = self._model, self._theta.taken
         sets = rng.choice(model.n_sets, n_samples, p=taken[:, -1] / taken[:, -1].sum())
         share = taken[:, :-1] / np.maximum(taken[:, -1:], np.finfo(float).tiny)
-        above = share.reshape(model.n_sets, model.n_features, model.n_values - 1)
+        above = share.reshape(model.n_sets, model.n_components, model.n_values - 1)
         above = np.cumsum(above[:, :, ::-1], axis=2)[sets]  # (n, K, J - 1): this value or higher
-        values = (rng.random((n_samples, model.n_features, 1)) < above).sum(axis=2)
+        values = (rng.random((n_samples, model.n_components, 1)) < above).sum(axis=2)
         codes = np.column_stack([sets, values]) if model.n_sets > 1 else values
         rows = self.decode(codes).astype(float)
         if self.binary:
             rows = (rng.random(rows.shape) < rows).astype(float)
         else:
-            rows += np.sqrt(self.noise_) * rng.normal(size=rows.shape)
+            rows += np.sqrt(self.noise_variance_) * rng.normal(size=rows.shape)
         return rows.astype(self._dtype), codes
 
     # --- saving, and what scikit-learn asks ---
@@ -685,7 +685,7 @@ class GVQ(PartsEstimator):
             "dtype": np.dtype(self._dtype).name,
             "seed": self._seed,
             "certificate": self.certificate_._asdict(),
-            "learned": self._learned("noise_"),
+            "learned": self._learned("noise_variance_"),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -694,6 +694,7 @@ class GVQ(PartsEstimator):
         self._dtype, self._seed = np.dtype(state["dtype"]), int(state["seed"])
         self._model, self._theta = self._core(), gvq.Theta(**state["theta"])
         self.certificate_ = Certificate(**state["certificate"])
+        # Files of before the first release have the variance by another name.
         for name, value in state["learned"].items():
-            setattr(self, name, value)
+            setattr(self, "noise_variance_" if name == "noise_" else name, value)
         self._describe()

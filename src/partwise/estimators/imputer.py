@@ -60,7 +60,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from partwise import PartsImputer, make_survey
-    >>> table = make_survey(300, n_parts=2, columns_a_kind=1, random_state=0).frame
+    >>> table = make_survey(300, n_parts=2, n_columns_per_kind=1, random_state=0).frame
     >>> imputer = PartsImputer(random_state=0)
     >>> int(imputer.fit_transform(table).isna().sum().sum())
     0
@@ -178,7 +178,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             return self.model_.impute(X)
         coded = self.model_._check_rows(X, reset=False)
         filled = tables.fill(self.model_, X, coded, self._filled(coded))
-        return self.model_.with_states(X, filled) if self.add_states else filled
+        return self.model_.add_states(X, filled) if self.add_states else filled
 
     def _filled(self, coded: Array) -> Array:
         """What to put in the place of all entries of rows as numbers, (n, D)."""
@@ -195,10 +195,10 @@ class PartsImputer(TransformerMixin, BaseEstimator):
 
     def _probabilities(self, coded: Array, places: Sequence[int]) -> dict[int, Array]:
         """Probability of every level of columns, all fits averaged: {place: (n, V)}."""
-        found = [tables.level_probabilities(model, coded, places) for model in self.models_]
+        found = [tables.predict_proba_columns(model, coded, places) for model in self.models_]
         return {d: np.mean([told[d] for told in found], axis=0) for d in found[0]}
 
-    def level_probabilities(self, X: Any) -> dict[Any, Array]:
+    def predict_proba_columns(self, X: Any) -> dict[Any, Array]:
         """Probability of every level of yes-or-no, categorical and ordered columns.
 
         Parameters

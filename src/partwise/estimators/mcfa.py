@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.contracts import Array, Runner
-from partwise.data import ColumnGroup, RowBlock, Rows, RowSource
+from partwise.data import BlockSource, ColumnGroup, RowBlock, RowSource
 from partwise.estimators._base import CLASS_DRAWS, PartsEstimator
 from partwise.estimators._rows import by_rows
 from partwise.fitting import course
 from partwise.fitting.factor_search import FactorSearch, needed_factors
-from partwise.fitting.stream import Streaming, can_stream, learn_block
+from partwise.fitting.stream import StreamingOptions, can_stream, learn_block
 from partwise.likelihoods import Prior
 from partwise.models import calibration, factors, levels, loadings, mcfa, ordinal
 from partwise.models import predict_factors as predict
@@ -75,9 +75,9 @@ class MCFA(PartsEstimator):
         many rows it weighs, ``states`` how many rows the standard Gaussian weighs in a class. For
         ordered levels the offset leans to the mean of all columns, by default with 2 rows, and the
         noise to half of the variance with 10. None is maximum likelihood.
-    entropic : float, default=0.0
+    gate_entropy : float, default=0.0
         Strength of an entropic prior that favours gates of low entropy.
-    absent : {"auto", "unobserved", "zero"}, default="auto"
+    sparse_absent : {"auto", "unobserved", "zero"}, default="auto"
         What an entry not stored in a sparse matrix means; "auto" is unobserved.
     init : {"dependence", "random"}, default="dependence"
         Where the fit begins: columns grouped by their dependence and principal directions of each
@@ -97,8 +97,8 @@ class MCFA(PartsEstimator):
         Above 0 a progress bar is shown.
     warm_start : bool, default=False
         Begin from the parameters of the last fit, which may have had another gating.
-    streaming : Streaming or None, default=None
-        How `partial_fit` learns (see `partwise.Streaming`).
+    streaming : StreamingOptions or None, default=None
+        How `partial_fit` learns (see `partwise.StreamingOptions`).
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class MCFA(PartsEstimator):
         Change of an entry with each factor; 0 where a part has fewer than J.
     offsets_ : ndarray of shape (K, D)
         Entry at factors 0.
-    noise_ : ndarray of shape (K, D)
+    noise_variance_ : ndarray of shape (K, D)
         Variance of the noise.
     n_factors_ : ndarray of shape (K,)
         Directions of each part whose expected squared loadings are above 1 % of its largest.
@@ -181,8 +181,8 @@ class MCFA(PartsEstimator):
         "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), None],
         "prior": [StrOptions({"conjugate"}), Prior, None],
-        "entropic": [Interval(Real, 0, None, closed="left")],
-        "absent": [StrOptions({"auto", "unobserved", "zero"})],
+        "gate_entropy": [Interval(Real, 0, None, closed="left")],
+        "sparse_absent": [StrOptions({"auto", "unobserved", "zero"})],
         "init": [StrOptions(set(STARTS))],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -192,7 +192,7 @@ class MCFA(PartsEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
         "warm_start": ["boolean"],
-        "streaming": [Streaming, None],
+        "streaming": [StreamingOptions, None],
     }
 
     def __init__(
@@ -204,8 +204,8 @@ class MCFA(PartsEstimator):
         gating: str = "annealed",
         n_classes: int | None = None,
         prior: Any = "conjugate",
-        entropic: float = 0.0,
-        absent: str = "auto",
+        gate_entropy: float = 0.0,
+        sparse_absent: str = "auto",
         init: str = "dependence",
         n_init: int = 1,
         max_iter: int = 200,
@@ -215,7 +215,7 @@ class MCFA(PartsEstimator):
         random_state: Any = None,
         verbose: int = 0,
         warm_start: bool = False,
-        streaming: Streaming | None = None,
+        streaming: StreamingOptions | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_factors = n_factors
@@ -223,8 +223,8 @@ class MCFA(PartsEstimator):
         self.gating = gating
         self.n_classes = n_classes
         self.prior = prior
-        self.entropic = entropic
-        self.absent = absent
+        self.gate_entropy = gate_entropy
+        self.sparse_absent = sparse_absent
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -247,7 +247,7 @@ class MCFA(PartsEstimator):
         Parameters
         ----------
         X : array-like, sparse matrix or sparse array of shape (C, D)
-            NaN is missing; for sparse input see ``absent``.
+            NaN is missing; for sparse input see ``sparse_absent``.
         y : array-like of shape (C,), optional
             Labels of the rows' classes; -1 (None, for strings) where unknown. Without
             ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
@@ -331,7 +331,7 @@ class MCFA(PartsEstimator):
         return None if sought else sizes
 
     def _absent_zero(self) -> bool:
-        return self.absent == "zero"
+        return self.sparse_absent == "zero"
 
     def _core(
         self,
@@ -351,31 +351,31 @@ class MCFA(PartsEstimator):
         chooser = course.chooser(self, columns)
         return mcfa.MCFA(n_factors, how, chooser, classes, strength, totals, self._dtype)
 
-    def _totals(self, source: RowSource) -> Array:
+    def _totals(self, source: BlockSource) -> Array:
         return mcfa.column_totals(source)
 
     def _start(
-        self, core: mcfa.MCFA, source: RowSource, background: bool, rng: np.random.Generator
+        self, core: mcfa.MCFA, source: BlockSource, background: bool, rng: np.random.Generator
     ) -> mcfa.Theta:
         return core.start(*STARTS[self.init](source, core.n_factors, background, rng))
 
     def _search(
         self,
         core: mcfa.MCFA,
-        source: RowSource,
+        source: BlockSource,
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
     ) -> tuple[mcfa.Theta, list[dict[str, Any]]]:
         """Parameters of the sizes that the evidence wants, and the way there."""
-        if isinstance(source.X, Rows):
+        if isinstance(source.X, RowSource):
             raise ValueError(
                 'n_parts="auto" and n_factors="auto" look at columns by themselves, which rows '
                 "outside of memory do not allow; seek the sizes of some rows in memory, and give "
                 "them for all."
             )
 
-        def make(some: RowSource, sizes: tuple[int, ...]) -> tuple[mcfa.MCFA, Any]:
+        def make(some: BlockSource, sizes: tuple[int, ...]) -> tuple[mcfa.MCFA, Any]:
             own = self._core(some.columns, sizes, ClassVariable(), mcfa.column_totals(some))
             chooser = replace(own.chooser, weight=some.columns[0].weight)  # of these columns alone
             own = replace(own, chooser=chooser)
@@ -407,7 +407,7 @@ class MCFA(PartsEstimator):
             return np.log(shares[np.arange(len(rows)), values.astype(int)] + 1e-300)
         return predict.log_density(self._mcfa, self._theta, features, rows, columns, values)
 
-    def _label_rows(self, source: RowSource, kept: Array) -> None:
+    def _label_rows(self, source: BlockSource, kept: Array) -> None:
         """Rows have no labels here: factors are numbers."""
 
     # --- what was learned, in the user's units ---
@@ -440,7 +440,7 @@ class MCFA(PartsEstimator):
         rho = np.stack([w.mean[:, -1] for w in own])
         self.offsets_ = (rho * scale + group.shift).astype(self._dtype)
         with np.errstate(over="ignore"):
-            self.noise_ = (np.stack([w.noise for w in own]) * scale**2).astype(self._dtype)
+            self.noise_variance_ = (np.stack([w.noise for w in own]) * scale**2).astype(self._dtype)
         self.n_factors_ = needed_factors(theta)[: self.n_parts_]
         if group.levels is not None:
             self.levels_ = group.levels
@@ -554,8 +554,8 @@ class MCFA(PartsEstimator):
             mean, variance = predict.part_moments(core, theta, features)
             return summary(predict.level_shares(mean, variance, theta.gates, ends))
 
-        most_rows = max(MOST_DRAWS // ends.size, 16)
-        return np.concatenate(self._map_rows(X, on_block, most_rows))
+        max_rows = max(MOST_DRAWS // ends.size, 16)
+        return np.concatenate(self._map_rows(X, on_block, max_rows))
 
     def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
         if self.likelihood == "ordinal":
@@ -597,8 +597,8 @@ class MCFA(PartsEstimator):
             proposal = None if exact else self._model.propose(theta, block)
             return predict.row_likelihood(self._mcfa, theta, block, proposal, n_draws)
 
-        most_rows = None if exact else max(MOST_DRAWS // (n_draws * self._n_features_out), 16)
-        return self._likelihood_of_rows(X, on_block, most_rows)
+        max_rows = None if exact else max(MOST_DRAWS // (n_draws * self._n_features_out), 16)
+        return self._likelihood_of_rows(X, on_block, max_rows)
 
     def _level_likelihoods(self, X: Any, n_draws: int, part: int | None = None) -> RowLikelihood:
         core, theta, ends = self._mcfa, self._theta, self._columns[0].ends
@@ -607,8 +607,8 @@ class MCFA(PartsEstimator):
             proposal = self._model.propose(theta, block)
             return predict.level_likelihood(core, theta, block, ends, proposal, n_draws, part)
 
-        most_rows = max(MOST_DRAWS // (n_draws * self._n_features_out), 16)
-        return self._likelihood_of_rows(X, on_block, most_rows)
+        max_rows = max(MOST_DRAWS // (n_draws * self._n_features_out), 16)
+        return self._likelihood_of_rows(X, on_block, max_rows)
 
     def _n_parameters(self) -> float:
         """Loadings, offset and noise of each column in its own part, class priors and gates."""

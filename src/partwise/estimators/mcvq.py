@@ -17,16 +17,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers import tables
 from partwise.contracts import Array, Runner
-from partwise.data import Cells, ColumnGroup, RowBlock, Rows, RowSource, by_column
+from partwise.data import BlockSource, ColumnGroup, ObservedCells, RowBlock, RowSource, by_column
 from partwise.data.frames import as_table, frame_of, index_of, with_columns, with_own_names
 from partwise.data.rows import out_of_memory
 from partwise.data.table import Schema
 from partwise.engine.randomness import as_generator
-from partwise.estimators._base import PartsEstimator, has_classes
+from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
 from partwise.fitting import course
 from partwise.fitting.state_search import Search
-from partwise.fitting.stream import Streaming, can_stream, learn_block
+from partwise.fitting.stream import StreamingOptions, can_stream, learn_block
 from partwise.fitting.weights import read_weights
 from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
 from partwise.likelihoods.predictive import Levels, Predictive
@@ -39,11 +39,6 @@ from partwise.sampling.importance import RowLikelihood
 from partwise.starts import dependence_start, random_start
 
 STARTS = {"dependence": dependence_start, "random": random_start}
-
-
-def _predicts(estimator: Any) -> bool:
-    """Whether there are classes to predict, or columns of a table."""
-    return estimator._is_table or has_classes(estimator)
 
 
 # Variance to within which entries are known where sizes are sought, in units of the column's.
@@ -88,9 +83,9 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     prior : "conjugate", Prior or None, default="conjugate"
         Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood. Where
         a size is "auto", "conjugate" is ``Prior(resolution=0.01)``.
-    entropic : float, default=0.0
+    gate_entropy : float, default=0.0
         Strength of an entropic prior that favours gates of low entropy.
-    absent : {"auto", "unobserved", "zero"}, default="auto"
+    sparse_absent : {"auto", "unobserved", "zero"}, default="auto"
         What an entry not stored in a sparse matrix means; "auto" is zero for counts
         (``likelihood="poisson"``) and unobserved otherwise.
     init : {"dependence", "random"}, default="dependence"
@@ -113,8 +108,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     warm_start : bool, default=False
         Begin from the parameters of the last fit, which may have had another gating; sizes that
         were sought stay as they were found.
-    streaming : Streaming or None, default=None
-        How `partial_fit` learns (see `partwise.Streaming`).
+    streaming : StreamingOptions or None, default=None
+        How `partial_fit` learns (see `partwise.StreamingOptions`).
 
     Attributes
     ----------
@@ -158,7 +153,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         What each column of a table was taken for (``likelihood="auto"``, a mapping or a sequence).
         There ``means_`` has shape (K, J, D) whatever the kinds: of categories it is the mean of
         their numbers, of "lognormal" columns that of the logarithm; see ``level_shares_`` and
-        `parts_table` for what they mean.
+        `summary` for what they mean.
     level_shares_ : dict
         Of a table: probability of each level in each state, (K, J, V), by the column's name.
     lower_bound_ : float
@@ -195,7 +190,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     >>> from partwise import MCVQ, make_shapes
     >>> shapes = make_shapes()
     >>> model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(shapes.data)
-    >>> model.states(shapes.data).shape
+    >>> model.predict_states(shapes.data).shape
     (729, 3)
     >>> bool(abs(model.reconstruct(shapes.data) - shapes.data).max() < 0.01)
     True
@@ -215,8 +210,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         "inference": [StrOptions({"variational", "gibbs"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "prior": [StrOptions({"conjugate"}), Prior, None],
-        "entropic": [Interval(Real, 0, None, closed="left")],
-        "absent": [StrOptions({"auto", "unobserved", "zero"})],
+        "gate_entropy": [Interval(Real, 0, None, closed="left")],
+        "sparse_absent": [StrOptions({"auto", "unobserved", "zero"})],
         "init": [StrOptions(set(STARTS))],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -226,7 +221,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
         "warm_start": ["boolean"],
-        "streaming": [Streaming, None],
+        "streaming": [StreamingOptions, None],
     }
 
     def __init__(
@@ -239,8 +234,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         inference: str = "variational",
         n_classes: int | str | None = None,
         prior: Any = "conjugate",
-        entropic: float = 0.0,
-        absent: str = "auto",
+        gate_entropy: float = 0.0,
+        sparse_absent: str = "auto",
         init: str = "dependence",
         n_init: int = 1,
         max_iter: int = 200,
@@ -250,7 +245,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         random_state: Any = None,
         verbose: int = 0,
         warm_start: bool = False,
-        streaming: Streaming | None = None,
+        streaming: StreamingOptions | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_states = n_states
@@ -259,8 +254,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         self.inference = inference
         self.n_classes = n_classes
         self.prior = prior
-        self.entropic = entropic
-        self.absent = absent
+        self.gate_entropy = gate_entropy
+        self.sparse_absent = sparse_absent
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -283,7 +278,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         Parameters
         ----------
         X : array-like, DataFrame, sparse matrix or sparse array of shape (C, D)
-            NaN is missing; for sparse input see ``absent``, for tables of several kinds
+            NaN is missing; for sparse input see ``sparse_absent``, for tables of several kinds
             ``likelihood``.
         y : array-like of shape (C,), optional
             Labels of the rows' classes; -1 (None, for strings) where unknown. Without
@@ -353,7 +348,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             if reset:
                 self._schema = None
             return super()._check_rows(X, reset=reset)
-        if isinstance(X, Cells):
+        if isinstance(X, ObservedCells):
             X = X.table()
         if sparse.issparse(X):
             raise ValueError(
@@ -361,7 +356,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
                 "a DataFrame or X.toarray()."
             )
         X = np.asarray(X) if isinstance(X, np.memmap) else X  # a table is read whole
-        if isinstance(out_of_memory(X), Rows):
+        if isinstance(out_of_memory(X), RowSource):
             raise ValueError(
                 "Rows that are not in memory have columns of one kind; choose one likelihood by "
                 "name, or pass a DataFrame."
@@ -413,7 +408,11 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         return None if self._sought else n_states
 
     def _absent_zero(self) -> bool:
-        return self.likelihood == "poisson" if self.absent == "auto" else self.absent == "zero"
+        return (
+            self.likelihood == "poisson"
+            if self.sparse_absent == "auto"
+            else self.sparse_absent == "zero"
+        )
 
     def _core(
         self,
@@ -436,18 +435,18 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             self._dtype,
         )
 
-    def _totals(self, source: RowSource) -> None:
+    def _totals(self, source: BlockSource) -> None:
         """Sums over columns are taken anew in every sweep."""
 
     def _start(
-        self, core: mcvq.MCVQ, source: RowSource, background: bool, rng: np.random.Generator
+        self, core: mcvq.MCVQ, source: BlockSource, background: bool, rng: np.random.Generator
     ) -> mcvq.Theta:
         return core.start(*STARTS[self.init](source, core.n_states, background, rng))
 
     def _search(
         self,
         core: mcvq.MCVQ,
-        source: RowSource,
+        source: BlockSource,
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
@@ -481,7 +480,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         law = self._laws()[g]
         return predict.log_density(law, m, gates, core.part_of, rows, columns, values)
 
-    def _label_rows(self, source: RowSource, kept: Array) -> None:
+    def _label_rows(self, source: BlockSource, kept: Array) -> None:
         """Set ``row_labels_`` from the training rows."""
 
         def on_block(block: RowBlock) -> Array:
@@ -639,7 +638,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         return m[:, : self._n_features_out]
 
     @by_rows
-    def states(self, X: Any) -> Array:
+    def predict_states(self, X: Any) -> Array:
         """Most probable state of each part.
 
         Parameters
@@ -717,7 +716,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     def _impute(self, X: Any) -> Array:
         return self._rows_by_block(X, self._likely_rows)
 
-    def impute(self, X: Any, n: int | None = None, *, random_state: Any = None) -> Any:
+    def impute(self, X: Any, n_imputations: int | None = None, *, random_state: Any = None) -> Any:
         """Fill missing entries; observed ones stay as they are.
 
         Numbers get their expectation, categories and yes-or-no entries the most probable value,
@@ -726,7 +725,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         Parameters
         ----------
         X : array-like, DataFrame or sparse of shape (n, D)
-        n : int, optional
+        n_imputations : int, optional
             How many completed tables to draw, for multiple imputation: in each, a row's states are
             drawn given its observed entries, and its missing entries given these states.
         random_state : int, Generator, RandomState or None, default=None
@@ -734,19 +733,22 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
         Returns
         -------
-        filled : ndarray or DataFrame of shape (n, D), or a list of ``n`` of these
+        filled : ndarray or DataFrame of shape (n, D), or a list of ``n_imputations`` of these
             Of a table, the same kind of DataFrame, with its index, categories and types.
         """
         check_is_fitted(self)
-        if n is None and self._schema is None:
+        if n_imputations is None and self._schema is None:
             return super().impute(X)
         coded = self._check_rows(X, reset=False)
-        if n is None:
+        if n_imputations is None:
             return tables.fill(self, X, coded, self._impute(coded))
-        if not isinstance(n, Integral) or n < 1 or sparse.issparse(coded):
-            raise ValueError(f"impute(n={n!r}) needs a whole number of at least 1, and dense X.")
+        if not isinstance(n_imputations, Integral) or n_imputations < 1 or sparse.issparse(coded):
+            raise ValueError(
+                f"impute(n_imputations={n_imputations!r}) needs a whole number of at least 1, and "
+                "dense X."
+            )
         rng = as_generator(self.random_state if random_state is None else random_state)
-        drawn = tables.draw(self, coded, rng.spawn(int(n)))
+        drawn = tables.draw(self, coded, rng.spawn(int(n_imputations)))
         return [tables.fill(self, X, coded, values) for values in drawn]
 
     def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
@@ -788,8 +790,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             )  # fmt: skip
 
         n_open = int(np.sum(self._theta.gates.max(axis=0) < 1.0))
-        most_rows = max(MOST_DENSITIES // max(n_open * log_prior.shape[1], 1), 16)
-        return self._likelihood_of_rows(X, on_block, most_rows)
+        max_rows = max(MOST_DENSITIES // max(n_open * log_prior.shape[1], 1), 16)
+        return self._likelihood_of_rows(X, on_block, max_rows)
 
     def _n_parameters(self) -> float:
         """Parameters of each column under its own part, state priors and gates."""
@@ -857,7 +859,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         coded = self._schema.encode_cells(places, values)
         return self._score_cells(self._check_rows(X, reset=False), rows, places, coded)
 
-    def level_probabilities(self, X: Any, columns: Any = None) -> dict[Any, Array]:
+    def predict_proba_columns(self, X: Any, columns: Any = None) -> dict[Any, Array]:
         """Probability of every level of yes-or-no, categorical and ordered columns.
 
         Parameters
@@ -877,7 +879,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         coded = self._check_rows(X, reset=False)
         names = range(self.n_features_in_) if columns is None else columns
         places = [tables.place_of(self, name) for name in names]
-        found = tables.level_probabilities(self, coded, places)
+        found = tables.predict_proba_columns(self, coded, places)
         return {self._name_of(d): values for d, values in found.items()}
 
     def _name_of(self, d: int) -> Any:
@@ -907,7 +909,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
         return pd.DataFrame(found, index=names, columns=names)
 
-    def parts_table(self, n_columns: int = 5) -> Any:
+    def summary(self, n_columns: int = 5) -> Any:
         """Each part with its columns and its states, and what is typical of these, in words.
 
         Parameters
@@ -922,7 +924,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             ``share`` of the rows, and ``profile``. The last row lists the columns of no part.
         """
         check_is_fitted(self)
-        return tables.parts_table(self, n_columns)
+        return tables.summary(self, n_columns)
 
     def state_profiles(self, part: int) -> dict[str, Any]:
         """What the states of a part are like, in numbers: what `ProfilesDisplay` draws.
@@ -946,7 +948,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             )
         return tables.state_profiles(self, int(part))
 
-    def odd_cells(self, X: Any, n_cells: int = 20) -> Any:
+    def anomalous_cells(self, X: Any, n_cells: int = 20) -> Any:
         """The most surprising cells, and what would have been expected in their place.
 
         Parameters
@@ -966,10 +968,12 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             raise ValueError(f"n_cells={n_cells!r} must be a whole number of at least 1.")
         coded = self._check_rows(X, reset=False)
         if sparse.issparse(coded):
-            raise ValueError("odd_cells needs dense X; pass X.toarray() with NaN where missing.")
-        return tables.odd_cells(self, X, coded, int(n_cells))
+            raise ValueError(
+                "anomalous_cells needs dense X; pass X.toarray() with NaN where missing."
+            )
+        return tables.anomalous_cells(self, X, coded, int(n_cells))
 
-    def with_states(self, X: Any, onto: Any = None) -> Any:
+    def add_states(self, X: Any, onto: Any = None) -> Any:
         """The table with the row's state of every part, and its class if there are classes.
 
         Parameters
@@ -987,30 +991,33 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         table, coded = X if onto is None else onto, self._check_rows(X, reset=False)
         return with_columns(table, tables.state_columns(self, coded, frame_of(table)))
 
-    @available_if(_predicts)
-    def predict(self, X: Any, *, given: Any = None) -> Any:
-        """Most probable class of each row; or any columns, given others.
+    def predict_columns(self, X: Any = None, columns: Any = None, *, given: Any = None) -> Any:
+        """Predict some columns from the others.
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n, D); or a list of columns, if ``given``
-            Rows; or names (or places) of the columns to predict.
+        X : array-like or DataFrame of shape (n, D), optional
+            Rows; a DataFrame may lack some of the columns.
+        columns : str, int or sequence of these
+            Names (or places) of the columns to predict. What X holds of them is not used.
         given : mapping or DataFrame, optional
-            What is known: one row as a mapping of columns to values, or a table of rows with some
-            or all of the columns. Nothing that it holds of the columns asked for is used.
+            Instead of X: one row as a mapping of columns to values, or rows.
 
         Returns
         -------
-        labels : ndarray of shape (n,); or a table of shape (n, len(X)), if ``given``
+        predicted : ndarray or DataFrame of shape (n, len(columns))
             Numbers get their expectation, categories the most probable, ordered levels the median.
         """
         check_is_fitted(self)
-        if given is None:
-            has_classes(self)
-            return super().predict(X)
-        asked = [X] if isinstance(X, str) else list(X)
+        if (X is None) == (given is None) or columns is None:
+            raise ValueError(
+                "predict_columns needs the columns to predict and either X or given, as in "
+                "predict_columns(X, ['age']) or predict_columns(given={'height': 180}, "
+                "columns=['age'])."
+            )
+        asked = [columns] if isinstance(columns, str | Integral) else list(columns)
         places = [tables.place_of(self, name) for name in asked]
-        coded, index = tables.read_given(self, given)
+        coded, index = tables.read_given(self, given if X is None else X)
         coded[:, places] = np.nan
         filled = self._impute(coded)
         if self._schema is None:

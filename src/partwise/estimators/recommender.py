@@ -192,7 +192,7 @@ class Recommender(BaseEstimator):
             if member._absent_zero():
                 raise ValueError(
                     f"estimator={member} takes what is not rated for zeros; set "
-                    'absent="unobserved".'
+                    'sparse_absent="unobserved".'
                 )
         return members
 
@@ -364,7 +364,7 @@ class Recommender(BaseEstimator):
         n: int = 10,
         *,
         among: Iterable[Any] | None = None,
-        least: int = 1,
+        min_ratings: int = 1,
     ) -> list[Recommendation]:
         """Items with the highest expected rating that the person has not rated.
 
@@ -374,7 +374,7 @@ class Recommender(BaseEstimator):
         n : int, default=10
         among : iterable of items, optional
             Items that may be recommended, such as those in stock; all, if not given.
-        least : int, default=1
+        min_ratings : int, default=1
             Ratings that an item must have had: what few have rated may be there by chance.
 
         Returns
@@ -386,7 +386,7 @@ class Recommender(BaseEstimator):
             raise ValueError(f"n={n!r} must be at least 1.")
         columns, values = self._person(user_ratings)
         shares = self._shares(columns, values)
-        allowed = self._allowed(among) & (self._counts >= least)
+        allowed = self._allowed(among) & (self._counts >= min_ratings)
         allowed[columns] = False
         rating = np.where(allowed, scale.mean(shares, self.levels_), -np.inf)
         best = _top(rating, min(n, int(allowed.sum())))
@@ -456,7 +456,7 @@ class Recommender(BaseEstimator):
         user_ratings : mapping of items to ratings
         item
         n : int, default=5
-            Ratings and neighbours to name.
+            Ratings and similar items to name.
 
         Returns
         -------
@@ -465,7 +465,7 @@ class Recommender(BaseEstimator):
             the item (-1: background), ``state`` of that part and its ``probability`` (where parts
             have states), ``because``: the person's ratings that moved the prediction most, each
             with ``item``, ``rating`` and ``effect``, the expected rating less what it would be
-            without it (what the other ratings say being as it is); and ``neighbours``, the items
+            without it (what the other ratings say being as it is); and ``similar_items``, the items
             most alike for people of all kinds.
         """
         columns, values = self._person(user_ratings)
@@ -498,14 +498,14 @@ class Recommender(BaseEstimator):
             "distribution": {float(v): float(p) for v, p in zip(self.levels_, shares, strict=True)},
             "part": part,
             "because": because,
-            "neighbours": self.neighbours(item, n),
+            "similar_items": self.similar_items(item, n),
         }
         if isinstance(taste, StateTastes) and part >= 0:
             m = features[taste.core.first[part] : taste.core.first[part + 1], 0]
             out |= {"state": int(m.argmax()), "probability": float(m.max())}
         return out
 
-    def neighbours(self, item: Any, n: int = 10) -> list[Hashable]:
+    def similar_items(self, item: Any, n: int = 10) -> list[Hashable]:
         """Items of the same part that people rate most alike.
 
         Parameters
@@ -527,7 +527,7 @@ class Recommender(BaseEstimator):
         best = _top(likeness, min(n, int(np.isfinite(likeness).sum())))
         return [self.items_[i] for i in best]
 
-    def conspicuous(self, n: int = 5, *, least: int = 20) -> list[dict[str, Any]]:
+    def state_items(self, n: int = 5, *, min_ratings: int = 20) -> list[dict[str, Any]]:
         """What people in each state of each part like and dislike more than others do.
 
         Of several estimators the first with states answers.
@@ -536,7 +536,7 @@ class Recommender(BaseEstimator):
         ----------
         n : int, default=5
             Items to name on either side.
-        least : int, default=20
+        min_ratings : int, default=20
             Ratings that an item must have had to be named.
 
         Returns
@@ -554,7 +554,7 @@ class Recommender(BaseEstimator):
         out = []
         for k in range(taste.estimator.n_parts_):
             columns = taste.columns[k]
-            columns = columns[self._counts[columns] >= least]
+            columns = columns[self._counts[columns] >= min_ratings]
             lo, hi = taste.core.first[k], taste.core.first[k + 1]
             own = taste.M[lo:hi][:, columns]
             everybody = share[lo:hi] @ own
@@ -576,7 +576,7 @@ class Recommender(BaseEstimator):
         return out
 
     def profile(
-        self, user_ratings: Mapping[Any, float], n: int = 5, *, least: int = 20
+        self, user_ratings: Mapping[Any, float], n: int = 5, *, min_ratings: int = 20
     ) -> list[dict[str, Any]]:
         """One person, part by part: the state that each part is in, and what goes with it.
 
@@ -585,18 +585,19 @@ class Recommender(BaseEstimator):
         user_ratings : mapping of items to ratings
         n : int, default=5
             Items to name on either side.
-        least : int, default=20
+        min_ratings : int, default=20
             Ratings that an item must have had to be named.
 
         Returns
         -------
         parts : list of dict
-            As in `conspicuous`, of each part's most probable state, and its ``probability``.
+            As in `state_items`, of each part's most probable state, and its ``probability``.
         """
         columns, values = self._person(user_ratings)
         taste = self._states()
         m = taste.fold_in(self._row(columns, values))[:, 0]
-        kinds = {(kind["part"], kind["state"]): kind for kind in self.conspicuous(n, least=least)}
+        found = self.state_items(n, min_ratings=min_ratings)
+        kinds = {(kind["part"], kind["state"]): kind for kind in found}
         out = []
         for k in range(taste.estimator.n_parts_):
             own = m[taste.core.first[k] : taste.core.first[k + 1]]

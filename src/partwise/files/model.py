@@ -68,7 +68,15 @@ _LOADABLE = {
 }
 _OPTIONS = {
     "Prior": "partwise.likelihoods.prior",
-    "Streaming": "partwise.fitting.stream",
+    "StreamingOptions": "partwise.fitting.stream",
+}
+
+# Arguments that had other names before the first release, by class.
+_RENAMED = {
+    "BayesianPCAMixture": {"max_components": "max_dimension"},
+    "GVQ": {"n_features": "n_components"},
+    "MCFA": {"absent": "sparse_absent", "entropic": "gate_entropy"},
+    "MCVQ": {"absent": "sparse_absent", "entropic": "gate_entropy"},
 }
 
 # what a checkpoint may hold: parameters, what rows remember, and the place of a climb
@@ -283,8 +291,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     # The checksum is right, so a failure from here on is a difference between versions (or a
     # file made by hand), not damage.
     try:
-        arguments = {key: _decode(node, {}) for key, node in header["arguments"].items()}
-        estimator = cls(**arguments)
+        estimator = cls(**_decode_arguments(name, header["arguments"]))
         estimator._restore(_decode(header["state"], arrays))
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())  # on one line
@@ -412,6 +419,12 @@ def _find_class(allowed: dict[str, str], name: str) -> Any:
 
 
 # ---------------------------------------------------------------- values to JSON and back
+
+
+def _decode_arguments(name: str, nodes: dict[str, Any]) -> dict[str, Any]:
+    """Constructor arguments of a class, by the names that they have now."""
+    now = _RENAMED.get(name, {})
+    return {now.get(key, key): _decode(node, {}) for key, node in nodes.items()}
 
 
 def _encode_arguments(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -552,6 +565,6 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
             fields = {key: _decode(item, arrays) for key, item in body["fields"].items()}
             return _find_class(_OPTIONS, body["class"])(**fields)
         case "estimator":
-            arguments = {key: _decode(item, {}) for key, item in body["arguments"].items()}
+            arguments = _decode_arguments(body["class"], body["arguments"])
             return _find_class(_LOADABLE, body["class"])(**arguments)
     raise ValueError(f"unknown value kind {tag!r}")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from partwise.contracts import Stats
-from partwise.data import RowSource
+from partwise.data import BlockSource
 from partwise.fitting import course
 
 # Alternations of rows and new columns: the new entries tell about the rows, too.
@@ -36,7 +36,7 @@ def with_new_columns(estimator: Any, X: Any) -> Any:
     core, D = course.core_of(estimator._model), estimator.n_features_in_
     X = X.astype(estimator._dtype)
     group = estimator._columns[0].with_columns(X[:, D:], course.prior_of(estimator))
-    source = RowSource(X, (group,), np.ones(X.shape[0]), n_powers=estimator._n_powers)
+    source = BlockSource(X, (group,), np.ones(X.shape[0]), n_powers=estimator._n_powers)
     totals = estimator._totals(source)
     if totals is not None:
         totals[:, :D] = core.totals

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array, Stats
-from partwise.data import RowBlock, RowSource
+from partwise.data import BlockSource, RowBlock
 from partwise.data.cells import cells_of_block
 from partwise.data.rows import is_sparse
 from partwise.models import calibration
@@ -37,7 +37,7 @@ FORGETTING_STEPS = 2
 def calibrate(
     model: Any,
     theta: Any,
-    source: RowSource,
+    source: BlockSource,
     below: Below,
     rng: np.random.Generator,
     n_jobs: int | None,
@@ -48,7 +48,7 @@ def calibrate(
     ----------
     model, theta
         As fitted.
-    source : RowSource
+    source : BlockSource
         The rows of the fit.
     below : callable
         ``below(theta, block, group, rows, columns, values)``.
@@ -90,7 +90,7 @@ def _fold(
     model: Any,
     theta: Any,
     X: Any,
-    source: RowSource,
+    source: BlockSource,
     weight: Array,
     rest: Stats | None,
     is_numeric: Array,
@@ -132,7 +132,7 @@ def _fold(
 
 
 def _total(
-    model: Any, theta: Any, source: RowSource, n_jobs: int | None, memory: Any = None
+    model: Any, theta: Any, source: BlockSource, n_jobs: int | None, memory: Any = None
 ) -> Stats:
     """Sums over all rows; ``memory`` of each block is brought up to date."""
     if memory is None:

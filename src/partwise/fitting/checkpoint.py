@@ -71,7 +71,7 @@ class FitLog:
     ----------
     estimator : estimator
     checkpoint : None, path or Checkpoint
-    rows : ndarray, CSR or Rows, then ndarray or None
+    rows : ndarray, CSR or RowSource, then ndarray or None
         Rows of the fit and what they have with them, of which a checksum is kept.
     """
 

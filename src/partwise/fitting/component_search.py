@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from partwise.contracts import Array
-from partwise.data import RowSource
+from partwise.data import BlockSource
 from partwise.models.bayesian_pca import BayesianPCA, Theta, pieces, total
 from partwise.models.mcfa import column_totals
 
@@ -118,7 +118,7 @@ class Search:
     """
 
     model: BayesianPCA
-    source: RowSource
+    source: BlockSource
     begin: Callable[[int], Theta]
     settle: Callable[[Theta, float], tuple[Theta, float]]
     spent: Callable[[], bool]

@@ -18,7 +18,7 @@ import numpy as np
 
 from partwise._warnings import warn
 from partwise.contracts import Array, Stats
-from partwise.data import ColumnGroup, RowBlock, RowSource, by_column, learn_columns
+from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column, learn_columns
 from partwise.data.rows import is_sparse
 from partwise.engine import Monitor
 from partwise.engine.randomness import as_generator
@@ -98,7 +98,7 @@ def fit_rows(
     check_pairing(estimator, is_sparse(X) and absent_zero)
     estimator._dtype = X.dtype
     classes = class_variable(estimator, 1 if names is None else len(names))
-    source = RowSource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
+    source = BlockSource(X, columns, weight, labels=labels, n_powers=estimator._n_powers)
     totals = estimator._totals(source)
     core = estimator._core(columns, sizes, ClassVariable(), totals)
     full = replace(core, classes=classes)
@@ -151,7 +151,7 @@ def fit_rows(
 
 
 def _describe(
-    estimator: Any, source: RowSource, monitor: Monitor, kept: Array, rng: np.random.Generator
+    estimator: Any, source: BlockSource, monitor: Monitor, kept: Array, rng: np.random.Generator
 ) -> None:
     """Set what is told of a fit, and calibrate its intervals."""
     total = float(source.weight.sum())
@@ -216,7 +216,7 @@ def _restored(state: dict[str, Any], estimator: Any) -> ColumnGroup:
 
 
 def _search(
-    estimator: Any, core: Any, source: RowSource, rng: np.random.Generator, deadline: float
+    estimator: Any, core: Any, source: BlockSource, rng: np.random.Generator, deadline: float
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Parameters of the sizes that the evidence wants, and the way there."""
     with runner_of(estimator.n_jobs, source) as runner:
@@ -299,7 +299,7 @@ def chooser(estimator: Any, columns: tuple[ColumnGroup, ...]) -> Chooser:
     return Chooser(
         gating,
         Dirichlet(prior.gates if prior else 0.0),
-        float(estimator.entropic),
+        float(estimator.gate_entropy),
         by_column(columns, [group.weight for group in columns], n_columns),
     )
 
@@ -336,9 +336,9 @@ def refuses_stream(estimator: Any) -> str | None:
 def check_pairing(estimator: Any, absent_zero: bool) -> None:
     """Refuse selections of entries that are not stored, and levels that are not seen."""
     if estimator._likelihood == "ordinal" and (absent_zero or selects_by_row(estimator)):
-        what = 'absent="zero"' if absent_zero else 'gating="factorised"'
+        what = 'sparse_absent="zero"' if absent_zero else 'gating="factorised"'
         raise ValueError(
-            f'likelihood="ordinal" does not go with {what}; choose absent="unobserved" and '
+            f'likelihood="ordinal" does not go with {what}; choose sparse_absent="unobserved" and '
             'gating="annealed", "tied" or "standard".'
         )
     if selects_by_row(estimator) and absent_zero:
@@ -441,20 +441,20 @@ def _found_classes(estimator: Any, X: Any, weight: Array, kept: Array, deadline:
     plain, rng = copy(estimator), as_generator(estimator.random_state)
     plain.__dict__.pop("_theta", None)  # of a fit before
     fit_rows(plain, X, weight, kept, None, None, deadline)
-    source = RowSource(X, plain._columns, weight, n_powers=plain._n_powers)
+    source = BlockSource(X, plain._columns, weight, n_powers=plain._n_powers)
     core = replace(core_of(plain._model), classes=class_variable(plain, 1))
     return np.arange(class_number(core, *_evidence(plain._model, source, rng, plain._theta), rng))
 
 
 def _enter_classes(
-    full: Any, model: Any, source: RowSource, rng: np.random.Generator, theta: Any
+    full: Any, model: Any, source: BlockSource, rng: np.random.Generator, theta: Any
 ) -> Any:
     """Begin the classes with the parts as they are."""
     return class_start(full, *_evidence(model, source, rng, theta), rng)
 
 
 def _evidence(
-    model: Any, source: RowSource, rng: np.random.Generator, theta: Any
+    model: Any, source: BlockSource, rng: np.random.Generator, theta: Any
 ) -> tuple[Any, list[tuple[Array, Array, Array | None]]]:
     """Parameters, and what rows (some, of very many) say of the states, their weights, labels."""
     core = core_of(model)
@@ -478,7 +478,7 @@ def rowwise_as_expected(model: Any) -> Any:
     return replace(model, select=Expected()) if isinstance(model, Rowwise) else model
 
 
-def bound_of_draws(estimator: Any, source: RowSource) -> float:
+def bound_of_draws(estimator: Any, source: BlockSource) -> float:
     """Factorised lower bound of parameters learned by drawing."""
     model, theta = estimator._model, estimator._theta
 

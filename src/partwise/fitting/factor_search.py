@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partwise.contracts import Array, Runner
-from partwise.data import RowSource
+from partwise.data import BlockSource
 from partwise.engine import Monitor, climb
 from partwise.models.mcfa import MCFA, Theta
 from partwise.models.sizes import column_cost
@@ -66,8 +66,8 @@ class FactorSearch:
     up; a round that gains less than ``tol`` a row is the last.
     """
 
-    make: Callable[[RowSource, tuple[int, ...]], tuple[MCFA, Any]]
-    source: RowSource
+    make: Callable[[BlockSource, tuple[int, ...]], tuple[MCFA, Any]]
+    source: BlockSource
     runner: Runner
     rng: np.random.Generator
     n_parts: int | None

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from partwise.contracts import Array, Layout, Runner, Stats
-from partwise.data import RowSource
+from partwise.data import BlockSource
 from partwise.engine import Monitor, climb
 from partwise.models.mcvq import MCVQ, Theta
 from partwise.models.sizes import (
@@ -103,7 +103,7 @@ class Search:
     """
 
     core: MCVQ
-    source: RowSource
+    source: BlockSource
     runner: Runner
     rng: np.random.Generator
     n_parts: int | None

@@ -19,8 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array, Stats
-from partwise.data import ColumnGroup, RowSource, learn_columns
-from partwise.data import Rows as OutsideRows
+from partwise.data import BlockSource, ColumnGroup, RowSource, learn_columns
 from partwise.fitting import course
 from partwise.fitting.labels import known_labels, read_labels
 from partwise.runners import runner_of
@@ -30,7 +29,7 @@ MOST_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
-class Streaming:
+class StreamingOptions:
     """How ``partial_fit`` learns from one block after another.
 
     Parameters
@@ -47,8 +46,8 @@ class Streaming:
 
     Examples
     --------
-    >>> from partwise import MCVQ, Streaming, make_shapes
-    >>> model = MCVQ(3, 9, streaming=Streaming(warm_up=300), random_state=0)
+    >>> from partwise import MCVQ, StreamingOptions, make_shapes
+    >>> model = MCVQ(3, 9, streaming=StreamingOptions(warm_up=300), random_state=0)
     >>> X = make_shapes().data
     >>> for i in range(0, len(X), 81):
     ...     model = model.partial_fit(X[i : i + 81])
@@ -62,28 +61,32 @@ class Streaming:
 
     def __post_init__(self) -> None:
         if not 0.5 < self.decay <= 1.0:
-            raise ValueError(f"Streaming(decay={self.decay!r}): must be above 0.5 and at most 1.")
+            raise ValueError(
+                f"StreamingOptions(decay={self.decay!r}): must be above 0.5 and at most 1."
+            )
         if self.half_life is not None and not self.half_life > 0:
-            raise ValueError(f"Streaming(half_life={self.half_life!r}): must be positive, or None.")
+            raise ValueError(
+                f"StreamingOptions(half_life={self.half_life!r}): must be positive, or None."
+            )
         if not self.warm_up >= 0:
-            raise ValueError(f"Streaming(warm_up={self.warm_up!r}): must be 0 or more rows.")
+            raise ValueError(f"StreamingOptions(warm_up={self.warm_up!r}): must be 0 or more rows.")
 
 
-class Rows(NamedTuple):
+class Batch(NamedTuple):
     """Checked rows."""
 
     X: Any
     weight: Array
     labels: Array | None
 
-    def beside(self, other: Rows) -> Rows:
+    def beside(self, other: Batch) -> Batch:
         """These rows, then others."""
         pairs = [self.X, other.X]
         X = sparse.vstack(pairs, format="csr") if sparse.issparse(self.X) else np.vstack(pairs)
         labels = None
         if self.labels is not None and other.labels is not None:
             labels = np.append(self.labels, other.labels)
-        return Rows(X, np.append(self.weight, other.weight), labels)
+        return Batch(X, np.append(self.weight, other.weight), labels)
 
     @property
     def n_bytes(self) -> int:
@@ -99,7 +102,7 @@ class Running(NamedTuple):
     column_weight: Array  # C_d, (D,)
     weight: float  # rows that the sums stand for
     seen: float  # summed weight of all rows
-    kept: Rows | None  # that wait for a good start
+    kept: Batch | None  # that wait for a good start
     at_last_fit: int  # rows that parameters were last fitted to
 
 
@@ -115,11 +118,11 @@ def learn_block(estimator: Any, X: Any, y: Any, sample_weight: Any, classes: Any
     """Learn from some more rows; sets all learned attributes."""
     first = not hasattr(estimator, "_theta")
     X, weight, kept = estimator._check_fit_rows(X, sample_weight, reset=first)
-    if isinstance(X, OutsideRows):
+    if isinstance(X, RowSource):
         raise TypeError("partial_fit learns from rows in memory; pass some of them at a time.")
     names, labels = _labels_of(estimator, y, classes, len(kept), first)
-    rows = Rows(X, weight, None if labels is None else labels[kept])
-    how = estimator.streaming or Streaming()
+    rows = Batch(X, weight, None if labels is None else labels[kept])
+    how = estimator.streaming or StreamingOptions()
     if first:
         return _fit(estimator, rows, names, how, len(kept))
     run, n_seen = _running(estimator), estimator.n_samples_seen_ + len(kept)
@@ -134,7 +137,7 @@ def learn_block(estimator: Any, X: Any, y: Any, sample_weight: Any, classes: Any
     return estimator
 
 
-def _fit(estimator: Any, rows: Rows, names: Any, how: Streaming, n_seen: int) -> Any:
+def _fit(estimator: Any, rows: Batch, names: Any, how: StreamingOptions, n_seen: int) -> Any:
     """Learn from all rows at hand, as `fit` does."""
     everyone = np.ones(len(rows.weight), bool)
     deadline = estimator._deadline()
@@ -162,7 +165,7 @@ def _running(estimator: Any) -> Running:
     return run
 
 
-def _step(estimator: Any, rows: Rows, run: Running, how: Streaming) -> None:
+def _step(estimator: Any, rows: Batch, run: Running, how: StreamingOptions) -> None:
     """One step of stepwise EM."""
     source = _source(estimator, rows, _seen_columns(estimator, rows))
     core = course.core_of(estimator._model)
@@ -197,11 +200,13 @@ def _step(estimator: Any, rows: Rows, run: Running, how: Streaming) -> None:
     estimator._describe()
 
 
-def _source(estimator: Any, rows: Rows, columns: tuple[ColumnGroup, ...]) -> RowSource:
-    return RowSource(rows.X, columns, rows.weight, labels=rows.labels, n_powers=estimator._n_powers)
+def _source(estimator: Any, rows: Batch, columns: tuple[ColumnGroup, ...]) -> BlockSource:
+    return BlockSource(
+        rows.X, columns, rows.weight, labels=rows.labels, n_powers=estimator._n_powers
+    )
 
 
-def _total(estimator: Any, core: Any, theta: Any, source: RowSource) -> Stats:
+def _total(estimator: Any, core: Any, theta: Any, source: BlockSource) -> Stats:
     """Sums over all rows."""
     with runner_of(estimator.n_jobs, source) as runner:
         return runner.total(core, theta, source, [None] * source.n_blocks)
@@ -234,7 +239,7 @@ def _labels_of(
     return names, np.full(n_rows, -1) if y is None else known_labels(y, names, n_rows)
 
 
-def _new_levels(estimator: Any, rows: Rows) -> bool:
+def _new_levels(estimator: Any, rows: Batch) -> bool:
     """Whether rows hold categories that the columns do not know."""
     for group in estimator._columns:
         own = rows.X[:, group.index]
@@ -244,12 +249,12 @@ def _new_levels(estimator: Any, rows: Rows) -> bool:
     return False
 
 
-def _seen_columns(estimator: Any, rows: Rows) -> tuple[ColumnGroup, ...]:
+def _seen_columns(estimator: Any, rows: Batch) -> tuple[ColumnGroup, ...]:
     """Columns with the units of those observed for the first time, and who has begun to vary."""
     return tuple(_seen_group(estimator, group, rows) for group in estimator._columns)
 
 
-def _seen_group(estimator: Any, group: ColumnGroup, rows: Rows) -> ColumnGroup:
+def _seen_group(estimator: Any, group: ColumnGroup, rows: Batch) -> ColumnGroup:
     still = np.flatnonzero(~group.varies)
     if len(still) == 0:
         return group

@@ -134,14 +134,14 @@ class Chooser:
 
     gating: Gating
     prior: Dirichlet
-    entropic: float
+    gate_entropy: float
     weight: Array
     barred: Array | None = None
 
     def learn(self, g: Array, counts: Array | None = None) -> Gates:
         """Gates and the prior that ``counts`` (the gating's own if None) teach."""
         counts = self.gating.counts(g, self.weight) if counts is None else counts
-        return Gates(g, counts, *learn_prior(counts, self.prior, self.entropic))
+        return Gates(g, counts, *learn_prior(counts, self.prior, self.gate_entropy))
 
     def choose(self, gates: Gates, gain: Array, divergence: Array, looked_at: Array) -> Gates:
         """New gates of the columns looked at; one never observed keeps its prior."""
@@ -156,7 +156,7 @@ class Chooser:
     def select(self, gates: Gates, counts: Array) -> Gates:
         """Gates as the mean selection, where rows select for themselves."""
         learned = self.learn(gates.g, counts)
-        shares = np.exp(learned.log_a) if self.entropic > 0 else self.prior.mean(counts)
+        shares = np.exp(learned.log_a) if self.gate_entropy > 0 else self.prior.mean(counts)
         return learned._replace(g=np.where(self.weight > 0, shares, gates.g))
 
     def cost(self, gates: Gates, divergence: Array) -> float:
@@ -171,16 +171,17 @@ class Chooser:
         return np.where(closed, gates.g.argmax(axis=0), -1)
 
 
-def learn_prior(counts: Array, prior: Dirichlet, entropic: float) -> tuple[Array, float]:
+def learn_prior(counts: Array, prior: Dirichlet, gate_entropy: float) -> tuple[Array, float]:
     """Log prior of the gates from counts (K, D), and what it takes off the bound.
 
-    With an entropic prior p(a) proportional to exp(entropic * sum a log a), a is its most probable
-    value (thesis 5.2.2); otherwise the Dirichlet posterior, or the shares where that is flat.
+    With an entropic prior p(a) proportional to exp(gate_entropy * sum a log a), a is its most
+    probable value (thesis 5.2.2); otherwise the Dirichlet posterior, or the shares where that is
+    flat.
     """
-    if entropic > 0:
-        a = entropic_shares(counts + prior.concentration, entropic)
+    if gate_entropy > 0:
+        a = entropic_shares(counts + prior.concentration, gate_entropy)
         log_a = np.log(np.maximum(a, 1e-300))
-        cost = -entropic * np.sum(a * log_a) - prior.concentration * np.sum(log_a)
+        cost = -gate_entropy * np.sum(a * log_a) - prior.concentration * np.sum(log_a)
         return log_a, float(cost)
     return prior.expected_log(counts), prior.divergence(counts)
 

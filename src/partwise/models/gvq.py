@@ -110,7 +110,7 @@ class GVQ:
 
     Parameters
     ----------
-    n_sets, n_features, n_values : int
+    n_sets, n_components, n_values : int
         M, K and J.
     penalty : float
         lambda, in model units.
@@ -118,7 +118,7 @@ class GVQ:
     """
 
     n_sets: int
-    n_features: int
+    n_components: int
     n_values: int
     penalty: float
     association: Association
@@ -127,7 +127,7 @@ class GVQ:
     @property
     def n_atoms(self) -> int:
         """A."""
-        return self.n_features * (self.n_values - 1)
+        return self.n_components * (self.n_values - 1)
 
     # --- E-step ---
 
@@ -260,7 +260,7 @@ class Shaken:
         theta = self.model.maximise(theta, stats)
         noise = np.random.default_rng(self.seed).normal(size=theta.features.shape)
         rows, columns = stats.taken[:, -1].sum(), theta.features.shape[2]
-        variance = self.share * stats.error / (rows * columns * self.model.n_features)
+        variance = self.share * stats.error / (rows * columns * self.model.n_components)
         return theta._replace(features=theta.features + np.sqrt(variance) * noise)
 
 

@@ -84,7 +84,7 @@ class BinaryGVQ(gvq.GVQ):
     def codes(self, theta: Theta, block: Any, memory: Any = None) -> RowCodes:
         """Codes of rows; ``memory`` are codes they had, for coordinate descent to better."""
         view = block.groups[0].additive()
-        if self.n_features <= MOST_ENUMERATED:
+        if self.n_components <= MOST_ENUMERATED:
             return best_of_sets([self._enumerate(theta, m, view) for m in range(self.n_sets)])
         return best_of_sets([self._descend(theta, m, view, memory) for m in range(self.n_sets)])
 
@@ -94,7 +94,7 @@ class BinaryGVQ(gvq.GVQ):
 
     def _enumerate(self, theta: Theta, m: int, view: Any) -> RowCodes:
         F, o = self.squashed(theta, m)
-        every = all_codes(self.n_features, 2)
+        every = all_codes(self.n_components, 2)
         y = squash(every @ F + o, self.beta)  # (T, D)
         cost = self.penalty * every.sum(axis=1)
         square = view.squares(np.zeros(len(o)), np.ones(len(o)))
@@ -113,7 +113,7 @@ class BinaryGVQ(gvq.GVQ):
         F, o = self.squashed(theta, m)
         x = np.ascontiguousarray(view.x.T, float)
         shown = np.ones_like(x) if view.shown is None else view.shown.T.astype(float)
-        begin = np.zeros((len(x), self.n_features), np.int64)
+        begin = np.zeros((len(x), self.n_components), np.int64)
         fixed = F, o, x, shown, self.penalty, self.beta, MOST_SWEEPS
         values, error = _coordinate_descent(begin, *fixed)
         if kept is not None:

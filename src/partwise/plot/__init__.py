@@ -17,7 +17,7 @@ from partwise.plot.gates import GatesDisplay
 from partwise.plot.hinton import HintonDisplay
 from partwise.plot.loadings import LoadingsDisplay
 from partwise.plot.reconstruction import ReconstructionDisplay
-from partwise.plot.roc import RocDisplay
+from partwise.plot.roc import DensityRocDisplay
 from partwise.plot.samples import SamplesDisplay
 from partwise.plot.sizes import SizePathDisplay
 from partwise.plot.stability import StabilityDisplay
@@ -33,6 +33,7 @@ __all__ = [
     "CodebookDisplay",
     "CodesDisplay",
     "ComponentsDisplay",
+    "DensityRocDisplay",
     "DependenceDisplay",
     "Display",
     "FeaturesDisplay",
@@ -42,7 +43,6 @@ __all__ = [
     "PicturesDisplay",
     "ProfilesDisplay",
     "ReconstructionDisplay",
-    "RocDisplay",
     "SamplesDisplay",
     "SizePathDisplay",
     "StabilityDisplay",

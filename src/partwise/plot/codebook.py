@@ -52,7 +52,7 @@ class CodebookDisplay:
     >>> from partwise.plot import CodebookDisplay
     >>> rng = np.random.default_rng(0)
     >>> X = rng.integers(2, size=(200, 3)) @ rng.normal(size=(3, 2))
-    >>> model = GVQ(n_features=3, random_state=0).fit(X)
+    >>> model = GVQ(n_components=3, random_state=0).fit(X)
     >>> CodebookDisplay.from_estimator(model, X).codebook[0].shape
     (8, 2)
     """
@@ -85,7 +85,7 @@ class CodebookDisplay:
         check_is_fitted(estimator)
         filled = np.asarray(estimator.impute(X), dtype=float)
         M, D = estimator.origins_.shape
-        J, K = estimator.n_values, estimator.n_features
+        J, K = estimator.n_values, estimator.n_components
         if J**K > MOST_CODES:
             raise ValueError(
                 f"{K} features make {J**K:,} codes; at most {MOST_CODES:,} can be drawn."

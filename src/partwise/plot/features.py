@@ -28,7 +28,7 @@ class FeaturesDisplay(PicturesDisplay):
     >>> from partwise import GVQ, make_shapes
     >>> from partwise.plot import FeaturesDisplay
     >>> shapes = make_shapes()
-    >>> model = GVQ(n_features=4, max_iter=5, tol=1.0, random_state=0).fit(shapes.data)
+    >>> model = GVQ(n_components=4, max_iter=5, tol=1.0, random_state=0).fit(shapes.data)
     >>> display = FeaturesDisplay.from_estimator(model, image_shape=shapes.image_shape)
     >>> display.pictures[0].shape, display.titles[0][-1]
     ((5, 121), 'origin')
@@ -95,7 +95,7 @@ class CodesDisplay(PicturesDisplay):
     >>> from partwise import GVQ, make_shapes
     >>> from partwise.plot import CodesDisplay
     >>> shapes = make_shapes()
-    >>> model = GVQ(n_features=4, max_iter=5, tol=1.0, random_state=0).fit(shapes.data)
+    >>> model = GVQ(n_components=4, max_iter=5, tol=1.0, random_state=0).fit(shapes.data)
     >>> display = CodesDisplay.from_estimator(
     ...     model, shapes.data, n_codes=6, image_shape=shapes.image_shape
     ... )

@@ -92,7 +92,7 @@ class LoadingsDisplay(VectorsDisplay):
         Parameters
         ----------
         estimator : estimator
-            Fitted, with ``gates_``, ``loadings_``, ``noise_`` and ``n_factors_``.
+            Fitted, with ``gates_``, ``loadings_``, ``noise_variance_`` and ``n_factors_``.
         max_columns : int, default=20
             For tables, how many columns of a part to show: those that its factors explain best.
         image_shape, figure, cmap

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RocDisplay:
+class DensityRocDisplay:
     """Receiver operating characteristics of several models, the first drawn boldly.
 
     A row counts as one of the kind that models were fitted to if its log density is above a
@@ -43,9 +43,9 @@ class RocDisplay:
     Examples
     --------
     >>> import numpy as np
-    >>> from partwise.plot import RocDisplay
+    >>> from partwise.plot import DensityRocDisplay
     >>> scores = {"good": np.array([3.0, 2.0, 1.0, 0.0]), "poor": np.array([0.0, 3.0, 1.0, 2.0])}
-    >>> display = RocDisplay.from_scores(scores, [True, True, False, False])
+    >>> display = DensityRocDisplay.from_scores(scores, [True, True, False, False])
     >>> display.areas
     {'good': 1.0, 'poor': 0.5}
     """
@@ -59,7 +59,7 @@ class RocDisplay:
     @classmethod
     def from_scores(
         cls, scores: Mapping[str, Any], is_kind: Any, *, ax: Axes | None = None
-    ) -> RocDisplay:
+    ) -> DensityRocDisplay:
         """Find the curves of log densities and draw them.
 
         Parameters
@@ -73,7 +73,7 @@ class RocDisplay:
 
         Returns
         -------
-        display : RocDisplay
+        display : DensityRocDisplay
         """
         curves = {name: roc_curve(is_kind, score) for name, score in scores.items()}
         display = cls(
@@ -83,7 +83,7 @@ class RocDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax: Axes | None = None) -> RocDisplay:
+    def plot(self, ax: Axes | None = None) -> DensityRocDisplay:
         """Draw the curves.
 
         Parameters
@@ -93,7 +93,7 @@ class RocDisplay:
 
         Returns
         -------
-        display : RocDisplay
+        display : DensityRocDisplay
             This one, with ``ax_`` and ``figure_``.
         """
         ax = get_axes(ax, 5, 4.5)

@@ -101,7 +101,7 @@ class StabilityDisplay(Display):
         ----------
         estimator : estimator
             Fitted, with ``parts_``.
-        X : array-like, DataFrame, sparse or Cells of shape (C, D)
+        X : array-like, DataFrame, sparse or ObservedCells of shape (C, D)
         y : array-like of shape (C,), optional
         image_shape, figure, cmap
             As for every `Display`.

@@ -63,7 +63,7 @@ class TableDisplay:
     --------
     >>> from partwise import MCVQ, make_survey
     >>> from partwise.plot import TableDisplay
-    >>> table = make_survey(200, n_parts=2, columns_a_kind=1, random_state=0).frame
+    >>> table = make_survey(200, n_parts=2, n_columns_per_kind=1, random_state=0).frame
     >>> model = MCVQ(2, 4, likelihood="auto", random_state=0).fit(table)
     >>> TableDisplay.from_estimator(model, table).values.shape
     (200, 10)
@@ -81,7 +81,7 @@ class TableDisplay:
         estimator: Any,
         X: Any,
         *,
-        most_rows: int = 400,
+        max_rows: int = 400,
         ax: Axes | None = None,
         cmap: str | Colormap = "RdBu_r",
     ) -> TableDisplay:
@@ -92,7 +92,7 @@ class TableDisplay:
         estimator : MCVQ
             Fitted to a table.
         X : DataFrame or array-like of shape (n, D)
-        most_rows : int, default=400
+        max_rows : int, default=400
             Of more rows, so many at equal distances are drawn.
         ax, cmap
             Where to draw, and in which colours.
@@ -103,8 +103,8 @@ class TableDisplay:
         """
         schema = _fitted_table(estimator)
         coded = schema.encode(X)
-        every = np.unique(np.linspace(0, len(coded) - 1, most_rows).astype(int))
-        states = np.asarray(estimator.states(X))[every]
+        every = np.unique(np.linspace(0, len(coded) - 1, max_rows).astype(int))
+        states = np.asarray(estimator.predict_states(X))[every]
         counts = np.bincount(estimator.parts_[estimator.parts_ >= 0], minlength=states.shape[1])
         order = np.lexsort(states[:, np.argsort(counts, kind="stable")].T)
         rows = coded[every][order]
@@ -171,7 +171,7 @@ class DependenceDisplay:
     --------
     >>> from partwise import MCVQ, make_survey
     >>> from partwise.plot import DependenceDisplay
-    >>> table = make_survey(200, n_parts=2, columns_a_kind=1, random_state=0).frame
+    >>> table = make_survey(200, n_parts=2, n_columns_per_kind=1, random_state=0).frame
     >>> model = MCVQ(2, 4, likelihood="auto", random_state=0).fit(table)
     >>> DependenceDisplay.from_estimator(model).correlation.shape
     (10, 10)
@@ -273,7 +273,7 @@ class ProfilesDisplay:
     --------
     >>> from partwise import MCVQ, make_survey
     >>> from partwise.plot import ProfilesDisplay
-    >>> table = make_survey(200, n_parts=2, columns_a_kind=1, random_state=0).frame
+    >>> table = make_survey(200, n_parts=2, n_columns_per_kind=1, random_state=0).frame
     >>> model = MCVQ(2, 3, likelihood="auto", random_state=0).fit(table)
     >>> ProfilesDisplay.from_estimator(model, 0).part
     0

@@ -161,7 +161,7 @@ class StatesView(View):
 
     def codes(self, X: Any) -> np.ndarray:
         """Give the likeliest state of every part, (n, K)."""
-        return np.asarray(self.model.states(X))
+        return np.asarray(self.model.predict_states(X))
 
     def appearances(self, codes: np.ndarray) -> np.ndarray:
         """Give the mean of every part's state, (n, K, D)."""
@@ -286,7 +286,7 @@ def _states(estimator: Any) -> StatesView:
 
 def _factors(estimator: Any) -> FactorsView:
     loadings = np.asarray(estimator.loadings_, dtype=float).transpose(0, 2, 1)  # (K, J, D)
-    between, inside = (loadings**2).sum(axis=1), np.asarray(estimator.noise_, dtype=float)
+    between, inside = (loadings**2).sum(axis=1), np.asarray(estimator.noise_variance_, dtype=float)
     common = _common(estimator, np.asarray(estimator.offsets_, dtype=float), between, inside)
     # A factor's share of the variance of the part's columns, each in its own units.
     gates = common["gates"].T / np.maximum(common["gates"].sum(axis=0), 1e-300)[:, None]
@@ -354,7 +354,7 @@ def as_shown(X: Any, estimator: Any) -> np.ndarray:
     if not is_sparse:
         return np.asarray(X, dtype=float)
     params = estimator.get_params(deep=False)
-    absent = params.get("absent", "auto")
+    absent = params.get("sparse_absent", "auto")
     if absent == "auto":
         absent = "zero" if params.get("likelihood") == "poisson" else "unobserved"
     if absent == "zero":

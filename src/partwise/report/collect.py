@@ -41,7 +41,7 @@ _MOST_PACKED = 3_600_000
 
 # Lines that show what a loaded model does.
 _USES = (
-    ("model.states(X)", "the state of each part in every row"),
+    ("model.predict_states(X)", "the state of each part in every row"),
     ("model.transform(X)", "the same in numbers, a row each"),
     ("model.encode(X)", "the code of every row"),
     ("model.predict(X)", "the class of every row"),

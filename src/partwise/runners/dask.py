@@ -18,7 +18,7 @@ from partwise.data.dask import (
     submit,
     submit_all,
 )
-from partwise.data.rows import Rows
+from partwise.data.rows import RowSource
 from partwise.data.stores import ArrayStore, optional
 from partwise.runners.serial import Serial
 
@@ -26,7 +26,7 @@ from partwise.runners.serial import Serial
 FAN_IN = 8
 
 
-class Dask:
+class DaskRunner:
     """Fits inside of this context run on a Dask cluster.
 
     Rows are read and blocks are kept by the workers; in every sweep the parameters go out to them
@@ -44,8 +44,8 @@ class Dask:
 
     Examples
     --------
-    >>> from partwise import MCVQ, Dask, make_shapes
-    >>> with Dask(n_workers=1, processes=False):
+    >>> from partwise import MCVQ, DaskRunner, make_shapes
+    >>> with DaskRunner(n_workers=1, processes=False):
     ...     model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(make_shapes().data)
     >>> model.gates_.shape
     (121, 3)
@@ -161,8 +161,10 @@ def _add(sums: list[Any]) -> Any:
 def placed(X: Any) -> Any:
     """X on the cluster in use, if there is one; a Dask collection goes to the one that has it."""
     client = ACTIVE.get()
-    if client is None and isinstance(X, Rows) and isinstance(X.store, DaskStore):
+    if client is None and isinstance(X, RowSource) and isinstance(X.store, DaskStore):
         client = X.store.client
     if client is None:
         return X
-    return ClusterRows(X if isinstance(X, Rows) else Rows.of(ArrayStore(X)), ClusterRunner(client))
+    return ClusterRows(
+        X if isinstance(X, RowSource) else RowSource.of(ArrayStore(X)), ClusterRunner(client)
+    )

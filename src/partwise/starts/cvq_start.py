@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.data.source import RowSource
+from partwise.data.source import BlockSource
 from partwise.starts.dependence import dependence_start
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.rows import distinct_rows, some_rows
@@ -24,7 +24,7 @@ LEAST_NOISE = 1e-3
 Start = tuple[Array, Array, Array]  # mu (S, D), psi (D,), counts (S,); in model units
 
 
-def separate_start(source: RowSource, K: int, J: int, rng: np.random.Generator) -> Start:
+def separate_start(source: BlockSource, K: int, J: int, rng: np.random.Generator) -> Start:
     """Columns grouped by their dependence; each part's states add to the part's own columns."""
     stats, gates = dependence_start(source, (J,) * K, False, rng)
     count, total, squares = stats.sums[0].shared  # each (S, D)
@@ -36,7 +36,7 @@ def separate_start(source: RowSource, K: int, J: int, rng: np.random.Generator) 
     return mean * own, np.maximum(inside / rows, LEAST_NOISE), stats.states
 
 
-def residual_start(source: RowSource, K: int, J: int, rng: np.random.Generator) -> Start:
+def residual_start(source: BlockSource, K: int, J: int, rng: np.random.Generator) -> Start:
     """k-means of the rows, of what is left of them, and so on, part after part."""
     kinds, weight = distinct_rows(source)
     some = some_rows(weight, MOST_ROWS, rng)

@@ -23,7 +23,7 @@ from sklearn.cluster import KMeans
 from partwise.contracts import Array, Layout, Stats
 from partwise.data.columns import by_column
 from partwise.data.rows import is_sparse, map_rows
-from partwise.data.source import RowSource
+from partwise.data.source import BlockSource
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.refine import split_and_merge
 from partwise.starts.rows import distinct_rows, some_rows
@@ -62,7 +62,7 @@ class Dependence(NamedTuple):
         return depends(self.affinity, self.weight.sum() * shown**2)
 
 
-def dependence(source: RowSource, rng: np.random.Generator) -> Dependence:
+def dependence(source: BlockSource, rng: np.random.Generator) -> Dependence:
     """Dependence of the best observed columns."""
     columns = _best_columns(source)
     kinds, kind_weight = distinct_rows(source)
@@ -84,7 +84,7 @@ class Grouped(NamedTuple):
 
 
 def grouped_columns(
-    source: RowSource, K: int, background: bool, rng: np.random.Generator
+    source: BlockSource, K: int, background: bool, rng: np.random.Generator
 ) -> Grouped:
     """Gates by the columns' dependence.
 
@@ -123,7 +123,7 @@ def labelled_columns(
 
 
 def dependence_start(
-    source: RowSource, n_states: Sequence[int], background: bool, rng: np.random.Generator
+    source: BlockSource, n_states: Sequence[int], background: bool, rng: np.random.Generator
 ) -> tuple[Stats, Array]:
     """First sums and gates from grouped columns and, in each group, clustered rows."""
     found = grouped_columns(source, len(n_states), background, rng)
@@ -219,7 +219,7 @@ def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
     return labels
 
 
-def _best_columns(source: RowSource) -> Array:
+def _best_columns(source: BlockSource) -> Array:
     """Columns that vary, the most observed first if there are too many."""
     groups, D = source.columns, source.X.shape[1]
     weight = by_column(groups, [g.weight for g in groups], D)
@@ -235,7 +235,7 @@ def _best_columns(source: RowSource) -> Array:
 
 
 def _ties(
-    source: RowSource, rows: Array, columns: Array, weight: Array
+    source: BlockSource, rows: Array, columns: Array, weight: Array
 ) -> tuple[Array, Array, Array]:
     """Affinity of columns, the standardised scores that told it, and the column of each score.
 
@@ -257,7 +257,7 @@ def _ties(
     return affinity, sample, owner
 
 
-def _dense_sample(source: RowSource, rows: Array, columns: Array) -> Array:
+def _dense_sample(source: BlockSource, rows: Array, columns: Array) -> Array:
     """Some rows and columns, NaN where missing."""
     X = source.X[rows]
     if not sparse.issparse(X):
@@ -283,7 +283,7 @@ def _by_level(values: Array, levels: Sequence[Array], weight: Array) -> tuple[Ar
     return _standardised(out, weight), owner, share
 
 
-def _unordered(source: RowSource, columns: Array) -> list[Array]:
+def _unordered(source: BlockSource, columns: Array) -> list[Array]:
     """Levels of each column if they are unordered, some, and not too many in all; else none."""
     none: Array = np.empty(0)
     found = [none] * source.X.shape[1]
@@ -316,7 +316,7 @@ def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
     return (mean * size).astype(values.dtype), scale.astype(values.dtype)
 
 
-def sums_of_rows(some: RowSource, m: Array, layouts: Sequence[Layout], weight: float) -> Stats:
+def sums_of_rows(some: BlockSource, m: Array, layouts: Sequence[Layout], weight: float) -> Stats:
     """Sums of some rows under given states (S, n), scaled to the weight of all rows."""
     sums = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):

@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.utils.extmath import randomized_svd
 
 from partwise.contracts import Array
-from partwise.data.source import RowSource
+from partwise.data.source import BlockSource
 from partwise.starts.dependence import grouped_columns
 from partwise.starts.random import picked_rows
 from partwise.starts.rows import distinct_rows
 
 
 def dependence_loadings(
-    source: RowSource, n_factors: Sequence[int], background: bool, rng: np.random.Generator
+    source: BlockSource, n_factors: Sequence[int], background: bool, rng: np.random.Generator
 ) -> tuple[list[Array], Array]:
     """Loadings (D, J) of every part, in model units, and gates (K, D).
 
@@ -49,7 +49,7 @@ def principal_loadings(
 
 
 def random_loadings(
-    source: RowSource, n_factors: Sequence[int], background: bool, rng: np.random.Generator
+    source: BlockSource, n_factors: Sequence[int], background: bool, rng: np.random.Generator
 ) -> tuple[list[Array], Array]:
     """Randomly selected rows as loadings, and equal gates, as in the papers."""
     K, D = len(n_factors), source.X.shape[1]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.data.source import RowSource
+from partwise.data.source import BlockSource
 from partwise.models.gvq import SetSums, least_squares
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.rows import distinct_rows, some_rows
@@ -46,7 +46,7 @@ Start = tuple[Array, Array]  # features (M, A, D) and origins (M, D), in model u
 
 
 def feature_start(
-    source: RowSource, M: int, K: int, J: int, rng: np.random.Generator, *, independent: bool
+    source: BlockSource, M: int, K: int, J: int, rng: np.random.Generator, *, independent: bool
 ) -> Start:
     """Features and origins of every set.
 
@@ -69,7 +69,7 @@ def feature_start(
 
 
 def binary_start(
-    source: RowSource, M: int, K: int, rng: np.random.Generator, *, independent: bool
+    source: BlockSource, M: int, K: int, rng: np.random.Generator, *, independent: bool
 ) -> Start:
     """The same before squashing, features turned round so that they add more than they take."""
     features, origins = feature_start(source, M, K, 2, rng, independent=independent)
@@ -84,7 +84,7 @@ def _logit(p: Array) -> Array:
     return np.log(p / (1.0 - p))
 
 
-def _rows(source: RowSource, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def _rows(source: BlockSource, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Some different rows in model units, and their weights."""
     kinds, weight = distinct_rows(source)
     some = some_rows(weight, most, rng)

@@ -11,7 +11,7 @@ from sklearn.utils.extmath import randomized_svd
 from partwise.contracts import Array
 from partwise.data.columns import ColumnGroup
 from partwise.data.rows import in_memory
-from partwise.data.source import RowSource
+from partwise.data.source import BlockSource
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.rows import MOST_CELLS
 
@@ -23,7 +23,7 @@ MARGIN, MORE = 1.25, 3
 MANY = 1500
 
 
-def encoded_rows(source: RowSource) -> Array:
+def encoded_rows(source: BlockSource) -> Array:
     """All rows in model units, 0 (the column's mean) where missing; (C, D)."""
     (group,) = source.columns
     return np.nan_to_num(group.encode(source.X, np.arange(source.X.shape[1])), nan=0.0)

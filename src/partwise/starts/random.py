@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from partwise.contracts import Array, Layout, Packed, Stats
-from partwise.data.source import RowSource
+from partwise.data.source import BlockSource
 from partwise.starts.rows import distinct_rows
 
 # How far a state starts from the column's average towards its row; the rest keeps the variance of a
@@ -17,7 +17,7 @@ PULL = 0.5
 
 
 def random_start(
-    source: RowSource, n_states: Sequence[int], background: bool, rng: np.random.Generator
+    source: BlockSource, n_states: Sequence[int], background: bool, rng: np.random.Generator
 ) -> tuple[Stats, Array]:
     """Sums as if each state held an equal share of rows like one picked at random.
 
@@ -51,7 +51,7 @@ def _observed(collected: Array, powers: bool) -> Array:
     return collected[:1] if powers else collected.sum(axis=0, keepdims=True)
 
 
-def picked_rows(source: RowSource, rows: Array) -> list[Array]:
+def picked_rows(source: BlockSource, rows: Array) -> list[Array]:
     """T(x) of chosen rows, one state each: (P, len(rows), D) a group."""
     some = source.of_rows(rows, np.ones(len(rows)))
     totals: list[Any] = []

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from partwise.contracts import Array
 from partwise.data.rows import in_memory, is_sparse, map_rows
-from partwise.data.source import RowSource
+from partwise.data.source import BlockSource
 
 # Beyond this many numbers rows are sorted by a hash of theirs; few are compared number by number.
 MOST_CELLS = 2_000_000
@@ -16,7 +16,7 @@ MOST_CELLS = 2_000_000
 MOST_ROWS = 20_000_000
 
 
-def distinct_rows(source: RowSource) -> tuple[Array, Array]:
+def distinct_rows(source: BlockSource) -> tuple[Array, Array]:
     """One row of each kind, in an order that depends on their values alone, and summed weights.
 
     So a row given twice draws as one of weight two, and neither the order of rows nor how they are

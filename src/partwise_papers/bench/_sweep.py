@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.data import RowSource, learn_columns
+from partwise.data import BlockSource, learn_columns
 from partwise.likelihoods import Dirichlet, Prior
 from partwise.models.bayesian_pca import BayesianPCA, Broad, total
 from partwise.models.class_variable import ClassVariable
@@ -32,14 +32,14 @@ class Sweep:
     Parameters
     ----------
     model : Model
-    source : RowSource
+    source : BlockSource
     theta : tuple
         Parameters; of gated parts those with open gates.
     closed : tuple, default=None
         The same parameters with closed gates, where there are gates.
     """
 
-    def __init__(self, model: Any, source: RowSource, theta: Any, closed: Any = None) -> None:
+    def __init__(self, model: Any, source: BlockSource, theta: Any, closed: Any = None) -> None:
         self.model, self.source, self.open, self.closed = model, source, theta, closed
         self.runner = runner_of(None, source)
 
@@ -64,7 +64,7 @@ def of_states(X: Any, likelihood: str, n_states: tuple[int, ...], parts: Array) 
     """MCVQ from a random start, its columns in the given parts; on the cluster in use, if any."""
     X, prior, weight = placed(X), Prior(), np.ones(X.shape[0])
     columns = learn_columns(X, likelihood, weight, False, prior)
-    source = RowSource(X, columns, weight)
+    source = BlockSource(X, columns, weight)
     model = MCVQ(
         n_states,
         tuple(group.entry_prior(prior) for group in columns),
@@ -84,7 +84,7 @@ def of_factors(X: Array, n_factors: tuple[int, ...], parts: Array) -> Sweep:
     """MCFA from a random start, its columns in the given parts."""
     prior, weight = Prior(), np.ones(len(X))
     columns = learn_columns(X, "gaussian", weight, False, prior)
-    source = RowSource(X, columns, weight, n_powers=2)
+    source = BlockSource(X, columns, weight, n_powers=2)
     model = MCFA(
         n_factors,
         Relevant(prior.entries, prior.spread, prior.shape),
@@ -104,7 +104,7 @@ def of_directions(X: Array, n_directions: int) -> Sweep:
     """Bayesian PCA, begun from the principal directions."""
     weight = np.ones(len(X))
     (group,) = learn_columns(X, "gaussian", weight, False, None)
-    source = RowSource(X, (isotropic(group),), weight, n_powers=2)
+    source = BlockSource(X, (isotropic(group),), weight, n_powers=2)
     model = BayesianPCA(Broad(), Dirichlet(1.0), column_totals(source))
     one, rng = np.ones((1, len(X))), np.random.default_rng(0)
     mean, noise = principal_start(encoded_rows(source), weight, one, n_directions, rng)

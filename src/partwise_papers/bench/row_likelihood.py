@@ -61,7 +61,7 @@ def _loop_factors(model: MCFA, X: Array) -> Array:
         terms = []
         for k in range(K):
             mean = s[:, k * J : (k + 1) * J] @ model.loadings_[k].T + model.offsets_[k]
-            variance = model.noise_[k]
+            variance = model.noise_variance_[k]
             density = -0.5 * (np.log(2 * np.pi * variance) + (X - mean) ** 2 / variance)
             terms.append(log_a[k] + density)
         weights.append(log_weight + special.logsumexp(terms, axis=0).sum(axis=1))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from partwise import MCVQ, Dask, Rows
+from partwise import MCVQ, DaskRunner, RowSource
 from partwise_papers.bench import register
 from partwise_papers.bench._sweep import of_states
 from partwise_papers.bench._timing import best_ms
@@ -99,7 +99,7 @@ def _out_of_core(n_rows: int, progress: Callable[[str], None]) -> list[Row]:
         with of_states(_drawn(SLICE, 0), "gaussian", n_states, parts) as held:
             there = SLICE / best_ms(partial(held.sums, held.open), 3)
         progress("sweeps of the file")
-        mapped = Rows(np.load(path, mmap_mode="r"))
+        mapped = RowSource(np.load(path, mmap_mode="r"))
         with of_states(mapped, "gaussian", n_states, parts) as on_disk:
             cached = n_rows / best_ms(partial(on_disk.sums, on_disk.open), 3)
             progress("a sweep of the file, not in the page cache")
@@ -143,9 +143,9 @@ def _cluster_sweeps(n_workers: int, n_rows: int, chunk: int) -> Row:
             da.from_delayed(dask.delayed(_drawn)(size, i), (size, N_COLUMNS), dtype=np.float32)
             for i in range(n_rows // chunk)
         ]
-        return Rows(da.concatenate(chunks))
+        return RowSource(da.concatenate(chunks))
 
-    with Dask(n_workers=n_workers, threads_per_worker=1):
+    with DaskRunner(n_workers=n_workers, threads_per_worker=1):
         with of_states(rows_of(chunk), "gaussian", n_states, parts) as run:
             took = best_ms(partial(run.sums, run.open), 3) / 1e3
             sent = len(pickle.dumps((run.model, run.open)))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise import MCVQ, CellKFold, Cells
+from partwise import MCVQ, CellKFold, ObservedCells
 from partwise.datasets import load_cbcl_faces, load_movielens, load_nips, load_usps
 from partwise_papers.bench import register
 from partwise_papers.registry import Row
@@ -77,7 +77,7 @@ class Trial:
     def __init__(self, problem: Problem) -> None:
         X = problem.X
         aside = np.arange(X.shape[0]) % SHARE == SHARE // 2
-        cells = Cells(X[~aside], problem.absent)
+        cells = ObservedCells(X[~aside], problem.absent)
         split = next(CellKFold(SHARE, random_state=0).split(cells))
         self.train, self.test = (cells[some] for some in split)
         self.rows = X[aside]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from partwise import MCFA, MCVQ, CellKFold, Cells, PartsImputer
+from partwise import MCFA, MCVQ, CellKFold, ObservedCells, PartsImputer
 from partwise.datasets import load_movielens, load_yeast
 from partwise_papers.bench import _lace, register
 from partwise_papers.registry import Array, Row
@@ -55,7 +55,7 @@ class Trial:
 
     def __init__(self, name: str, problem: Problem) -> None:
         self.name = name
-        cells = Cells(problem.X)
+        cells = ObservedCells(problem.X)
         train, test = next(CellKFold(FOLDS, random_state=0).split(cells))
         self.categories = problem.categories
         self.train, self.test = cells[train], cells[test]

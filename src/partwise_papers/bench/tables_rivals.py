@@ -4,7 +4,7 @@ Columns of text, of two values or of at most ten are judged by the share of hidd
 right, other numbers by their squared error in deviations of the column. Log-loss, of those who give
 probabilities, is that of the hidden levels, in nats. Log density of hidden numbers is told beside
 it (numbers in deviations) but says little: a column that is often exactly 0 has no bounded one. Of
-ours, what is filled into a column of levels is the likeliest one (`level_probabilities`), since
+ours, what is filled into a column of levels is the likeliest one (`predict_proba_columns`), since
 that is what is judged.
 """
 
@@ -120,7 +120,7 @@ class Trial:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # tells of odd columns
             filled = imputer.fit_transform(table)
-            for name, shares in imputer.level_probabilities(table).items():
+            for name, shares in imputer.predict_proba_columns(table).items():
                 levels = np.array(imputer.model_.column_levels_[name], dtype=object)
                 filled[name] = levels[shares.argmax(axis=1)]
         took = time.process_time() - begun

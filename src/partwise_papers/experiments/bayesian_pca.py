@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 
 from partwise import MCVQ, BayesianPCA, BayesianPCAMixture
 from partwise.datasets import load_cbcl_faces, load_usps
-from partwise.plot import ComponentsDisplay, HintonDisplay, RocDisplay
+from partwise.plot import ComponentsDisplay, DensityRocDisplay, HintonDisplay
 from partwise_papers.experiments import register
 from partwise_papers.registry import Array, Paper, Row, Setting
 
@@ -173,7 +173,7 @@ def bpca_fig7(setting: Setting) -> list[Row]:
     scores, is_face, mixture = face_scores(setting)
     setting.draw(
         "bpca_fig7",
-        lambda: RocDisplay.from_scores(scores, is_face),
+        lambda: DensityRocDisplay.from_scores(scores, is_face),
         "Faces told from other test images by their density.",
         free=True,
     )

@@ -149,7 +149,7 @@ def _off_truth(model: MCVQ, faces: Bunch, part: int, n: int) -> float:
     k = faces.part_names.index("mouth")
     label = list(faces.target_names).index(str(model.classes_[n]))
     true = faces.state_tables[k][label]
-    found = model.states(faces.data)[:, part]
+    found = model.predict_states(faces.data)[:, part]
     learned = np.zeros(len(true))
     for j, prior in enumerate(model.state_priors_[n, part]):
         own = faces.states[found == j, k]

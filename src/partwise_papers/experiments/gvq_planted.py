@@ -30,7 +30,7 @@ def gvq_planted(setting: Setting) -> list[Row]:
         for seed in range(setting.choose(fast=3, full=10)):
             setting(f"{n} features, seed {seed}")
             model = GVQ(n, random_state=seed).fit(planted(n, d, n_rows, seed))
-            ratios.append(model.noise_ / NOISE)
+            ratios.append(model.noise_variance_ / NOISE)
             unproven += int(np.sum(~model.certificate_.proven))
             risen += int(np.sum(np.diff(model.lower_bounds_) < -1e-9 * np.abs(model.lower_bound_)))
             steps = max(steps, model.n_iter_)

@@ -55,7 +55,7 @@ def gvq_fig1(setting: Setting) -> list[Row]:
         X = lattice(seed)
         model = GVQ(3, n_init=5, random_state=seed).fit(X)
         found = [KMeans(k, n_init=10, random_state=seed).fit(X).inertia_ / X.size for k in (8, 4)]
-        for row, error in zip(rows, (found[0], model.noise_, found[1]), strict=False):
+        for row, error in zip(rows, (found[0], model.noise_variance_, found[1]), strict=False):
             row["mean squared error"].append(float(error))
         if seed == 0:
             _draw_codebook(setting, "gvq_fig1", model, X)
@@ -91,7 +91,7 @@ def gvq_fig6(setting: Setting) -> list[Row]:
             _draw_codebook(setting, "gvq_fig6", model, X)
         row: Row = {
             "seed": seed,
-            "GVQ 2x3, mean squared error": model.noise_,
+            "GVQ 2x3, mean squared error": model.noise_variance_,
             "codes in use": len(np.unique(model.encode(X), axis=0)),
             "rows without proof": int(np.sum(~model.certificate_.proven)),
         }

@@ -101,7 +101,7 @@ def states_for_covered(model: MCVQ, faces: Array, noisy: Array, covered: Array) 
 
     ``covered`` tells the hidden pixels of ``noisy``; of ``faces`` none are.
     """
-    states = model.states(np.vstack([faces, noisy]))
+    states = model.predict_states(np.vstack([faces, noisy]))
     found = 0
     for k in range(model.n_parts_):
         hidden = covered[:, model.parts_ == k].mean(axis=1) >= 0.1

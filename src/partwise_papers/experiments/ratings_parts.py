@@ -267,7 +267,7 @@ def nips_fig5(setting: Setting) -> list[Row]:
     mean = model.means_ @ levels  # (K, J, D)
     away = mean - np.einsum("kj,kjd->kd", model.state_priors_, mean)[:, None]
     known = np.bincount(train.indices, minlength=train.shape[1]) >= KNOWN_BY * train.shape[0]
-    states = model.states(new)
+    states = model.predict_states(new)
     large = np.argsort(-np.bincount(model.parts_[(model.parts_ >= 0) & known], minlength=8))[:4]
     errors, rows = [], []
     for i, own in enumerate(states):

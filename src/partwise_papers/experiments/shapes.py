@@ -394,7 +394,7 @@ def thesis_fig5_2(setting: Setting) -> list[Row]:
         setting,
         "thesis_fig5_2",
         {
-            f"entropic prior, alpha = {alpha:g}, {start}": arguments | {"entropic": alpha}
+            f"entropic prior, alpha = {alpha:g}, {start}": arguments | {"gate_entropy": alpha}
             for start, arguments in (
                 ("random start", _PLAIN),
                 ("from a tied solution", {"gating": "factorised"}),

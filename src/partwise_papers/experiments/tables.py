@@ -39,7 +39,7 @@ def _numbers(column: Any) -> Array:
 def level_calibration(model: MCVQ, survey: Any) -> tuple[float, float]:
     """Expected calibration error of the likeliest level of hidden cells, and how often it is it."""
     sure, right = [], []
-    for name, shares in model.level_probabilities(survey.frame).items():
+    for name, shares in model.predict_proba_columns(survey.frame).items():
         cells = survey.hidden[:, survey.frame.columns.get_loc(name)]
         levels = np.array(model.column_levels_[name], dtype=object)
         sure.append(shares[cells].max(axis=1))
@@ -53,11 +53,11 @@ def tables_planted(setting: Setting) -> list[Row]:
     """Drawn surveys, 40 or 20 columns of five kinds in 4 parts, a third of the cells missing."""
     rows: list[Row] = []
     n_seeds = setting.choose(fast=3, full=SEEDS)
-    for n, columns_a_kind in ((2000, 2), (1000, 1)):
+    for n, n_columns_per_kind in ((2000, 2), (1000, 1)):
         found = []
         for seed in range(n_seeds):
             setting(f"{n} rows, survey {seed + 1} of {n_seeds}")
-            found.append(_planted(n, columns_a_kind, seed))
+            found.append(_planted(n, n_columns_per_kind, seed))
         names = list(found[0])[3:]
         summary: Row = {"rows": n, "columns": found[0]["columns"], "seed": "mean"}
         summary |= {name: float(np.mean([float(row[name]) for row in found])) for name in names}
@@ -66,10 +66,14 @@ def tables_planted(setting: Setting) -> list[Row]:
     return rows
 
 
-def _planted(n: int, columns_a_kind: int, seed: int) -> Row:
+def _planted(n: int, n_columns_per_kind: int, seed: int) -> Row:
     """One survey: what was found of it."""
     survey = make_survey(
-        n, columns_a_kind=columns_a_kind, missing=0.2, missing_by_column=0.2, random_state=seed
+        n,
+        n_columns_per_kind=n_columns_per_kind,
+        missing=0.2,
+        missing_by_column=0.2,
+        random_state=seed,
     )
     begun = time.perf_counter()
     model = MCVQ(4, 6, likelihood="auto", random_state=seed).fit(survey.frame)
@@ -96,7 +100,7 @@ def tables_ordered(setting: Setting) -> list[Row]:
         n_seeds = setting.choose(fast=2, full=5)
         for seed in range(n_seeds):
             setting(f"{n} rows, survey {seed + 1} of {n_seeds}")
-            survey = make_survey(n, columns_a_kind=6, random_state=seed)
+            survey = make_survey(n, n_columns_per_kind=6, random_state=seed)
             ordered = survey.kinds == "ordinal"
             codes = survey.complete.loc[:, ordered].apply(_numbers)
             hidden, parts = survey.hidden[:, ordered], survey.parts[ordered]

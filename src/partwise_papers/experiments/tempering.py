@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import root_mean_squared_error
 
-from partwise import AspectModel, CellKFold, Cells
+from partwise import AspectModel, CellKFold, ObservedCells
 from partwise.datasets import load_movielens
 from partwise.metrics import log_loss_of_levels, nmae
 from partwise_papers.experiments import _ratings, register
@@ -36,7 +36,7 @@ def tempering(setting: Setting) -> list[Row]:
     for size, models in MODELS.items():
         if setting.fast and size == "1m":
             continue
-        cells = Cells(load_movielens(size).data)
+        cells = ObservedCells(load_movielens(size).data)
         train, test = next(CellKFold(10, random_state=0).split(cells))
         for arguments in models[: setting.choose(fast=4, full=len(models))]:
             setting(f"MovieLens-{size}: {arguments}")

@@ -81,7 +81,7 @@ def normalised(counts: Any) -> Any:
 @cache
 def gaussian_model(fast: bool) -> MCVQ:
     """MCVQ 8x8 of normalised counts."""
-    model = MCVQ(8, 8, absent="zero", max_iter=30, random_state=0)
+    model = MCVQ(8, 8, sparse_absent="zero", max_iter=30, random_state=0)
     return fitted(model, normalised(corpus(fast).counts))
 
 
@@ -140,7 +140,7 @@ def nips_fig7(setting: Setting) -> list[Row]:
         above = conspicuousness(model)
         for title, printed in FIGURE7.items():
             row = np.flatnonzero(texts.titles == title)
-            states = model.states(counts[row])[0]
+            states = model.predict_states(counts[row])[0]
             known = [place[word] for word in printed.split() if word in place]
             known = [d for d in known if model.parts_[d] >= 0]
             right = [above[model.parts_[d], states[model.parts_[d]], d] > 0 for d in known]
@@ -215,7 +215,7 @@ def _mcvq_poisson(seen: Any, fast: bool) -> Callable[[Any], Array]:
 
 
 def _mcvq_gaussian(seen: Any, fast: bool) -> Callable[[Any], Array]:
-    model = fitted(MCVQ(8, 8, absent="zero", max_iter=30, random_state=0), normalised(seen))
+    model = fitted(MCVQ(8, 8, sparse_absent="zero", max_iter=30, random_state=0), normalised(seen))
     return lambda X: np.asarray(model.reconstruct(normalised(X)))
 
 
@@ -379,7 +379,7 @@ def nips_authors(setting: Setting) -> list[Row]:
     main = (wrote[frequent] @ section).toarray()
     judged = main.sum(axis=1) > 0
     setting("MCVQ with classes")
-    model = fitted(MCVQ(8, 8, n_classes=8, absent="zero", max_iter=30, random_state=0), X)
+    model = fitted(MCVQ(8, 8, n_classes=8, sparse_absent="zero", max_iter=30, random_state=0), X)
     groups = model.predict(X)
     setting("k-means")
     plain = KMeans(8, n_init=5, random_state=0).fit_predict(normalize(np.sqrt(X)))
