@@ -21,6 +21,7 @@ LAYERS = (
     ("cli", "report", "plot", "__main__"),
     ("estimators", "compression", "datasets", "metrics", "reading", "stability"),
     ("answers", "fitting", "files"),
+    ("fitted",),
     ("engine", "runners", "data", "starts", "models"),
     ("association", "likelihoods", "sampling"),
     ("contracts", "_compat", "_warnings"),

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse, special
@@ -28,6 +28,7 @@ from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
 from partwise.engine.randomness import as_generator
 from partwise.estimators._rows import by_rows
+from partwise.fitted import Fitted, shared_attributes
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.labels import class_numbers, classes_of_rows
 from partwise.fitting.restarts import Stage
@@ -58,20 +59,49 @@ def _can(hook: str) -> Callable[[Any], bool]:
     return lambda estimator: hasattr(type(estimator), hook)
 
 
+class _OfFitted:
+    """A field of ``_fitted`` by another name, for estimators that set it themselves until then."""
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+    def __get__(self, estimator: Any, _: type | None = None) -> Any:
+        return self if estimator is None else getattr(estimator._fitted, self.field)
+
+
 class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators: data in and out, and the driving of the engine.
 
-    A child defines ``fit`` and the verbs of its model; it keeps its parameters in ``_theta``, its
-    model in ``_model`` and what it knows of the columns in ``_columns``. It answers
+    A child defines ``fit`` and the verbs of its model. What is learned is one value, ``_fitted``
+    (`partwise.fitted.Fitted`): ``fit`` makes it and hands it to ``_adopt``, which alone sets public
+    attributes, those that all estimators share and what the child's ``_attributes`` gives. A model
+    file holds what ``_state`` makes of it; ``_restore`` makes a `Fitted` of that (its record by
+    `partwise.fitted.restored_fields`) and adopts it. The child answers
     ``_likelihoods(X, n_draws)``, the rows' likelihood under every class (N, n) with its error,
     ``_class_shares()`` (N,), ``_n_parameters()``, and for checked rows ``_reconstruct``,
     ``_impute``, and where they make sense ``_interval``, ``_anomaly_scores`` and
     ``_cell_densities``.
     """
 
-    _columns: tuple[ColumnGroup, ...]
-    _theta: Any
-    _model: Any
+    _fitted: Fitted[Any, Any]
+    _columns: Any = _OfFitted("columns")
+    _theta: Any = _OfFitted("params")
+    _model: Any = _OfFitted("model")
+    _dtype: Any = _OfFitted("dtype")
+    _calibration: Any = _OfFitted("calibration")
+
+    def _adopt(self, fitted: Fitted[Any, Any]) -> Self:
+        """Make a fitted model this estimator's own; nothing else sets learned attributes."""
+        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
+            delattr(self, name)  # of a fit before
+        self._fitted = fitted
+        for name, value in {**shared_attributes(fitted), **self._attributes()}.items():
+            setattr(self, name, value)
+        return self
+
+    def _attributes(self) -> dict[str, Any]:
+        """Learned attributes of this model alone, in the user's units, by name."""
+        raise NotImplementedError
 
     # Why sparse rows are refused, if they are.
     _dense_since: ClassVar[str | None] = None
@@ -681,7 +711,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         return learned
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_theta")
+        return hasattr(self, "_fitted") or "_theta" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

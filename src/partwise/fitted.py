@@ -1,0 +1,129 @@
+"""A fitted model as a value: what `fitting` makes, `answers` ask, and files and pages keep.
+
+An estimator holds one, ``_fitted``, and copies its public attributes from it. Nothing changes a
+`Fitted`; what goes on from one, such as streaming, makes another with `dataclasses.replace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from partwise.contracts import Array
+from partwise.data.columns import ColumnGroup
+from partwise.data.table import Schema
+from partwise.models.calibration import Calibration
+
+ModelT = TypeVar("ModelT")
+Params = TypeVar("Params")
+
+
+@dataclass(frozen=True, eq=False)
+class FitRecord:
+    """What is told of a fit.
+
+    ``trace`` (n_iter + 1,) and ``bound`` are evidence lower bounds per unit of row weight;
+    ``n_rows`` and ``weight`` are the rows seen and the weight that the parameters rest on, None for
+    models that do not count them; ``size_path`` are the moves of a search for sizes, None without
+    one; ``row_labels`` (C, K) the states of the training rows, None where they are not kept.
+    """
+
+    trace: Array
+    bound: float
+    n_iter: int
+    converged: bool
+    n_rows: int | None = None
+    weight: float | None = None
+    size_path: list[dict[str, object]] | None = None
+    row_labels: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(Generic[ModelT, Params]):
+    """All that is learned.
+
+    Parameters
+    ----------
+    model : model
+        As a dataclass of ``partwise.models``: sizes, priors, and the mathematics of rows.
+    params : tuple
+        Its parameters.
+    columns : tuple of ColumnGroup
+        Units, levels and weights of the columns.
+    n_columns : int
+        Columns of X; groups may lack some of them.
+    dtype : dtype
+        Of the rows, and of the answers.
+    record : FitRecord
+    names : ndarray of shape (D,) or None
+        Names of the columns, where X had some.
+    n_parts : int or None
+        Parts, a background aside; None for models without.
+    schema : Schema or None
+        What the columns of a table are, None for a matrix of one kind.
+    calibration : Calibration or None
+        Of intervals.
+    classes : ndarray of shape (N,) or None
+        Names of the classes of rows.
+    """
+
+    model: ModelT
+    params: Params
+    columns: tuple[ColumnGroup, ...]
+    n_columns: int
+    dtype: np.dtype[np.generic]
+    record: FitRecord
+    names: Array | None = None
+    n_parts: int | None = None
+    schema: Schema | None = None
+    calibration: Calibration | None = None
+    classes: Array | None = None
+
+    def column_name(self, d: int) -> str:
+        """Name of a column, or its number where columns have no names."""
+        return str(d) if self.names is None else str(self.names[d])
+
+    def place_of(self, name: object) -> int:
+        """Place of a column by its name, or its number where columns have no names."""
+        names = [self.column_name(d) for d in range(self.n_columns)]
+        if str(name) not in names:
+            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            raise ValueError(f"There is no column {name!r}; columns are {known}.")
+        return names.index(str(name))
+
+
+# Public attribute of an estimator, and where a `Fitted` or its record has it. Those that are None
+# are not set. Model files keep them by these names.
+_OF_RECORD = {
+    "lower_bound_": "bound",
+    "lower_bounds_": "trace",
+    "n_iter_": "n_iter",
+    "converged_": "converged",
+    "n_samples_seen_": "n_rows",
+    "weight_seen_": "weight",
+    "size_path_": "size_path",
+    "row_labels_": "row_labels",
+}
+_OF_MODEL = {
+    "n_features_in_": "n_columns",
+    "feature_names_in_": "names",
+    "n_parts_": "n_parts",
+    "classes_": "classes",
+}
+
+
+def shared_attributes(fitted: Fitted[ModelT, Params]) -> dict[str, object]:
+    """Learned attributes that every estimator copies, by name; those that there are."""
+    found = {name: getattr(fitted.record, field) for name, field in _OF_RECORD.items()}
+    found |= {name: getattr(fitted, field) for name, field in _OF_MODEL.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def restored_fields(learned: Mapping[str, object]) -> dict[str, object]:
+    """Fields of a `Fitted`, the record among them, from what `shared_attributes` gave."""
+    record = {field: learned.get(name) for name, field in _OF_RECORD.items()}
+    fields = {field: learned.get(name) for name, field in _OF_MODEL.items()}
+    return {**fields, "record": FitRecord(**record)}  # type: ignore[arg-type]  # read from a file
