@@ -19,7 +19,7 @@ SOURCE = Path(partwise.__file__).parent
 # A layer may import itself and those after it.
 LAYERS = (
     ("cli", "report", "plot", "__main__"),
-    ("estimators", "compression", "datasets", "metrics", "reading", "stability"),
+    ("estimators", "compression", "datasets", "metrics", "stability"),
     ("answers", "fitting", "files"),
     ("fitted",),
     ("engine", "runners", "data", "starts", "models"),

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import partwise
 from partwise import GVQ, MCVQ, make_shapes
 from partwise.cli import app, fit
-from partwise.cli.recommend import read_table
 from partwise.datasets.survey import make_survey
+from partwise.files.ratings import read_rating_list
 
 SIZES = ("--parts", 2, "--states", 4)
 
@@ -343,7 +343,7 @@ def test_a_table_is_reported(fitted, tmp_path):
 )
 def test_lists_of_ratings_in_all_their_forms(tmp_path, text):
     (tmp_path / "ratings.txt").write_text(text)
-    found = read_table(tmp_path / "ratings.txt")
+    found = read_rating_list(tmp_path / "ratings.txt")
     assert found == (["1", "2"], ["10", "11"], [4.0, 3.5])
 
 
@@ -376,13 +376,13 @@ def test_lists_of_ratings_that_cannot_be_read(tmp_path, text, complaint):
     path = tmp_path / "ratings.csv"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ValueError, match=rf"ratings\.csv.*{complaint}"):
-        read_table(path)
+        read_rating_list(path)
 
 
 def test_ratings_in_another_encoding(tmp_path):
     path = tmp_path / "ratings.csv"
     path.write_bytes("user,item,rating\na,José,5\n".encode("latin-1"))
-    assert read_table(path, "latin-1") == (["a"], ["José"], [5.0])
+    assert read_rating_list(path, "latin-1") == (["a"], ["José"], [5.0])
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ import polars as pl
 
 from partwise import MCFA, MCVQ, Recommender
 from partwise.cli.fill import _filled
-from partwise.cli.recommend import read_table
 from partwise.cli.tables import read_like
 from partwise.data.ratings import read_ratings
 from partwise.data.table import Schema
-from partwise.reading import read_data, write_table
+from partwise.files import read_data
+from partwise.files.frames import write_table
+from partwise.files.ratings import read_rating_list
 from tests.fuzz.harness import Content, Kind, mutate_bytes
 
 # Learning takes far longer than reading, so a share of the files is learned from.
@@ -218,7 +219,7 @@ def _mutate_ratings(rng: random.Random, seeds: Mapping[str, Content]) -> Content
 def _use_ratings(path: Path) -> None:
     content = path.read_bytes()
     chance = random.Random(zlib.crc32(content))
-    ratings = read_table(path, chance.choice((None, None, None, "latin-1")))
+    ratings = read_rating_list(path, chance.choice((None, None, None, "latin-1")))
     read_ratings(ratings)
     if chance.randrange(_LEARNED) == 0:
         _recommend(ratings)

@@ -76,7 +76,7 @@ def impute(
     """
     need_folders(out)
     shape = parse_image_shape(resize)
-    from partwise.reading import check_table_name, write_table
+    from partwise.files.frames import check_table_name, write_table
 
     check_table_name(out)
     fitted = _load(model, "impute")
@@ -122,7 +122,7 @@ def sample(
       partwise sample survey.safetensors -n 100 --given smoker=yes --given age=40 -o rows.csv
     """
     need_folders(out)
-    from partwise.reading import check_table_name, write_table
+    from partwise.files.frames import check_table_name, write_table
 
     check_table_name(out)
     fitted = _load(model, "sample")

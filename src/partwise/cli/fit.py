@@ -33,7 +33,7 @@ from partwise.cli.tables import (
 )
 
 if TYPE_CHECKING:
-    from partwise.reading import Data
+    from partwise.files.data import Data
 
 _MODELS = ("mcvq", "mcfa")
 # Sizes are sought in so many cells, but in no fewer rows, to save time. Columns of few levels have
@@ -127,7 +127,7 @@ def fit(
     kinds = dict(pair(text, "--kind", "COLUMN=KIND") for text in kind or [])
     shape = parse_image_shape(resize)
 
-    from partwise.reading import read_data
+    from partwise.files import read_data
 
     with busy(f"Reading {data}"):
         texts = [name for name, kind in kinds.items() if kind in ("categorical", "ignored")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,69 +15,15 @@ if TYPE_CHECKING:
     from partwise import Recommender
 
 
-_NEEDED = ("user", "item", "rating")
-# Names that columns have elsewhere, as in MovieLens.
-_CALLED = {"userid": "user", "itemid": "item", "movieid": "item", "movie": "item"}
-
-
-def read_table(path: Path, encoding: str | None = None) -> tuple[list[str], list[str], list[float]]:
-    """Users, items and ratings from a text file.
-
-    The first line names the columns, unless it is one of numbers: then user, item and rating come
-    in this order, between commas, semicolons, tabs, bars or double colons.
-    """
-    from partwise.reading import DOUBLE_COLON, read_text, records, separator_of, shortened
-
-    text = read_text(path, encoding)
-    separator = separator_of(path, text)
-    if separator == DOUBLE_COLON:
-        text, separator = text.replace(DOUBLE_COLON, "\t"), "\t"
-    rows = records(path, text, separator)
-    _, first = next(rows)
-    names = [cell.strip() for cell in first]
-    if len(names) >= 3 and all(name.replace(".", "", 1).isdecimal() for name in names):
-        rows = chain([(1, first)], rows)
-        places = [0, 1, 2]
-    else:
-        plain = [_CALLED.get(name.lower().replace("_", ""), name) for name in names]
-        plain = plain if len(set(plain)) == len(plain) else names
-        missing = set(_NEEDED) - set(plain)
-        if missing:
-            raise ValueError(
-                f"{path} has no column {min(missing)!r} in its first line; name the columns user, "
-                "item and rating (others are left alone)."
-            )
-        places = [plain.index(name) for name in _NEEDED]
-    user, item, rating = [], [], []
-    for line, row in rows:
-        cells = [row[place] if place < len(row) else "" for place in places]
-        if "" in cells:
-            raise ValueError(
-                f"{path}, line {line}: the {_NEEDED[cells.index('')]} is missing; add it, or take "
-                "the line out."
-            )
-        user.append(cells[0])
-        item.append(cells[1])
-        try:
-            rating.append(float(cells[2]))
-        except ValueError:
-            raise ValueError(
-                f"{path}, line {line}: {shortened(cells[2])} is not a rating; write a number, or "
-                "take the line out."
-            ) from None
-    if not rating:
-        raise ValueError(f"{path} names columns, but has no ratings; add some.")
-    return user, item, rating
-
-
 def _recommender(source: Path, encoding: str | None) -> Recommender:
     """A saved recommender, or one learned from a file of ratings."""
     from partwise import Recommender, load
+    from partwise.files.ratings import read_rating_list
 
     with source.open("rb") as file:
         is_model = file.read(8)[5:] == bytes(3)  # a length of eight bytes; no text has that
     if not is_model:
-        return Recommender(verbose=1).fit(read_table(source, encoding))
+        return Recommender(verbose=1).fit(read_rating_list(source, encoding))
     model = load(source)
     if not isinstance(model, Recommender):
         raise ValueError(

@@ -11,7 +11,7 @@ import typer
 from partwise.cli.console import fail, plural
 
 if TYPE_CHECKING:
-    from partwise.reading import Data
+    from partwise.files.data import Data
 
 Encoding = Annotated[
     str | None,
@@ -68,7 +68,7 @@ def read_like(
     resize: tuple[int, int] | None,
 ) -> tuple[Data, Any]:
     """Read a file as the model's rows were: all that it holds, and what the model knows of it."""
-    from partwise.reading import read_data
+    from partwise.files import read_data
 
     found = read_data(
         path,

@@ -2,7 +2,8 @@
 
 from partwise.compression.codec import Coded, Report, compare, compress, decompress, rival
 from partwise.compression.container import CompressedFileError, read_file
-from partwise.compression.pictures import psnr, read_picture, write_picture
+from partwise.compression.pictures import psnr
+from partwise.files.pictures import read_picture, write_picture
 
 __all__ = [
     "Coded",

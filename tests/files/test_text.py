@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 from scipy import sparse
 
-from partwise.reading import read_data, write_table
+from partwise.files import read_data
+from partwise.files.frames import write_table
 
 
 @pytest.fixture

@@ -1,0 +1,52 @@
+"""Arrays of numpy, and sparse ones of scipy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from scipy import sparse
+
+from partwise.files.data import Data
+
+
+def read_arrays(path: Path) -> Data:
+    """Read a ``.npy`` array; the only one, or data or X, of a ``.npz``; or a sparse one."""
+    try:
+        with path.open("rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                array = content
+            elif not any(name.endswith(".npy") for name in content.zip.namelist()):
+                raise ValueError("it holds no array; save a workbook's table as .csv first.")
+            elif "format" in content.files and "shape" in content.files:
+                array = sparse.csr_array(sparse.load_npz(path))
+            else:
+                array = content[_choose(content.files)]
+    except (ValueError, OSError, EOFError, BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    shape = None
+    if array.ndim == 3:  # a stack of images
+        shape = (int(array.shape[1]), int(array.shape[2]))
+        array = array.reshape(len(array), -1)
+    if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
+        raise ValueError(
+            f"{path} holds an array of shape {array.shape} and type {array.dtype}; a table of "
+            "numbers is needed, one row a sample (or a stack of images)."
+        )
+    kind = "a sparse table" if sparse.issparse(array) else "a table"
+    kind = kind if shape is None else f"images of {shape[0]}x{shape[1]} pixels,"
+    return Data(array, f"{kind} of {array.shape[0]:,} rows and {array.shape[1]:,} columns", shape)
+
+
+def _choose(names: list[str]) -> str:
+    """Choose the array to read from a file with several."""
+    for name in ("data", "X"):
+        if name in names:
+            return name
+    if len(names) != 1:
+        raise ValueError(
+            f"it holds the arrays {', '.join(names) or '(none)'}; call the one to read data or X."
+        )
+    return names[0]

@@ -1,0 +1,105 @@
+"""Images as arrays of bytes, and folders of them as rows."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+
+from partwise.contracts import Array
+from partwise.files.data import Data
+from partwise.files.model import write_atomically
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp")
+# What pillow keeps in grey, or can turn to grey without loss of colour.
+GREY_MODES = ("1", "L", "LA", "I", "F", "I;16")
+
+
+def read_picture(path: Path) -> Array:
+    """An image file, or a ``.npy`` array, as bytes (height, width, 1 or 3).
+
+    Arrays are bytes, or floats from 0 to 1, of shape (height, width) or (height, width, 3). Grey
+    images stay grey, all others become red, green and blue, without transparency.
+    """
+    if path.suffix == ".npy":
+        image = np.load(path, allow_pickle=False)
+        if image.dtype.kind == "f" and np.all((image >= 0) & (image <= 1)):
+            image = np.rint(255.0 * image).astype(np.uint8)
+    else:
+        from PIL import Image, UnidentifiedImageError
+
+        try:
+            with Image.open(path) as opened:
+                if opened.mode.startswith("I"):  # 16 bits
+                    image = (np.asarray(opened).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8)
+                else:
+                    image = np.asarray(opened.convert("L" if opened.mode in GREY_MODES else "RGB"))
+        except (UnidentifiedImageError, SyntaxError) as error:
+            raise ValueError(
+                f"{path} cannot be read as an image, or is damaged; save it anew, as .png say, or "
+                "leave it out."
+            ) from error
+        except OSError as error:
+            if error.errno is not None:  # absent, not ours to read: the system says it best
+                raise
+            raise ValueError(
+                f"{path} cannot be read as an image: {error}; save it anew, or leave it out."
+            ) from error
+    image = image[:, :, None] if image.ndim == 2 else image
+    if image.ndim != 3 or image.shape[2] not in (1, 3) or image.dtype != np.uint8 or not image.size:
+        raise ValueError(
+            f"{path} holds an array of shape {image.shape} and type {image.dtype}; an image is "
+            "needed, bytes (or floats from 0 to 1) of shape (height, width) or (height, width, 3)."
+        )
+    return image
+
+
+def write_picture(path: Path, image: Array) -> None:
+    """Write bytes (height, width, 1 or 3) in the format that the name ends with, or ``.npy``."""
+    image, out = image[:, :, 0] if image.shape[2] == 1 else image, io.BytesIO()
+    if path.suffix == ".npy":
+        np.save(out, image)
+        write_atomically(path, out.getvalue())
+        return
+    from PIL import Image
+
+    kind = Image.registered_extensions().get(path.suffix.lower())
+    if kind is None:
+        raise ValueError(
+            f"'{path}' does not end as an image's name does; end it with .png, .bmp, .tif or "
+            "another that pillow writes, or with .npy."
+        )
+    Image.fromarray(image).save(out, format=kind)
+    write_atomically(path, out.getvalue())
+
+
+def read_pictures(folder: Path, resize: tuple[int, int] | None) -> Data:
+    """Read all images of a folder in grey, from 0 to 1, in the order of their names."""
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURES)
+    if not paths:
+        raise ValueError(f"{folder} holds no images ({', '.join(PICTURES)}); name another folder.")
+    rows: list[Array] = []
+    for path in paths:
+        grey = _grey(path, resize)
+        if rows and grey.shape != rows[0].shape:
+            sizes = [f"{image.shape[0]}x{image.shape[1]}" for image in (grey, rows[0])]
+            raise ValueError(
+                f"{path} is of {sizes[0]} pixels, but {paths[0].name} of {sizes[1]}; bring all to "
+                f"one size with --resize {sizes[1]}."
+            )
+        rows.append(grey)
+    height, width = rows[0].shape
+    X = np.stack(rows).reshape(len(rows), -1)
+    number = f"{len(rows):,} image{'s' * (len(rows) != 1)}"
+    return Data(X, f"{number} of {height}x{width} pixels, in grey", (height, width))
+
+
+def _grey(path: Path, resize: tuple[int, int] | None) -> Array:
+    from PIL import Image
+
+    picture = read_picture(path)
+    grey = Image.fromarray(picture[:, :, 0] if picture.shape[2] == 1 else picture).convert("L")
+    if resize is not None:
+        grey = grey.resize(resize[::-1], Image.Resampling.LANCZOS)
+    return np.asarray(grey, np.float32) / 255.0
