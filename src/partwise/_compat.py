@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sklearn.base import _fit_context as fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    validate_parameter_constraints,
+)
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 try:  # scikit-learn 1.9
@@ -25,6 +29,13 @@ def check_columns(estimator: Any, X: Any, names: Any, *, reset: bool) -> None:
     _check_n_features(estimator, X, reset=reset)
 
 
+def check_arguments(estimator: Any) -> None:
+    """Refuse arguments that are not what the estimator declares, as fit does."""
+    declared = getattr(estimator, "_parameter_constraints", {})
+    name = type(estimator).__name__
+    validate_parameter_constraints(declared, estimator.get_params(deep=False), caller_name=name)
+
+
 class _NoCallbacks:
     """A callback context that calls nobody."""
 
@@ -42,6 +53,7 @@ __all__ = [
     "CallbackSupportMixin",
     "Interval",
     "StrOptions",
+    "check_arguments",
     "check_columns",
     "fit_context",
 ]

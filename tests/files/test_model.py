@@ -16,7 +16,9 @@ import safetensors.numpy
 from numpy.testing import assert_array_equal
 
 from partwise.files import model as model_files
+from partwise.files.contents import CONTENTS
 from partwise.files.model import ModelFileError, load, save
+from partwise.files.schema import Anything
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def _registered(monkeypatch):
     module.Toy, module.Prior = Toy, Prior
     monkeypatch.setitem(sys.modules, "partwise_toy", module)
     monkeypatch.setitem(model_files._LOADABLE, "Toy", "partwise_toy")
+    monkeypatch.setitem(CONTENTS, "Toy", Anything())
     monkeypatch.setitem(model_files._OPTIONS, "Prior", "partwise_toy")
 
 

@@ -406,9 +406,22 @@ def _polars_series(column: NewColumn, dtype: Any = None) -> Any:
         series = pl.Series(name, list(values), strict=False)
         if dtype is None and column.dtype != "Enum":
             dtype = getattr(pl, column.dtype)
-        return series if dtype is None else series.cast(dtype)
+        return series if dtype is None else _cast_levels(series, dtype)
     dtype = getattr(pl, column.dtype) if dtype is None else dtype
     if dtype.is_integer():
         values = np.rint(values)
     series = pl.Series(name, values, nan_to_null=column.form == "number")
     return series.cast(dtype, strict=False)
+
+
+def _cast_levels(series: Any, dtype: Any) -> Any:
+    """Levels as a polars type, which may know other levels."""
+    from polars.exceptions import InvalidOperationError
+
+    try:
+        return series.cast(dtype)
+    except InvalidOperationError:
+        raise ValueError(
+            f"Column {series.name!r} is of type {dtype!r:.100}, which lacks a level that fit saw; "
+            "cast it to text or to the type that fit saw."
+        ) from None

@@ -214,7 +214,8 @@ class CVQ(PartsEstimator):
         by_part = (self._model.n_parts, self._model.n_states)
         means = theta.mu * group.scale + group.shift / self._model.n_parts
         self.means_ = means.reshape(*by_part, -1).astype(self._dtype)
-        self.noise_variance_ = (theta.psi * group.scale**2).astype(self._dtype)
+        with np.errstate(over="ignore"):
+            self.noise_variance_ = (theta.psi * group.scale**2).astype(self._dtype)
         self.state_priors_ = self._model.shares(theta).reshape(by_part).astype(self._dtype)
 
     @property

@@ -586,7 +586,8 @@ class GVQ(PartsEstimator):
         """
         check_is_fitted(self)
         X = self._check_rows(X, reset=False)
-        return -np.nansum((X - self._reconstruct(X)).astype(float) ** 2, axis=1)
+        with np.errstate(over="ignore"):  # of numbers whose squares are beyond all
+            return -np.nansum((X - self._reconstruct(X)).astype(float) ** 2, axis=1)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the mean squared error of the rows.
@@ -625,8 +626,9 @@ class GVQ(PartsEstimator):
         without[np.arange(len(on)), on] = 0
         fields = [np.repeat(field, len(on), axis=0) for field in found]
         rows = self._decode(gvq.RowCodes(*fields)._replace(values=without))
-        now = np.nansum((row - self._decode(found)) ** 2)
-        saved = np.nansum((row - rows) ** 2, axis=1) - now
+        with np.errstate(over="ignore", invalid="ignore"):
+            now = np.nansum((row - self._decode(found)) ** 2)
+            saved = np.nansum((row - rows) ** 2, axis=1) - now
         return {
             "set": int(found.sets[0]),
             "features": [

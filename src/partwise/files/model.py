@@ -48,7 +48,10 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from partwise import __version__
+from partwise._compat import check_arguments
 from partwise.engine.randomness import freeze, thaw
+from partwise.files.contents import check_contents
+from partwise.files.schema import MisfitError, sentence
 
 __all__ = ["ModelFileError", "load", "save"]
 
@@ -104,6 +107,18 @@ _OPENING = rb'{"__metadata__":{"partwise":"{\"checksum\":\"'
 _DIGEST_START = 8 + len(_OPENING)
 _NO_DIGEST = b"0" * 64
 _MAX_HEADER = 100_000_000  # safetensors refuses to read a longer one
+
+# What a state that no check refuses may still raise where it is made into a model.
+_UNSUITABLE = (
+    ArithmeticError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    np.linalg.LinAlgError,
+)
 
 _TENSOR_DTYPES = frozenset(
     ["bool", "float16", "float32", "float64"]
@@ -190,12 +205,13 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
     header, arrays = _read(path)
     if header["class"] != _CHECKPOINT:
         raise ModelFileError(
-            f"'{path}' holds a {header['class']}, no checkpoint; name another file for checkpoints."
+            f"'{path}' holds a {_short(header['class'], 40)}, no checkpoint; name another file for "
+            "checkpoints."
         )
     if header["version"] != __version__:
         raise ModelFileError(
-            f"'{path}' is a checkpoint of partwise {header['version']}, not {__version__}: go on "
-            "with that version, or delete the file to begin anew."
+            f"'{path}' is a checkpoint of partwise {_short(header['version'], 40)}, not "
+            f"{__version__}: go on with that version, or delete the file to begin anew."
         )
     # What rows remember is written on, so nothing may share the file's memory.
     own = {name: array.copy() for name, array in arrays.items()}
@@ -277,7 +293,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     header, arrays = _read(path)
     name = header["class"]
-    remedy = f"load it with partwise {header['version']}, which wrote it"
+    remedy = f"load it with partwise {_short(header['version'], 40)}, which wrote it"
     if name == _CHECKPOINT:
         raise ModelFileError(
             f"'{path}' is the checkpoint of a fit that has not ended; call that fit again with "
@@ -285,21 +301,31 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     if not isinstance(name, str) or name not in _LOADABLE:
         raise ModelFileError(
-            f"'{path}' holds a {name!r}, which partwise {__version__} does not know: {remedy}."
+            f"'{path}' holds a {_short(repr(name), 40)}, which partwise {__version__} does not "
+            f"know: {remedy}."
         )
-    cls = _find_class(_LOADABLE, name)
     # The checksum is right, so a failure from here on is a difference between versions (or a
     # file made by hand), not damage.
     try:
-        estimator = cls(**_decode_arguments(name, header["arguments"]))
-        estimator._restore(_decode(header["state"], arrays))
-    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())  # on one line
+        estimator = _made(name, header["arguments"])
+        state = _decode(header["state"], arrays)
+        check_contents(name, estimator.get_params(deep=False), state)
+        with np.errstate(divide="raise", invalid="raise"):
+            estimator._restore(state)
+    except _UNSUITABLE as error:
+        bare = f"{type(error).__name__}: {error}"
+        reason = sentence(error) if isinstance(error, MisfitError) else bare
         raise ModelFileError(
             f"'{path}' holds a {name} that partwise {__version__} cannot rebuild "
-            f"({type(error).__name__}: {reason}): {remedy}."
+            f"({_short(reason)}): {remedy}."
         ) from error
     return estimator
+
+
+def _short(text: object, most: int = 240) -> str:
+    """Text of a file in a sentence: on one line, printable, not too long."""
+    plain = "".join(c if c.isprintable() else " " for c in " ".join(str(text).split()))
+    return plain if len(plain) <= most else f"{plain[:most]} ..."
 
 
 # ---------------------------------------------------------------------- the file as a whole
@@ -421,10 +447,13 @@ def _find_class(allowed: dict[str, str], name: str) -> Any:
 # ---------------------------------------------------------------- values to JSON and back
 
 
-def _decode_arguments(name: str, nodes: dict[str, Any]) -> dict[str, Any]:
-    """Constructor arguments of a class, by the names that they have now."""
+def _made(name: str, nodes: dict[str, Any]) -> Any:
+    """An estimator with these arguments, by the names that they have now."""
     now = _RENAMED.get(name, {})
-    return {now.get(key, key): _decode(node, {}) for key, node in nodes.items()}
+    arguments = {now.get(key, key): _decode(node, {}) for key, node in nodes.items()}
+    estimator = _find_class(_LOADABLE, name)(**arguments)
+    check_arguments(estimator)
+    return estimator
 
 
 def _encode_arguments(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -565,6 +594,5 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
             fields = {key: _decode(item, arrays) for key, item in body["fields"].items()}
             return _find_class(_OPTIONS, body["class"])(**fields)
         case "estimator":
-            arguments = _decode_arguments(body["class"], body["arguments"])
-            return _find_class(_LOADABLE, body["class"])(**arguments)
+            return _made(body["class"], body["arguments"])
     raise ValueError(f"unknown value kind {tag!r}")

@@ -279,7 +279,8 @@ def _states(estimator: Any) -> StatesView:
         means = np.where(unknown, np.nan, likeliest)
     weight = (priors / priors.sum(axis=1, keepdims=True))[:, :, None]  # (K, J, 1)
     centre = (weight * np.nan_to_num(means)).sum(axis=1)  # (K, D)
-    between = (weight * np.nan_to_num((means - centre[:, None]) ** 2)).sum(axis=1)
+    with np.errstate(over="ignore"):
+        between = (weight * np.nan_to_num((means - centre[:, None]) ** 2)).sum(axis=1)
     inside = (weight * np.nan_to_num(estimator.variances_)).sum(axis=1)
     return StatesView(vectors=means, weights=priors, **_common(estimator, centre, between, inside))
 

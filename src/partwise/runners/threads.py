@@ -72,6 +72,8 @@ def runner_for(n_jobs: int | None, n_blocks: int, *, reads: bool = False) -> Ser
     ``None`` takes as many as BLAS would use by itself (joblib and threadpoolctl limits hold), so
     nested parallel work does not crowd the machine; -1 takes every core.
     """
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0 must be a number of threads, -1 for every core, or None.")
     if n_jobs is None and n_blocks == 1:
         return Serial()
     if n_jobs is None:

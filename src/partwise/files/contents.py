@@ -1,0 +1,562 @@
+"""What the files of each estimator hold: names, kinds, shapes that agree, and ranges.
+
+Checked after a file is read and before anything is made of it, so that no array of a file reaches a
+model, or a compiled kernel, unchecked. Sizes:
+
+======  ============================================  ======  ====================================
+size    what                                          size    what
+======  ============================================  ======  ====================================
+D       columns                                       N       classes
+K       parts, the background among them              G       groups of columns of one likelihood
+S       states of all parts                           C       columns of a group
+J       factors, or states, of a part                 P       statistics of a group's likelihood
+M       components of a mixture, or sets              V       levels of a group
+======  ============================================  ======  ====================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from partwise.files.pieces import (
+    DTYPE,
+    FARTHEST,
+    GATE,
+    GROUPS,
+    LEAST,
+    MOST_LEVELS,
+    PATH,
+    REACH,
+    ROUNDING,
+    TABLE,
+    Sizes,
+    adds_up,
+    calibration,
+    counts,
+    differ,
+    is_definite,
+    kinds_fit,
+    learned,
+    model_units,
+    one_group,
+    positive,
+    spreads,
+)
+from partwise.files.schema import (
+    Anything,
+    Apart,
+    Array,
+    Check,
+    Each,
+    Flag,
+    Mapped,
+    Maybe,
+    MisfitError,
+    Number,
+    OneOf,
+    Record,
+    Rule,
+    Scope,
+    Text,
+    Whole,
+    inside,
+)
+
+
+def check_contents(name: str, arguments: Mapping[str, Any], state: object) -> None:
+    """Raise `MisfitError` if a class's learned state does not suit itself or the arguments."""
+    CONTENTS[name]({"arguments": dict(arguments), "state": state}, Scope())
+
+
+# --- MCVQ and MCFA ---
+
+
+def _n_columns(value: dict[str, Any], scope: Scope) -> str | None:
+    """Columns of the gates are those given to fit, and perhaps some that arrived since."""
+    given, D = value["learned"]["n_features_in_"], scope.sizes["D"]
+    if given > D:
+        return f"has n_features_in_={given} of {D} columns"
+    one = len(value["columns"]) == 1 and value.get("schema") is None
+    if one and len(value["columns"][0]["index"]) != D:
+        return f"has {len(value['columns'][0]['index'])} of {D} columns in a group"
+    return None
+
+
+def _parts_of(value: dict[str, Any], scope: Scope) -> str | None:
+    """Parts are those of the argument, if that is a number, and one may be background."""
+    asked, K = value["arguments"].get("n_parts"), scope.sizes["K"]
+    n_parts = value["state"]["learned"].get("n_parts_", asked)
+    if not isinstance(n_parts, int) or isinstance(n_parts, bool) or not K - 1 <= n_parts <= K:
+        return f"has n_parts={n_parts!r}, but parameters of {K} parts"
+    if n_parts < 1:
+        return "has no part"
+    sizes = value["state"].get("n_states", value["state"].get("n_factors"))
+    if n_parts < K and sizes[-1] != (1 if "n_states" in value["state"] else 0):
+        return f"has a background of size {sizes[-1]}"
+    return None if asked == "auto" or asked == n_parts else f"has n_parts={asked!r}, not {n_parts}"
+
+
+def _prior_fits(value: dict[str, Any], scope: Scope) -> str | None:
+    """Parameters of the entries are those of a proper posterior, or of maximum likelihood."""
+    flat = value["arguments"].get("prior", "conjugate") is None
+    for i, (group, chi) in enumerate(
+        zip(value["state"]["columns"], value["state"]["theta"]["chi"], strict=True)
+    ):
+        if not _is_proper(group["law"], chi, flat):
+            return f"has parameters theta.chi[{i}] that are no {group['law']} distribution"
+    return None
+
+
+def _is_proper(law: str, chi: np.ndarray, flat: bool) -> bool:
+    chi = chi.astype(float)
+    least = 0.0 if flat else LEAST
+    if law == "categorical":
+        return bool(np.all(chi >= least))
+    count = chi[0]
+    if not np.all(count >= least):
+        return False
+    if law == "gaussian":
+        some = np.maximum(count, LEAST)
+        return bool(np.all(np.abs(chi[1]) <= REACH * some) and np.all(chi[2] >= 0.0))
+    if law == "bernoulli":
+        return bool(np.all((chi[1] >= least) & (count - chi[1] >= -1e-9 * count)))
+    return bool(np.all(chi[1] >= least))
+
+
+def _likelihood_fits(value: dict[str, Any], scope: Scope) -> str | None:
+    """What the argument says of all columns is what the groups are."""
+    asked, state = value["arguments"].get("likelihood", "gaussian"), value["state"]
+    is_table = not isinstance(asked, str) or asked == "auto"
+    if is_table != (state.get("schema") is not None):
+        return f"has likelihood={asked!r} and {'no' if is_table else 'a'} table"
+    if is_table:
+        return None
+    law = "categorical" if asked == "ordinal" and "schema" in state else asked
+    if len(state["columns"]) != 1 or state["columns"][0]["law"] != law:
+        return f"has likelihood={asked!r}, but other parameters"
+    return None
+
+
+def _classes_fit(value: dict[str, Any], scope: Scope) -> str | None:
+    """There are names of classes where there is more than one."""
+    N, classes = scope.sizes["N"], value["learned"].get("classes_")
+    named = 1 if classes is None else len(classes)
+    return None if named == N else f"has {named} names of {N} classes"
+
+
+def _noise_fits(value: dict[str, Any], scope: Scope) -> str | None:
+    """A variance of columns whose own is about 1; maximum likelihood has shapes of 1e300."""
+    noise = value["rate"] / value["shape"]
+    return None if np.all((noise >= 1e-60) & (noise < 1e7)) else "has a noise out of range"
+
+
+def _columns_given(value: dict[str, Any], scope: Scope) -> str | None:
+    """Fit saw all columns; those of a recommender's models may have arrived later."""
+    return _columns_seen(value["state"], scope)
+
+
+_CLASSES = Array("any", ("named",), rules=(differ,))
+_MCVQ = Record(
+    {
+        "n_states": Each(
+            Whole(low=1, size="J"), "K", own=("J",), total="S",
+        ),
+        "columns": GROUPS,
+        "gate": GATE,
+        "theta": Record(
+            {
+                "chi": Each(
+                    Array("float", ("P", "S", "C")), "G", own=("C", "P")
+                ),
+                "state_counts": counts("N", "S"),
+            }
+        ),
+        "schema": Maybe(TABLE),
+        "calibration": calibration("D"),
+        "dtype": DTYPE,
+        "learned": learned(
+            {
+                "classes_": _CLASSES,
+                "row_labels_": Array("int", ("rows", "labelled"), low=-1, below="S"),
+                "n_parts_": Whole(low=1),
+                "size_path_": PATH,
+            }
+        ),
+    },
+    rules=(_n_columns, _classes_fit, kinds_fit),
+)  # fmt: skip
+_MCFA = Record(
+    {
+        "n_factors": Each(Whole(size="J"), "K", own=("J",)),
+        "columns": GROUPS,
+        "gate": GATE,
+        "loadings": Each(
+            Record(
+                {
+                    "mean": model_units("D", "J+1"),
+                    "cov": model_units("D", "J+1", "J+1", rules=(spreads,)),
+                    "log_det": model_units("D"),
+                    "shape": positive("D"),
+                    "rate": positive("D"),
+                },
+                rules=(_noise_fits,),
+            ),
+            "K",
+            own=("J",),
+        ),
+        "theta": Record(
+            {
+                "relevance": Each(positive(2, "J"), "K", own=("J",)),
+                "class_counts": counts("N"),
+                "log_beta": model_units("N"),
+                "eta": Each(model_units("N", "J"), "K", own=("J",)),
+                "sigma": Each(model_units("N", "J", "J", rules=(is_definite,)), "K", own=("J",)),
+            }
+        ),
+        "totals": Array("float", (3, "D"), low=-1e300, high=1e300),
+        "calibration": calibration("D"),
+        "dtype": DTYPE,
+        "learned": learned({"classes_": _CLASSES, "n_parts_": Whole(low=1), "size_path_": PATH}),
+    },
+    rules=(_n_columns, _classes_fit),
+)
+
+
+# --- others ---
+
+
+def _columns_seen(value: dict[str, Any], scope: Scope) -> str | None:
+    """Fit saw as many columns as there are."""
+    given, D = value["learned"]["n_features_in_"], scope.sizes["D"]
+    return None if given == D else f"has n_features_in_={given} of {D} columns"
+
+
+def _state(entries: Mapping[str, Check], learned: Record, statistics: int | str = 3) -> Record:
+    """Entries, and those that all models of one group of columns store."""
+    common: dict[str, Check] = {
+        "columns": one_group(statistics),
+        "dtype": DTYPE,
+        "learned": learned,
+    }
+    return Record({**common, **entries}, rules=(_columns_seen,))
+
+
+def _width_fits(value: dict[str, Any], scope: Scope) -> str | None:
+    """Columns have one covariance each, or one for all."""
+    shared, D = scope.sizes["shared"], scope.sizes["D"]
+    return None if shared in (1, D) else f"has {shared} covariances of {D} columns"
+
+
+_ANALYSERS: dict[str, Check] = {
+    "theta": Each(
+        Record(
+            {
+                "alpha": positive(2, "q"),
+                "counts": counts("M"),
+                "mean": model_units("M", "D", "q+1"),
+                "cov": model_units("M", "shared", "q+1", "q+1", rules=(spreads,)),
+                "log_det": model_units("M", "shared"),
+                "leverage": counts("D"),
+                "tau": positive(2),
+            },
+            rules=(_width_fits,),
+        ),
+        "N",
+        own=("M", "q", "shared"),
+    ),
+    "calibration": calibration(1),
+}
+_MOVE = Record(
+    {"kind": Text(), "gain": Number(), "accepted": Flag(), "components": Each(Whole())},
+    {"n_components": Whole(), "class": Whole()},
+)
+
+
+def _atoms_fit(value: dict[str, Any], scope: Scope) -> str | None:
+    """A feature adds something in all but the first of its values."""
+    n_features, n_values = (scope.sizes.get(name) for name in ("features", "values"))
+    if n_features is None or n_values is None:
+        return "has sizes that are no numbers"
+    wanted, A = n_features * (n_values - 1), scope.sizes["A"]
+    return None if wanted == A else f"has {A} features and values, not {wanted}"
+
+
+# The variance of the noise had another name in files before the first release.
+_NOISE = ("noise_variance_", "noise_")
+
+
+def _moments_fit(value: dict[str, Any], scope: Scope) -> str | None:
+    """Binary columns have shares, others means and squares; there is one noise."""
+    if sum(name in value["state"]["learned"] for name in _NOISE) != 1:
+        return f"has no {_NOISE[0]}"
+    wanted = 2 if value["arguments"].get("binary") else 3
+    return None if scope.sizes["P"] == wanted else f"has {scope.sizes['P']} moments, not {wanted}"
+
+
+def _items_fit(value: dict[str, Any], scope: Scope) -> str | None:
+    """Items differ, and somebody rated one."""
+    if differ(value["items"].tolist(), scope) is not None:
+        return "has an item twice"
+    return None if value["counts"].sum() > 0 else "has no rating"
+
+
+def _model(state: Check, *rules: Rule, **sizes: str) -> Record:
+    """Arguments, of which some are sizes, and the learned state."""
+    return Record({"arguments": Sizes(**sizes), "state": state}, rules=rules)
+
+
+def _member(name: str, arguments: Mapping[str, Any], value: object, scope: Scope) -> None:
+    """The state of one of several models, in sizes of its own but for the columns."""
+    Apart(_MEMBERS[name], ("D",))({"arguments": dict(arguments), "state": value}, scope)
+
+
+def _imputer(value: object, scope: Scope) -> None:
+    """Models of one table, and factors of its columns as numbers."""
+    assert isinstance(value, dict)
+    asked = value["arguments"]
+    member = {"n_parts": "auto", "likelihood": asked.get("likelihood", "auto")}
+
+    def model(value: object, scope: Scope) -> None:
+        _member("MCVQ", member, value, scope)
+
+    def factors(value: object, scope: Scope) -> None:
+        _member("MCFA", {"n_parts": 1}, value, Scope())
+
+    state = Record(
+        {
+            "models": Each(model),
+            "factors": Maybe(
+                Record(
+                    {
+                        "levels": Array("int", ("D",), low=-1, high=MOST_LEVELS),
+                        "numbers": Array("bool", ("D",)),
+                        "counts": Array("bool", ("D",)),
+                        "share": Array("float", ("D",), low=0.0, high=1.0),
+                        "n_factors": Whole(low=1),
+                        "factors": factors,
+                    },
+                    rules=(_factors_fit,),
+                )
+            ),
+        },
+        rules=(_some_models, _levels_agree),
+    )
+    arguments = Record(
+        {},
+        {
+            "n_parts": OneOf((Text(("auto",)), Whole(low=1))),
+            "n_states": OneOf((Text(("auto",)), Each(Whole(low=1)), Whole(low=1))),
+            "likelihood": OneOf((Text(), Each(Text()), Mapped(Text()))),
+            "n_factors": Whole(),
+            "n_fits": Whole(low=1),
+            "add_states": Flag(),
+            "n_jobs": Maybe(Whole(low=-REACH)),
+            "random_state": Maybe(Whole(high=2**32 - 1)),
+        },
+    )
+    inside("arguments", arguments, asked, scope)
+    inside("state", state, value["state"], scope)
+
+
+def _some_models(value: dict[str, Any], scope: Scope) -> str | None:
+    return None if value["models"] else "has no model"
+
+
+def _levels_agree(value: dict[str, Any], scope: Scope) -> str | None:
+    """Factors have a column for each level of the table's columns without order."""
+    table, factors = value["models"][0]["schema"], value["factors"]
+    if factors is None:
+        return None
+    levels, numbers = factors["levels"], factors["numbers"]
+    if np.any(numbers & (levels != 0)):
+        return "has factors of levels as of numbers"
+    if table is None:
+        return None if np.all(levels == 0) else "has factors of levels, but no table"
+    for d, column in enumerate(table["columns"]):
+        wanted = {"ignored": -1, "categorical": len(column["levels"])}.get(column["kind"], 0)
+        if levels[d] != wanted:
+            return f"has factors of {levels[d]} levels of column {d}, not {wanted}"
+        if numbers[d] != (column["kind"] in ("gaussian", "lognormal", "poisson")):
+            return f"says in two ways whether column {d} is a number"
+    return None
+
+
+def _factors_fit(value: dict[str, Any], scope: Scope) -> str | None:
+    """Factors know as many columns as the table's become."""
+    levels = value["levels"]
+    width = int(np.where(levels == 0, 1, np.maximum(levels, 0)).sum())
+    own, J = value["factors"]["gate"]["g"].shape[1], value["factors"]["n_factors"][0]
+    if own != width:
+        return f"has factors of {own} columns, not {width}"
+    return None if value["n_factors"] == J else f"has n_factors={value['n_factors']}, not {J}"
+
+
+def _recommender(value: object, scope: Scope) -> None:
+    """Models of one set of items."""
+    assert isinstance(value, dict)
+    asked = value["arguments"]
+    given = asked.get("estimator")
+    several = list(given) if isinstance(given, list | tuple) else [given]
+    members = [
+        ("MCFA", {"n_parts": 1, "likelihood": "ordinal"})
+        if one is None
+        else (type(one).__name__, getattr(one, "get_params", dict)())
+        for one in several
+    ]
+    if any(name not in ("MCFA", "MCVQ") for name, _ in members):
+        raise MisfitError(".arguments.estimator", "holds what cannot serve ratings")
+
+    def states(value: object, scope: Scope) -> None:
+        Each(Anything(), len(members))(value, scope)
+        assert isinstance(value, list | tuple)
+        for i, ((name, arguments), own) in enumerate(zip(members, value, strict=True)):
+            inside(i, lambda v, s, n=name, a=arguments: _member(n, a, v, s), own, scope)
+
+    state = Record(
+        {
+            "items": Array("any", ("D",)),
+            "levels": Array("float", ("levels",), rising=True, low=-1e300, high=1e300),
+            "counts": Array("int", ("D",), low=0),
+            "n_users": Whole(),
+            "members": states,
+        },
+        rules=(_items_fit, _scales_agree),
+    )
+    arguments = Record(
+        {},
+        {
+            "estimator": Anything(),
+            "levels": Maybe(Each(Number())),
+            "unknown": Text(("warn", "ignore", "raise")),
+            "verbose": OneOf((Flag(), Whole())),
+        },
+    )
+    inside("arguments", arguments, asked, scope)
+    inside("state", state, value["state"], scope)
+
+
+def _scales_agree(value: dict[str, Any], scope: Scope) -> str | None:
+    """Members know the levels that all have."""
+    for member in value["members"]:
+        levels = member["columns"][0]["levels"]
+        if levels is not None and len(levels) != len(value["levels"]):
+            return f"has a member of {len(levels)} levels, not {len(value['levels'])}"
+    return None
+
+
+def _densities_fit(value: dict[str, Any], scope: Scope) -> str | None:
+    """Every level has a probability that a number can hold, as far as it is from others."""
+    levels = value["columns"]["levels"]
+    if levels is None:
+        return "has no levels"
+    reach = 0.5 * (levels[-1] - levels[0]) or 1.0
+    t = (levels - 0.5 * (levels[0] + levels[-1])) / reach
+    first, second = value["eta"][:, :, None, :]
+    log_p = first * t[:, None] + second * t[:, None] ** 2
+    far = np.ptp(log_p, axis=1).max(initial=0.0)
+    return None if far < FARTHEST else "has levels of probability 0"
+
+
+_MEMBERS = {
+    "MCFA": _model(_MCFA, _parts_of, _likelihood_fits),
+    "MCVQ": _model(_MCVQ, _parts_of, _likelihood_fits, _prior_fits),
+}
+
+CONTENTS: dict[str, Check] = {
+    "AspectModel": _model(
+        Record(
+            {
+                "columns": one_group("V"),
+                "eta": model_units(2, "D", "Z"),
+                "dtype": DTYPE,
+                "learned": learned(beta_=Number(above=0.0, high=1.0)),
+            },
+            rules=(_columns_seen, _densities_fit),
+        ),
+        n_aspects="Z",
+    ),
+    "BayesianPCA": _model(_state(_ANALYSERS, learned(n_directions_=Whole()))),
+    "BayesianPCAMixture": _model(
+        _state(
+            {
+                **_ANALYSERS,
+                "teller": Record(
+                    {
+                        "slope": Number(low=-REACH, high=REACH),
+                        "offsets": model_units("N"),
+                    }
+                ),
+            },
+            learned(
+                {
+                    "classes_": Array("any", ("N",), rules=(differ,)),
+                    "class_priors_": Array("float", ("N",), low=0.0, high=1.0, rules=(adds_up,)),
+                    "moves_": Each(_MOVE),
+                    "n_components_posterior_": OneOf(
+                        (
+                            Array("float", ("tried",), low=0.0, high=1.0 + ROUNDING),
+                            Array("float", ("N", "tried"), low=0.0, high=1.0 + ROUNDING),
+                        )
+                    ),
+                },
+                n_directions_=Whole(),
+            ),
+        )
+    ),
+    "CVQ": _model(
+        _state(
+            {
+                "theta": Record(
+                    {
+                        "mu": model_units("K*J", "D"),
+                        "psi": positive("D"),
+                        "counts": counts("K*J"),
+                        "log_b": model_units("K*J"),
+                        "age": Whole(low=-1),
+                    }
+                )
+            },
+            learned(),
+        ),
+        n_parts="K",
+        n_states="J",
+    ),
+    "GVQ": _model(
+        _state(
+            {
+                "theta": Record(
+                    {
+                        "features": model_units("M", "A", "D"),
+                        "origins": model_units("M", "D"),
+                        "taken": counts("M", "A+1"),
+                        "idle": Whole(),
+                        "thorough": Flag(),
+                    }
+                ),
+                "seed": Whole(),
+                "certificate": Record(
+                    {
+                        "proven": Array("bool", ("rows",)),
+                        "gap": Array("float", ("rows",), infinite=True),
+                        "error": Array("float", ("rows",)),
+                        "lower_bound": Array("float", ("rows",), infinite=True),
+                    }
+                ),
+            },
+            learned({name: Number(low=0.0) for name in _NOISE}),
+            "P",
+        ),
+        _atoms_fit,
+        _moments_fit,
+        n_components="features",
+        n_values="values",
+        n_sets="M",
+    ),
+    "MCFA": _model(_MCFA, _columns_given, _parts_of, _likelihood_fits),
+    "MCVQ": _model(_MCVQ, _columns_given, _parts_of, _likelihood_fits, _prior_fits),
+    "PartsImputer": _imputer,
+    "Recommender": _recommender,
+}

@@ -1,0 +1,314 @@
+"""What several estimators store: sizes, groups of columns, tables, and what fits have learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from partwise.files.schema import (
+    Array,
+    Check,
+    Each,
+    Flag,
+    Maybe,
+    Number,
+    Plain,
+    Record,
+    Scope,
+    Text,
+    Whole,
+)
+
+# Numbers in model units: data beyond are clipped (`partwise.data.columns.farthest`), and the square
+# of a larger one would overflow.
+REACH = 1e100
+LEAST = 1e-100
+
+# Probabilities add up to 1 within this.
+ROUNDING = 1e-4
+
+# Levels of a nominal probability that a calibration keeps (`partwise.models.calibration.LEVELS`).
+CALIBRATED = 65
+
+# Log of the largest ratio of two probabilities that numbers can hold.
+FARTHEST = 700.0
+
+MOST_LEVELS = 256  # as `partwise.data.columns` allows
+
+_STATISTICS = {"gaussian": 3, "bernoulli": 2, "poisson": 2}
+_KINDS = ("bernoulli", "categorical", "ordinal", "poisson", "lognormal", "gaussian", "ignored")
+_FORMS = ("number", "date", "span", "level", "other")
+
+
+# --- arguments ---
+
+
+class Sizes:
+    """Arguments of which some are sizes, by their names; an estimator checks all else itself."""
+
+    def __init__(self, **sizes: str) -> None:
+        self._sizes = sizes
+
+    def __call__(self, value: object, scope: Scope) -> None:
+        """Note the sizes, where they are numbers."""
+        assert isinstance(value, dict)
+        for name, size in self._sizes.items():
+            given = value.get(name)
+            if isinstance(given, int) and not isinstance(given, bool):
+                scope.agree(size, given)
+
+
+# --- pieces that several estimators store ---
+
+
+def model_units(*shape: int | str, **bounds: Any) -> Array:
+    """Numbers in model units."""
+    return Array("float", shape, **{"low": -REACH, "high": REACH, **bounds})
+
+
+def positive(*shape: int | str) -> Array:
+    """Numbers above 0."""
+    return Array("float", shape, low=LEAST, high=1e308)
+
+
+def counts(*shape: int | str) -> Array:
+    """Summed weights."""
+    return Array("float", shape, low=0.0, high=REACH)
+
+
+def adds_up(value: np.ndarray, scope: Scope) -> str | None:
+    """Probabilities on the first axis."""
+    wrong = np.abs(value.sum(axis=0) - 1.0) > ROUNDING
+    return "holds probabilities that do not add up to 1" if wrong.any() else None
+
+
+def differ(value: Any, scope: Scope) -> str | None:
+    """No two are the same."""
+    found = list(value)
+    return None if len(set(found)) == len(found) else "holds a value twice"
+
+
+def _some(value: Any, scope: Scope) -> str | None:
+    return None if len(value) else "is empty"
+
+
+def spreads(value: np.ndarray, scope: Scope) -> str | None:
+    """Symmetric matrices, on the last two axes, without a negative variance."""
+    turned = np.swapaxes(value, -1, -2)
+    largest = np.abs(value).max(axis=(-1, -2), initial=0.0, keepdims=True)
+    if np.any(np.abs(value - turned) > ROUNDING * largest):
+        return "is not symmetric"
+    least = np.linalg.eigvalsh(0.5 * (value + turned)).min(axis=-1, initial=0.0)
+    return "has a negative variance" if np.any(least < -ROUNDING * largest[..., 0, 0]) else None
+
+
+def is_definite(value: np.ndarray, scope: Scope) -> str | None:
+    """Matrices that can be inverted besides."""
+    told = spreads(value, scope)
+    if told is None and value.size:
+        values = np.linalg.eigvalsh(value)
+        if np.any(values[..., 0] <= 1e-12 * values[..., -1]):
+            return "has a variance of 0"
+    return told
+
+
+def _law_fits(value: dict[str, Any], scope: Scope) -> str | None:
+    """Levels, cuts and statistics of a group are those of its likelihood."""
+    law = value.get("law", "categorical" if value["levels"] is not None else None)
+    if (value["levels"] is None) != (law not in ("categorical", "ordinal")):
+        return f"has levels that do not suit the likelihood {law!r}"
+    n_levels = 0 if value["levels"] is None else len(value["levels"])
+    if law in _STATISTICS and len(value["moments"]) != _STATISTICS[law]:
+        return f"has {len(value['moments'])} moments, which do not suit the likelihood {law!r}"
+    if n_levels and len(value["moments"]) != n_levels:
+        return f"has {len(value['moments'])} moments of {n_levels} levels"
+    if law == "ordinal" and len(value["cuts"]) != n_levels - 1:
+        return f"has {len(value['cuts'])} cuts between {n_levels} levels"
+    if law == "ordinal" and np.any(np.diff(value["cuts"]) <= 0):
+        return "has cuts that do not rise"
+    has_units = np.any(value["shift"] != 0.0) or np.any(value["scale"] != 1.0)
+    if has_units and "law" in value and law in ("bernoulli", "poisson", "categorical"):
+        return f"has units that do not suit the likelihood {law!r}"
+    if law in ("bernoulli", "poisson", "categorical", "ordinal") and np.any(value["moments"] < 0):
+        return "has shares or means below 0"
+    return None
+
+
+_GROUP: dict[str, Check] = {
+    "index": Array("int", ("C",), low=0, below="D", rising=True),
+    "shift": Array("float", ("C",)),
+    "scale": Array("float", ("C",), above=0.0),
+    "levels": Maybe(Array("float", ("V",), rising=True, low=-1e300, high=1e300, rules=(_some,))),
+    "weight": counts("C"),
+    "moments": model_units("P", "C"),
+    "varies": Array("bool", ("C",)),
+    "absent_zero": Flag(),
+}
+_ALSO: dict[str, Check] = {"logged": Flag()}
+
+
+def one_group(statistics: int | str) -> Record:
+    """The one group of a model that has one likelihood, all columns in it."""
+    sizes = {"C": "D", "P": statistics}
+
+    def renamed(check: Check) -> Check:
+        if not isinstance(check, Array):
+            return check
+        shape = tuple(sizes.get(str(size), size) for size in check.shape)
+        return Array(**{**vars(check), "shape": shape})
+
+    entries = {name: renamed(check) for name, check in _GROUP.items()}
+    return Record(entries, _ALSO, rules=(_law_fits,))
+
+
+def _are_apart(value: list[dict[str, Any]], scope: Scope) -> str | None:
+    """No column is in two groups."""
+    every = np.concatenate([group["index"] for group in value])
+    return None if len(np.unique(every)) == len(every) else "has a column in two groups"
+
+
+GROUPS = Each(
+    Record(
+        {
+            **_GROUP,
+            "law": Text(("gaussian", "bernoulli", "poisson", "categorical", "ordinal")),
+            "ordered": Flag(),
+            "cuts": Each(Number(low=-REACH, high=REACH)),
+        },
+        _ALSO,
+        rules=(_law_fits,),
+    ),
+    "G",
+    own=("C", "P", "V"),
+    rules=(_are_apart,),
+)
+
+
+def calibration(mapped: int | str) -> Record:
+    """Corrected probabilities, of so many columns."""
+    return Record(
+        {
+            "knots": Array("float", ("maps", CALIBRATED), low=-REACH, high=REACH),
+            "map_of": Array("int", (mapped,), low=0, below="maps"),
+        }
+    )
+
+
+DTYPE = Text(("float32", "float64"))
+GATE = Record(
+    {
+        "g": Array("float", ("K", "D"), low=0.0, high=1.0 + ROUNDING, rules=(adds_up,)),
+        "counts": counts("K", "D"),
+        "log_a": model_units("K", "D"),
+        "cost": Number(low=-REACH, high=REACH),
+    }
+)
+_LEARNED: dict[str, Check] = {
+    "lower_bound_": Number(),
+    "lower_bounds_": Array("float", ("sweeps",), rules=(_some,)),
+    "n_iter_": Whole(),
+    "converged_": Flag(),
+    "n_features_in_": Whole(low=1),
+}
+_SEEN: dict[str, Check] = {
+    "n_samples_seen_": Whole(),
+    "weight_seen_": Number(low=0.0),
+    "feature_names_in_": Array("text", ("given",), rules=(differ,)),
+}
+
+
+# Moves of a search for sizes.
+PATH = Each(
+    Record(
+        {"kind": Text(), "gain": Number(), "accepted": Flag()},
+        {
+            "evidence": Number(),
+            "parts": Each(Whole()),
+            "n_parts": Whole(),
+            "n_states": Each(Whole()),
+            "n_factors": Each(Whole()),
+        },
+    )
+)
+
+
+def learned(may: Mapping[str, Check] | None = None, **entries: Check) -> Record:
+    """What all fits have learned, and entries that a model adds or may add."""
+    return Record({**_LEARNED, **entries}, {**_SEEN, **(may or {})}, rules=(_columns_named,))
+
+
+def _columns_named(value: dict[str, Any], scope: Scope) -> str | None:
+    """Names are as many as columns were given to fit."""
+    names, given = value.get("feature_names_in_"), value["n_features_in_"]
+    if names is not None and len(names) != given:
+        return f"has {len(names)} names of {given} columns"
+    return None
+
+
+# --- tables ---
+
+
+def _levels_fit(value: dict[str, Any], scope: Scope) -> str | None:
+    """A kind that has levels has some, and two for yes or no."""
+    kind, levels = value["kind"], value["levels"]
+    if kind == "bernoulli" and len(levels) != 2:
+        return f"has {len(levels)} levels, not 2"
+    if kind in ("categorical", "ordinal") and not levels:
+        return "has no levels"
+    if kind == "ignored" or value["form"] == "other":
+        return None if kind == "ignored" else "holds objects, which no model knows"
+    if value["form"] == "level" and kind not in ("bernoulli", "categorical", "ordinal"):
+        return f"holds levels, but is {kind}"
+    if kind in ("bernoulli", "categorical", "ordinal") and value["form"] != "level":
+        numbers = all(isinstance(level, int | float) for level in levels)
+        return None if numbers else "has levels that are no numbers"
+    return None
+
+
+_TABLE_COLUMN = Record(
+    {
+        "name": Plain(),
+        "kind": Text(_KINDS),
+        "form": Text(_FORMS),
+        "dtype": Text(),
+        "levels": Each(Plain(), rules=(differ,)),
+        "ordered": Flag(),
+        "offset": Number(low=-1e300, high=1e300),
+        "whole": Flag(),
+        "note": Text(),
+    },
+    rules=(_levels_fit,),
+)
+TABLE = Record(
+    {
+        "columns": Each(_TABLE_COLUMN, "D"),
+        "names": Each(Plain(), "D", rules=(differ,)),
+        "frame": Text(("pandas", "polars", "array")),
+    }
+)
+
+
+def kinds_fit(value: dict[str, Any], scope: Scope) -> str | None:
+    """Groups are of the kinds that the table says."""
+    if value["schema"] is None:
+        return None
+    for group in value["columns"]:
+        for d in group["index"].tolist():
+            column = value["schema"]["columns"][d]
+            law = {"ordinal": "categorical", "lognormal": "gaussian"}.get(
+                column["kind"], column["kind"]
+            )
+            if law != group["law"]:
+                return f"has the column {d} as {column['kind']} and as {group['law']}"
+            if law == "categorical" and len(column["levels"]) != len(group["levels"]):
+                return f"has two numbers of levels of column {d}"
+            if (column["kind"] == "lognormal") != group.get("logged", False):
+                return f"says in two ways whether column {d} is logarithms"
+    names = value["learned"].get("feature_names_in_")
+    if names is not None and names.tolist() != [str(name) for name in value["schema"]["names"]]:
+        return "has two lists of columns' names"
+    given = sum(column["kind"] != "ignored" for column in value["schema"]["columns"])
+    grouped = sum(len(group["index"]) for group in value["columns"])
+    return None if given == grouped else f"has {grouped} of {given} columns in groups"

@@ -1,0 +1,140 @@
+"""Stored models that were changed are refused when they are loaded, with one sentence."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from partwise import AspectModel, load
+from partwise.files import model as model_files
+from partwise.files.contents import CONTENTS
+from partwise.files.model import ModelFileError
+from tests.fuzz.models import known_parts, whole
+from tests.golden.cases import model_files as stored_models
+
+# Arrays that speak of rows or sweeps: their sizes are nobody else's.
+FREE = ("row_labels_", "lower_bounds_", "certificate", "n_components_posterior_")
+
+
+def changed(path, folder, change):
+    header, arrays = copy.deepcopy(known_parts(path.read_bytes()))
+    change(header, arrays)
+    out = folder / "changed.safetensors"
+    out.write_bytes(whole(header, arrays))
+    return out
+
+
+def refusal(path):
+    with pytest.raises(ModelFileError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert "cannot rebuild" in message
+    assert message.endswith(".")
+    assert "\n" not in message
+    return message
+
+
+def stored(name):
+    (path,) = (one for one in stored_models() if one.stem == name and one.parent.name == "1")
+    return path
+
+
+def test_every_class_that_is_loaded_has_contents():
+    assert CONTENTS.keys() == model_files._LOADABLE.keys()
+
+
+def test_a_raised_number_of_aspects_is_refused(tmp_path):
+    """The compiled inference of rows would read beyond the table of aspects."""
+
+    def raise_aspects(header, arrays):
+        header["arguments"]["n_aspects"] = 3000
+
+    assert isinstance(load(stored("aspect")), AspectModel)
+    message = refusal(changed(stored("aspect"), tmp_path, raise_aspects))
+    assert "state.eta has shape (2, 12, 3), not (2, 12, 3000)" in message
+
+
+@pytest.mark.parametrize("path", stored_models(), ids=lambda path: path.stem)
+def test_arrays_whose_shapes_do_not_agree_are_refused(path, tmp_path):
+    _, arrays = known_parts(path.read_bytes())
+    for name, array in arrays.items():
+        if array.size == 0 or any(free in name for free in FREE):
+            continue
+        for axis in range(array.ndim):
+
+            def shorten(header, arrays, name=name, axis=axis):
+                arrays[name] = np.delete(arrays[name], -1, axis)
+
+            refusal(changed(path, tmp_path, shorten))
+
+
+@pytest.mark.parametrize("path", stored_models(), ids=lambda path: path.stem)
+def test_numbers_that_are_none_and_other_dtypes_are_refused(path, tmp_path):
+    _, arrays = known_parts(path.read_bytes())
+    for name, array in arrays.items():
+        if array.size == 0 or "classes_" in name or name == "items":
+            continue
+
+        def spoil(header, arrays, name=name):
+            arrays[name] = np.full(arrays[name].shape, np.nan)
+
+        if not ("certificate" in name and array.dtype == float):  # a gap may be without limit
+            refusal(changed(path, tmp_path, spoil))
+
+        def cast(header, arrays, name=name):
+            kind = np.int32 if arrays[name].dtype.kind == "f" else np.float32
+            arrays[name] = arrays[name].astype(kind)
+
+        refusal(changed(path, tmp_path, cast))
+
+
+@pytest.mark.parametrize("path", stored_models(), ids=lambda path: path.stem)
+def test_entries_that_are_missing_or_unknown_are_refused(path, tmp_path):
+    header, _ = known_parts(path.read_bytes())
+    for name in header["state"]["dict"]:
+
+        def drop(header, arrays, name=name):
+            del header["state"]["dict"][name]
+
+        assert f"state has no entry '{name}'" in refusal(changed(path, tmp_path, drop))
+
+    def add(header, arrays):
+        header["state"]["dict"]["anything"] = 1
+
+    assert "state has an unknown entry 'anything'" in refusal(changed(path, tmp_path, add))
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "value", "sentence"),
+    [
+        ("cvq", "theta.psi", -1.0, "state.theta.psi has the value -1, which is out of range"),
+        ("mcvq", "gate.g", 0.4, "state.gate.g holds probabilities that do not add up to 1"),
+        ("mcvq", "columns.0.index", 99, "state.columns[0].index has values that do not rise"),
+        ("mcvq", "calibration.map_of", 5, "state.calibration.map_of has the value 5"),
+        ("mcvq-bernoulli", "theta.chi.0", -1.0, "theta.chi[0] that are no bernoulli distribution"),
+        ("mcfa-classes", "theta.sigma.0", 0.0, "state.theta.sigma[0] has a variance of 0"),
+        ("recommender", "counts", -1, "state.counts has the value -1"),
+    ],
+)
+def test_values_out_of_range_are_refused(name, array, value, sentence, tmp_path):
+    def spoil(header, arrays):
+        arrays[array] = np.full_like(arrays[array], value)
+
+    assert sentence in refusal(changed(stored(name), tmp_path, spoil))
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "value"),
+    [
+        ("mcvq", "n_parts", 7), ("mcvq", "likelihood", "poisson"), ("mcvq", "n_jobs", "many"),
+        ("mcfa", "n_parts", 1), ("mcfa", "likelihood", "ordinal"), ("cvq", "n_states", 4),
+        ("gvq", "n_sets", 2), ("gvq-values", "n_values", 2), ("gvq", "binary", True),
+        ("mcvq-table", "likelihood", "gaussian"), ("recommender", "unknown", 3),
+        ("imputer", "n_fits", 0),
+    ],
+)  # fmt: skip
+def test_arguments_that_do_not_suit_the_state_are_refused(name, argument, value, tmp_path):
+    def change(header, arrays):
+        header["arguments"][argument] = value
+
+    refusal(changed(stored(name), tmp_path, change))
