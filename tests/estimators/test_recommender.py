@@ -109,7 +109,8 @@ def test_points_and_intervals_are_of_the_distribution(kind):
               for p, lo, hi in zip(shares, lower, upper, strict=True)]  # fmt: skip
     assert min(inside) >= 0.8 - 1e-6
     some = [NAMES[5], NAMES[1], NAMES[5]]
-    assert_array_equal(model.predict_distribution(PERSON, some), shares[[5, 1, 5]])
+    # Some items are computed by themselves, in another order of sums.
+    assert_allclose(model.predict_distribution(PERSON, some), shares[[5, 1, 5]], atol=1e-6)
     assert_array_equal(model.predict_interval(PERSON, some, 0.8)[0], lower[[5, 1, 5]])
     assert model.predict(PERSON, []).shape == (0,)
 
@@ -117,14 +118,14 @@ def test_points_and_intervals_are_of_the_distribution(kind):
 @ALL
 def test_folding_in_a_known_user_is_transform(kind):
     model = served(kind)
-    estimator, taste = model.estimators_[0], model._tastes[0]
+    estimator, taste = model.estimators_[0], model._fitted.tastes[0]
     users, items, values = drawn_ratings()
     own = users == 17
     person = {NAMES[i]: v for i, v in zip(items[own], values[own], strict=True)}
     row = sparse.csr_matrix(
         (values[own].astype(np.float32), (np.zeros(own.sum(), int), items[own])), shape=(1, D)
     )
-    features = taste.fold_in(model._row(*model._person(person)))
+    features = taste.fold_in(model._fitted.row(model._person(person)))
     if isinstance(estimator, MCFA):
         features = features[estimator._mcfa.linear]
     found = estimator.transform(row)
@@ -304,7 +305,9 @@ def test_an_interview_stands_where_it_would_stand_from_scratch(kind, rule):
         assert_allclose(list(gains.values()), list(fresh.gains().values()), atol=1e-6)
         assert talk.next_question(NAMES) == max(gains, key=gains.get)
         # Who can answer counts, too.
-        weighed = {item: gain * model._counts[NAMES.index(item)] for item, gain in gains.items()}
+        weighed = {
+            item: gain * model._fitted.counts[NAMES.index(item)] for item, gain in gains.items()
+        }
         assert talk.next_question() == max(weighed, key=weighed.get)
         assert model.next_question(known, rule=rule) == fresh.next_question()
     assert min(gains.values()) >= -1e-5
@@ -316,7 +319,7 @@ def test_an_interview_stands_where_it_would_stand_from_scratch(kind, rule):
 def test_information_by_hearing_every_answer(kind):
     """Entropy of a part's states now, less that expected after the answer."""
     model = served(kind)
-    taste, estimator = model._tastes[0], model.estimators_[0]
+    taste, estimator = model._fitted.tastes[0], model.estimators_[0]
     gains = model.interview(PERSON, rule="information").gains()
     for item in (NAMES[1], NAMES[6]):
         d = NAMES.index(item)
@@ -326,7 +329,7 @@ def test_information_by_hearing_every_answer(kind):
         span = slice(taste.core.first[k], taste.core.first[k + 1])
 
         def states(person, span=span):
-            return taste.fold_in(model._row(*model._person(person)))[span, 0].astype(float)
+            return taste.fold_in(model._fitted.row(model._person(person)))[span, 0].astype(float)
 
         m = states(PERSON)
         P = taste.P[span, d].astype(float)
@@ -426,7 +429,10 @@ def test_reasons_name_parts_states_and_neighbours(kind):
         assert told["similar_items"] == model.similar_items(item, 2)
         assert item not in told["similar_items"]
         for other in model.similar_items(item):
-            assert model._tastes[0].parts[NAMES.index(other)] == model._tastes[0].parts[d]
+            assert (
+                model._fitted.tastes[0].parts[NAMES.index(other)]
+                == model._fitted.tastes[0].parts[d]
+            )
         if isinstance(estimator, MCVQ) and told["part"] >= 0:
             m = estimator.transform(as_row(PERSON))[0]
             sizes = np.cumsum([0, *estimator._own_states()])
@@ -444,7 +450,7 @@ def test_neighbours_are_rated_alike():
     """Nearest first: of loadings the cosine, of states the correlation of expected ratings."""
     for kind in ("ordinal", "categorical"):
         model = served(kind)
-        taste = model._tastes[0]
+        taste = model._fitted.tastes[0]
         found = model.similar_items(NAMES[0])
         same = [i for i in range(1, D) if taste.parts[i] == taste.parts[0]]
         assert {NAMES.index(i) for i in found} == set(same)
@@ -466,15 +472,21 @@ def test_unknown_items_are_left_out_or_refused():
     with pytest.warns(UserWarning, match="Rated but not known: 'nothing'; ignored"):
         found = model.predict(PERSON | {"nothing": 3})
     assert_array_equal(found, model.predict(PERSON))
-    with pytest.warns(UserWarning, match=r"2 items are not known \(first: 'x'\).*NaN"):
-        found = model.predict(PERSON, [NAMES[2], "x", "y"])
-    assert_array_equal(np.isnan(found), [False, True, True])
-    with pytest.warns(UserWarning, match="NaN"):
-        assert np.isnan(model.predict_interval(PERSON, ["x"])[0]).all()
+    then = r"2 items are not known \(first: 'x'\); they are predicted as the average item"
+    with pytest.warns(UserWarning, match=then):
+        found = model.predict(PERSON, [NAMES[2], "x", "y"], point="mean")
+    counts = model._fitted.counts
+    average = counts @ model.predict(PERSON, point="mean") / counts.sum()
+    assert_allclose(found[1:], average, rtol=1e-6)
+    assert_allclose(found[0], model.predict(PERSON, NAMES[2:3], point="mean")[0], rtol=1e-6)
+    with pytest.warns(UserWarning, match="as the average item"):
+        assert np.isfinite(model.predict_interval(PERSON, ["x"])).all()
     known = ([1, 1], NAMES[:2], [3, 4])
-    with pytest.warns(UserWarning, match="NaN"):
-        found = model.predict_pairs(known, [1, 1], [NAMES[3], "x"])
-    assert_array_equal(np.isnan(found), [False, True])
+    with pytest.warns(UserWarning, match="as the average item"):
+        found = model.predict_pairs(known, [1, 1, 2], [NAMES[3], "x", "x"], point="mean")
+    for i, person in enumerate(({NAMES[0]: 3, NAMES[1]: 4}, {})):
+        expected = counts @ model.predict(person, point="mean") / counts.sum()
+        assert_allclose(found[1 + i], expected, rtol=1e-5)
     with pytest.raises(ValueError, match="'x' is not a known item"):
         model.predict_pairs(([1], ["x"], [3]), [1], [NAMES[0]])
     strict = clone(model).set_params(unknown="raise")
@@ -555,6 +567,34 @@ def test_the_empty_person_and_the_empty_item():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["ordinal", "gaussian", "categorical", "states"])
+def test_an_item_that_nobody_rated_is_predicted_as_the_average_one(kind):
+    users, items, values = drawn_ratings()
+    matrix = sparse.csr_matrix((values, (users, items)), shape=(120, D + 1))
+    model = quietly(Recommender(clone(KINDS[kind])), matrix)
+    person = {0: 5, 3: 1, 7: 4}
+    counts, shares = np.bincount(items, minlength=D + 1), model.predict_distribution(person)
+    assert_allclose(shares[D], counts @ shares / counts.sum(), rtol=1e-5)
+    assert_allclose(model.predict_distribution(person, [D])[0], shares[D], rtol=1e-5)
+    best = {one.item: one.rating for one in model.recommend(person, D, min_ratings=0)}
+    assert_allclose(best[D], shares[D] @ LEVELS, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["ordinal", "categorical"])
+def test_a_prediction_of_one_item_computes_no_other(kind, monkeypatch):
+    model = served(kind)
+    every = model.predict_distribution(PERSON)
+
+    def refuse(*_):
+        raise AssertionError("all items were computed")
+
+    monkeypatch.setattr(type(model._fitted.tastes[0]), "shares", refuse)
+    for d in (2, 8):
+        assert_allclose(model.predict_distribution(PERSON, [NAMES[d]]), every[[d]], atol=1e-6)
+        model.predict(PERSON, [NAMES[d]])
+        model.predict_interval(PERSON, [NAMES[d]])
+
+
 def test_the_default_serves_and_arguments_stay_what_they_were():
     users, items, values = drawn_ratings(n_users=60)
     items = np.concatenate([items, items + D])  # the default has sixteen factors
@@ -623,7 +663,7 @@ def test_items_that_arrive_later_change_nothing_but_themselves(kind):
 
 def test_what_is_conspicuous_is_what_states_say():
     model = served("categorical")
-    taste = model._tastes[0]
+    taste = model._fitted.tastes[0]
     share = taste.estimator._state_shares()[0]
     kinds = model.state_items(2, min_ratings=1)
     assert len(kinds) == sum(taste.estimator._own_states())
@@ -638,7 +678,7 @@ def test_what_is_conspicuous_is_what_states_say():
             assert [found["item"] for found in kind[side]] == expected
     parts = model.profile(PERSON, min_ratings=1)
     found = [(part["part"], part["state"]) for part in parts]
-    row = model._row(*model._person(PERSON))
+    row = model._fitted.row(model._person(PERSON))
     assert found == list(enumerate(taste.estimator.predict_states(row)[0]))
     assert model.state_items(min_ratings=10**6)[0]["high"] == []
     with pytest.raises(ValueError, match="has parts with states"):
@@ -651,8 +691,8 @@ def test_recommend_among_and_with_enough_ratings():
     with pytest.warns(UserWarning, match="'x'.*left out"):
         assert {found.item for found in model.recommend({}, 9, among=[*stock, "x"])} == set(stock)
     assert [found.item for found in model.recommend({}, 9, among=NAMES[3])] == [NAMES[3]]
-    floor = int(np.sort(model._counts)[-2])
-    often = {NAMES[d] for d in np.flatnonzero(model._counts >= floor)}
+    floor = int(np.sort(model._fitted.counts)[-2])
+    often = {NAMES[d] for d in np.flatnonzero(model._fitted.counts >= floor)}
     assert {found.item for found in model.recommend({}, 10, min_ratings=floor)} == often
     assert model.recommend({}, 5, among=[]) == []
 

@@ -186,3 +186,27 @@ def read_person(person: Any, place: Mapping[Hashable, int], unknown: str) -> tup
     _check_numbers(values)
     order = np.argsort(columns)
     return columns[order], values[order]
+
+
+def read_levels(given: Any, ratings: Array) -> Array:
+    """The scale that was given, or None for that of the ratings that occur, ascending."""
+    found = np.unique(ratings) if given is None else list(given)
+    # As they are written: 0.1 of single precision is 0.1, not what it is in double.
+    levels = np.unique([float(str(level)) for level in found])
+    if len(levels) < 2 or not np.isfinite(levels).all():
+        raise ValueError(
+            f"The scale {levels.tolist()} has {len(levels)} level(s), but ratings differ only on a "
+            "scale of two or more; pass levels=[1, 2, 3, 4, 5] or what it is."
+        )
+    return levels
+
+
+def check_scale(ratings: Array, levels: Array) -> None:
+    """Refuse ratings that the scale does not have."""
+    odd = ~np.isin(ratings.astype(np.float32), levels.astype(np.float32))
+    if odd.any():
+        shown = ", ".join(f"{v:g}" for v in levels[:12]) + (", ..." if len(levels) > 12 else "")
+        raise ValueError(
+            f"The rating {ratings[odd.argmax()]:g} is not on the scale {shown}; correct it, or fit "
+            "with levels that have it."
+        )

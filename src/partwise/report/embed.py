@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from partwise.answers.preferences import FactorTastes, StateTastes, Tastes
+from partwise.answers.recommend import COVERAGE
 from partwise.data import ColumnGroup
-from partwise.estimators._preferences import FactorTastes, StateTastes, Tastes
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
-from partwise.estimators.recommender import COVERAGE, Recommender
+from partwise.estimators.recommender import Recommender
 from partwise.fitting import course
 from partwise.likelihoods.predictive import Levels, NegativeBinomial, Predictive, StudentT
 from partwise.models import factors, predict_factors
@@ -144,9 +145,9 @@ def _(model: Recommender, only: np.ndarray | None = None) -> dict[str, Any]:
         "type": "ratings",
         "levels": [float(level) for level in model.levels_],
         "coverage": COVERAGE,
-        "counts": pack(model._counts[kept], "f8"),
-        "popularity": pack(model._tastes[0].popularity[kept], "f8"),
-        "members": [_taste(taste, kept) for taste in model._tastes],
+        "counts": pack(model._fitted.counts[kept], "f8"),
+        "popularity": pack(model._fitted.tastes[0].popularity[kept], "f8"),
+        "members": [_taste(taste, kept) for taste in model._fitted.tastes],
     }
 
 
@@ -246,8 +247,7 @@ def _taste(taste: Tastes, kept: np.ndarray) -> dict[str, Any]:
             states = slice(int(taste.core.first[k]), int(taste.core.first[k + 1]))
             P = taste.P[states][:, live]
             block["answers"] = pack(P.reshape(len(P), -1))
-            share = taste.estimator._class_shares() @ taste.estimator._state_shares()[:, states]
-            part["share"] = pack(share, "f8")
+            part["share"] = pack(taste.state_shares()[states], "f8")
         elif isinstance(taste, FactorTastes):
             block["answerEnds"] = pack(taste.ends[live], "f8")
     return content

@@ -16,12 +16,12 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array
-from partwise.estimators.mcvq import MCVQ
 from partwise.fitting import course
 from partwise.likelihoods.ordinal import FARTHEST
 from partwise.likelihoods.predictive import Levels
 from partwise.models import factors, predict_factors, questions
 from partwise.models import levels as scale
+from partwise.models.mcvq import MCVQ
 from partwise.models.ordinal import Ordinal
 
 # Numbers worked on at a time for many cells.
@@ -30,8 +30,8 @@ CHUNK = 1 << 22
 
 def tastes_of(estimator: Any, levels: Array, popularity: Array) -> Tastes:
     """Tastes by the kind of model; ``popularity`` (D,) is each item's share of the ratings."""
-    kind = StateTastes if isinstance(estimator, MCVQ) else FactorTastes
-    return kind(estimator, levels, popularity)
+    states = isinstance(course.core_of(estimator._model), MCVQ)
+    return (StateTastes if states else FactorTastes)(estimator, levels, popularity)
 
 
 class Tastes(ABC):
@@ -42,6 +42,7 @@ class Tastes(ABC):
         self.core, self.theta = course.core_of(estimator._model), estimator._theta
         self.parts = self.theta.gates.argmax(axis=0)
         self.columns = [np.flatnonzero(self.parts == k) for k in range(len(self.theta.gates))]
+        self.n_parts, self.own_parts = int(estimator.n_parts_), estimator.parts_
         known = estimator._columns[0].levels
         binary = estimator._columns[0].likelihood.name == "bernoulli"
         known = np.array([0.0, 1.0]) if binary else levels if known is None else known
@@ -91,6 +92,18 @@ class Tastes(ABC):
         own = self.evidence(columns, values).astype(float)
         total = own.sum(axis=1, keepdims=True)
         return self.features_of(np.hstack([total, total - own]))
+
+    def keeps_apart(self, rated: Array) -> bool:
+        """Whether ratings of these items speak of their own parts alone."""
+        # Classes, and items of several parts, let one part's answers speak of the others.
+        closed = self.theta.gates[:, rated].max(axis=0, initial=0.0) >= 1.0
+        return self.core.classes.n_classes == 1 and bool(closed.all())
+
+    def average_shares(self, features: Array) -> Array:
+        """Probability of every level of the average item, by popularity, (n, L)."""
+        step = max(CHUNK // (len(self.parts) * len(self.levels)), 1)
+        pieces = (features[:, i : i + step] for i in range(0, features.shape[1], step))
+        return np.concatenate([self.popularity @ self.shares(some) for some in pieces])
 
     @abstractmethod
     def shares(self, features: Array) -> Array:
@@ -150,6 +163,14 @@ class StateTastes(Tastes):
         self.table = (gates[:, :, None] * self.P).reshape(S, D * L)
         self.M = P @ levels  # (S, D)
 
+    def span(self, k: int) -> slice:
+        """Features of part k."""
+        return slice(int(self.core.first[k]), int(self.core.first[k + 1]))
+
+    def state_shares(self) -> Array:
+        """Share of people in every state, (S,)."""
+        return self.estimator._class_shares() @ self.estimator._state_shares()
+
     @cached_property
     def _own(self) -> list[tuple[Array, Array, Array]]:
         """Of every part: P of its items, their entropies, and M."""
@@ -185,7 +206,7 @@ class StateTastes(Tastes):
     def gains(self, features: Array, rule: str, k: int, best: Array, open_: Array) -> Array:
         """Expected gain of asking about each item of part k."""
         columns = self.columns[k]
-        m = features[self.core.first[k] : self.core.first[k + 1], 0].astype(float)
+        m = features[self.span(k), 0].astype(float)
         P, entropies, M = self._own[k]
         if rule == "information":
             return questions.state_information(m, P, entropies)
@@ -197,10 +218,8 @@ class StateTastes(Tastes):
 
     def likeness(self, item: int) -> Array:
         """Correlation of expected ratings over the states of its part, (D,)."""
-        k = self.parts[item]
-        lo, hi = self.core.first[k], self.core.first[k + 1]
-        share = self.estimator._class_shares() @ self.estimator._state_shares()[:, lo:hi]
-        M = self.M[lo:hi]
+        own = self.span(self.parts[item])
+        share, M = self.state_shares()[own], self.M[own]
         away = np.sqrt(share)[:, None] * (M - share @ M)
         return self._cosines(away.T, item)
 

@@ -1,0 +1,97 @@
+"""Questions to one person, one after the other, each chosen by what its answer would tell."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+
+from partwise.answers.recommend import Catalog, Person, items_among, person_of
+from partwise.contracts import Array
+
+
+class Interview:
+    """One person's questions and answers; `Recommender.interview` begins it.
+
+    What the answers say adds up, and an answer speaks of its item's part alone: the gains of all
+    other parts' items stay as they are.
+    """
+
+    def __init__(self, catalog: Catalog, person: Person, rule: str, unknown: str) -> None:
+        self._catalog, self._rule, self._unknown = catalog, rule, unknown
+        self._person = person
+        self._gains = [np.empty(0)] * len(catalog.tastes)
+        self._look(None)
+
+    @property
+    def ratings(self) -> dict[Hashable, float]:
+        """What is known of the person by now."""
+        return {self._catalog.items[d]: float(v) for d, v in zip(*self._person, strict=True)}
+
+    def gains(self) -> dict[Hashable, float]:
+        """Expected gain of asking about each item that is not rated yet."""
+        total = self._total()
+        rated = set(self._person.columns.tolist())
+        items = enumerate(self._catalog.items)
+        return {item: float(total[d]) for d, item in items if d not in rated}
+
+    def next_question(self, among: Iterable[Hashable] | None = None) -> Hashable:
+        """The item whose rating would tell most, of those not rated yet.
+
+        Parameters
+        ----------
+        among : iterable of items, optional
+            Items that the person can rate; see `Recommender.next_question`.
+
+        Returns
+        -------
+        item
+        """
+        allowed, gains = items_among(self._catalog, among, self._unknown), self._total()
+        if among is None:
+            gains = gains * self._catalog.counts
+        allowed[self._person.columns] = False
+        if not allowed.any():
+            text = "all of them are rated" if among is None else "none of those given is open"
+            raise ValueError(f"There is no item left to ask about; {text}.")
+        return self._catalog.items[int(np.where(allowed, gains, -np.inf).argmax())]
+
+    def answer(self, item: Hashable, rating: float) -> None:
+        """Hear a rating.
+
+        Parameters
+        ----------
+        item
+        rating : float
+        """
+        heard = person_of(self._catalog, {item: rating}, self._unknown)
+        if len(heard.columns) == 0:
+            return  # unknown, and told so
+        kept = self._person.columns != heard.columns[0]
+        columns = np.append(self._person.columns[kept], heard.columns)
+        values = np.append(self._person.values[kept], heard.values)
+        order = np.argsort(columns)
+        self._person = Person(columns[order], values[order])
+        self._look(int(heard.columns[0]))
+
+    def _total(self) -> Array:
+        """Gains; of several models each in units of its largest, as their own units differ."""
+        if len(self._gains) == 1:
+            return self._gains[0]
+        rated = self._person.columns
+        largest = [np.delete(own, rated).max(initial=1e-300) for own in self._gains]
+        return np.mean([own / top for own, top in zip(self._gains, largest, strict=True)], axis=0)
+
+    def _look(self, heard: int | None) -> None:
+        """Bring the gains up to date, after an answer about one item those of its part."""
+        row, rated = self._catalog.row(self._person), self._person.columns
+        open_ = np.ones(len(self._catalog.items), bool)
+        open_[rated] = False
+        for i, taste in enumerate(self._catalog.tastes):
+            features = taste.fold_in(row)
+            if heard is None or self._rule == "value" or not taste.keeps_apart(rated):
+                self._gains[i] = taste.all_gains(features, self._rule, open_)
+            else:
+                k = int(taste.parts[heard])
+                best = np.zeros(len(taste.columns))
+                self._gains[i][taste.columns[k]] = taste.gains(features, self._rule, k, best, open_)
