@@ -187,8 +187,8 @@ def test_what_fit_did_not_see_is_missing_and_said():
     [
         ({"town": "gaussian"}, "no number"),
         ({"height": "ordinal", "nowhere": "gaussian"}, "'nowhere'"),
-        ({"height": "poisson"}, "needs 0, 1, 2"),
-        ({"town": "bernoulli"}, "needs two"),
+        ({"height": "poisson"}, "needs counts 0, 1, 2"),
+        ({"town": "bernoulli"}, "takes 2"),
         ({"height": "normal"}, "must be"),
         (["gaussian"], "1 kinds"),
     ],

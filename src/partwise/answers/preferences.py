@@ -18,7 +18,6 @@ from scipy import sparse
 from partwise.contracts import Array
 from partwise.fitting import course
 from partwise.likelihoods.ordinal import FARTHEST
-from partwise.likelihoods.predictive import Levels
 from partwise.models import factors, predict_factors, questions
 from partwise.models import levels as scale
 from partwise.models.mcvq import MCVQ
@@ -43,9 +42,8 @@ class Tastes(ABC):
         self.parts = self.theta.gates.argmax(axis=0)
         self.columns = [np.flatnonzero(self.parts == k) for k in range(len(self.theta.gates))]
         self.n_parts, self.own_parts = int(estimator.n_parts_), estimator.parts_
-        known = estimator._columns[0].levels
-        binary = estimator._columns[0].likelihood.name == "bernoulli"
-        known = np.array([0.0, 1.0]) if binary else levels if known is None else known
+        known = estimator._columns[0].known_levels
+        known = levels if known is None else known
         # The estimator's levels on the scale, in the precision that it keeps them in.
         self.seen = np.searchsorted(levels.astype(known.dtype), known)
         # A level that nobody gave in fit is heard as the nearest that somebody did.
@@ -151,7 +149,7 @@ class StateTastes(Tastes):
         super().__init__(estimator, levels, popularity)
         law, group = estimator._laws()[0], estimator._columns[0]
         S, D, L = len(self.core.part_of), len(self.parts), len(levels)
-        if isinstance(law, Levels):
+        if law.probability is not None:
             P = np.zeros((S, D, L))
             P[:, :, self.seen] = np.moveaxis(law.probability, 0, -1)
         else:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
 
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock
 from partwise.data.frames import NewColumn, frame_of, index_of
 from partwise.data.table import TableColumn
-from partwise.likelihoods.predictive import Levels, NegativeBinomial, Predictive, StudentT
+from partwise.likelihoods.predictive import Levels
 from partwise.models import dependence as information
 from partwise.models import predict
 
@@ -33,17 +33,12 @@ def describe(estimator: Any) -> None:
     estimator.column_levels_ = {name: c.levels for name, c in named if c.has_levels}
     estimator.level_shares_ = {}
     for group, law in zip(estimator._columns, estimator._laws(), strict=True):
-        if isinstance(law, Levels):
+        if law.probability is not None:
             for i, d in enumerate(group.index):
                 shares = estimator._by_part(law.probability[:, :, i].T, np.nan)
                 estimator.level_shares_[schema.names[d]] = shares
     for d in np.flatnonzero(estimator.kinds_ == "ignored"):
         estimator.means_[:, :, d] = estimator.variances_[:, :, d] = np.nan
-
-
-def is_unordered(group: ColumnGroup, law: Predictive) -> bool:
-    """Whether entries are levels without an order, of which the likeliest is told."""
-    return isinstance(law, Levels) and not getattr(group.likelihood, "ordered", False)
 
 
 def state_columns(estimator: Any, coded: Array, frame: str) -> list[NewColumn]:
@@ -157,7 +152,7 @@ def predict_proba_columns(estimator: Any, coded: Array, places: Sequence[int]) -
     laws = estimator._laws()
     wanted = []
     for g, (group, law) in enumerate(zip(estimator._columns, laws, strict=True)):
-        if isinstance(law, Levels):
+        if law.probability is not None:
             wanted += [(g, i, int(d)) for i, d in enumerate(group.index) if d in set(places)]
 
     def on_block(block: RowBlock, _: int) -> list[Array]:
@@ -166,7 +161,8 @@ def predict_proba_columns(estimator: Any, coded: Array, places: Sequence[int]) -
         for g, i, d in wanted:
             law = Levels(laws[g].probability[:, :, i : i + 1])
             gates = estimator._theta.gates[:, d : d + 1]
-            shares = predict.level_shares(law, m, gates, estimator._part_of)[:, :, 0].T
+            average = partial(predict.expectation, m=m, gates=gates, part_of=estimator._part_of)
+            shares = law.shares(average)[:, :, 0].T
             found.append(shares / shares.sum(axis=1, keepdims=True))
         return found
 
@@ -174,18 +170,10 @@ def predict_proba_columns(estimator: Any, coded: Array, places: Sequence[int]) -
     return {d: np.concatenate([found[i] for found in blocks]) for i, (_, _, d) in enumerate(wanted)}
 
 
-def likely_code(group: ColumnGroup, law: Predictive, shares: Array) -> Array:
-    """The likeliest level, or of ordered ones the median, by shares whose first axis is levels."""
-    if is_unordered(group, law):
-        return shares.argmax(axis=0).astype(float)
-    return (np.cumsum(shares, axis=0) < 0.5 * shares.sum(axis=0)).sum(axis=0).astype(float)
-
-
 def likely_level(estimator: Any, place: int, shares: Array) -> Array:
-    """The same of one column, in numbers of X, by its levels' probabilities (n, V)."""
-    pairs = zip(estimator._columns, estimator._laws(), strict=True)
-    group, law = next((group, law) for group, law in pairs if place in group.index)
-    return group.decode(likely_code(group, law, shares.T)[:, None])[:, 0]
+    """The likeliest level of one column (of ordered ones the median), by probabilities (n, V)."""
+    group = next(group for group in estimator._columns if place in group.index)
+    return group.decode(group.likelihood.family.likely_code(shares.T)[:, None])[:, 0]
 
 
 # --- structure ---
@@ -200,7 +188,7 @@ def dependence(estimator: Any) -> Array:
     for group, law in zip(estimator._columns, estimator._laws(), strict=True):
         for i, d in enumerate(group.index):
             live = np.flatnonzero((gates[part_of, d] > 0) & ((classes @ shares) > 0))
-            tables[d] = information.binned(law, i, live)
+            tables[d] = law.bins(i, live)
     return information.mutual_information(tables, gates, shares, classes, first)
 
 
@@ -248,7 +236,7 @@ def features(estimator: Any, part: int) -> list[Feature]:
                 continue
             column = None if estimator._schema is None else estimator._schema.columns[d]
             name = estimator._column_name(int(d))
-            if isinstance(law, Levels):
+            if law.probability is not None:
                 levels = range(len(law.probability)) if group.levels is None else group.levels
                 found[d] = [
                     _feature(
@@ -358,7 +346,7 @@ def anomalous_cells(estimator: Any, X: Any, coded: Array, n_cells: int) -> Any:
     """
     laws, core, theta = estimator._laws(), estimator._mcvq, estimator._theta
     parts, log_prior = theta.gates.argmax(axis=0), estimator._log_marginal()
-    highest = [_peaks(law) for law in laws]
+    highest = [law.peak for law in laws]
 
     def on_block(block: RowBlock, _: int) -> list[Array]:
         own = predict.part_densities(block, laws, core.columns, parts, core.first) + log_prior
@@ -372,7 +360,7 @@ def anomalous_cells(estimator: Any, X: Any, coded: Array, n_cells: int) -> Any:
                 here = laws[g].at((states, np.broadcast_to(i, states.shape)))
                 density = here.log_density(value)
                 without = own[row, lo:hi].T - density  # (J, cells)
-                base = _discrete_base(group, value)
+                base = group.likelihood.family.base(value)
                 reached = np.logaddexp.reduce(own[row, lo:hi].T, axis=0) + base
                 best = np.logaddexp.reduce(without + highest[g][lo:hi, i], axis=0)
                 state = without.argmax(axis=0)
@@ -414,20 +402,3 @@ def _tell_cells(estimator: Any, X: Any, coded: Array, cells: Array) -> Any:
         "probability": [float(v) for v in cells[4]],
     }
     return table_of(estimator, rows)
-
-
-def _discrete_base(group: ColumnGroup, values: Array) -> Array:
-    """log 1/x! of counts, which their law leaves out; nothing else depends on the value."""
-    counts = group.likelihood.name == "poisson"
-    return -special.gammaln(values + 1.0) if counts else np.zeros(len(values))
-
-
-def _peaks(law: Predictive) -> Array:
-    """Largest log density of every state and column, (S, D)."""
-    if isinstance(law, StudentT):
-        return law.constant
-    if isinstance(law, Levels):
-        return np.log(law.probability.max(axis=0))
-    assert isinstance(law, NegativeBinomial)
-    mode = np.floor(np.maximum(law.mean - np.where(np.isinf(law.rate), 0, 1 / law.rate), 0))
-    return law.log_density(mode) - special.gammaln(mode + 1.0)

@@ -15,13 +15,24 @@ from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse, special
+from scipy import sparse
 
 from partwise.contracts import Array
 from partwise.data.rows import is_sparse, map_rows
-from partwise.likelihoods import LIKELIHOODS, Conjugate, Flat, Gaussian, Ordinal, Prior
-from partwise.likelihoods.base import Likelihood
+from partwise.likelihoods import (
+    Conjugate,
+    Family,
+    Flat,
+    Law,
+    Ordinal,
+    Prior,
+    law_class,
+    make_law,
+    restore_law,
+)
+from partwise.likelihoods.base import Average
 from partwise.likelihoods.ordinal import cuts_of
+from partwise.likelihoods.predictive import PlainValue, Predictive
 from partwise.likelihoods.prior import EntryPrior
 
 
@@ -33,7 +44,7 @@ class ColumnGroup:
     ----------
     index : ndarray of shape (D,)
         Their numbers in X.
-    likelihood : Likelihood or Ordinal
+    likelihood : Law
     shift, scale : ndarray of shape (D,)
         Model units are (x - shift) / scale.
     levels : ndarray of shape (V,) or None
@@ -51,7 +62,7 @@ class ColumnGroup:
     """
 
     index: Array
-    likelihood: Any  # a Likelihood, or Ordinal, of which only the levels are seen
+    likelihood: Law
     shift: Array
     scale: Array
     levels: Array | None
@@ -65,6 +76,17 @@ class ColumnGroup:
         """All but the likelihood, as plain values."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "likelihood"}
 
+    def state(self) -> dict[str, Any]:
+        """Plain values, for a model file; `restore` reads them."""
+        return {**self.fields(), "law": self.likelihood.name, **self.likelihood.state()}
+
+    @classmethod
+    def restore(cls, state: dict[str, PlainValue], prior: Prior | None) -> ColumnGroup:
+        """What `state` describes."""
+        own: dict[str, Any] = {f.name: state[f.name] for f in fields(cls) if f.name in state}
+        n_levels = 0 if own["levels"] is None else len(own["levels"])
+        return cls(likelihood=restore_law(state, prior, n_levels), **own)
+
     def take(self, which: Array) -> ColumnGroup:
         """The group of some of these columns."""
         per_column = ("index", "shift", "scale", "weight", "varies")
@@ -73,12 +95,12 @@ class ColumnGroup:
 
     def with_columns(self, X: Any, prior: Prior | None) -> ColumnGroup:
         """These columns and those of X after them, coded in the same way."""
-        entries, name = ColumnEntries(X, np.ones(X.shape[0])), self.likelihood.name
+        entries, law = ColumnEntries(X, np.ones(X.shape[0])), self.likelihood
         if self.levels is None:
-            new = _learn_numbers(entries, name, self.absent_zero, prior)
+            new = _learn_numbers(entries, law, self.absent_zero)
         else:
-            new = _learn_levels(entries, self.absent_zero, name, self.levels)
-            new = _order_levels(new, self) if name == "ordinal" else new
+            new = _learn_levels(entries, self.absent_zero, law.name, prior, self.levels)
+            new = _order_levels(new, self) if law.latent else new
         moments = np.hstack([self.moments, new.moments])
         return replace(
             self,
@@ -92,19 +114,17 @@ class ColumnGroup:
 
     def entry_prior(self, prior: Prior | None) -> EntryPrior:
         """The prior of this group's parameters."""
+        family = self.likelihood.family
         if prior is None:
-            return Flat(self.likelihood)
-        strength = prior.entries if self.likelihood.name == "gaussian" else prior.counts
-        return Conjugate(self.likelihood, self.likelihood.pseudo_sums(self.moments, strength))
+            return Flat(family)
+        return Conjugate(family, family.pseudo_sums(self.moments, family.strength(prior)))
 
     def changed_by(self, X: Any, row_weight: Array) -> Array:
         """Which constant columns have another value in some rows, dense or CSR; (D,)."""
         if self.levels is not None:
             constant = self.levels[self.moments.argmax(axis=0)]
         else:
-            constant = self.moments[1] * self.scale + self.shift
-            if self.likelihood.name != "gaussian":  # a smoothed count
-                constant = np.rint(constant)
+            constant = self.decode(self.likelihood.family.constant(self.moments, self.weight))
         # Means of constant columns are rounded.
         stored, same = ColumnEntries(X, row_weight).sums(
             lambda x, _: np.ones_like(x),
@@ -122,7 +142,7 @@ class ColumnGroup:
 
     def encode(self, values: Array, columns: Array, name: str = "X") -> Array:
         """Model units of ``values`` standing in ``columns`` (broadcast); NaN stays NaN."""
-        check_values(self.likelihood.name, values, name)
+        _check(type(self.likelihood), values, name)
         if self.levels is not None:
             position = np.searchsorted(self.levels, values)
             position = np.minimum(position, len(self.levels) - 1)
@@ -135,20 +155,27 @@ class ColumnGroup:
                     "as missing."
                 )
             return np.where(np.isnan(values), np.nan, position)
-        if self.likelihood.name != "gaussian":
-            return values
-        most = farthest(values.dtype)
-        return np.clip((values - self.shift[columns]) / self.scale[columns], -most, most)
+        if self.likelihood.scaled:
+            most = farthest(values.dtype)
+            return np.clip((values - self.shift[columns]) / self.scale[columns], -most, most)
+        return self.likelihood.encode(values - self.shift[columns] if self.shift.any() else values)
 
     @property
     def plain_numbers(self) -> bool:
         """Whether values are only shifted and scaled."""
-        gaussian = self.likelihood.name == "gaussian" and self.levels is None
-        return gaussian and type(self) is ColumnGroup and not self.logged
+        number = self.likelihood.scaled and self.levels is None
+        return number and type(self) is ColumnGroup and not self.logged
+
+    @property
+    def known_levels(self) -> Array | None:
+        """Levels in code order, found or the law's own; None for numbers."""
+        own = self.likelihood.own_levels
+        return self.levels if own is None else np.array(own)
 
     @property
     def ends(self) -> Array:
         """Lower ends of ordered levels in model units, then the last's upper end; (D, L + 1)."""
+        assert isinstance(self.likelihood, Ordinal)
         return (self.likelihood.ends - self.shift[:, None]) / self.scale[:, None]
 
     def decode(self, values: Array) -> Array:
@@ -167,13 +194,28 @@ class ColumnGroup:
         """Log base measure of each encoded value, 0 where it is NaN."""
         if self.levels is not None:  # levels have no units
             return np.zeros(values.shape)
-        if self.likelihood.name == "poisson":
-            out = -special.gammaln(values + 1.0)
-        else:
-            out = np.broadcast_to(-self.log_scale[columns], values.shape)
+        out = self.likelihood.family.base(values) - self.log_scale[columns]
         if self.logged:  # the density of x is that of log x, over x
             out = out - (values * self.scale[columns] + self.shift[columns])
         return np.where(np.isnan(values), 0.0, out)
+
+    def absent_base(self) -> Array:
+        """Log base measure of a zero that a sparse matrix does not store, in each column; (D,)."""
+        zeros = np.zeros(len(self.index))
+        return self.base(zeros, np.arange(len(zeros)))
+
+    def expected(self, told: Predictive, average: Average) -> Array:
+        """Expected entries of mixtures of states' distributions (S, D), in X's units; (n, D)."""
+        return self.likelihood.family.expected(told, average, self.decode_mean)
+
+    def likely(self, told: Predictive, average: Average) -> Array:
+        """What to put in the place of missing entries of such mixtures, in X's units; (n, D)."""
+        if not self.logged:
+            return self.likelihood.family.likely(told, average, self.decode)
+        # X holds logarithms: that of what the user's values are expected to be.
+        means = self.decode(told.mean) + 0.5 * np.minimum(told.variance, 1.0) * self.scale**2
+        top = means.max(axis=0)
+        return top + np.log(np.maximum(average(np.exp(means - top)), 1e-300))
 
 
 def farthest(dtype: Any) -> float:
@@ -186,23 +228,11 @@ def _listing(values: Array, most: int = 8) -> str:
     return shown + (", ..." if len(values) > most else "")
 
 
-def check_values(likelihood: str, values: Array, name: str) -> None:
-    """Refuse values that the likelihood cannot have made."""
-    if likelihood not in ("bernoulli", "poisson"):
-        return
-    seen = values[~np.isnan(values)]
-    if likelihood == "bernoulli" and not np.all((seen == 0) | (seen == 1)):
-        odd = seen[(seen != 0) & (seen != 1)][0]
-        raise ValueError(
-            f'{name} has the value {odd:g}, but likelihood="bernoulli" needs 0, 1 or NaN; '
-            'binarise the data or choose likelihood="gaussian".'
-        )
-    if likelihood == "poisson" and len(seen) and (seen.min() < 0 or np.any(seen != np.rint(seen))):
-        odd = seen[(seen < 0) | (seen != np.rint(seen))][0]
-        raise ValueError(
-            f'{name} has the value {odd:g}, but likelihood="poisson" needs counts 0, 1, 2, ... '
-            'or NaN; round the data or choose likelihood="gaussian".'
-        )
+def _check(law: type[Law], values: Array, name: str) -> None:
+    """Refuse values that the law cannot have made."""
+    wrong = law.check(values)
+    if wrong is not None:
+        raise ValueError(f"{name} has the value {wrong}")
 
 
 # A categorical column with more levels than this is rather a number, and its tables would be large.
@@ -223,21 +253,21 @@ class Kind(NamedTuple):
 
 def learn_columns(
     X: Any,
-    likelihood: str | Sequence[Kind],
+    kinds: str | Sequence[Kind],
     row_weight: Array,
     absent_zero: bool,
     prior: Prior | None,
 ) -> tuple[ColumnGroup, ...]:
     """Learn the column groups of dense (NaN missing) or CSR data.
 
-    ``likelihood`` is that of all columns, "ordered" being categories that have an order, or the
-    kind of each: columns of one kind make a group.
+    ``kinds`` is the likelihood of all columns, "ordered" being categories that have an order, or
+    the kind of each: columns of one kind make a group.
     """
-    if isinstance(likelihood, str):
-        return (_learn_group(X, Kind(likelihood), row_weight, absent_zero, prior),)
+    if isinstance(kinds, str):
+        return (_learn_group(X, Kind(kinds), row_weight, absent_zero, prior),)
     groups = []
-    for kind in sorted(set(likelihood)):
-        index = np.flatnonzero([one == kind for one in likelihood])
+    for kind in sorted(set(kinds)):
+        index = np.flatnonzero([one == kind for one in kinds])
         if kind.likelihood:
             own = X if len(index) == X.shape[1] else X[:, index]
             group = _learn_group(own, kind, row_weight, absent_zero, prior)
@@ -265,20 +295,22 @@ def _learn_group(
     X: Any, kind: Kind, row_weight: Array, absent_zero: bool, prior: Prior | None
 ) -> ColumnGroup:
     """Learn columns of one kind."""
-    entries, likelihood = ColumnEntries(X, row_weight), kind.likelihood
+    entries, name = ColumnEntries(X, row_weight), kind.likelihood
     absent_zero = absent_zero and entries.sparse
-    if likelihood not in ("categorical", "ordered", "ordinal"):
-        group = _learn_numbers(entries, likelihood, absent_zero, prior)
+    if not law_class(name).has_levels:
+        group = _learn_numbers(entries, make_law(name, prior), absent_zero)
         return replace(group, logged=kind.logged)
     levels = np.arange(float(kind.n_levels)) if kind.n_levels else None
-    group = _learn_levels(entries, absent_zero, likelihood, levels)
-    if likelihood == "ordered":
-        return replace(group, likelihood=replace(group.likelihood, ordered=True))
-    return _order_levels(group) if likelihood == "ordinal" else group
+    group = _learn_levels(entries, absent_zero, name, prior, levels)
+    return _order_levels(group) if group.likelihood.latent else group
 
 
 def _learn_levels(
-    entries: ColumnEntries, absent_zero: bool, likelihood: str, levels: Array | None = None
+    entries: ColumnEntries,
+    absent_zero: bool,
+    name: str,
+    prior: Prior | None,
+    levels: Array | None = None,
 ) -> ColumnGroup:
     """Categories, found if not given, and how often each stands in every column."""
     if levels is None:
@@ -286,7 +318,7 @@ def _learn_levels(
         levels = np.unique(np.concatenate([*found, [0.0]] if absent_zero else found))
     if len(levels) > MOST_LEVELS:
         raise ValueError(
-            f'X has {len(levels)} different values, too many for likelihood="{likelihood}" '
+            f'X has {len(levels)} different values, too many for likelihood="{name}" '
             f'(at most {MOST_LEVELS}); choose likelihood="gaussian" or bin the values.'
         )
     levels = levels if len(levels) else np.array([0.0])
@@ -298,7 +330,7 @@ def _learn_levels(
     D = entries.n_columns
     return ColumnGroup(
         np.arange(D),
-        LIKELIHOODS["categorical"](len(levels)),
+        make_law(name, prior, len(levels)),
         np.zeros(D),
         np.ones(D),
         levels,
@@ -338,37 +370,47 @@ def _equals(level: float, values: Array, columns: Array) -> Array:
     return values == level
 
 
-def _learn_numbers(
-    entries: ColumnEntries, likelihood: str, absent_zero: bool, prior: Prior | None
-) -> ColumnGroup:
-    """Weights, means and variances."""
-    D = entries.n_columns
-    moments_of = partial(_moments, likelihood, D)
-    found = reduce(add, entries.each(moments_of))
+def _learn_numbers(entries: ColumnEntries, law: Law, absent_zero: bool) -> ColumnGroup:
+    """Weights, units and means of statistics."""
+    D, family = entries.n_columns, law.family
+    if absent_zero and not law.takes_zeros:
+        raise ValueError(
+            f'likelihood="{law.name}" has no zeros to be left out of sparse X; choose '
+            'sparse_absent="unobserved".'
+        )
+    found = reduce(add, entries.each(partial(_moments, type(law), D)))
     if absent_zero:
         zeros = entries.row_weight.sum() - found.weight
-        found = found + Moments(zeros, found.size, np.zeros(D), np.zeros(D))
-    weight, size, mean, squares = found
+        nothing = np.zeros(D)
+        found = found + Moments(zeros, found.size, nothing, nothing, nothing)
+    weight, size, mean, squares, lowest = found
     size = np.where(size > np.finfo(float).tiny, size, 1.0)
     variance = squares / np.maximum(weight, np.finfo(float).tiny)
     # Rounding of the mean leaves about (1e-16 mean)^2 in a constant column's variance.
     varies = (weight > 0) & (variance > 1e-28 * mean**2)
     shift, scale = np.zeros(D), np.ones(D)
-    if likelihood == "gaussian":
+    if law.scaled:
         scale = np.where(varies, np.sqrt(variance), 1.0) * size
         if not absent_zero:
             shift = mean * size
         m = (mean * size - shift) / scale
         moments = np.stack([np.ones(D), m, m**2 + 1.0])
-        family: Likelihood = (
-            Gaussian() if prior is None else Gaussian(prior.shape, prior.spread, prior.resolution)
-        )
+    elif family.powers:
+        moments = family.smoothed(np.stack([weight, mean * size * weight]))
     else:
-        moments = np.stack([np.ones(D), (mean * size * weight + 0.5) / (weight + 1.0)])
-        family = LIKELIHOODS[likelihood]()
-    return ColumnGroup(
-        np.arange(D), family, shift, scale, None, weight, moments, varies, absent_zero
-    )
+        shift = law.shifts(lowest)
+        sums = entries.sums(
+            *(partial(_statistic, family, shift, p) for p in range(family.n_statistics))
+        )
+        sums[0] = weight
+        moments = family.smoothed(sums)
+    return ColumnGroup(np.arange(D), law, shift, scale, None, weight, moments, varies, absent_zero)
+
+
+def _statistic(family: Family, shift: Array, p: int, values: Array, columns: Array) -> Array:
+    """T_p of some values, 0 where they are missing."""
+    coded = family.encode(values - shift[columns])
+    return family.statistics(np.where(np.isnan(coded), 0.0, coded))[p]
 
 
 class ColumnEntries:
@@ -412,7 +454,7 @@ def _column_sums(
 
 
 class Moments(NamedTuple):
-    """Of every column: weight, a power of two near the largest value, mean and squares about it.
+    """Of every column: weight, a power of two near the largest value, mean, squares, lowest value.
 
     Mean and squares are in units of that power: no overflow for values around 1e-30 or 1e30. As
     squares are taken about the mean of some rows, and such are then joined, nothing cancels.
@@ -422,6 +464,7 @@ class Moments(NamedTuple):
     size: Array
     mean: Array
     squares: Array
+    lowest: Array
 
     def __add__(self, other: Moments) -> Moments:  # type: ignore[override]  # sums, not a longer tuple
         size = np.maximum(self.size, other.size)
@@ -430,21 +473,24 @@ class Moments(NamedTuple):
         share = b.weight / np.maximum(weight, np.finfo(float).tiny)
         apart = b.mean - a.mean
         squares = a.squares + b.squares + apart**2 * a.weight * share
-        return Moments(weight, size, a.mean + apart * share, squares)
+        lowest = np.minimum(self.lowest, other.lowest)
+        return Moments(weight, size, a.mean + apart * share, squares, lowest)
 
     def _in_units(self, size: Array) -> Moments:
         ratio = self.size / size
-        return Moments(self.weight, size, self.mean * ratio, self.squares * ratio**2)
+        return Moments(self.weight, size, self.mean * ratio, self.squares * ratio**2, self.lowest)
 
 
-def _moments(likelihood: str, D: int, values: Array, columns: Array, weights: Array) -> Moments:
-    """Moments of some rows' stored entries, which the likelihood must be able to make."""
-    check_values(likelihood, values, "X")
-    largest = np.zeros(D)
+def _moments(law: type[Law], D: int, values: Array, columns: Array, weights: Array) -> Moments:
+    """Moments of some rows' stored entries, which the law must be able to make."""
+    _check(law, values, "X")
+    largest, lowest = np.zeros(D), np.full(D, np.inf)
     if weights.ndim == 2:
         largest = np.fmax.reduce(np.abs(values), axis=0, initial=0.0).astype(float)
+        lowest = np.fmin.reduce(values, axis=0, initial=np.inf).astype(float)
     else:
         np.fmax.at(largest, columns, np.abs(values))
+        np.fmin.at(lowest, columns, values)
     # Columns of zeros, or of nothing, are measured by the least unit: any other takes over.
     size = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, np.finfo(float).tiny))))
 
@@ -453,4 +499,5 @@ def _moments(likelihood: str, D: int, values: Array, columns: Array, weights: Ar
 
     weight = sums(lambda x, _: np.ones_like(x))
     mean = sums(lambda x, d: x / size[d]) / np.maximum(weight, np.finfo(float).tiny)
-    return Moments(weight, size, mean, sums(lambda x, d: (x / size[d] - mean[d]) ** 2))
+    squares = sums(lambda x, d: (x / size[d] - mean[d]) ** 2)
+    return Moments(weight, size, mean, squares, lowest)

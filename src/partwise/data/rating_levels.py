@@ -10,7 +10,7 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.data.columns import ColumnEntries, ColumnGroup
-from partwise.likelihoods import LIKELIHOODS
+from partwise.likelihoods import Categorical
 
 # With more different values than this they are numbers rather than levels, and the scale is cut
 # into so many equal steps: finer than anybody rates.
@@ -61,7 +61,7 @@ def learn_scale(X: Any, row_weight: Array) -> ScaleGroup:
     D = entries.n_columns
     nothing = np.zeros(D)
     bare = ScaleGroup(
-        np.arange(D), LIKELIHOODS["categorical"](len(levels)), nothing, np.full(D, width), levels,
+        np.arange(D), Categorical(len(levels)), nothing, np.full(D, width), levels,
         nothing, nothing, nothing > 0, False,
     )  # fmt: skip
 

@@ -163,7 +163,7 @@ class BlockSource:
         entries = X.nnz if is_sparse(X) else C * D
         self._forms = [
             _entry_format(self._of(X, group), group, n_powers)
-            if is_sparse(X) or not group.likelihood.powers
+            if is_sparse(X) or group.likelihood.has_levels
             else None
             for group in columns
         ]
@@ -292,8 +292,8 @@ class BlockSource:
 
 def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFormat:
     """Code values by table where they are few, else keep them as numbers."""
-    D, likelihood = X.shape[1], column.likelihood
-    n_statistics = n_powers or likelihood.n_statistics
+    D, law = X.shape[1], column.likelihood
+    n_statistics = n_powers or law.family.n_statistics
     absent_zero = column.absent_zero and is_sparse(X)
     if absent_zero:
         list(map_rows(X, _check_stored))
@@ -302,12 +302,12 @@ def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFor
         present = np.zeros(D, bool)
         for indices in map_rows(X, lambda rows: rows.indices):
             present[indices] = True
-    if likelihood.name == "ordinal":  # codes stand for latent numbers, each entry's own
+    if law.latent:  # codes stand for latent numbers, each entry's own
         return EntryFormat(D, n_statistics, None, None, None, absent_zero, present)
     if column.levels is not None:
         zero = int(np.searchsorted(column.levels, 0.0)) if absent_zero else None
         one_hot = np.eye(len(column.levels))[:, None, :]
-        return EntryFormat(D, likelihood.n_statistics, one_hot, None, zero, absent_zero, present)
+        return EntryFormat(D, law.family.n_statistics, one_hot, None, zero, absent_zero, present)
     if present is not None:  # a table of values would be made for the sake of few entries
         return EntryFormat(D, n_statistics, None, None, None, absent_zero, present)
     raw = np.zeros(1 if absent_zero else 0)
@@ -337,7 +337,7 @@ def _dense_rows(
 ) -> tuple[DenseGroup, Array]:
     """Encoded matrix of some rows, and their base measure; ``room(shape, dtype)`` is to be used."""
     n, everywhere = rows.shape[0], np.arange(rows.shape[1])
-    n_statistics = n_powers or column.likelihood.n_statistics
+    n_statistics = n_powers or column.likelihood.family.n_statistics
     if not column.plain_numbers:
         Z = column.encode(rows, everywhere).astype(rows.dtype, copy=False)
         base = column.base(Z, everywhere).sum(axis=1, dtype=float)
@@ -373,8 +373,8 @@ def _entry_rows(rows: Any, column: ColumnGroup, form: EntryFormat) -> tuple[Entr
     row_of = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     base = np.bincount(row_of, column.base(values, indices), minlength=len(indptr) - 1)
     if form.absent_zero and column.levels is None:
-        stored = np.bincount(row_of, column.log_scale[indices], minlength=len(indptr) - 1)
-        base = base - (column.log_scale.sum() - stored)
+        absent = column.absent_base()
+        base += absent.sum() - np.bincount(row_of, absent[indices], minlength=len(indptr) - 1)
     if form.raw is not None:
         values = np.searchsorted(form.raw, raw[known])
     if form.statistics is not None:

@@ -41,8 +41,12 @@ from partwise.data.frames import (
     names_of,
     read_columns,
 )
+from partwise.likelihoods import LAWS, ORDERED, Law
 
-KINDS = ("bernoulli", "categorical", "ordinal", "poisson", "lognormal", "gaussian", "ignored")
+# The logarithm of a number; and a column that no model sees.
+LOGGED = "lognormal"
+IGNORED = "ignored"
+KINDS = (*LAWS, LOGGED, IGNORED)
 
 # A number with at most this many values, each seen so often on average, is one of ordered levels.
 MOST_ANSWERS = 10
@@ -102,7 +106,12 @@ class TableColumn:
     @property
     def has_levels(self) -> bool:
         """Whether codes of levels stand in the matrix."""
-        return self.kind in ("bernoulli", "categorical", "ordinal")
+        return _has_levels(self.kind)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether differences of the numbers are distances."""
+        return self.kind != IGNORED and _law(self.kind).linear
 
     @property
     def is_filled(self) -> bool:
@@ -111,13 +120,13 @@ class TableColumn:
 
     def model_kind(self) -> Kind:
         """What the model is told."""
-        if self.kind == "ignored":
+        if self.kind == IGNORED:
             return Kind("")
-        if self.kind == "lognormal":
-            return Kind("gaussian", logged=True)
-        if self.kind in ("gaussian", "poisson", "bernoulli"):
-            return Kind(self.kind)
-        return Kind("ordered" if self.kind == "ordinal" else "categorical", len(self.levels))
+        law = _law(self.kind)
+        if not law.has_levels:
+            return Kind(law.name, logged=self.kind == LOGGED)
+        # A model of states has no latent numbers: it sees their levels.
+        return Kind(ORDERED if law.latent else law.name, len(self.levels))
 
     def encode(self, raw: RawColumn) -> tuple[Array, list[Any]]:
         """Numbers for the model, NaN where missing, and levels that fit did not see."""
@@ -350,21 +359,32 @@ def _listed(names: Sequence[Any], bare: bool = False, most: int = 8) -> str:
     return shown if bare else f"Column{'s' if len(names) > 1 else ''} {shown}"
 
 
-def _asked(likelihood: Any, names: list[Any]) -> list[str]:
+def _law(kind: str) -> type[Law]:
+    """The law of a kind of columns that a model sees."""
+    return LAWS["gaussian" if kind == LOGGED else kind]
+
+
+def _has_levels(kind: str) -> bool:
+    """Whether columns of a kind are coded by levels: found ones, or those of the law."""
+    law = LAWS.get(kind)
+    return law is not None and (law.has_levels or law.own_levels is not None)
+
+
+def _asked(kinds: Any, names: list[Any]) -> list[str]:
     """Kind that the caller wants of every column, "auto" where that is to be found out."""
-    if isinstance(likelihood, str):
-        asked = [likelihood] * len(names)
-    elif isinstance(likelihood, Mapping):
+    if isinstance(kinds, str):
+        asked = [kinds] * len(names)
+    elif isinstance(kinds, Mapping):
         known = set(names) | set(range(len(names)))
-        odd = [name for name in likelihood if name not in known]
+        odd = [name for name in kinds if name not in known]
         if odd:
             raise ValueError(
                 f"likelihood names {_listed(odd, bare=True)}, but X has the columns "
                 f"{_listed(names, bare=True)}."
             )
-        asked = [likelihood.get(name, likelihood.get(i, "auto")) for i, name in enumerate(names)]
+        asked = [kinds.get(name, kinds.get(i, "auto")) for i, name in enumerate(names)]
     else:
-        asked = list(likelihood)
+        asked = list(kinds)
         if len(asked) != len(names):
             raise ValueError(f"likelihood has {len(asked)} kinds, but X has {len(names)} columns.")
     for kind in asked:
@@ -393,7 +413,7 @@ def _learn_levels(
     seen = np.flatnonzero(counts)
     levels = tuple(raw.levels[i] for i in seen)
     n_seen, problems = int(counts.sum()), ["mixed"] if raw.mixed else []
-    if asked in ("poisson", "lognormal", "gaussian"):
+    if asked != "auto" and not _has_levels(asked):
         raise ValueError(
             f"Column {raw.name!r} holds {levels[:1]}, which is no number; convert it, or choose "
             f'likelihood "categorical" instead of {asked!r}.'
@@ -412,8 +432,10 @@ def _learn_levels(
         raise ValueError(f"Column {raw.name!r} has {len(levels)} levels, above {MOST_LEVELS}.")
     if len(levels) == 1:
         return TableColumn(**base, kind="categorical", note="constant"), [*problems, "constant"]
-    if asked == "bernoulli" and len(levels) > 2:
-        raise ValueError(f'Column {raw.name!r} has {len(levels)} levels; "bernoulli" needs two.')
+    if asked != "auto" and (own := _law(asked).own_levels) and len(levels) > len(own):
+        raise ValueError(
+            f"Column {raw.name!r} has {len(levels)} levels, but {asked!r} takes {len(own)}."
+        )
     if np.any(counts[seen] == 1):
         problems.append("rare")
     kind = asked if asked != "auto" else "ordinal" if raw.ordered else "categorical"
@@ -436,18 +458,20 @@ def _learn_numbers(
     found = np.unique(values)
     base["whole"] = whole = bool(np.all(found == np.rint(found)))
     levels: dict[str, Any] = {"levels": tuple(float(v) for v in found)}
-    if asked in ("bernoulli", "categorical", "ordinal"):
-        most = 2 if asked == "bernoulli" else MOST_LEVELS
+    if asked != "auto" and _has_levels(asked):
+        own = _law(asked).own_levels
+        most = MOST_LEVELS if own is None else len(own)
         if len(found) > most:
             raise ValueError(
                 f"Column {raw.name!r} has {len(found)} different values, but {asked!r} takes "
                 f"at most {most}."
             )
-        if asked == "bernoulli" and len(found) == 1 and found[0] in (0.0, 1.0):
-            levels = {"levels": (0.0, 1.0)}
+        if own is not None and len(found) == 1 and found[0] in own:
+            levels = {"levels": own}
         return TableColumn(**base, **levels, kind=asked), problems
-    if asked == "poisson" and (found[0] < 0 or not whole):
-        raise ValueError(f'Column {raw.name!r} holds {found[0]:g}; "poisson" needs 0, 1, 2, ...')
+    wrong = None if asked == "auto" else _law(asked).check(found)
+    if wrong is not None:
+        raise ValueError(f"Column {raw.name!r} has the value {wrong}")
     if asked == "lognormal" and found[0] < 0:
         raise ValueError(f'Column {raw.name!r} holds {found[0]:g}; "lognormal" needs no negative.')
     if asked != "auto":

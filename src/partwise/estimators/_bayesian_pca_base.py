@@ -17,7 +17,7 @@ from partwise.data import BlockSource, ColumnGroup, RowBlock, learn_columns
 from partwise.engine import Monitor
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
-from partwise.likelihoods import LIKELIHOODS, Dirichlet, mixtures
+from partwise.likelihoods import Dirichlet, Gaussian, mixtures
 from partwise.models import calibration
 from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Found, Theta, pieces, total
 from partwise.models.calibration import Calibration
@@ -420,7 +420,7 @@ class Analysers(PartsEstimator):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._columns = (ColumnGroup(likelihood=LIKELIHOODS["gaussian"](), **state["columns"]),)
+        self._columns = (ColumnGroup(likelihood=Gaussian(), **state["columns"]),)
         self._dtype = np.dtype(state["dtype"])
         self._calibration = Calibration(**state["calibration"])
         self._theta = tuple(Theta(**theta) for theta in state["theta"])

@@ -65,19 +65,20 @@ class NumberFactors:
 
         ``model`` knows what the columns are, and ``by_states`` fills rows with holes.
         """
-        kinds = (
-            model.kinds_ if hasattr(model, "kinds_") else np.full(coded.shape[1], model.likelihood)
-        )
-        numbers = np.isin(kinds, ("gaussian", "lognormal", "poisson"))
-        levels = np.zeros(len(kinds), np.int64)
-        levels[kinds == "ignored"] = -1
-        for d in np.flatnonzero(kinds == "categorical"):
-            levels[d] = 0 if model._schema is None else len(model._schema.columns[d].levels)
+        D = coded.shape[1]
+        numbers, counts = np.zeros(D, bool), np.zeros(D, bool)
+        levels = np.full(D, -1)
+        for group in model._columns:
+            law, known = group.likelihood, group.known_levels
+            numbers[group.index], counts[group.index] = law.linear, law.counts
+            if law.linear or known is not None:
+                unordered = model._schema is not None and law.has_levels and not law.ordered
+                levels[group.index] = len(known) if unordered and known is not None else 0
         width = int(_widths(levels).sum())
         if not numbers.any() or min(most, width - 1) < 1:
             return None
         factors = MCFA(1, min(most, width - 1), n_jobs=model.n_jobs, random_state=rng)
-        found = cls(levels, numbers, kinds == "poisson", factors, np.ones(len(kinds)))
+        found = cls(levels, numbers, counts, factors, np.ones(D))
         factors.fit(found._spread(coded), sample_weight=sample_weight)
         found._weigh(by_states, coded, sample_weight, rng)
         return found

@@ -22,7 +22,7 @@ from partwise.estimators._rows import by_rows
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.course import prior_of
 from partwise.fitting.restarts import Stage
-from partwise.likelihoods import LIKELIHOODS, Prior
+from partwise.likelihoods import Categorical, Prior
 from partwise.models import aspect
 from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
@@ -407,7 +407,7 @@ class AspectModel(PartsEstimator):
 
     def _restore(self, state: dict[str, Any]) -> None:
         fields = state["columns"]
-        likelihood = LIKELIHOODS["categorical"](len(fields["levels"]))
+        likelihood = Categorical(len(fields["levels"]))
         group = ScaleGroup(likelihood=likelihood, **fields)
         self._columns = (group,)
         self._dtype = np.dtype(state["dtype"])

@@ -20,7 +20,7 @@ from partwise.estimators._rows import by_rows
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.course import prior_of
 from partwise.fitting.restarts import Stage
-from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
+from partwise.likelihoods import Dirichlet, Gaussian, Prior
 from partwise.models import cvq
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts.cvq_start import residual_start, separate_start
@@ -423,7 +423,7 @@ class CVQ(PartsEstimator):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._columns = (ColumnGroup(likelihood=LIKELIHOODS["gaussian"](), **state["columns"]),)
+        self._columns = (ColumnGroup(likelihood=Gaussian(), **state["columns"]),)
         self._dtype = np.dtype(state["dtype"])
         self._model, self._theta = self._core(), cvq.Theta(**state["theta"])
         for name, value in state["learned"].items():

@@ -20,7 +20,7 @@ from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.restarts import Stage
-from partwise.likelihoods import LIKELIHOODS
+from partwise.likelihoods import Bernoulli, Gaussian
 from partwise.models import gvq
 from partwise.models.gvq_binary import BinaryGVQ
 from partwise.starts.ica import binary_start, feature_start
@@ -691,7 +691,7 @@ class GVQ(PartsEstimator):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        likelihood = LIKELIHOODS["bernoulli" if self.binary else "gaussian"]()
+        likelihood = Bernoulli() if self.binary else Gaussian()
         self._columns = (ColumnGroup(likelihood=likelihood, **state["columns"]),)
         self._dtype, self._seed = np.dtype(state["dtype"]), int(state["seed"])
         self._model, self._theta = self._core(), gvq.Theta(**state["theta"])

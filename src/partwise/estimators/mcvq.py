@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -28,8 +29,9 @@ from partwise.fitting import course
 from partwise.fitting.state_search import Search
 from partwise.fitting.stream import StreamingOptions, can_stream, learn_block
 from partwise.fitting.weights import read_weights
-from partwise.likelihoods import LIKELIHOODS, Dirichlet, Prior
-from partwise.likelihoods.predictive import Levels, Predictive
+from partwise.likelihoods import LAWS, ORDERED, Dirichlet, Prior, zero_if_absent
+from partwise.likelihoods.base import Average
+from partwise.likelihoods.predictive import Predictive
 from partwise.models import calibration, mcvq, predict
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
@@ -205,7 +207,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
             tuple,
             np.ndarray,
         ],
-        "likelihood": [StrOptions({*LIKELIHOODS, "auto", "ordinal"}), dict, list, tuple],
+        "likelihood": [StrOptions({*LAWS, "auto"}), dict, list, tuple],
         "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
         "inference": [StrOptions({"variational", "gibbs"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
@@ -335,7 +337,9 @@ class MCVQ(BiclusterMixin, PartsEstimator):
     def _likelihood(self) -> Any:
         if self._schema is not None:
             return self._schema.kinds
-        return "ordered" if self.likelihood == "ordinal" else self.likelihood
+        # A model of states has no latent numbers: it sees their levels.
+        latent = not self._is_table and LAWS[self.likelihood].latent
+        return ORDERED if latent else self.likelihood
 
     @property
     def _is_table(self) -> bool:
@@ -408,11 +412,9 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         return None if self._sought else n_states
 
     def _absent_zero(self) -> bool:
-        return (
-            self.likelihood == "poisson"
-            if self.sparse_absent == "auto"
-            else self.sparse_absent == "zero"
-        )
+        if self.sparse_absent == "auto":
+            return zero_if_absent(self.likelihood)
+        return self.sparse_absent == "zero"
 
     def _core(
         self,
@@ -553,9 +555,10 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         if hasattr(self, "classes_"):
             self.class_priors_ = self._class_shares().astype(self._dtype)
             self.state_priors_ = np.stack(shares)
-        if self._schema is None and groups[0].levels is not None and isinstance(laws[0], Levels):
+        of_levels = laws[0].probability
+        if self._schema is None and groups[0].levels is not None and of_levels is not None:
             self.levels_ = groups[0].levels
-            self.means_ = self._by_part(np.moveaxis(laws[0].probability, 0, -1), np.nan)
+            self.means_ = self._by_part(np.moveaxis(of_levels, 0, -1), np.nan)
         else:
             means = [g.decode_mean(law.mean) for g, law in zip(groups, laws, strict=True)]
             self.means_ = self._by_part(self._by_column(means), np.nan)
@@ -678,9 +681,13 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         """Expected entries given posteriors (n, S), background included."""
         if self._schema is not None:
             return self._likely_rows(m)
-        means = self._columns[0].decode_mean(self._laws()[0].mean)
-        rows = predict.expectation(means, m.T, self._theta.gates, self._part_of)
+        rows = self._columns[0].expected(self._laws()[0], self._average(m, slice(None)))
         return rows.astype(self._dtype, copy=False)
+
+    def _average(self, m: Array, columns: Any) -> Average:
+        """Mixture of states' values in some columns, given posteriors (n, S)."""
+        gates = self._theta.gates[:, columns]
+        return partial(predict.expectation, m=m.T, gates=gates, part_of=self._part_of)
 
     def _likely_rows(self, m: Array) -> Array:
         """What to put in the place of entries, given posteriors (n, S), background included.
@@ -688,18 +695,10 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         Numbers get their expectation, categories and yes-or-no entries the likeliest value, ordered
         levels the median.
         """
-        out = []
-        for group, law in zip(self._columns, self._laws(), strict=True):
-            gates = self._theta.gates[:, group.index]
-            if not isinstance(law, Levels):
-                expected = predict.log_expectation if group.logged else predict.expectation
-                means = group.decode_mean(law.mean)
-                if group.logged:
-                    means = means + 0.5 * np.minimum(law.variance, 1.0) * group.scale**2
-                out.append(expected(means, m.T, gates, self._part_of))
-                continue
-            shares = predict.level_shares(law, m.T, gates, self._part_of)  # (V, n, D)
-            out.append(group.decode(tables.likely_code(group, law, shares)))
+        out = [
+            group.likely(law, self._average(m, group.index))
+            for group, law in zip(self._columns, self._laws(), strict=True)
+        ]
         return self._by_column(out).astype(self._dtype, copy=False)
 
     def _rows_by_block(self, X: Any, function: Any) -> Array:
@@ -762,7 +761,8 @@ class MCVQ(BiclusterMixin, PartsEstimator):
                 found = []
                 for group, law in zip(self._columns, laws, strict=True):
                     gates, own = self._theta.gates[:, group.index], p[group.index]
-                    if self._schema is not None and tables.is_unordered(group, law):
+                    unordered = law.probability is not None and not group.likelihood.ordered
+                    if self._schema is not None and unordered:
                         found.append(np.full((m.shape[1], len(own)), np.nan))
                         continue
                     end = predict.quantile(law, m, gates, self._part_of, own)
@@ -798,7 +798,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         core = self._mcvq
         n_states, N = np.asarray(core.n_states), core.classes.n_classes
         entries = sum(
-            (group.likelihood.n_statistics - 1)
+            group.likelihood.family.n_parameters
             * float(n_states @ self._theta.gates[:, group.index].sum(axis=1))
             for group in self._columns
         )
@@ -821,16 +821,16 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         """Base measure of a row's entries, part by part; (n, K)."""
         out = np.zeros((block.n_rows, self.n_parts_))
         for group, view in zip(self._columns, block.groups, strict=True):
-            absent = view.zero_value is not None and group.likelihood.name != "poisson"
+            absent = group.absent_base() if view.zero_value is not None else None
             for k in range(self.n_parts_):
                 mine = np.flatnonzero(parts[group.index] == k)
                 entries = view.entries(mine)
                 base = group.base(entries.values.astype(float), entries.columns)
                 out[:, k] += np.bincount(entries.rows, base, minlength=block.n_rows)
-                if absent:
-                    scale = group.log_scale[entries.columns]
-                    stored = np.bincount(entries.rows, scale, minlength=block.n_rows)
-                    out[:, k] -= group.log_scale[mine].sum() - stored
+                if absent is not None:
+                    stored = absent[entries.columns]
+                    stored = np.bincount(entries.rows, stored, minlength=block.n_rows)
+                    out[:, k] += absent[mine].sum() - stored
         return out
 
     # --- tables ---
@@ -1096,7 +1096,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     def _expected_in_state(self, group: ColumnGroup, law: Predictive, s: int) -> Array:
         """What is expected of a group's columns in one state, in X's units; (D_g,)."""
-        if self._schema is None or not isinstance(law, Levels):
+        if self._schema is None or law.probability is None:
             return group.decode_mean(law.mean[s])
         return group.decode(law.probability[:, s].argmax(axis=0).astype(float))
 

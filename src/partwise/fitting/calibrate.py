@@ -61,7 +61,7 @@ def calibrate(
         Of all columns; those that are not Gaussian take part in nothing.
     """
     n_columns = source.X.shape[1]
-    numeric = [g for g, group in enumerate(source.columns) if group.likelihood.name == "gaussian"]
+    numeric = [g for g, group in enumerate(source.columns) if group.likelihood.calibrated]
     if not numeric:
         return calibration.identity(n_columns)
     densify = is_sparse(source.X) and any(source.columns[g].absent_zero for g in numeric)

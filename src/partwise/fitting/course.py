@@ -26,7 +26,7 @@ from partwise.fitting.calibrate import calibrate
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.labels import read_labels
 from partwise.fitting.restarts import Stage
-from partwise.likelihoods import LIKELIHOODS, Dirichlet, Ordinal, Prior
+from partwise.likelihoods import LAWS, Dirichlet, Prior
 from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gating, Standard, Tied
@@ -182,7 +182,9 @@ def _with_rows(labels: Array, names: Array) -> Array:
 
 def restore(estimator: Any, state: dict[str, Any]) -> None:
     """Set what a file holds besides the parameters."""
-    estimator._columns = tuple(_restored(group, estimator) for group in state["columns"])
+    estimator._columns = tuple(
+        ColumnGroup.restore(group, prior_of(estimator)) for group in state["columns"]
+    )
     estimator._dtype = np.dtype(state["dtype"])
     estimator._calibration = Calibration(**state["calibration"])
     # Files of earlier versions have no number of parts besides the argument.
@@ -192,27 +194,7 @@ def restore(estimator: Any, state: dict[str, Any]) -> None:
 
 def column_state(columns: tuple[ColumnGroup, ...]) -> list[dict[str, Any]]:
     """Column groups as plain values; `restore` reads them."""
-    found = []
-    for group in columns:
-        law = group.likelihood
-        ordered, cuts = bool(getattr(law, "ordered", False)), list(getattr(law, "cuts", ()))
-        found.append({**group.fields(), "law": law.name, "ordered": ordered, "cuts": cuts})
-    return found
-
-
-def _restored(state: dict[str, Any], estimator: Any) -> ColumnGroup:
-    """One column group from what `column_state` made of it."""
-    fields, prior = dict(state), prior_of(estimator)
-    name, ordered, cuts = (fields.pop(key) for key in ("law", "ordered", "cuts"))
-    if name == "categorical":
-        likelihood: Any = LIKELIHOODS[name](len(fields["levels"]), ordered)
-    elif name == "ordinal":
-        likelihood = Ordinal(tuple(float(cut) for cut in cuts))
-    elif name == "gaussian" and prior is not None:
-        likelihood = LIKELIHOODS[name](prior.shape, prior.spread, prior.resolution)
-    else:
-        likelihood = LIKELIHOODS[name]()
-    return ColumnGroup(likelihood=likelihood, **fields)
+    return [group.state() for group in columns]
 
 
 def _search(
@@ -318,14 +300,20 @@ def selects_by_row(estimator: Any) -> bool:
     return estimator._inference == "gibbs" or estimator.gating == "factorised"
 
 
+def has_latent(estimator: Any) -> bool:
+    """Whether entries stand for latent numbers, of which rows keep posteriors."""
+    name = estimator._likelihood
+    return isinstance(name, str) and name in LAWS and LAWS[name].latent
+
+
 def refuses_stream(estimator: Any) -> str | None:
     """What the sums that `partial_fit` goes on with do not tell all of, if anything."""
     if estimator._inference == "gibbs":
         return 'inference="gibbs"'
     if estimator.gating == "factorised":
         return 'gating="factorised"'
-    if estimator._likelihood == "ordinal":
-        return 'likelihood="ordinal"'
+    if has_latent(estimator):
+        return f'likelihood="{estimator.likelihood}"'
     # How sure parameters are says from how many rows they come; without a prior they are sure.
     fitted = hasattr(estimator, "_theta") and not hasattr(estimator, "_running")
     if fitted and estimator.prior is None and not estimator._sums_without_prior:
@@ -335,11 +323,11 @@ def refuses_stream(estimator: Any) -> str | None:
 
 def check_pairing(estimator: Any, absent_zero: bool) -> None:
     """Refuse selections of entries that are not stored, and levels that are not seen."""
-    if estimator._likelihood == "ordinal" and (absent_zero or selects_by_row(estimator)):
+    if has_latent(estimator) and (absent_zero or selects_by_row(estimator)):
         what = 'sparse_absent="zero"' if absent_zero else 'gating="factorised"'
         raise ValueError(
-            f'likelihood="ordinal" does not go with {what}; choose sparse_absent="unobserved" and '
-            'gating="annealed", "tied" or "standard".'
+            f'likelihood="{estimator.likelihood}" does not go with {what}; choose '
+            'sparse_absent="unobserved" and gating="annealed", "tied" or "standard".'
         )
     if selects_by_row(estimator) and absent_zero:
         gibbs = estimator._inference == "gibbs"

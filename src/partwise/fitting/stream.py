@@ -263,9 +263,9 @@ def _seen_group(estimator: Any, group: ColumnGroup, rows: Batch) -> ColumnGroup:
     changes = own.changed_by(some, rows.weight)
     unseen = own.weight <= 0
     shift, scale, varies = group.shift.copy(), group.scale.copy(), group.varies.copy()
-    if group.likelihood.name == "gaussian" and unseen.any():
+    if group.likelihood.has_units and unseen.any():
         prior = course.prior_of(estimator)
-        (new,) = learn_columns(some, "gaussian", rows.weight, group.absent_zero, prior)
+        (new,) = learn_columns(some, group.likelihood.name, rows.weight, group.absent_zero, prior)
         shift[still[unseen]], scale[still[unseen]] = new.shift[unseen], new.scale[unseen]
         changes = np.where(unseen, new.varies, changes)
     varies[still] = changes

@@ -5,29 +5,38 @@ conjugate posterior is told by *pseudo-sums* chi = prior pseudo-sums + data sums
 (P, S, D) as the sums themselves. So one M-step, one KL and one gating serve them all.
 """
 
+from partwise.likelihoods.base import Family, Law
 from partwise.likelihoods.bernoulli import Bernoulli
 from partwise.likelihoods.categorical import Categorical
 from partwise.likelihoods.gaussian import Gaussian
 from partwise.likelihoods.ordinal import Ordinal
 from partwise.likelihoods.poisson import Poisson
 from partwise.likelihoods.prior import Conjugate, Dirichlet, Flat, Prior
-
-LIKELIHOODS = {
-    "gaussian": Gaussian,
-    "bernoulli": Bernoulli,
-    "poisson": Poisson,
-    "categorical": Categorical,
-}
+from partwise.likelihoods.registry import (
+    LAWS,
+    ORDERED,
+    law_class,
+    make_law,
+    restore_law,
+    zero_if_absent,
+)
 
 __all__ = [
-    "LIKELIHOODS",
+    "LAWS",
+    "ORDERED",
     "Bernoulli",
     "Categorical",
     "Conjugate",
     "Dirichlet",
+    "Family",
     "Flat",
     "Gaussian",
+    "Law",
     "Ordinal",
     "Poisson",
     "Prior",
+    "law_class",
+    "make_law",
+    "restore_law",
+    "zero_if_absent",
 ]

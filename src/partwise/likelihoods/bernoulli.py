@@ -7,27 +7,41 @@ import numpy as np
 from scipy import special
 
 from partwise.contracts import Array
-from partwise.likelihoods.predictive import Levels
+from partwise.likelihoods.base import Average, Decode, Family
+from partwise.likelihoods.predictive import Levels, PlainValue, Predictive
 
 # Keeps log p finite at maximum likelihood when a state has seen one answer only.
 PROBABILITY_FLOOR = 1e-10
 
 
 @dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(Family):
     """Probability of a one."""
 
     name: ClassVar[str] = "bernoulli"
+    powers: ClassVar[bool] = True
+    linear: ClassVar[bool] = False
+    own_levels: ClassVar[tuple[float, ...] | None] = (0.0, 1.0)
 
     @property
     def n_statistics(self) -> int:
         """Two: 1 and x."""
         return 2
 
-    @property
-    def powers(self) -> bool:
-        """T is made of powers of x."""
-        return True
+    @classmethod
+    def check(cls, values: Array) -> str | None:
+        """Entries are 0 or 1."""
+        wrong = values[~np.isnan(values) & (values != 0) & (values != 1)]
+        if not len(wrong):
+            return None
+        return (
+            f'{wrong[0]:g}, but likelihood="bernoulli" needs 0, 1 or NaN; binarise the data or '
+            'choose likelihood="gaussian".'
+        )
+
+    def statistics(self, values: Array) -> Array:
+        """1 and x."""
+        return np.stack([np.ones_like(values), values])
 
     def pseudo_sums(self, moments: Array, strength: float) -> Array:
         """Beta with the column's mean, worth ``strength`` rows."""
@@ -62,3 +76,13 @@ class Bernoulli:
         """Bernoulli at the state's share of ones."""
         p = self._point(sums)
         return Levels(np.stack([1.0 - p, p]))
+
+    def likely(self, told: Predictive, average: Average, decode: Decode) -> Array:
+        """The likelier of the two."""
+        assert isinstance(told, Levels)
+        return decode(self.likely_code(told.shares(average)))
+
+    def page(self, told: Predictive, natural: Array) -> dict[str, PlainValue]:
+        """Logarithms and probabilities of no and yes."""
+        assert isinstance(told, Levels)
+        return told.page(np.stack([natural[0], natural.sum(axis=0)]))

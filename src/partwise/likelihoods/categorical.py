@@ -1,20 +1,27 @@
 """Entries of V levels with a Dirichlet posterior: T(x) is one-hot, chi are the counts."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from partwise.contracts import Array
+from partwise.likelihoods.base import Average, Decode, Family
 from partwise.likelihoods.gamma import expected_logs, log_beta
-from partwise.likelihoods.predictive import Levels
+from partwise.likelihoods.predictive import Levels, PlainValue, Predictive
+
+if TYPE_CHECKING:
+    from partwise.likelihoods.prior import Prior
 
 # Keeps log p finite at maximum likelihood for levels a state has not seen.
 PROBABILITY_FLOOR = 1e-10
 
 
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(Family):
     """Probabilities of ``n_levels`` levels.
 
     Whether they are ``ordered`` changes no probability, only what is said of a whole distribution:
@@ -24,16 +31,38 @@ class Categorical:
     n_levels: int
     ordered: bool = False
     name: ClassVar[str] = "categorical"
+    has_levels: ClassVar[bool] = True
+    linear: ClassVar[bool] = False
 
     @property
     def n_statistics(self) -> int:
-        """One a level."""
+        """One per level."""
         return self.n_levels
 
-    @property
-    def powers(self) -> bool:
-        """T is one-hot, so entries are stored as codes."""
-        return False
+    @classmethod
+    def make(cls, prior: Prior | None, n_levels: int) -> Categorical:
+        """Levels without order."""
+        return cls(n_levels)
+
+    def state(self) -> dict[str, PlainValue]:
+        """Whether levels have an order."""
+        return {"ordered": self.ordered}
+
+    @classmethod
+    def restore(
+        cls, state: Mapping[str, PlainValue], prior: Prior | None, n_levels: int
+    ) -> Categorical:
+        """The law that `state` describes."""
+        return cls(n_levels, bool(state["ordered"]))
+
+    def statistics(self, values: Array) -> Array:
+        """One-hot, of codes."""
+        levels = np.arange(self.n_levels).reshape(-1, *[1] * np.ndim(values))
+        return (values == levels).astype(float)
+
+    def observed(self, sums: Array) -> Array:
+        """Every entry has one level."""
+        return sums.sum(axis=0)
 
     def pseudo_sums(self, moments: Array, strength: float) -> Array:
         """Dirichlet with the column's shares, worth ``strength`` rows a level."""
@@ -65,3 +94,13 @@ class Categorical:
     def point_predictive(self, sums: Array) -> Levels:
         """Shares of the levels in the state."""
         return Levels(self._point(sums))
+
+    def likely(self, told: Predictive, average: Average, decode: Decode) -> Array:
+        """The likeliest level, or of ordered ones the median."""
+        assert isinstance(told, Levels)
+        return decode(self.likely_code(told.shares(average)))
+
+    def page(self, told: Predictive, natural: Array) -> dict[str, PlainValue]:
+        """Logarithms and probabilities of the levels."""
+        assert isinstance(told, Levels)
+        return told.page(natural)

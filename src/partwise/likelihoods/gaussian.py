@@ -15,14 +15,20 @@ mean worth ``strength`` rows, and a precision whose scale is a fraction of the c
 The log density keeps its 2 pi, which the papers drop.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy import special
 
 from partwise.contracts import Array
-from partwise.likelihoods.predictive import StudentT
+from partwise.likelihoods.base import Family
+from partwise.likelihoods.predictive import PlainValue, Predictive, StudentT
+
+if TYPE_CHECKING:
+    from partwise.likelihoods.prior import Prior
 
 _HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
 
@@ -32,7 +38,7 @@ VARIANCE_FLOOR = 1e-6
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Family):
     """Normal density of standardised entries.
 
     ``offset`` ties the shape of the precision to the count of the mean; ``spread`` is the prior
@@ -44,16 +50,33 @@ class Gaussian:
     spread: float = 0.03
     resolution: float = 0.0
     name: ClassVar[str] = "gaussian"
+    powers: ClassVar[bool] = True
+    scaled: ClassVar[bool] = True
+    has_units: ClassVar[bool] = True
+    calibrated: ClassVar[bool] = True
 
     @property
     def n_statistics(self) -> int:
         """Three: 1, x, x^2."""
         return 3
 
-    @property
-    def powers(self) -> bool:
-        """T is made of powers of x."""
-        return True
+    @classmethod
+    def make(cls, prior: Prior | None, n_levels: int) -> Gaussian:
+        """With the prior's guess of the precision."""
+        return cls() if prior is None else cls(prior.shape, prior.spread, prior.resolution)
+
+    def statistics(self, values: Array) -> Array:
+        """1, x and x^2."""
+        return np.stack([np.ones_like(values), values, values * values])
+
+    def constant(self, moments: Array, weight: Array) -> Array:
+        """The mean."""
+        return moments[1]
+
+    @staticmethod
+    def strength(prior: Prior) -> float:
+        """Rows that the column's mean weighs."""
+        return prior.entries
 
     def pseudo_sums(self, moments: Array, strength: float) -> Array:
         """The column's mean with count ``strength``; precision with alpha/beta = 1/spread."""
@@ -106,3 +129,16 @@ class Gaussian:
         """Normal density at maximum likelihood."""
         mean, variance = self._point(sums)
         return StudentT.of(mean, np.sqrt(variance), np.full_like(mean, np.inf))
+
+    def page(self, told: Predictive, natural: Array) -> dict[str, PlainValue]:
+        """Means, precisions, and the Student t of a new entry."""
+        assert isinstance(told, StudentT)
+        half = 0.5 * natural[1] * told.mean  # mean of both laws
+        return {
+            "law": "numbers",
+            "mean": told.mean,
+            "precision": -2.0 * natural[2],
+            "constant": natural[0] + half,
+            "spread": told.scale,
+            "df": told.df,
+        }

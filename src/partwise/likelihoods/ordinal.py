@@ -6,15 +6,24 @@ over columns, whose own positions and spreads the model learns. The number itsel
 (`partwise.models.ordinal`), so this is no exponential family and serves models of Gaussian numbers.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numba
 import numpy as np
 from scipy import special
 
 from partwise.contracts import Array
+from partwise.likelihoods.base import Law
+from partwise.likelihoods.gaussian import Gaussian
+from partwise.likelihoods.predictive import PlainValue
+
+if TYPE_CHECKING:
+    from partwise.likelihoods.prior import Prior
 
 # Ends of the first and the last interval, in deviates beyond which nothing lies.
 FARTHEST = 30.0
@@ -27,13 +36,36 @@ DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
-class Ordinal:
+class Ordinal(Law):
     """Levels between ``cuts``, (L - 1,), of a latent number."""
 
     cuts: tuple[float, ...]
     name: ClassVar[str] = "ordinal"
-    powers: ClassVar[bool] = False
-    n_statistics: ClassVar[int] = 3
+    has_levels: ClassVar[bool] = True
+    latent: ClassVar[bool] = True
+    linear: ClassVar[bool] = False
+    ordered: ClassVar[bool] = True  # type: ignore[misc]  # of all
+
+    @property
+    def family(self) -> Gaussian:
+        """That of the latent numbers."""
+        return Gaussian()
+
+    @classmethod
+    def make(cls, prior: Prior | None, n_levels: int) -> Ordinal:
+        """Cuts that make levels equally frequent."""
+        return cls(cuts_of(np.ones(n_levels)))
+
+    def state(self) -> dict[str, PlainValue]:
+        """The cuts."""
+        return {"cuts": list(self.cuts)}
+
+    @classmethod
+    def restore(
+        cls, state: Mapping[str, PlainValue], prior: Prior | None, n_levels: int
+    ) -> Ordinal:
+        """The law that `state` describes."""
+        return cls(tuple(np.asarray(state["cuts"], dtype=float).tolist()))
 
     @property
     def ends(self) -> Array:

@@ -7,27 +7,41 @@ import numpy as np
 from scipy import special
 
 from partwise.contracts import Array
-from partwise.likelihoods.predictive import NegativeBinomial
+from partwise.likelihoods.base import Family
+from partwise.likelihoods.counts import wrong_counts
+from partwise.likelihoods.predictive import GammaPoisson, PlainValue, Predictive
 
 # Keeps log lambda finite at maximum likelihood when a state has only zeros.
 RATE_FLOOR = 1e-10
 
 
 @dataclass(frozen=True)
-class Poisson:
-    """Rate of a count; log x! is the base measure and lives in the data view."""
+class Poisson(Family):
+    """Rate of a count; log x! is the base measure."""
 
     name: ClassVar[str] = "poisson"
+    powers: ClassVar[bool] = True
+    counts: ClassVar[bool] = True
+    absent_zero: ClassVar[bool] = True
+    explorer: ClassVar[str] = "text"
 
     @property
     def n_statistics(self) -> int:
         """Two: 1 and x."""
         return 2
 
-    @property
-    def powers(self) -> bool:
-        """T is made of powers of x."""
-        return True
+    @classmethod
+    def check(cls, values: Array) -> str | None:
+        """Entries are counts."""
+        return wrong_counts(cls.name, values)
+
+    def statistics(self, values: Array) -> Array:
+        """1 and x."""
+        return np.stack([np.ones_like(values), values])
+
+    def base(self, values: Array) -> Array:
+        """-log x!."""
+        return -special.gammaln(values + 1.0)
 
     def pseudo_sums(self, moments: Array, strength: float) -> Array:
         """Gamma with the column's mean, worth ``strength`` rows."""
@@ -41,9 +55,9 @@ class Poisson:
         """Log normaliser of the Gamma density."""
         return special.gammaln(chi[1]) - chi[1] * np.log(chi[0])
 
-    def predictive(self, chi: Array) -> NegativeBinomial:
+    def predictive(self, chi: Array) -> GammaPoisson:
         """Poisson with the rate integrated out."""
-        return NegativeBinomial(chi[1], chi[0])
+        return GammaPoisson(chi[1], chi[0])
 
     def _point(self, sums: Array) -> Array:
         empty = sums[0] <= 0
@@ -54,7 +68,12 @@ class Poisson:
         rate = self._point(sums)
         return np.stack([-rate, np.log(rate)])
 
-    def point_predictive(self, sums: Array) -> NegativeBinomial:
+    def point_predictive(self, sums: Array) -> GammaPoisson:
         """Poisson at the state's mean count."""
         rate = self._point(sums)
-        return NegativeBinomial(rate, np.full_like(rate, np.inf))
+        return GammaPoisson(rate, np.full_like(rate, np.inf))
+
+    def page(self, told: Predictive, natural: Array) -> dict[str, PlainValue]:
+        """Shape and rate of the posterior."""
+        assert isinstance(told, GammaPoisson)
+        return {"law": "counts", "shape": told.shape, "rate": told.rate}

@@ -2,69 +2,166 @@
 
 Each class holds parameter arrays of any shape and answers for values that broadcast against them.
 Values are in the model's own units (standardised numbers, level codes), and densities leave out the
-base measure (units, log x!), which the data view holds.
+base measure (units, log x!), which the law and the data view know.
 """
 
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from scipy import special
 
 from partwise.contracts import Array
+from partwise.likelihoods import mixtures
+from partwise.likelihoods.mixtures import LEAST_WEIGHT
 
 _LOG_PI = float(np.log(np.pi))
 _LOG_2PI = float(np.log(2 * np.pi))
 
+# What a file or a page can hold.
+PlainValue: TypeAlias = "Array | bool | int | float | str | list[PlainValue] | None"
 
-class Predictive(Protocol):
-    """One entry's distribution."""
+# Bins of a column: where a state's own distribution is cut, and how many there are in all.
+CUTS = np.linspace(0.0, 1.0, 18)[1:-1]
+MOST_BINS = 64
+
+# Quantiles of mixtures of numbers are found to this, in model units.
+CLOSE = 1e-9
+
+
+class Predictive(ABC):
+    """One entry's distribution; ``whole`` if it takes whole numbers only.
+
+    ``probability`` has those of the levels on its first axis, None if values are no levels.
+    """
+
+    whole: ClassVar[bool] = False
+    probability: Array | None = None
 
     @property
+    @abstractmethod
     def mean(self) -> Array:
         """Expected value; for categories the code's expectation."""
-        ...
 
     @property
+    @abstractmethod
     def variance(self) -> Array:
         """Variance of a new entry."""
-        ...
 
+    @property
+    @abstractmethod
+    def peak(self) -> Array:
+        """Largest log density that any value has, its base measure included."""
+
+    @abstractmethod
     def log_density(self, x: Array) -> Array:
         """Log density or log probability at x."""
-        ...
 
+    @abstractmethod
     def cdf(self, x: Array) -> Array:
         """P(X <= x)."""
-        ...
 
+    @abstractmethod
     def quantile(self, p: float | Array) -> Array:
         """Smallest value whose distribution function reaches p."""
-        ...
 
+    @abstractmethod
     def sample(self, rng: np.random.Generator) -> Array:
         """One draw for every entry."""
-        ...
 
-    def at(self, index: tuple[Array, ...]) -> "Predictive":
+    @abstractmethod
+    def at(self, index: tuple[Array, ...]) -> Predictive:
         """The same distribution at chosen entries."""
-        ...
+
+    def bins(self, d: int, live: Array) -> Array:
+        """Probability of bins of column d's values in each state of (S, D), (S, B).
+
+        Bins are quantiles of the states ``live`` that matter.
+        """
+        n = len(CUTS)
+        at = self.at((np.repeat(live[:, None], n, axis=1), np.full((len(live), n), d)))
+        edges = np.unique(at.quantile(np.broadcast_to(CUTS, (len(live), n))))
+        if len(edges) > MOST_BINS - 1:
+            edges = edges[np.linspace(0, len(edges) - 1, MOST_BINS - 1).astype(int)]
+        states = np.repeat(np.arange(len(self.mean))[:, None], len(edges), axis=1)
+        below = self.at((states, np.full(states.shape, d))).cdf(edges[None, :])
+        return np.diff(below, axis=1, prepend=0.0, append=1.0)
+
+    def mixture_quantile(self, m: Array, gates: Array, part_of: Array, p: Array) -> Array:
+        """Quantile p (D,) of every cell's mixture of states, (n, D); self is (S, D).
+
+        A mixture's quantile lies between the smallest and the largest of its states' own, which for
+        most cells is a single state's; the rest is bisected. Of whole numbers it is the smallest
+        that reaches p.
+        """
+        per_state = self.quantile(p)  # (S, D)
+        S, D = per_state.shape
+        n = m.shape[1]
+        low, high = np.full((n, D), np.inf), np.full((n, D), -np.inf)
+        for s in range(S):
+            rows: Array = np.flatnonzero(m[s] > LEAST_WEIGHT)
+            open_columns = np.flatnonzero(gates[part_of[s]] > LEAST_WEIGHT)
+            if len(rows) == 0 or len(open_columns) == 0:
+                continue
+            at = np.ix_(rows, open_columns)
+            live = m[s, rows][:, None] * gates[part_of[s], open_columns] > LEAST_WEIGHT
+            value = np.broadcast_to(per_state[s, open_columns], live.shape)
+            low[at] = np.where(live, np.minimum(low[at], value), low[at])
+            high[at] = np.where(live, np.maximum(high[at], value), high[at])
+        mixed: Array = np.argwhere(high > low)
+        row, column = mixed[:, 0], mixed[:, 1]
+        if len(row) == 0:
+            return high
+        a, b = low[row, column] - self.whole, high[row, column]  # above a, up to b
+        live = np.arange(len(row))  # cells whose ends are still apart
+        while len(live):
+            middle = 0.5 * (a[live] + b[live])
+            middle = np.floor(middle) if self.whole else middle
+            reached, total = np.zeros(len(live)), np.zeros(len(live))
+            for s in range(S):
+                weight = m[s, row[live]] * gates[part_of[s], column[live]]
+                cells = np.flatnonzero(weight > LEAST_WEIGHT)
+                if len(cells):
+                    here = self.at((np.full(len(cells), s), column[live[cells]]))
+                    reached[cells] += weight[cells] * here.cdf(middle[cells])
+                    total[cells] += weight[cells]
+            short = reached < p[column[live]] * total * (1 - 1e-12)
+            a[live], b[live] = np.where(short, middle, a[live]), np.where(short, b[live], middle)
+            # Large numbers are no closer than a float can tell.
+            close = 1.0 if self.whole else CLOSE * np.maximum(1.0, np.abs(b[live]))
+            live = live[b[live] - a[live] > close]
+        high[row, column] = b
+        return high
 
 
 @dataclass(frozen=True)
-class StudentT:
+class StudentT(Predictive):
     """Location-scale Student t; ``df`` infinite is the normal distribution.
 
     ``constant`` is the log density at the mean, kept since it costs more than all the rest.
     """
 
-    mean: Array
+    location: Array
     scale: Array
     df: Array
     constant: Array
 
+    @property
+    def mean(self) -> Array:
+        """The location."""
+        return self.location
+
+    @property
+    def peak(self) -> Array:
+        """Log density at the mean."""
+        return self.constant
+
     @classmethod
-    def of(cls, mean: Array, scale: Array, df: Array) -> "StudentT":
+    def of(cls, mean: Array, scale: Array, df: Array) -> StudentT:
         """From location, scale and degrees of freedom."""
         if np.all(np.isinf(df)):
             return cls(mean, scale, df, -np.log(scale) - 0.5 * _LOG_2PI)
@@ -72,7 +169,7 @@ class StudentT:
         constant = special.gammaln(half + 0.5) - special.gammaln(half)
         return cls(mean, scale, df, constant - 0.5 * (_LOG_PI + np.log(df)) - np.log(scale))
 
-    def at(self, index: tuple[Array, ...]) -> "StudentT":
+    def at(self, index: tuple[Array, ...]) -> StudentT:
         """Entries chosen by ``index``."""
         return StudentT(self.mean[index], self.scale[index], self.df[index], self.constant[index])
 
@@ -98,6 +195,17 @@ class StudentT:
             return self.mean + self.scale * special.ndtri(p)
         return self.mean + self.scale * special.stdtrit(self.df, p)
 
+    def mixture_quantile(self, m: Array, gates: Array, part_of: Array, p: Array) -> Array:
+        """As for all, compiled."""
+        first = np.searchsorted(part_of, np.arange(len(gates) + 1))
+        arrays = (m, gates, self.mean, self.scale, self.df, self.quantile(p))
+        rows, by_part, mean, scale, df, own = (
+            np.ascontiguousarray(values.T, dtype=float) for values in arrays
+        )
+        out = np.empty((gates.shape[1], m.shape[1]))
+        mixtures.state_quantiles(rows, by_part, mean, scale, df, own, first, p, out)
+        return out.T
+
     def cdf(self, x: Array) -> Array:
         """Distribution function."""
         z = (x - self.mean) / self.scale
@@ -117,15 +225,22 @@ class StudentT:
 
 
 @dataclass(frozen=True)
-class NegativeBinomial:
+class GammaPoisson(Predictive):
     """Poisson with rate Gamma(shape, rate); ``rate`` infinite is Poisson with mean ``shape``."""
 
     shape: Array
     rate: Array
+    whole: ClassVar[bool] = True
 
-    def at(self, index: tuple[Array, ...]) -> "NegativeBinomial":
+    @property
+    def peak(self) -> Array:
+        """Log probability of the mode."""
+        mode = np.floor(np.maximum(self.mean - np.where(np.isinf(self.rate), 0, 1 / self.rate), 0))
+        return self.log_density(mode) - special.gammaln(mode + 1.0)
+
+    def at(self, index: tuple[Array, ...]) -> GammaPoisson:
         """Entries chosen by ``index``."""
-        return NegativeBinomial(self.shape[index], self.rate[index])
+        return GammaPoisson(self.shape[index], self.rate[index])
 
     @property
     def mean(self) -> Array:
@@ -176,12 +291,36 @@ class NegativeBinomial:
 
 
 @dataclass(frozen=True)
-class Levels:
+class Levels(Predictive):
     """Categorical over codes 0..V-1; ``probability`` has the level on its first axis."""
 
     probability: Array
+    whole: ClassVar[bool] = True
 
-    def at(self, index: tuple[Array, ...]) -> "Levels":
+    @property
+    def peak(self) -> Array:
+        """Log probability of the likeliest level."""
+        return np.log(self.probability.max(axis=0))
+
+    def bins(self, d: int, live: Array) -> Array:
+        """The levels themselves."""
+        return self.probability[:, :, d].T
+
+    def shares(self, average: Callable[[Array], Array]) -> Array:
+        """Probability of every level in a mixture of states; (V, n, D)."""
+        return np.stack([average(p) for p in self.probability])
+
+    def page(self, logs: Array) -> dict[str, PlainValue]:
+        """What the page needs: expected logarithms ``logs`` (V, J, n) and probabilities."""
+        J, n = logs.shape[1:]
+        return {
+            "law": "levels",
+            "logs": np.moveaxis(logs, 0, -1).reshape(J, -1),
+            "probability": np.moveaxis(self.probability, 0, -1).reshape(J, -1),
+            "n": n,
+        }
+
+    def at(self, index: tuple[Array, ...]) -> Levels:
         """Entries chosen by ``index``."""
         return Levels(np.stack([p[index] for p in self.probability]))
 
@@ -202,7 +341,9 @@ class Levels:
     def log_density(self, x: Array) -> Array:
         """Log probability of a code."""
         code, *_ = np.broadcast_arrays(x, self.probability[0])
-        p = np.broadcast_to(self.probability, (len(self.probability), *code.shape))
+        V, *own = self.probability.shape
+        p = self.probability.reshape(V, *[1] * (code.ndim - len(own)), *own)
+        p = np.broadcast_to(p, (V, *code.shape))
         return np.log(np.take_along_axis(p, code[None].astype(np.int64), axis=0)[0])
 
     def cdf(self, x: Array) -> Array:

@@ -5,6 +5,8 @@ what the posterior costs (its divergence from the prior). Maximum likelihood is 
 the same three, so no model knows which of the two it is given.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from partwise.contracts import Array
-from partwise.likelihoods.base import Likelihood
+from partwise.likelihoods.base import Family
 from partwise.likelihoods.predictive import Predictive
 
 
@@ -68,11 +70,11 @@ class EntryPrior(Protocol):
     """How sums become parameters of one column group."""
 
     @property
-    def likelihood(self) -> Likelihood:
+    def likelihood(self) -> Family:
         """The law of an entry."""
         ...
 
-    def take(self, columns: Array) -> "EntryPrior":
+    def take(self, columns: Array) -> EntryPrior:
         """The prior of some of the columns."""
         ...
 
@@ -105,10 +107,10 @@ class EntryPrior(Protocol):
 class Conjugate:
     """Posterior = prior pseudo-sums + sums; ``chi0`` is (P, D)."""
 
-    likelihood: Likelihood
+    likelihood: Family
     chi0: Array
 
-    def take(self, columns: Array) -> "Conjugate":
+    def take(self, columns: Array) -> Conjugate:
         """The prior of some of the columns."""
         return Conjugate(self.likelihood, self.chi0[:, columns])
 
@@ -146,9 +148,9 @@ class Conjugate:
 class Flat:
     """Maximum likelihood: the parameters are the sums themselves."""
 
-    likelihood: Likelihood
+    likelihood: Family
 
-    def take(self, columns: Array) -> "Flat":
+    def take(self, columns: Array) -> Flat:
         """The same for every column."""
         return self
 

@@ -23,25 +23,6 @@ from itertools import pairwise
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.likelihoods.predictive import Levels, Predictive
-
-# Where a state's own distribution is cut, and bins of a column in all.
-CUTS = np.linspace(0.0, 1.0, 18)[1:-1]
-MOST_BINS = 64
-
-
-def binned(law: Predictive, d: int, live: Array) -> Array:
-    """Probability of column d's bins in each state, (S, B); ``live`` are the states that matter."""
-    if isinstance(law, Levels):
-        return law.probability[:, :, d].T
-    at = law.at((np.repeat(live[:, None], len(CUTS), axis=1), np.full((len(live), len(CUTS)), d)))
-    edges = np.unique(at.quantile(np.broadcast_to(CUTS, (len(live), len(CUTS)))))
-    if len(edges) > MOST_BINS - 1:
-        edges = edges[np.linspace(0, len(edges) - 1, MOST_BINS - 1).astype(int)]
-    S = len(law.mean)
-    states = np.repeat(np.arange(S)[:, None], len(edges), axis=1)
-    below = law.at((states, np.full(states.shape, d))).cdf(edges[None, :])
-    return np.diff(below, axis=1, prepend=0.0, append=1.0)
 
 
 def mutual_information(

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from partwise.contracts import Array, Entries
-from partwise.likelihoods import mixtures
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
-from partwise.likelihoods.predictive import Levels, Predictive, StudentT
+from partwise.likelihoods.predictive import Predictive
 from partwise.sampling.importance import RowLikelihood, enumerate_states, sample_states
 
 # Densities worked on at a time, which a core's cache holds.
@@ -28,17 +27,6 @@ MOST_COMBINATIONS = 4096
 def expectation(values: Array, m: Array, gates: Array, part_of: Array) -> Array:
     """sum over parts and states of g m value: (S, D) to (n, D)."""
     return m.T @ (gates[part_of] * values)
-
-
-def level_shares(law: Levels, m: Array, gates: Array, part_of: Array) -> Array:
-    """Probability of every level in every cell, each a mixture of states; (V, n, D)."""
-    return np.stack([expectation(p, m, gates, part_of) for p in law.probability])
-
-
-def log_expectation(means: Array, m: Array, gates: Array, part_of: Array) -> Array:
-    """Log of the expectation of exp, from its logarithm in every state: (S, D) to (n, D)."""
-    top = means.max(axis=0)
-    return top + np.log(np.maximum(expectation(np.exp(means - top), m, gates, part_of), 1e-300))
 
 
 def quantile(law: Predictive, m: Array, gates: Array, part_of: Array, p: float | Array) -> Array:
@@ -59,16 +47,7 @@ def quantile(law: Predictive, m: Array, gates: Array, part_of: Array, p: float |
         Of whole numbers the smallest that reaches p.
     """
     p = np.array(np.broadcast_to(p, gates.shape[1:]), dtype=float)
-    if isinstance(law, StudentT):
-        first = np.searchsorted(part_of, np.arange(len(gates) + 1))
-        arrays = (m, gates, law.mean, law.scale, law.df, law.quantile(p))
-        rows, by_part, mean, scale, df, own = (
-            np.ascontiguousarray(values.T, dtype=float) for values in arrays
-        )
-        out = np.empty((gates.shape[1], m.shape[1]))
-        mixtures.state_quantiles(rows, by_part, mean, scale, df, own, first, p, out)
-        return out.T
-    return _discrete_quantile(law, m, gates, part_of, p)
+    return law.mixture_quantile(m, gates, part_of, p)
 
 
 def probability_below(
@@ -110,49 +89,6 @@ def log_density(
         joint[s, cell] = np.log(weight[s, cell]) + density
         out[lo : lo + step] = np.logaddexp.reduce(joint, axis=0) - np.log(weight.sum(axis=0))
     return out
-
-
-def _discrete_quantile(law: Predictive, m: Array, gates: Array, part_of: Array, p: Array) -> Array:
-    """Smallest whole number that reaches p, (n, D).
-
-    A mixture's quantile lies between the smallest and the largest of its states' own, which for
-    most cells is a single state's; the rest is bisected.
-    """
-    per_state = law.quantile(p)  # (S, D)
-    S, D = per_state.shape
-    n = m.shape[1]
-    low, high = np.full((n, D), np.inf), np.full((n, D), -np.inf)
-    for s in range(S):
-        rows: Array = np.flatnonzero(m[s] > LEAST_WEIGHT)
-        open_columns = np.flatnonzero(gates[part_of[s]] > LEAST_WEIGHT)
-        if len(rows) == 0 or len(open_columns) == 0:
-            continue
-        at = np.ix_(rows, open_columns)
-        live = m[s, rows][:, None] * gates[part_of[s], open_columns] > LEAST_WEIGHT
-        value = np.broadcast_to(per_state[s, open_columns], live.shape)
-        low[at] = np.where(live, np.minimum(low[at], value), low[at])
-        high[at] = np.where(live, np.maximum(high[at], value), high[at])
-    mixed: Array = np.argwhere(high > low)
-    row, column = mixed[:, 0], mixed[:, 1]
-    if len(row) == 0:
-        return high
-    a, b = low[row, column] - 1.0, high[row, column]  # above a, up to b
-    live = np.arange(len(row))  # cells whose ends are still apart
-    while len(live):
-        middle = np.floor(0.5 * (a[live] + b[live]))
-        reached, total = np.zeros(len(live)), np.zeros(len(live))
-        for s in range(S):
-            weight = m[s, row[live]] * gates[part_of[s], column[live]]
-            cells = np.flatnonzero(weight > LEAST_WEIGHT)
-            if len(cells):
-                here = law.at((np.full(len(cells), s), column[live[cells]]))
-                reached[cells] += weight[cells] * here.cdf(middle[cells])
-                total[cells] += weight[cells]
-        short = reached < p[column[live]] * total * (1 - 1e-12)
-        a[live], b[live] = np.where(short, middle, a[live]), np.where(short, b[live], middle)
-        live = live[b[live] - a[live] > 1.0]
-    high[row, column] = b
-    return high
 
 
 def part_densities(
@@ -250,7 +186,7 @@ def _log_densities(law: Predictive, entries: Entries, n_columns: int, n_rows: in
     S = law.mean.shape[0]
     table = np.empty((len(entries.values), S))
     complete = len(table) == n_rows * n_columns > 0
-    if not complete or not isinstance(law, StudentT):  # look up every entry's column
+    if not complete:  # look up every entry's column
         for s in range(S):
             here = law.at((np.full(len(table), s), entries.columns))
             table[:, s] = here.log_density(entries.values)

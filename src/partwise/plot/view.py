@@ -11,6 +11,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.likelihoods import zero_if_absent
+
 # States that no row needs keep a small prior probability; below this a state is not worth showing.
 RARE = 0.005
 
@@ -357,7 +359,7 @@ def as_shown(X: Any, estimator: Any) -> np.ndarray:
     params = estimator.get_params(deep=False)
     absent = params.get("sparse_absent", "auto")
     if absent == "auto":
-        absent = "zero" if params.get("likelihood") == "poisson" else "unobserved"
+        absent = "zero" if zero_if_absent(params.get("likelihood")) else "unobserved"
     if absent == "zero":
         return np.asarray(X.toarray(), dtype=float)
     stored = X.tocoo()

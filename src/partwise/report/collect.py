@@ -152,8 +152,8 @@ def _kind(model: Any, seen: View | None, shape: tuple[int, int] | None) -> str:
         return "plain"
     if shape is not None:
         return "image"
-    counts = all(group.likelihood.name == "poisson" for group in model._columns)
-    return "text" if counts else "table"
+    kinds = {group.likelihood.explorer for group in model._columns}
+    return kinds.pop() if len(kinds) == 1 else "table"
 
 
 # --- what stands in the page itself ---
@@ -330,7 +330,7 @@ def _scores(
     # Columns of a table have units of their own; pixels share one. Levels have no distances.
     numbers, unit = np.ones(originals.shape[1], bool), np.ones(originals.shape[1])
     if _schema(model) is not None:
-        numbers = np.isin(model.kinds_, ("gaussian", "lognormal", "poisson"))
+        numbers = np.array([column.is_linear for column in _schema(model).columns])
     if shape is None and seen is not None and _schema(model) is None:
         unit = seen.own_spread()
     elif shape is None:

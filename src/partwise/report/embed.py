@@ -22,7 +22,7 @@ from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.estimators.recommender import Recommender
 from partwise.fitting import course
-from partwise.likelihoods.predictive import Levels, NegativeBinomial, Predictive, StudentT
+from partwise.likelihoods.predictive import Predictive
 from partwise.models import factors, predict_factors
 
 # A gate below this opens nothing that a number of the page could show.
@@ -115,14 +115,14 @@ def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
         block, live = _columns(theta.gates, k, group, only)
         own = w.at(live)
         block |= {
-            "law": "ordinal" if group.likelihood.name == "ordinal" else "numbers",
+            "law": "ordinal" if group.likelihood.latent else "numbers",
             "mean": pack(own.mean.T),  # the loadings, then the offset
             "cov": pack(factors.pack(own.cov).T),
             "precision": pack(own.precision),
             "noise": pack(own.noise),
             "sure": pack(sure[k].noise[live]),
         }
-        if group.likelihood.name == "ordinal":
+        if group.likelihood.latent:
             block["ends"] = pack(group.ends[live], "f8")
         parts.append(
             {
@@ -133,7 +133,7 @@ def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
             }
         )
     # One part for all rows: a column is given to its likeliest. Ordered levels need draws.
-    tied = model.gating in ("annealed", "tied") and group.likelihood.name != "ordinal"
+    tied = model.gating in ("annealed", "tied") and not group.likelihood.latent
     return _whole(model, "factors", parts, exact=tied)
 
 
@@ -180,7 +180,7 @@ def _columns(
         wanted &= np.isin(group.index, only)
         place = np.searchsorted(only, group.index)
     live: np.ndarray = np.flatnonzero(wanted)
-    levels = [0.0, 1.0] if group.likelihood.name == "bernoulli" else group.levels
+    levels = group.known_levels
     block = {
         "columns": pack(place[live], "i4"),
         "gate": pack(gate[None, live]),
@@ -189,7 +189,7 @@ def _columns(
         "shift": pack(group.shift[None, live], "f8"),
         "scale": pack(group.scale[None, live], "f8"),
         "levels": None if levels is None else [float(level) for level in levels],
-        "ordered": bool(getattr(group.likelihood, "ordered", False)),
+        "ordered": group.likelihood.ordered,
         "logged": group.logged,
     }
     return block, live
@@ -197,26 +197,10 @@ def _columns(
 
 def _law(law: Predictive, natural: np.ndarray, group: ColumnGroup) -> dict[str, Any]:
     """Write what an entry says for every state, expected and predictive; (J, n) each."""
-    if isinstance(law, StudentT):
-        tau, half = -2.0 * natural[2], 0.5 * natural[1] * law.mean  # mean of both laws
-        return {
-            "law": "numbers",
-            "mean": pack(law.mean),
-            "precision": pack(tau),
-            "constant": pack(natural[0] + half),
-            "spread": pack(law.scale),
-            "df": pack(law.df),
-        }
-    if isinstance(law, NegativeBinomial):
-        return {"law": "counts", "shape": pack(law.shape), "rate": pack(law.rate)}
-    assert isinstance(law, Levels)
-    logs = natural if group.levels is not None else np.stack([natural[0], natural.sum(axis=0)])
-    J, n = natural.shape[1:]
+    content = group.likelihood.family.page(law, natural)
     return {
-        "law": "levels",
-        "logs": pack(np.moveaxis(logs, 0, -1).reshape(J, -1)),
-        "probability": pack(np.moveaxis(law.probability, 0, -1).reshape(J, -1)),
-        "n": n,
+        name: pack(value) if isinstance(value, np.ndarray) else value
+        for name, value in content.items()
     }
 
 

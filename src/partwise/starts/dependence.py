@@ -288,11 +288,12 @@ def _unordered(source: BlockSource, columns: Array) -> list[Array]:
     none: Array = np.empty(0)
     found = [none] * source.X.shape[1]
     for group in source.columns:
-        law = group.likelihood
-        if law.name == "categorical" and not law.ordered and 2 < law.n_levels <= MOST_SCORES:
-            assert group.levels is not None
+        levels = group.levels
+        if group.likelihood.ordered or levels is None:
+            continue
+        if 2 < len(levels) <= MOST_SCORES:
             for d in group.index:
-                found[d] = group.levels
+                found[d] = levels
     chosen = [found[d] for d in columns]
     few = sum(max(len(levels), 1) for levels in chosen) <= MOST_COLUMNS
     return chosen if few else [none] * len(columns)

@@ -31,7 +31,7 @@ def random_start(
     states = share * source.weight.sum()
     sums = []
     for group, collected in zip(source.columns, picked, strict=True):
-        observed = _observed(collected, group.likelihood.powers)
+        observed = group.likelihood.family.observed(collected)[None]
         average = group.moments[:, None, :]
         mixed = np.where(observed > 0, PULL * collected + (1 - PULL) * average, average)
         if background:
@@ -45,10 +45,6 @@ def _pick(weight: Array, size: int, rng: np.random.Generator) -> Array:
     """Rows drawn by weight, without repetition while they last."""
     p = weight / weight.sum()
     return rng.choice(len(p), size, replace=bool(size > np.count_nonzero(p)), p=p)
-
-
-def _observed(collected: Array, powers: bool) -> Array:
-    return collected[:1] if powers else collected.sum(axis=0, keepdims=True)
 
 
 def picked_rows(source: BlockSource, rows: Array) -> list[Array]:

@@ -1,0 +1,50 @@
+"""All laws. A new one is a file of its own, and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from partwise.likelihoods.base import Law
+from partwise.likelihoods.bernoulli import Bernoulli
+from partwise.likelihoods.categorical import Categorical
+from partwise.likelihoods.gaussian import Gaussian
+from partwise.likelihoods.ordinal import Ordinal
+from partwise.likelihoods.poisson import Poisson
+from partwise.likelihoods.predictive import PlainValue
+from partwise.likelihoods.prior import Prior
+
+LAWS: dict[str, type[Law]] = {
+    law.name: law
+    for law in (
+        Gaussian,
+        Bernoulli,
+        Poisson,
+        Categorical,
+        Ordinal,
+    )
+}
+
+# Levels with an order that a model of states has, whose name in files is that of all levels.
+ORDERED = "ordered"
+
+
+def law_class(name: str) -> type[Law]:
+    """The class of a law by name."""
+    return Categorical if name == ORDERED else LAWS[name]
+
+
+def make_law(name: str, prior: Prior | None, n_levels: int = 0) -> Law:
+    """A law by name, under a prior, of so many levels if it has any."""
+    return (
+        Categorical(n_levels, ordered=True) if name == ORDERED else LAWS[name].make(prior, n_levels)
+    )
+
+
+def zero_if_absent(likelihood: object) -> bool:
+    """Whether entries that a sparse matrix does not store are zero unless the user says so."""
+    return isinstance(likelihood, str) and likelihood in LAWS and LAWS[likelihood].absent_zero
+
+
+def restore_law(state: Mapping[str, PlainValue], prior: Prior | None, n_levels: int) -> Law:
+    """The law of a model file: ``state`` has its name as "law" besides what its `state` gave."""
+    return LAWS[str(state["law"])].restore(state, prior, n_levels)
