@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.testing import assert_allclose
+from scipy.linalg import hadamard
 
 from partwise.data import BlockSource, learn_columns
 from partwise.starts import ica
@@ -34,7 +35,34 @@ def test_weights_are_repetition():
     assert_allclose(np.abs(np.repeat(Y, weight, axis=0)), np.abs(Z), atol=1e-6)
 
 
-def test_what_is_found_is_kept_where_rows_are_few(monkeypatch):
+def test_what_is_found_is_kept_where_the_rest_does_not_come_to_rest(monkeypatch):
+    # Whether a fixed point comes to rest where rows are few is chance that rounding turns. This one
+    # finds half of the components, and leaves the others mixed in equal parts.
+    X, bits = mixed(0, 8, 1000)
+    fixed_point, widths = ica._fixed_point, []
+
+    def half(Z, share, rng):
+        W, at_rest = fixed_point(Z, share, rng)
+        assert at_rest
+        widths.append(len(W))
+        left = W[len(W) // 2 :]
+        mixing = hadamard(len(left)) / np.sqrt(len(left))
+        return np.vstack([W[: len(W) // 2], mixing @ left]), False
+
+    def n_found(rounds):
+        widths.clear()
+        monkeypatch.setattr(ica, "MOST_ROUNDS", rounds)
+        Y = ica.independent_components(X, 8, np.ones(len(X)), np.random.default_rng(0))
+        return np.sum(found(Y, bits) > 0.95)
+
+    monkeypatch.setattr(ica, "_fixed_point", half)
+    assert n_found(1) == 4
+    assert n_found(2) == 6
+    assert n_found(6) == 8
+    assert widths == [8, 4, 2]
+
+
+def test_more_rounds_lose_nothing_where_rows_are_few(monkeypatch):
     X, bits = mixed(0, 50, 1150)  # fewer than 50 * 51 / 2
 
     def n_found(rounds):
@@ -42,8 +70,7 @@ def test_what_is_found_is_kept_where_rows_are_few(monkeypatch):
         Y = ica.independent_components(X, 50, np.ones(len(X)), np.random.default_rng(0))
         return np.sum(found(Y, bits) > 0.95)
 
-    assert n_found(1) < 10
-    assert n_found(6) > 45
+    assert n_found(6) >= n_found(1)
 
 
 def test_fewer_components_than_features():
