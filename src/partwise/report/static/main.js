@@ -28,7 +28,7 @@ if (holder) {
   const content = JSON.parse(holder.textContent);
   const nColumns = content.names.length;
   const model = new MODELS[content.model.type](content.model, nColumns);
-  const page = { content, model, rows: new RowSource(content.rows, nColumns) };
+  const page = { content, model, rows: new Rows(content.rows, nColumns) };
   const panels = new PANELS[content.kind](page);
   document.getElementById("explorer").replaceChildren(panels.element);
   /* For whoever wants to look from the browser's console. */
