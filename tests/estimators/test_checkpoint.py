@@ -1,5 +1,6 @@
 """A fit that is interrupted anywhere and called again ends as if nothing had happened."""
 
+import json
 import os
 import random
 import signal
@@ -24,9 +25,10 @@ from partwise import (
     make_faces,
     make_shapes,
 )
-from partwise.files import model as model_files
+from partwise.files import checkpoints
 from partwise.files.model import ModelFileError
 from partwise.fitting import checkpoint, course
+from tests.fuzz.models import known_parts, whole
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -186,6 +188,25 @@ def test_the_checkpoint_of_another_fit_is_refused(left, model, data, reason):
     assert left.read_bytes() == before
 
 
+def test_a_checkpoint_that_was_changed_is_refused_and_kept(left):
+    """The checksum is right, but the fit did not write it."""
+    header, arrays = known_parts(left.read_bytes())
+    for change in (
+        lambda: (header | {"seal": "0" * 64}, arrays),
+        lambda: ({k: v for k, v in header.items() if k != "seal"}, arrays),
+        lambda: (header, {name: 2 * array for name, array in arrays.items()}),
+        lambda: (json.loads(json.dumps(header).replace('"stage": 0', '"stage": 1')), arrays),
+    ):
+        left.write_bytes(content := whole(*change()))
+        with pytest.raises(ModelFileError, match="was changed since the fit wrote it"):
+            MCVQ(2, 3, random_state=0).fit(X, checkpoint=left)
+        assert left.read_bytes() == content
+    left.write_bytes(whole(header, arrays))
+    assert_equal_models(
+        MCVQ(2, 3, random_state=0).fit(X, checkpoint=left), MCVQ(2, 3, random_state=0).fit(X)
+    )
+
+
 def test_workers_and_verbosity_may_change(left):
     model = MCVQ(2, 3, random_state=0, n_jobs=2, max_time=1000).fit(X, checkpoint=left)
     assert_equal_models(model, MCVQ(2, 3, random_state=0).fit(X))
@@ -209,7 +230,7 @@ def test_other_files_are_refused_and_kept(left, tmp_path):
 
 
 def test_a_checkpoint_of_another_version_is_refused(left, monkeypatch):
-    monkeypatch.setattr(model_files, "__version__", "99.0")
+    monkeypatch.setattr(checkpoints, "__version__", "99.0")
     with pytest.raises(ModelFileError, match="checkpoint of partwise"):
         MCVQ(2, 3, random_state=0).fit(X, checkpoint=left)
 
@@ -261,7 +282,7 @@ def end(process):
 def kill_again_and_again(folder, n_kills, rng):
     """Kill a fit at random moments, then let it end; kills, and those that broke a write off."""
     path, result = folder / "fit.checkpoint", folder / "model.safetensors"
-    temporary = model_files.temporary_name(path)
+    temporary = checkpoints.temporary_name(path)
     n_killed = n_writing = 0
     for _ in range(n_kills):
         process = run(result, path)
@@ -277,7 +298,7 @@ def kill_again_and_again(folder, n_kills, rng):
         n_writing += temporary.exists()
         assert not result.exists()
         if path.exists():
-            model_files.load_checkpoint(path)  # whole at any moment
+            checkpoints.load_checkpoint(path)  # whole at any moment
     assert end(run(result, path)) == 0
     assert not path.exists()
     assert not temporary.exists()

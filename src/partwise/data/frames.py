@@ -48,6 +48,27 @@ def names_of(X: Any) -> list[Any]:
     return out
 
 
+def has_type(frame: str, name: str) -> bool:
+    """Whether a kind of table has column types of that name; True where it is not installed."""
+    try:
+        if frame == "polars":
+            import polars as pl
+
+            found = getattr(pl, name, None)
+            return isinstance(found, type) and issubclass(found, pl.DataType)
+        if frame == "pandas":
+            import pandas as pd
+
+            pd.api.types.pandas_dtype(name)
+        else:
+            np.dtype(name)
+    except ImportError:
+        return True
+    except (TypeError, ValueError, SyntaxError):
+        return False
+    return True
+
+
 def with_own_names(X: Any) -> Any:
     """The same table, of whose columns no two are called the same."""
     if frame_of(X) != "pandas" or X.columns.is_unique:

@@ -31,6 +31,7 @@ from partwise.files.pieces import (
     PATH,
     REACH,
     ROUNDING,
+    STEEPEST,
     TABLE,
     Sizes,
     adds_up,
@@ -111,19 +112,20 @@ def _prior_fits(value: dict[str, Any], scope: Scope) -> str | None:
 
 
 def _is_proper(law: str, chi: np.ndarray, flat: bool) -> bool:
-    chi = chi.astype(float)
-    least = 0.0 if flat else LEAST
+    """Whether pseudo-sums are those of some entries, under a prior if not ``flat``."""
+    chi, least = chi.astype(float), 0.0 if flat else LEAST
     if law == "categorical":
-        return bool(np.all(chi >= least))
+        return bool(np.all((chi >= least) & (chi <= REACH)))
     count = chi[0]
-    if not np.all(count >= least):
-        return False
+    proper = (count >= least) & (count <= REACH)
     if law == "gaussian":
         some = np.maximum(count, LEAST)
-        return bool(np.all(np.abs(chi[1]) <= REACH * some) and np.all(chi[2] >= 0.0))
+        proper &= (np.abs(chi[1]) <= REACH * some) & (chi[2] >= 0.0) & (chi[2] <= REACH**2)
+    else:
+        proper &= (chi[1] >= least) & (chi[1] <= REACH)
     if law == "bernoulli":
-        return bool(np.all((chi[1] >= least) & (count - chi[1] >= -1e-9 * count)))
-    return bool(np.all(chi[1] >= least))
+        proper &= (chi[1] <= count) if flat else (chi[1] < count)
+    return bool(np.all(proper))
 
 
 def _likelihood_fits(value: dict[str, Any], scope: Scope) -> str | None:
@@ -196,7 +198,7 @@ _MCFA = Record(
         "loadings": Each(
             Record(
                 {
-                    "mean": model_units("D", "J+1"),
+                    "mean": model_units("D", "J+1", low=-STEEPEST, high=STEEPEST),
                     "cov": model_units("D", "J+1", "J+1", rules=(spreads,)),
                     "log_det": model_units("D"),
                     "shape": positive("D"),
@@ -256,7 +258,7 @@ _ANALYSERS: dict[str, Check] = {
             {
                 "alpha": positive(2, "q"),
                 "counts": counts("M"),
-                "mean": model_units("M", "D", "q+1"),
+                "mean": model_units("M", "D", "q+1", low=-STEEPEST, high=STEEPEST),
                 "cov": model_units("M", "shared", "q+1", "q+1", rules=(spreads,)),
                 "log_det": model_units("M", "shared"),
                 "leverage": counts("D"),

@@ -24,9 +24,9 @@ the characters), ``{"objects": {"shape": ..., "values": ...}}`` (an object array
 {"class": ..., "arguments": ...}}`` (an estimator in ``_LOADABLE`` given to another). An array whose
 axes lie in memory in another order says so, ``{"axes": {"order": ..., "array": ...}}``.
 
-Checkpoints of fits (`partwise.Checkpoint`) are such files too, of the class ``Checkpoint``. Only
-they hold ``{"value": {"class": ..., "fields": ...}}`` (a tuple or dataclass in ``_VALUES``) and
-``{"generator": ...}`` (a random stream).
+Checkpoints of fits (`partwise.Checkpoint`) are such files too, of the class ``Checkpoint``
+(`partwise.files.checkpoints`). Only they hold ``{"value": {"class": ..., "fields": ...}}`` (a tuple
+or dataclass in ``_VALUES``) and ``{"generator": ...}`` (a random stream).
 
 The checksum finds accidents; it is not a signature. What keeps a foreign file harmless is
 that it can only name classes in the three allow-lists, and only hand them plain values.
@@ -34,6 +34,7 @@ that it can only name classes in the three allow-lists, and only hand them plain
 
 import dataclasses
 import hashlib
+import hmac
 import json
 import math
 import os
@@ -99,7 +100,7 @@ _VALUES = frozenset(
         "partwise.models.mcvq.Theta",
     ]
 )
-_CHECKPOINT = "Checkpoint"
+CHECKPOINT = "Checkpoint"
 
 # Every file of ours starts with eight bytes of header length and then exactly this, so that
 # a foreign file is known from its first bytes and the checksum stands at a fixed place.
@@ -173,61 +174,6 @@ def save(estimator: Saveable, path: str | os.PathLike[str]) -> None:
     write_atomically(path, _serialise_model(estimator))
 
 
-def save_checkpoint(
-    path: str | os.PathLike[str], arguments: dict[str, Any], state: dict[str, Any]
-) -> None:
-    """Write what an unfinished fit needs to go on, and what it is a fit of.
-
-    Parameters
-    ----------
-    path : str or path-like
-    arguments : dict
-        What another fit would have to share; of plain values.
-    state : dict
-        May also hold parameters of the library's models.
-    """
-    content = _serialise(_CHECKPOINT, arguments, state)
-    write_atomically(path, content, temporary_name(path))
-
-
-def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read what `save_checkpoint` wrote.
-
-    Returns
-    -------
-    arguments, state : dict
-
-    Raises
-    ------
-    ModelFileError
-        If the file is no checkpoint, damaged, or of another version of the library.
-    """
-    header, arrays = _read(path)
-    if header["class"] != _CHECKPOINT:
-        raise ModelFileError(
-            f"'{path}' holds a {_short(header['class'], 40)}, no checkpoint; name another file for "
-            "checkpoints."
-        )
-    if header["version"] != __version__:
-        raise ModelFileError(
-            f"'{path}' is a checkpoint of partwise {_short(header['version'], 40)}, not "
-            f"{__version__}: go on with that version, or delete the file to begin anew."
-        )
-    # What rows remember is written on, so nothing may share the file's memory.
-    own = {name: array.copy() for name, array in arrays.items()}
-    arguments = {key: _decode(node, {}) for key, node in header["arguments"].items()}
-    return arguments, _decode(header["state"], own)
-
-
-def temporary_name(path: str | os.PathLike[str]) -> Path:
-    """The one name under which a checkpoint is written before it is renamed.
-
-    A process killed while it writes leaves that file, which the next one writes over.
-    """
-    target = Path(os.path.realpath(path))
-    return target.parent / f".{target.name}.tmp"
-
-
 def write_atomically(
     path: str | os.PathLike[str], content: bytes, temporary: Path | None = None
 ) -> None:
@@ -291,24 +237,24 @@ def load(path: str | os.PathLike[str]) -> Any:
     --------
     save : Write the file.
     """
-    header, arrays = _read(path)
+    header, arrays = read_file(path)
     name = header["class"]
-    remedy = f"load it with partwise {_short(header['version'], 40)}, which wrote it"
-    if name == _CHECKPOINT:
+    remedy = f"load it with partwise {short(header['version'], 40)}, which wrote it"
+    if name == CHECKPOINT:
         raise ModelFileError(
             f"'{path}' is the checkpoint of a fit that has not ended; call that fit again with "
             "checkpoint= this file, and save the model."
         )
     if not isinstance(name, str) or name not in _LOADABLE:
         raise ModelFileError(
-            f"'{path}' holds a {_short(repr(name), 40)}, which partwise {__version__} does not "
+            f"'{path}' holds a {short(repr(name), 40)}, which partwise {__version__} does not "
             f"know: {remedy}."
         )
     # The checksum is right, so a failure from here on is a difference between versions (or a
     # file made by hand), not damage.
     try:
         estimator = _made(name, header["arguments"])
-        state = _decode(header["state"], arrays)
+        state = decode(header["state"], arrays)
         check_contents(name, estimator.get_params(deep=False), state)
         with np.errstate(divide="raise", invalid="raise"):
             estimator._restore(state)
@@ -317,12 +263,12 @@ def load(path: str | os.PathLike[str]) -> Any:
         reason = sentence(error) if isinstance(error, MisfitError) else bare
         raise ModelFileError(
             f"'{path}' holds a {name} that partwise {__version__} cannot rebuild "
-            f"({_short(reason)}): {remedy}."
+            f"({short(reason)}): {remedy}."
         ) from error
     return estimator
 
 
-def _short(text: object, most: int = 240) -> str:
+def short(text: object, most: int = 240) -> str:
     """Text of a file in a sentence: on one line, printable, not too long."""
     plain = "".join(c if c.isprintable() else " " for c in " ".join(str(text).split()))
     return plain if len(plain) <= most else f"{plain[:most]} ..."
@@ -340,11 +286,13 @@ def _serialise_model(estimator: Saveable) -> bytes:
             f"{cls.__module__}.{name} cannot be saved: a model file holds only the library's own "
             f"estimators ({', '.join(_LOADABLE)}), so that loading one runs no other code."
         )
-    return _serialise(name, estimator.get_params(deep=False), estimator._state())
+    return serialise(name, estimator.get_params(deep=False), estimator._state())
 
 
-def _serialise(name: str, arguments: dict[str, Any], state: dict[str, Any]) -> bytes:
-    """Return a file's content, checksum included."""
+def serialise(
+    name: str, arguments: dict[str, Any], state: dict[str, Any], key: str | None = None
+) -> bytes:
+    """Return a file's content, checksum included; sealed with a key if there is one."""
     arrays: dict[str, np.ndarray] = {}
     header = {
         "checksum": _NO_DIGEST.decode(),  # first, at the place _OPENING promises
@@ -355,6 +303,8 @@ def _serialise(name: str, arguments: dict[str, Any], state: dict[str, Any]) -> b
         "arguments": _encode_arguments(name, arguments),
         "state": _encode(state, f"learned state of {name}", "", arrays),
     }
+    if key is not None:
+        header["seal"] = seal(key, header, arrays)
     text = json.dumps(header, separators=(",", ":"), allow_nan=False)
     content = safetensors.numpy.save(arrays, metadata={"partwise": text})
     if int.from_bytes(content[:8], "little") > _MAX_HEADER:
@@ -368,7 +318,18 @@ def _serialise(name: str, arguments: dict[str, Any], state: dict[str, Any]) -> b
     return content[:_DIGEST_START] + digest + content[_DIGEST_START + len(digest) :]
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def seal(key: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    """Keyed SHA-256 of all that a file says and holds."""
+    said = {name: header[name] for name in ("class", "version", "arguments", "state")}
+    total = hmac.new(key.encode(), json.dumps(said, sort_keys=True).encode(), "sha256")
+    for name in sorted(arrays):
+        array = arrays[name]
+        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return header and arrays of a file found to be whole, ours and not too new."""
     damaged = ModelFileError(
         f"'{path}' is damaged (truncated, or altered since it was written): "
@@ -450,7 +411,7 @@ def _find_class(allowed: dict[str, str], name: str) -> Any:
 def _made(name: str, nodes: dict[str, Any]) -> Any:
     """An estimator with these arguments, by the names that they have now."""
     now = _RENAMED.get(name, {})
-    arguments = {now.get(key, key): _decode(node, {}) for key, node in nodes.items()}
+    arguments = {now.get(key, key): decode(node, {}) for key, node in nodes.items()}
     estimator = _find_class(_LOADABLE, name)(**arguments)
     check_arguments(estimator)
     return estimator
@@ -553,18 +514,18 @@ def _refuse_value(value: Any, owner: str, name: str) -> NoReturn:
     )
 
 
-def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
+def decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
     """Inverse of `_encode`."""
     if isinstance(node, list):
-        return [_decode(item, arrays) for item in node]
+        return [decode(item, arrays) for item in node]
     if not isinstance(node, dict):
         return node
     ((tag, body),) = node.items()
     match tag:
         case "tuple":
-            return tuple(_decode(item, arrays) for item in body)
+            return tuple(decode(item, arrays) for item in body)
         case "dict":
-            return {key: _decode(item, arrays) for key, item in body.items()}
+            return {key: decode(item, arrays) for key, item in body.items()}
         case "float":
             return float(body)
         case "array":
@@ -575,10 +536,10 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
             if body["class"] not in _VALUES:
                 raise ValueError(f"unknown value {body['class']!r}")
             module, _, name = body["class"].rpartition(".")
-            fields = {key: _decode(item, arrays) for key, item in body["fields"].items()}
+            fields = {key: decode(item, arrays) for key, item in body["fields"].items()}
             return getattr(import_module(module), name)(**fields)
         case "generator":
-            return thaw(_decode(body, arrays))
+            return thaw(decode(body, arrays))
         case "unicode":
             codes = arrays[body]
             if codes.dtype != np.uint32:
@@ -588,10 +549,10 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
             # One by one: numpy would make an axis of a value that is itself a list.
             flat = np.empty(len(body["values"]), dtype=object)
             for i, item in enumerate(body["values"]):
-                flat[i] = _decode(item, arrays)
+                flat[i] = decode(item, arrays)
             return flat.reshape(body["shape"])
         case "options":
-            fields = {key: _decode(item, arrays) for key, item in body["fields"].items()}
+            fields = {key: decode(item, arrays) for key, item in body["fields"].items()}
             return _find_class(_OPTIONS, body["class"])(**fields)
         case "estimator":
             return _made(body["class"], body["arguments"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from partwise.data.frames import has_type
 from partwise.files.schema import (
     Array,
     Check,
@@ -25,6 +26,10 @@ from partwise.files.schema import (
 # of a larger one would overflow.
 REACH = 1e100
 LEAST = 1e-100
+
+# Largest loading of factors of variance 1 in a column of variance 1: the square of a larger one
+# leaves no digits for anything else.
+STEEPEST = 1e7
 
 # Probabilities add up to 1 within this.
 ROUNDING = 1e-4
@@ -140,7 +145,7 @@ _GROUP: dict[str, Check] = {
     "index": Array("int", ("C",), low=0, below="D", rising=True),
     "shift": Array("float", ("C",)),
     "scale": Array("float", ("C",), above=0.0),
-    "levels": Maybe(Array("float", ("V",), rising=True, low=-1e300, high=1e300, rules=(_some,))),
+    "levels": Maybe(Array("float", ("V",), rising=True, low=-1e150, high=1e150, rules=(_some,))),
     "weight": counts("C"),
     "moments": model_units("P", "C"),
     "varies": Array("bool", ("C",)),
@@ -281,12 +286,23 @@ _TABLE_COLUMN = Record(
     },
     rules=(_levels_fit,),
 )
+
+
+def _types_known(value: dict[str, Any], scope: Scope) -> str | None:
+    """Columns that are given back are of types that their kind of table has."""
+    for i, column in enumerate(value["columns"]):
+        if column["form"] != "other" and not has_type(value["frame"], column["dtype"]):
+            return f"has a column {i} of an unknown type"
+    return None
+
+
 TABLE = Record(
     {
         "columns": Each(_TABLE_COLUMN, "D"),
         "names": Each(Plain(), "D", rules=(differ,)),
         "frame": Text(("pandas", "polars", "array")),
-    }
+    },
+    rules=(_types_known,),
 )
 
 

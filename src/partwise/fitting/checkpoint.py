@@ -22,7 +22,8 @@ from partwise.contracts import Array
 from partwise.data.rows import map_rows
 from partwise.engine import Monitor, Place
 from partwise.engine.randomness import as_generator, freeze, thaw
-from partwise.files.model import ModelFileError, load_checkpoint, save_checkpoint, temporary_name
+from partwise.files.checkpoints import load_checkpoint, save_checkpoint, temporary_name
+from partwise.files.model import ModelFileError
 
 # Arguments that change how long a fit takes and what it says, but not where it goes.
 _IDLE = ("max_time", "n_jobs", "verbose")
@@ -89,13 +90,19 @@ class FitLog:
         self._seed = estimator.random_state
         if checkpoint is None:
             return
-        self._of = _described(estimator, rows)
+        self._key = digest(*rows)
+        self._of = _described(estimator, rows[0].shape, self._key)
         if os.path.exists(checkpoint.path):
-            of, self._state = load_checkpoint(checkpoint.path)
+            of, opened = load_checkpoint(checkpoint.path)
             _refuse_other(checkpoint.path, of, self._of)
+            self._state = opened(self._key)
         else:  # what cannot be written is known before the work
-            save_checkpoint(checkpoint.path, self._of, self._state)
+            self._save(self._state)
         self._due = time.monotonic() + checkpoint.every
+
+    def _save(self, state: dict[str, Any]) -> None:
+        assert self._checkpoint is not None
+        save_checkpoint(self._checkpoint.path, self._of, state, self._key)
 
     def generator(self) -> np.random.Generator:
         """The generator that the fit begins with."""
@@ -154,7 +161,7 @@ class FitLog:
         begun = time.monotonic()
         if begun >= self._due:
             here = place._replace(memory=_here(place.memory), remembered=_here(place.remembered))
-            save_checkpoint(self._checkpoint.path, self._of, self._state | {"place": here})
+            self._save(self._state | {"place": here})
             ended = time.monotonic()
             pause = max(self._checkpoint.every, (ended - begun) * (1.0 / MOST_WRITING - 1.0))
             self._due = ended + pause
@@ -199,8 +206,8 @@ def _here(memory: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(one.result() if hasattr(one, "result") else one for one in memory)
 
 
-def _described(estimator: Any, rows: tuple[Any, ...]) -> dict[str, Any]:
-    """What a fit that goes on must share with the one that was killed."""
+def _described(estimator: Any, shape: tuple[int, ...], key: str) -> dict[str, Any]:
+    """What a fit that goes on must share with the one that was killed; the key is not told."""
     arguments = estimator.get_params(deep=False)
     streams = (np.random.Generator, np.random.RandomState)
     described = {
@@ -208,7 +215,7 @@ def _described(estimator: Any, rows: tuple[Any, ...]) -> dict[str, Any]:
         for name, value in arguments.items()
         if name not in _IDLE and not isinstance(value, streams)
     }
-    data = {"shape": list(rows[0].shape), "data": digest(*rows)}
+    data = {"shape": list(shape), "data": hashlib.sha256(key.encode()).hexdigest()}
     return {"model": type(estimator).__name__, **described, **data}
 
 

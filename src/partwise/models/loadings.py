@@ -86,7 +86,7 @@ class Loadings(NamedTuple):
     def sure(cls, mean: Array, variance: Array) -> Loadings:
         """Values without width: a shape without limit makes tau what it is."""
         D, p = mean.shape
-        shape = np.full(D, 1e300)
+        shape = np.full(D, 1e300) / np.where(variance < 1e7, 1.0, variance)  # rate: no overflow
         return cls(mean, np.zeros((D, p, p)), np.zeros(D), shape, shape * variance)
 
     def moved(self, T: Array) -> Loadings:
