@@ -39,9 +39,9 @@ def test_sweeps_raise_the_bound(rows, make):
 @pytest.mark.parametrize("make", [states, factors])
 def test_closed_gates_are_those_of_the_parts(rows, make):
     with make(rows) as run:
-        assert run.open.gate.g.max() < 1.0
-        np.testing.assert_array_equal(run.closed.gate.g.argmax(axis=0), PARTS)
-        assert run.closed.gate.g.max(axis=0).min() == 1.0
+        assert run.open.params.gate.g.max() < 1.0
+        np.testing.assert_array_equal(run.closed.params.gate.g.argmax(axis=0), PARTS)
+        assert run.closed.params.gate.g.max(axis=0).min() == 1.0
         run.sweep(run.closed)
 
 

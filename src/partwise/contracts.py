@@ -198,31 +198,58 @@ class Block(Protocol):
         ...
 
 
-Theta = TypeVar("Theta")
+Params = TypeVar("Params")
+Params_contra = TypeVar("Params_contra", contravariant=True)
+Params_co = TypeVar("Params_co", covariant=True)
 
 
-class Model(Protocol[Theta]):
-    """What the engine needs of a model; ``remembers`` if rows keep something between sweeps."""
+class HasParams(Protocol[Params_co]):
+    """What blocks and M-steps need of parameters, with the parameters."""
+
+    @property
+    def params(self) -> Params_co:
+        """What is learned and saved."""
+        ...
+
+
+Prepared = TypeVar("Prepared", bound=HasParams[Any])
+
+
+class Model(Protocol[Params_contra, Prepared]):
+    """What the engine needs of a model; ``remembers`` if rows keep something between sweeps.
+
+    Parameters are what is learned and saved. What blocks and M-steps need of them besides is
+    prepared: a step hands on what it has found out anyway, and may leave out what is as good as
+    decided until a `thorough` sweep.
+    """
 
     @property
     def remembers(self) -> bool:
         """Whether the first result of `expect` is handed to the next sweep."""
         ...
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Any, Any]:
+    def prepare(self, params: Params_contra) -> Prepared:
+        """Parameters to infer rows with."""
+        ...
+
+    def begin(self, params: Params_contra) -> Prepared:
+        """Parameters to begin to learn with."""
+        ...
+
+    def expect(self, prepared: Prepared, block: Any, memory: Any) -> tuple[Any, Any]:
         """Posterior of the rows (the next ``memory``) and their `Stats`."""
         ...
 
-    def maximise(self, theta: Theta, stats: Any) -> Theta:
-        """Parameters that raise the bound given the sums."""
+    def maximise(self, prepared: Prepared, stats: Any) -> Prepared:
+        """Parameters that raise the bound given the sums, prepared."""
         ...
 
-    def bound(self, theta: Theta, stats: Any) -> float:
-        """Whole lower bound of ``theta``, given the sums taken with it."""
+    def bound(self, prepared: Prepared, stats: Any) -> float:
+        """Whole lower bound of the parameters, given the sums taken with them."""
         ...
 
-    def refresh(self, theta: Theta) -> Theta | None:
-        """``theta`` without short cuts, or None if the step that gave it took none."""
+    def thorough(self, prepared: Prepared) -> Prepared | None:
+        """The parameters without short cuts, or None if the step that gave them took none."""
         ...
 
     def fresh_memory(self, index: int) -> Any:
@@ -257,6 +284,6 @@ class Runner(Protocol):
         """``function(block, *items)``, an item of each argument, in the order of the blocks."""
         ...
 
-    def total(self, model: Any, theta: Any, source: Any, memory: list[Any]) -> Any:
+    def total(self, model: Any, prepared: Any, source: Any, memory: list[Any]) -> Any:
         """Sums of all blocks; what they remember is replaced in ``memory``."""
         ...

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import cached_property
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
-from partwise.contracts import Array
+from partwise.contracts import Array, Model
 from partwise.data.columns import ColumnGroup
 from partwise.data.table import Schema
 from partwise.models.calibration import Calibration
@@ -81,6 +82,11 @@ class Fitted(Generic[ModelT, Params]):
     schema: Schema | None = None
     calibration: Calibration | None = None
     classes: Array | None = None
+
+    @cached_property
+    def prepared(self) -> Any:
+        """The parameters as the model needs them to infer new rows."""
+        return cast(Model[Params, Any], self.model).prepare(self.params)
 
     def column_name(self, d: int) -> str:
         """Name of a column, or its number where columns have no names."""

@@ -45,12 +45,12 @@ def random_loadings(core, rng, flat, size=0.7):
 
 
 def start_factors(core, loadings, gates, relevance=None):
-    """First parameters with these loadings, gates and relevances, all columns undecided."""
+    """First parameters with these loadings, gates and relevances."""
     theta = core.start([w.mean[:, :-1] for w in loadings], gates)
     theta = theta._replace(loadings=tuple(loadings))
     if relevance is not None:
         theta = theta._replace(relevance=tuple(relevance))
-    return core.dress(theta, core.all_undecided)
+    return theta
 
 
 def with_classes(core, theta, rng, spread=0.5):
@@ -62,11 +62,10 @@ def with_classes(core, theta, rng, spread=0.5):
         half = rng.normal(size=(N, J, J + 2)) / np.sqrt(J + 2)
         etas.append(spread * rng.normal(size=(N, J)))
         sigmas.append(half @ half.transpose(0, 2, 1) + 0.2 * np.eye(J))
-    theta = theta._replace(
+    return theta._replace(
         class_counts=counts, log_beta=core.classes.learn(counts), eta=tuple(etas),
         sigma=tuple(sigmas),
     )  # fmt: skip
-    return core.dress(theta, core.all_undecided)
 
 
 def stored(X, keep_zeros=True):

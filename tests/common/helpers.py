@@ -87,18 +87,24 @@ def random_gates(K, D, rng):
     return rng.dirichlet(np.full(K, 2.0), D).T
 
 
-def sweep(model, theta, source, memory=None):
-    """Posteriors and total sums of one pass over the rows."""
+def prepared(model, params):
+    """Parameters to begin with, prepared unless they are."""
+    return params if hasattr(params, "params") else model.begin(params)
+
+
+def sweep(model, params, source, memory=None):
+    """Posteriors and total sums of one pass over the rows, with parameters, prepared or not."""
+    ready = prepared(model, params)
     memory = [model.fresh_memory(i) for i in range(source.n_blocks)] if memory is None else memory
     results = [
-        model.expect(theta, b, kept) for b, kept in zip(source.blocks(), memory, strict=True)
+        model.expect(ready, b, kept) for b, kept in zip(source.blocks(), memory, strict=True)
     ]
     kept = [result[0] for result in results]
     return kept, reduce(add, [result[1] for result in results])
 
 
-def climb_from(model, theta, source, max_iter, tol=-np.inf):
+def climb_from(model, params, source, max_iter, tol=-np.inf):
     """Parameters and trace after ``max_iter`` steps (fewer if ``tol`` is given and met)."""
     monitor = Monitor(max_iter, tol, float(source.weight.sum()))
-    theta = climb(model, theta, source, Serial(), monitor)
-    return theta, np.asarray(monitor.trace)
+    params = climb(model, params, source, Serial(), monitor)
+    return params, np.asarray(monitor.trace)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 import pytest
 
@@ -11,9 +12,18 @@ from partwise.engine import Monitor, climb
 LOW, HIGH = (0.0, 3.0, 5.0, 6.0, 6.01, 6.02), (0.0, 3.0, 5.0, 9.0, 9.01, 9.02)
 
 
+class Where(NamedTuple):
+    ascent: str
+    step: int
+
+    @property
+    def params(self):
+        return self
+
+
 @dataclass(frozen=True)
 class Given:
-    """Parameters are where a climb is, (ascent, step); bounds are looked up."""
+    """Parameters are where a climb is, (ascent, step), prepared as they are; bounds are given."""
 
     plain: tuple[float, ...] = LOW
     annealed: tuple[float, ...] = HIGH
@@ -22,22 +32,23 @@ class Given:
     def fresh_memory(self, index):
         return "nothing"
 
-    def maximise(self, theta, stats):
-        ascent, step = theta
-        return ascent, step + 1
+    def begin(self, params):
+        return Where(*params)
 
-    def bound(self, theta, stats):
-        ascent, step = theta
-        assert stats == theta
-        return getattr(self, ascent)[step]
+    def maximise(self, prepared, stats):
+        return prepared._replace(step=prepared.step + 1)
 
-    def refresh(self, theta):
+    def bound(self, prepared, stats):
+        assert stats == prepared
+        return getattr(self, prepared.ascent)[prepared.step]
+
+    def thorough(self, prepared):
         return None
 
 
 class Stage(Given):
-    def maximise(self, theta, stats):
-        return "annealed", 0
+    def maximise(self, prepared, stats):
+        return Where("annealed", 0)
 
 
 class Source:

@@ -93,7 +93,7 @@ def test_distributions_are_those_of_the_estimator(kind):
     for cut in (LEVELS[1:] + LEVELS[:-1]) / 2:
         z = (cut - group.shift) / group.scale
         cells = np.zeros(D, int), np.arange(D)
-        below.append(estimator._below(estimator._theta, block, 0, *cells, z))
+        below.append(estimator._below(estimator._prepared, block, 0, *cells, z))
     assert_allclose(found, np.diff([*below, np.ones(D)], axis=0).T, atol=2e-5)
 
 

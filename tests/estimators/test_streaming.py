@@ -119,7 +119,7 @@ def test_sums_are_told_by_parameters():
         assert_allclose(one, other, rtol=1e-9, atol=1e-9)
     for model in (MCVQ(3, 3, gating="standard", random_state=0), MCFA(3, 2, random_state=0)):
         core, theta = model.fit(TRAIN[:200])._model, model._theta
-        again = core.learn_columns(core.undecide(theta), core.sums_of(theta))
+        again = core.learn_columns(core.begin(theta), core.sums_of(theta))
         for one, other in zip(held(theta), held(again), strict=True):
             assert_allclose(one, other, rtol=1e-6, atol=1e-8)
 

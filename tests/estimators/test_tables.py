@@ -115,8 +115,8 @@ def test_kinds_add_up(prior):
         own_theta = start_from(alone, own_rows, m, gates[:, own])
         (g,) = [g for g, columns in enumerate(core.columns) if np.array_equal(columns, own)]
         assert_array_equal(theta.chi[g], own_theta.chi[0])
-        evidence += alone.evidence(own_theta, own_rows.block(0))
-    assert_allclose(core.evidence(theta, rows.block(0)), evidence, rtol=1e-10)
+        evidence += alone.evidence(alone.begin(own_theta), own_rows.block(0))
+    assert_allclose(core.evidence(core.begin(theta), rows.block(0)), evidence, rtol=1e-10)
 
 
 def by_hand(model, row):

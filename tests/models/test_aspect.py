@@ -33,10 +33,12 @@ def test_a_step_and_the_bound_equal_the_reference(beta, mixing):
     pi = rng.dirichlet(np.ones(Z), C)
     given = (model.nodes, model.moments, model.strength, mixing, beta, source.weight)
     (after,), stats = sweep(model, theta, source, [pi])
-    assert_allclose(model.bound(theta, stats), reference.bound(X, pi, theta.eta, *given))
+    assert_allclose(
+        model.bound(model.prepare(theta), stats), reference.bound(X, pi, theta.eta, *given)
+    )
     shares, eta = reference.step(X, pi, theta.eta, *given, model.curvature)
     assert_allclose(after, shares, rtol=1e-9)
-    found = model.maximise(theta, stats)
+    found = model.maximise(model.prepare(theta), stats)
     # Far out the likelihood is flat in eta: laws are what is compared.
     laws = np.stack(
         [[reference.law(eta[:, d, z], model.nodes) for z in range(Z)] for d in range(D)]
@@ -57,7 +59,7 @@ def test_laws_have_the_moments_they_were_asked_for(levels):
     model, theta, source, _, _ = problem(levels, strength=2.0)
     _, stats = sweep(model, theta, source)
     n, s, ss = stats.moments
-    table = model.maximise(theta, stats).table
+    table = model.maximise(model.prepare(theta), stats).table
     mean = (s + 2.0 * model.moments[0][:, None]) / (n + 2.0)
     square = (ss + 2.0 * model.moments[1][:, None]) / (n + 2.0)
     found = np.einsum("v,dvz->dz", model.nodes, table)
@@ -70,12 +72,12 @@ def test_laws_have_the_moments_they_were_asked_for(levels):
 
 def test_shares_of_a_new_row_are_at_the_top_of_its_posterior():
     model, theta, source, X, rng = problem(beta=1.0, mixing=0.3)
-    pi = np.concatenate([model.infer(theta, block) for block in source.blocks()])
+    pi = np.concatenate([model.infer(model.prepare(theta), block) for block in source.blocks()])
     assert_allclose(pi.sum(axis=1), 1)
 
     def value(c, share):
         seen = np.flatnonzero(~np.isnan(X[c]))
-        p = theta.table[seen, X[c, seen].astype(int)]
+        p = model.prepare(theta).table[seen, X[c, seen].astype(int)]
         return np.log(p @ share).sum() + 0.3 * np.log(share).sum()
 
     for c in range(C):
@@ -88,15 +90,19 @@ def test_shares_of_a_new_row_are_at_the_top_of_its_posterior():
 def test_the_likelihood_of_a_row_is_the_mean_over_its_prior():
     model, theta, source, X, rng = problem(mixing=0.5)
     (block,) = source.blocks()
-    found = model.row_likelihood(theta, block, 2000)
+    found = model.row_likelihood(model.prepare(theta), block, 2000)
     drawn = rng.dirichlet(np.full(Z, 1.5), 100_000)
     for c in range(C):
         seen = np.flatnonzero(~np.isnan(X[c]))
-        p = theta.table[seen, X[c, seen].astype(int)]
+        p = model.prepare(theta).table[seen, X[c, seen].astype(int)]
         plain = np.log(np.prod(drawn @ p.T, axis=1).mean())
         assert abs(found.log_likelihood[c] - plain) < 6 * found.standard_error[c] + 0.02
     nothing = source.with_rows(np.full((1, D), np.nan), np.ones(1))
-    assert_allclose(model.row_likelihood(theta, nothing.block(0), 100).log_likelihood, 0, atol=1e-9)
+    assert_allclose(
+        model.row_likelihood(model.prepare(theta), nothing.block(0), 100).log_likelihood,
+        0,
+        atol=1e-9,
+    )
 
 
 def test_values_are_coded_by_the_nearest_level():

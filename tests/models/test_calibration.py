@@ -214,7 +214,7 @@ def test_sparse_rows_calibrate_as_dense_ones(absent):
         known = np.nonzero(~hidden)
         rows = sparse.csr_matrix((X[known], known), shape=X.shape)
         same = np.where(hidden, np.nan, X)
-    model = MCVQ(2, 4, absent=absent, random_state=0, n_jobs=1).fit(rows)
+    model = MCVQ(2, 4, sparse_absent=absent, random_state=0, n_jobs=1).fit(rows)
     found = model._calibration
     assert not np.allclose(found.knots, identity(1).knots, atol=0.05)
     if absent == "unobserved":

@@ -96,7 +96,7 @@ def mcvq_case(likelihood="gaussian", prior=PRIOR, gating="standard", labels=None
     theta = start_from(core.without_classes(), source, random_posteriors(n_states, C, rng), gates)
     share = rng.dirichlet(np.full(n_classes, 3.0))[:, None]
     counts = 9 * share * random_posteriors(n_states, n_classes, rng).T
-    return core, source, core.dress(core.learn_states(theta, counts), core.all_undecided)
+    return core, source, core.learn_states(theta, counts)
 
 
 def enumerate_rows(score, log_b, log_beta, labels, first):
@@ -122,6 +122,7 @@ def enumerate_rows(score, log_b, log_beta, labels, first):
 @pytest.mark.parametrize("likelihood", ["gaussian", "categorical"])
 def test_mcvq_equals_enumeration(likelihood, labels):
     core, source, theta = mcvq_case(likelihood, labels=LABELS[labels])
+    prepared = core.begin(theta)
     block = source.block(0)
     (group,) = source.columns
     Z = group.encode(source.X, np.arange(5))
@@ -130,12 +131,12 @@ def test_mcvq_equals_enumeration(likelihood, labels):
         if not np.isnan(Z[c, d]):
             z = Z[c, d]
             T = [1, z, z * z] if group.levels is None else np.eye(len(group.levels))[int(z)]
-            score[s, c] += theta.gates[core.part_of[s], d] * (T @ theta.natural[0][:, s, d])
+            score[s, c] += theta.gates[core.part_of[s], d] * (T @ prepared.natural[0][:, s, d])
     z, log_z, joint = enumerate_rows(score, theta.log_b, theta.log_beta, LABELS[labels], core.first)
-    found = core.weigh(theta, core.evidence(theta, block), block.labels)
+    found = core.weigh(theta, core.evidence(prepared, block), block.labels)
     assert_allclose(found.z, z, atol=1e-10)
     assert_allclose(found.log_z, log_z, rtol=1e-10)
-    m, sums = core.expect(theta, block, None)
+    m, sums = core.expect(prepared, block, None)
     assert_allclose(m, joint.sum(axis=0), atol=1e-10)
     assert_allclose(sums.states, joint @ block.weight, atol=1e-10)
     assert_allclose(sums.bound, block.weight @ (log_z + block.base), rtol=1e-10)
@@ -204,6 +205,7 @@ def integrate_rows(core, source, theta):
 @pytest.mark.parametrize("closed", ["closed", "open", "mixed"])
 def test_mcfa_equals_gaussian_integrals(closed, labels, holes):
     core, source, theta = mcfa_case(closed, labels=LABELS[labels], holes=holes)
+    prepared = core.begin(theta)
     block = source.block(0)
     log_p, moments = integrate_rows(core, source, theta)
     joint = log_p + theta.log_beta[:, None]
@@ -214,10 +216,10 @@ def test_mcfa_equals_gaussian_integrals(closed, labels, holes):
         )
     z, log_z = special.softmax(joint, axis=0), special.logsumexp(joint, axis=0)
 
-    found = core.weigh(theta, core.evidence(theta, block), block.labels)
+    found = core.weigh(theta, core.evidence(prepared, block), block.labels)
     assert_allclose(found.z, z, atol=1e-9)
-    features, found_log_z = core.infer(theta, block)
-    _, sums = core.expect(theta, block, None)
+    features, found_log_z = core.infer(prepared, block)
+    _, sums = core.expect(prepared, block, None)
     assert_allclose(sums.bound, block.weight @ (found_log_z + block.base), rtol=1e-10)
     for k, (one, linear, quadratic) in enumerate(core.spans()):
         J = core.n_factors[k]
@@ -233,9 +235,9 @@ def test_mcfa_equals_gaussian_integrals(closed, labels, holes):
         mixed = [sum(z[n, c] * moments[n, c, k][0] for n in range(N)) for c in range(C)]
         assert_allclose(features[linear].T, mixed, atol=1e-8)
     # The whole bound: rows, less what gates, classes and their priors cost.
-    cost = core.chooser.cost(theta.gate, theta.divergence) + core.choice_cost(theta)
+    cost = core.chooser.cost(theta.gate, prepared.divergence) + core.choice_cost(theta)
     truth = block.weight @ (log_z + block.base) - cost
-    assert_allclose(core.bound(theta, sums), truth, rtol=1e-9)
+    assert_allclose(core.bound(prepared, sums), truth, rtol=1e-9)
 
 
 # --- what one class, or none, or labels for all mean ---
@@ -334,7 +336,7 @@ def test_mcvq_likelihood_by_class_equals_enumeration(likelihood, closed, prior):
             for row in theta.log_b
         ]
     )
-    proposal = core.propose(theta, block)
+    proposal = core.propose(core.begin(theta), block)
     found = predict.row_likelihood(
         block, proposal, [law], core.columns, theta.gates, log_prior, core.first, 10
     )
@@ -373,7 +375,7 @@ def test_mcfa_likelihood_by_class_equals_the_gaussian(prior):
     """Gates closed: one Gaussian of covariance Lambda Sigma_n Lambda' + Psi a part."""
     core, source, theta = mcfa_case("closed", prior=prior, seed=4)
     block = source.block(0)
-    proposal = core.propose(theta, block)
+    proposal = core.propose(core.begin(theta), block)
     found = predict_factors.row_likelihood(core, theta, block, proposal, 10)
     assert found.log_likelihood.shape == (N, C)
     assert np.all(found.standard_error == 0)
@@ -399,7 +401,7 @@ def test_mcfa_likelihood_with_open_gates_equals_a_fine_grid(closed):
     """Drawn, within its own error; the selections of parts summed out in both."""
     core, source, theta = mcfa_case(closed, n_factors=(1, 1), n_classes=2, seed=5, D=5)
     block = source.block(0)
-    proposal = core.propose(theta, block)
+    proposal = core.propose(core.begin(theta), block)
     found = predict_factors.row_likelihood(core, theta, block, proposal, 3000, seed=1)
     Z = source.columns[0].encode(source.X, np.arange(5))
     grid = np.linspace(-7, 7, 301)
@@ -672,7 +674,7 @@ def test_drawn_classes_follow_their_posterior():
     """Monte Carlo EM: rounds of draws give classes and states their exact probabilities."""
     core, source, theta = mcvq_case(prior=None, closed=True, labels=LABELS["some"], seed=12)
     block = source.block(0)
-    score = core.evidence(theta, block)  # closed gates: exact
+    score = core.evidence(core.begin(theta), block)  # closed gates: exact
     _, _, joint = enumerate_rows(score, theta.log_b, theta.log_beta, LABELS["some"], core.first)
     n_rounds = 3000
     _, sums = sweep(Rowwise(core, Draws(seed=1), n_rounds), theta, source)

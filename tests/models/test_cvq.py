@@ -86,7 +86,7 @@ def test_the_e_step_is_mean_field_part_after_part(holes):
 @pytest.mark.parametrize("holes", [0.0, 0.3])
 def test_the_m_step_is_least_squares_with_pseudo_rows(holes, prior):
     model, source, theta, m = problem(holes, prior)
-    found = model.maximise(theta, model.collect(source.block(0), m))
+    found = model.maximise(model.begin(theta), model.collect(source.block(0), m)).params
     Z, S = rows_of(source), K * J
     for d in range(D):
         A, b, squares, rows = np.zeros((S, S)), np.zeros(S), 0.0, 0.0
@@ -112,7 +112,7 @@ def test_the_m_step_is_least_squares_with_pseudo_rows(holes, prior):
 
 def test_parts_share_one_average_of_their_states():
     model, source, theta, m = problem(prior=FLAT)
-    found = model.maximise(theta, model.collect(source.block(0), m))
+    found = model.maximise(model.begin(theta), model.collect(source.block(0), m)).params
     averages = found.mu.reshape(K, J, D).mean(axis=1)
     assert_allclose(averages, np.broadcast_to(averages[0], averages.shape), atol=1e-6)
 
@@ -130,10 +130,10 @@ def test_the_bound_never_falls(holes, prior, seed):
 def test_beginning_anew_never_lowers_the_bound():
     model, source, theta, m = problem(0.2, sizes=(3, 4))
     _, plain = sweep(model, theta, source, [m])
-    anew = model.refresh(theta)
+    anew = model.thorough(model.begin(theta))
     _, better = sweep(model, anew, source, [m])
     assert better.bound >= plain.bound
-    assert model.refresh(model.maximise(anew, better)) is None
+    assert model.thorough(model.maximise(anew, better)) is None
 
 
 @pytest.mark.parametrize("holes", ["none", "everywhere", "in one block"])
@@ -147,7 +147,8 @@ def test_blocks_change_nothing(holes):
     _, many = sweep(model, theta, cut, [m[:, lo:hi] for lo, hi in cut.bounds])
     assert cut.n_blocks > 3
     assert_allclose(many.bound, one.bound, rtol=1e-12)
-    for a, b in zip(model.maximise(theta, one), model.maximise(theta, many), strict=True):
+    learned = [model.maximise(model.begin(theta), sums).params for sums in (one, many)]
+    for a, b in zip(*learned, strict=True):
         assert_allclose(b, a, rtol=1e-7, atol=1e-10)
 
 
@@ -160,7 +161,8 @@ def test_a_full_mask_is_no_mask():
     (other,), holed = sweep(model, theta, masked, [np.hstack([m, m[:, :1]])])
     assert_allclose(other[:, :-1], one, rtol=1e-9, atol=1e-13)
     assert_allclose(holed.bound, plain.bound, rtol=1e-12)
-    for a, b in zip(model.maximise(theta, plain), model.maximise(theta, holed), strict=True):
+    learned = [model.maximise(model.begin(theta), sums).params for sums in (plain, holed)]
+    for a, b in zip(*learned, strict=True):
         assert_allclose(b, a, rtol=1e-8, atol=1e-10)
 
 
@@ -214,11 +216,11 @@ def by_enumeration(model, theta, source):
 @pytest.mark.parametrize("holes", [0.0, 0.3])
 def test_few_combinations_are_enumerated(holes):
     model, source, theta, _ = problem(holes)
-    found = model.row_likelihood(theta, source.block(0), np.empty((0, K)))
+    found = model.row_likelihood(model.prepare(theta), source.block(0), np.empty((0, K)))
     assert_allclose(found.log_likelihood, by_enumeration(model, theta, source), rtol=1e-9)
     assert_array_equal(found.standard_error, 0)
     theta = theta._replace(log_b=np.log(model.shares(theta)))
-    _, bound = model.infer(theta, source.block(0))
+    _, bound = model.infer(model.prepare(theta), source.block(0))
     assert (bound + source.block(0).base <= found.log_likelihood + 1e-9).all()
 
 
@@ -227,7 +229,7 @@ def test_draws_agree_with_enumeration_within_their_error(holes, monkeypatch):
     model, source, theta, _ = problem(holes)
     monkeypatch.setattr(cvq, "MOST_COMBINATIONS", 1)
     uniforms = np.random.default_rng(0).random((20000, K))
-    found = model.row_likelihood(theta, source.block(0), uniforms)
+    found = model.row_likelihood(model.prepare(theta), source.block(0), uniforms)
     z = (found.log_likelihood - by_enumeration(model, theta, source)) / found.standard_error
     assert np.abs(z).max() < 5
     assert np.sqrt(np.mean(z**2)) < 2

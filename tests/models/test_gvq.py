@@ -24,11 +24,11 @@ def problem(rng, M, K, J, d, n_rows=3, holes=0.0, penalty=0.0, max_rows=None):
     source = BlockSource(X, (group,), weight, max_rows=max_rows, n_powers=2)
     model = gvq.GVQ(M, K, J, penalty, Exact())
     theta = model.start(rng.normal(size=(M, K * (J - 1), d)), rng.normal(size=(M, d)))
-    return model, source, theta._replace(thorough=True)
+    return model, source, theta
 
 
 def least_errors(model, theta, X):
-    shape = (model.n_features, model.n_values - 1, X.shape[1])
+    shape = (model.n_components, model.n_values - 1, X.shape[1])
     sets = [(f.reshape(shape), o) for f, o in zip(theta.features, theta.origins, strict=True)]
     return np.array([reference.best_error(x, sets, model.penalty) for x in X])
 
@@ -47,7 +47,7 @@ def test_codes_of_sets_equal_enumeration_and_certificates_hold(max_nodes, monkey
             rng.choice([0.0, 0.3]), rng.choice([0.0, 1.0]),
         )  # fmt: skip
         model = replace(model, association=Exact(max_nodes))
-        found = model.codes(theta, source.block(0))
+        found = model.codes(model.prepare(theta), source.block(0))
         least = least_errors(model, theta, source.X)
         assert np.all(found.lower <= least + 1e-9)
         assert np.all(found.error >= least - 1e-9)
@@ -60,8 +60,8 @@ def test_codes_of_sets_equal_enumeration_and_certificates_hold(max_nodes, monkey
 def test_the_m_step_is_least_squares(holes):
     rng = np.random.default_rng(0)
     model, source, theta = problem(rng, 2, 3, 3, 5, 80, holes, max_rows=17)
-    codes, stats = sweep(model, theta, source)
-    new = model.maximise(theta, stats)
+    codes, stats = sweep(model, model.prepare(theta), source)
+    new = model.maximise(model.prepare(theta), stats).params
     values = np.concatenate([found.values for found in codes])
     sets = np.concatenate([found.sets for found in codes])
     S = model.design(values).T
@@ -76,14 +76,17 @@ def test_the_m_step_is_least_squares(holes):
             assert_allclose(new.features[m, :, d], answer[:-1], atol=1e-8)
             assert_allclose(new.origins[m, d], answer[-1], atol=1e-8)
     whole = BlockSource(source.X, source.columns, source.weight, n_powers=2)
-    again = model.maximise(theta, sweep(model, theta, whole)[1])
+    again = model.maximise(
+        model.prepare(theta), sweep(model, model.prepare(theta), whole)[1]
+    ).params
     assert_allclose(again.features, new.features, atol=1e-12)
 
 
 def test_an_empty_set_stays_where_it_is():
     model, source, theta = problem(np.random.default_rng(0), 2, 2, 2, 3, 20)
     theta = theta._replace(origins=theta.origins + np.array([[0.0], [1e6]]))
-    new = model.maximise(theta, sweep(model, theta, source)[1])
+    prepared = model.prepare(theta)
+    new = model.maximise(prepared, sweep(model, prepared, source)[1]).params
     assert_array_equal(new.origins[1], theta.origins[1])
 
 
@@ -97,7 +100,7 @@ def test_binary_steps(holes):
     source = BlockSource(X, columns, weight, max_rows=13, n_powers=2)
     model = BinaryGVQ(2, 3, 2, 0.1, Exact(), 4.5)
     theta = model.start(rng.normal(size=(2, 3, 6)), rng.normal(size=(2, 6)))
-    codes, stats = sweep(model, theta, source)
+    codes, stats = sweep(model, model.prepare(theta), source)
     error = np.concatenate([found.error for found in codes])
 
     def errors(theta):
@@ -112,7 +115,7 @@ def test_binary_steps(holes):
 
     assert_allclose(error, errors(theta).min(axis=1))
     best = errors(theta).argmin(axis=1)
-    new = model.maximise(theta, stats)
+    new = model.maximise(model.prepare(theta), stats).params
     row = np.arange(50)
     assert weight @ errors(new)[row, best] < weight @ errors(theta)[row, best]
 
@@ -124,7 +127,7 @@ def test_coordinate_descent_ends_where_no_bit_helps():
     source = BlockSource(X, learn_columns(X, "bernoulli", weight, False, None), weight, n_powers=2)
     model = BinaryGVQ(1, 18, 2, 0.05, Exact(), 4.5)
     theta = model.start(rng.normal(-3, 2, size=(1, 18, 15)), np.full((1, 15), -2.0))
-    found = model.codes(theta, source.block(0))
+    found = model.codes(model.prepare(theta), source.block(0))
     F, o = model.squashed(theta, 0)
 
     def error(values):

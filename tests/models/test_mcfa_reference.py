@@ -68,9 +68,8 @@ class Lockstep:
             data, weight, n_factors, GATINGS[gating], prior, absent_zero, 3 if by_row else 2
         )
         relevance = [rng.uniform(0.5, 2, (2, J)) for J in n_factors]
-        self.theta = start_factors(
-            self.core, random_loadings(self.core, rng, prior is None), gates, relevance
-        )
+        loadings = random_loadings(self.core, rng, prior is None)
+        self.prepared = self.core.begin(start_factors(self.core, loadings, gates, relevance))
         self.model = Rowwise(self.core, Expected(), n_rounds=2) if by_row else self.core
         self.memory = [self.model.fresh_memory(0)]
 
@@ -91,7 +90,11 @@ class Lockstep:
         self.fit, self.trace = reference.update_a(self.problem, fit), []
         if by_row:  # both remember the same factors, those of the columns' gates
             self.fit = reference.update_s(self.problem, self.fit)
-            self.memory = [(self.core.infer(self.theta, self.source.block(0))[0], None)]
+            self.memory = [(self.core.infer(self.prepared, self.source.block(0))[0], None)]
+
+    @property
+    def theta(self):
+        return self.prepared.params
 
     def _columns(self):
         """The library's loadings in the user's units."""
@@ -115,13 +118,13 @@ class Lockstep:
 
     def expect(self):
         """E-step of both; the library's sums."""
-        self.memory, stats = sweep(self.model, self.theta, self.source, self.memory)
+        self.memory, stats = sweep(self.model, self.prepared, self.source, self.memory)
         if self.problem.gating == "factorised":
             self.update("g", "s", "g", "s")
             features = self.memory[0][0]
         else:
             self.update("s")
-            features, _ = self.core.infer(self.theta, self.source.block(0))
+            features, _ = self.core.infer(self.prepared, self.source.block(0))
         for k, (one, linear, quadratic) in enumerate(self.core.spans()):
             assert np.all(features[one] == 1)
             for c in range(C):
@@ -133,8 +136,7 @@ class Lockstep:
 
     def maximise(self, stats):
         """M-step of both, in the library's order, with every part looked at."""
-        theta = self.model.maximise(self.theta, stats)
-        self.theta = self.core.dress(theta, self.core.all_undecided)
+        self.prepared = self.core.open_all_gates(self.model.maximise(self.prepared, stats))
         if self.problem.gating == "factorised":
             self.update("w", "a", "alpha")
         else:
@@ -147,7 +149,8 @@ class Lockstep:
         for d, of_column in enumerate(self._columns()):
             for k, found in enumerate(of_column):
                 truth = f.w[d][k]
-                assert_allclose(theta.divergence[k, d], reference.kl_column(p, f, d, k), **tol)
+                divergence = self.prepared.divergence[k, d]
+                assert_allclose(divergence, reference.kl_column(p, f, d, k), **tol)
                 assert_allclose(found.mean, truth.mean, **tol)
                 assert_allclose(found.tau, truth.tau, rtol=1e-7)
                 if p.prior:
@@ -168,14 +171,14 @@ class Lockstep:
 @pytest.fixture
 def unscaled(monkeypatch):
     """The factors keep their scale."""
-    monkeypatch.setattr(MCFA, "_rescale", lambda self, theta, moments, stake: theta)
+    monkeypatch.setattr(MCFA, "_rescale", lambda self, params, moments, stake: params)
 
 
 def run(pair, n_steps=3):
     for _ in range(n_steps):
         stats = pair.expect()
         truth = reference.bound(pair.problem, pair.fit)
-        assert_allclose(pair.model.bound(pair.theta, stats), truth, rtol=1e-8)
+        assert_allclose(pair.model.bound(pair.prepared, stats), truth, rtol=1e-8)
         pair.maximise(stats)
         pair.compare()
 
@@ -255,7 +258,7 @@ def test_rescaling_gains(gating, monkeypatch):
         second = factors.unpack(moments[quadratic], 2) / len(X)
         assert_allclose(mean, 0, atol=0.1)
         assert_allclose(second, np.eye(2), atol=0.15)
-    monkeypatch.setattr(MCFA, "_rescale", lambda self, theta, moments, stake: theta)
+    monkeypatch.setattr(MCFA, "_rescale", lambda self, params, moments, stake: params)
     _, slower = climb_from(core, theta, source, 8)
     assert trace[-1] > slower[-1]
 
@@ -270,13 +273,12 @@ def test_rescaling_alone_never_costs(n_classes, prior):
         theta = with_classes(core, theta, rng, spread=1.0)
     _, stats = sweep(core, theta, source)
     stake = core.chooser.gating.stake(theta.gates)
-    theta = core.dress(core._learn_rest(theta, stats, stake), core.all_undecided)
-    before = core.bound(theta, sweep(core, theta, source)[1])
+    theta = core._learn_rest(theta, stats, stake)
+    before = core.bound(core.begin(theta), sweep(core, theta, source)[1])
     moved = core._rescale(theta, stats.states, stake)
     assert not np.allclose(moved.loadings[0].mean, theta.loadings[0].mean)
     assert not np.allclose(moved.loadings[0].mean[:, -1], theta.loadings[0].mean[:, -1], atol=1e-3)
-    moved = core.dress(moved, core.all_undecided)
-    after = core.bound(moved, sweep(core, moved, source)[1])
+    after = core.bound(core.begin(moved), sweep(core, moved, source)[1])
     assert after >= before - 1e-9 * abs(before)
     if n_classes > 1 and prior is None:  # the classes' Gaussians take all of it up
         assert_allclose(after, before, rtol=1e-9)
@@ -380,13 +382,10 @@ def test_decided_sweeps_equal_full_sweeps(gating, storage, n_classes, prior):
     own = np.array([0, 2, 1, 0, 1, 2, 0])
     gates = theta.gates.copy()
     gates[:, :7] = np.eye(3)[own].T
-    theta = core.without_classes().dress(
-        theta._replace(gate=core.chooser.learn(gates)), core.all_undecided
-    )
+    theta = theta._replace(gate=core.chooser.learn(gates))
     if n_classes > 1:
         theta = with_classes(core, theta, rng)
-    full = core.dress(theta, core.all_undecided)
-    short = core.dress(full, core.chooser.decided(full.gate, 0))
+    full, short = core.begin(theta), core.prepare(theta)
     assert_array_equal(short.layouts[0].parts, [*own, -1, -1, -1])
 
     features, log_z = core.infer(full, source.block(0))
@@ -397,7 +396,9 @@ def test_decided_sweeps_equal_full_sweeps(gating, storage, n_classes, prior):
     _, own_sums = sweep(core, short, source)
     assert_allclose(own_sums.states, all_sums.states, atol=1e-9)
     assert_allclose(core.bound(short, own_sums), core.bound(full, all_sums), rtol=1e-12)
-    after_full, after_short = core.maximise(full, all_sums), core.maximise(short, own_sums)
+    after_full, after_short = (
+        core.maximise(*pair).params for pair in ((full, all_sums), (short, own_sums))
+    )
     for k in range(3):
         mine = np.append(np.flatnonzero(own == k), [7, 8, 9])
         a, b = after_full.loadings[k], after_short.loadings[k]
@@ -416,7 +417,7 @@ def test_a_fit_with_short_cuts_ends_where_a_full_fit_does(storage, monkeypatch):
     core, source, first, _ = begin(data, (1, 1), "tied", PRIOR, seed=11)
     theta, trace = climb_from(core, first, source, 200, tol=1e-8)
     assert_never_falls(trace)
-    assert len(theta.layouts[0].decided) == 8, "no column was decided"
+    assert len(core.prepare(theta).layouts[0].decided) == 8, "no column was decided"
     assert len(trace) > REFRESH_EVERY
     monkeypatch.setattr(Chooser, "decided", lambda self, gate, age: np.full(8, -1))
     full, full_trace = climb_from(core, first, source, 200, tol=1e-8)

@@ -15,6 +15,7 @@ from scipy import sparse, special
 
 from partwise.likelihoods import Prior
 from partwise.models.gating import REFRESH_EVERY, Chooser, Standard, Tied
+from partwise.models.mcvq import MCVQ
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected
 from tests.common.helpers import (
@@ -59,7 +60,7 @@ class Lockstep:
         if gating == "factorised":
             self.model = Rowwise(self.core, Expected(), n_rounds=2)
         self.memory = [self.model.fresh_memory(0)]
-        self.theta = start_from(self.core, self.source, m, gates)
+        self.prepared = self.core.begin(start_from(self.core, self.source, m, gates))
         self.first = self.core.first
 
         known = prior and {k: getattr(prior, k) for k in ("entries", "counts", "spread", "shape")}
@@ -83,7 +84,11 @@ class Lockstep:
         self.fit, self.trace = fit, []
         if gating == "factorised":  # both remember the same states, those of the columns' gates
             self.fit = reference.update_m(self.problem, fit)
-            self.memory = [(self.core.infer(self.theta, self.source.block(0))[0], None)]
+            self.memory = [(self.core.infer(self.prepared, self.source.block(0))[0], None)]
+
+    @property
+    def theta(self):
+        return self.prepared.params
 
     def _nested(self, m):
         """(S, C) as [c][k][j]."""
@@ -97,7 +102,7 @@ class Lockstep:
 
     def expect(self):
         """E-step of both; the library's sums."""
-        self.memory, stats = sweep(self.model, self.theta, self.source, self.memory)
+        self.memory, stats = sweep(self.model, self.prepared, self.source, self.memory)
         if self.problem.gating == "factorised":
             self.update("g", "m", "g", "m")
             m = self.memory[0][0]
@@ -112,8 +117,7 @@ class Lockstep:
 
     def maximise(self, stats):
         """M-step of both, in the library's order, with every part looked at."""
-        theta = self.model.maximise(self.theta, stats)
-        self.theta = self.core.dress(theta, np.full(self.problem.X.shape[1], -1))
+        self.prepared = self.core.open_all_gates(self.model.maximise(self.prepared, stats))
         order = ("parameters", "g", "a", "b")
         if self.problem.gating == "factorised":
             order = ("parameters", "a", "b")
@@ -128,14 +132,14 @@ class Lockstep:
         Z = group.encode(p.X, np.arange(p.X.shape[1]))
         for d, k in itertools.product(p.columns, p.parts):
             truth = reference.divergence(p, f, d, k)
-            assert_allclose(theta.divergence[k, d], truth, rtol=tol, atol=tol)
+            assert_allclose(self.prepared.divergence[k, d], truth, rtol=tol, atol=tol)
             for j, c in itertools.product(p.states(k), p.rows):
                 if p.seen(c, d):
                     z = Z[c, d]
                     T = [1.0, z, z * z][: group.likelihood.n_statistics]
                     if group.levels is not None:
                         T = np.eye(len(group.levels))[int(z)]
-                    eta = theta.natural[0][:, self.first[k] + j, d]
+                    eta = self.prepared.natural[0][:, self.first[k] + j, d]
                     base = group.base(np.array([z]), np.array([d])).item()
                     truth = p.laws[d].log(p.X[c, d], f.parameters[d][k][j])
                     assert_allclose(np.dot(T, eta) + base, truth, rtol=tol, atol=tol)
@@ -156,7 +160,7 @@ def run(pair, n_steps=3):
     for _ in range(n_steps):
         stats = pair.expect()
         truth = reference.bound(pair.problem, pair.fit)
-        assert_allclose(pair.model.bound(pair.theta, stats), truth, rtol=1e-8)
+        assert_allclose(pair.model.bound(pair.prepared, stats), truth, rtol=1e-8)
         pair.maximise(stats)
         pair.compare()
 
@@ -262,15 +266,16 @@ def test_a_fit_takes_and_undoes_short_cuts(gating):
     rng = np.random.default_rng(2)
     X, weight = parts_data("gaussian", rng)
     core, source = build(X, weight, (4, 3, 3), "gaussian", GATINGS[gating], Prior())
-    theta = start_from(
+    first = start_from(
         core, source, random_posteriors((4, 3, 3), len(X), rng, 3), random_gates(3, 15, rng)
     )
+    prepared = core.begin(first)
     ages, n_decided = [], []
     for _ in range(40):
-        _, stats = sweep(core, theta, source)
-        theta = core.maximise(theta, stats)
-        ages.append(theta.age)
-        n_decided.append(len(theta.layouts[0].decided))
+        _, stats = sweep(core, prepared, source)
+        prepared = core.maximise(prepared, stats)
+        ages.append(prepared.age)
+        n_decided.append(len(prepared.layouts[0].decided))
     assert max(n_decided) > 5
     assert max(ages) == REFRESH_EVERY
     assert 0 in ages[ages.index(max(ages)) :], "no refresh followed"
@@ -290,8 +295,8 @@ def test_decided_sweeps_equal_full_sweeps(gating, prior, storage):
     core, source = build(X, weight, n_states, "gaussian", GATINGS[gating], prior)
     gates = random_gates(2, 10, rng)
     gates[:, :7] = np.eye(2)[[0, 0, 1, 0, 1, 1, 0]].T
-    full = start_from(core, source, random_posteriors(n_states, 40, rng), gates)
-    short = core.dress(full, core.chooser.decided(full.gate, 0))
+    params = start_from(core, source, random_posteriors(n_states, 40, rng), gates)
+    full, short = core.begin(params), core.prepare(params)
     assert_array_equal(short.layouts[0].parts[:7], [0, 0, 1, 0, 1, 1, 0])
     assert np.all(short.layouts[0].parts[7:] == -1)
 
@@ -304,8 +309,9 @@ def test_decided_sweeps_equal_full_sweeps(gating, prior, storage):
     a, b = after_full.natural[0][:, :, :7][:, own], after_short.natural[0][:, :, :7][:, own]
     assert_allclose(b, a, rtol=1e-9)
     assert_allclose(after_short.natural[0][:, :, 7:], after_full.natural[0][:, :, 7:], rtol=1e-9)
-    assert_allclose(after_short.gates[:, 7:], after_full.gates[:, 7:], atol=1e-10)
-    assert_allclose(after_short.log_b, after_full.log_b, rtol=1e-10)
+    a, b = after_full.params, after_short.params
+    assert_allclose(b.gates[:, 7:], a.gates[:, 7:], atol=1e-10)
+    assert_allclose(b.log_b, a.log_b, rtol=1e-10)
 
 
 @pytest.mark.parametrize("gating", ["tied", "standard"])
@@ -324,7 +330,7 @@ def test_a_fit_with_short_cuts_ends_where_a_full_fit_does(gating, monkeypatch):
     assert_allclose(theta.gates, full.gates, atol=1e-6)
 
 
-def test_no_fit_is_called_converged_before_all_parts_were_looked_at():
+def test_no_fit_is_called_converged_before_all_parts_were_looked_at(monkeypatch):
     """A column closed on the wrong part finds the right one before the climb ends."""
     rng = np.random.default_rng(8)
     s = rng.integers(2, size=(60, 2))
@@ -334,8 +340,8 @@ def test_no_fit_is_called_converged_before_all_parts_were_looked_at():
     gates = np.eye(2)[[0, 0, 0, 0, 1, 1, 1, 1]].T.copy()
     gates[:, 2] = [0.0, 1.0]  # wrong
     theta = start_from(core, source, m, gates)
-    theta = core.dress(theta, core.chooser.decided(theta.gate, 0))
-    assert len(theta.layouts[0].decided) == 8
+    assert len(core.prepare(theta).layouts[0].decided) == 8
+    monkeypatch.setattr(MCVQ, "begin", MCVQ.prepare)  # with closed gates
     theta, trace = climb_from(core, theta, source, 200, tol=1e-3)
     assert_array_equal(theta.gates.argmax(axis=0), [0, 0, 0, 0, 1, 1, 1, 1])
     assert_never_falls(trace)
@@ -348,11 +354,11 @@ def test_no_fit_is_called_converged_before_all_parts_were_looked_at():
 def test_rows_that_remember_nothing_begin_at_a_likely_state(likelihood):
     """No change of a single part's state raises the joint density of row and states."""
     pair = Lockstep(likelihood, (2, 3), "factorised", Prior(), seed=4)
-    theta, core = pair.theta, pair.core
+    prepared, core = pair.prepared, pair.core
     for _ in range(2):
-        theta = pair.model.maximise(theta, sweep(pair.model, theta, pair.source)[1])
-    start = pair.core.likely_rows(theta, pair.source.block(0))
-    block, natural = pair.source.block(0), theta.natural[0]
+        prepared = pair.model.maximise(prepared, sweep(pair.model, prepared, pair.source)[1])
+    start = pair.core.likely_rows(prepared, pair.source.block(0))
+    block, natural, theta = pair.source.block(0), prepared.natural[0], prepared.params
 
     def joint(m):
         logits = block.groups[0].expected(m, natural, core.first) + block.groups[0].spread(
@@ -399,7 +405,7 @@ def test_draws_follow_the_exact_posterior():
             gates += p.weights[c] * q * r
     n_rounds = 2000
     model = Rowwise(pair.core, Draws(seed=1), n_rounds)
-    _, stats = sweep(model, pair.theta, pair.source)
+    _, stats = sweep(model, pair.prepared, pair.source)
     # Four standard errors of independent draws, and three times that, since they are a chain.
     error = 12 * math.sqrt((p.weights**2).sum() / n_rounds)
     assert_allclose(stats.states[0], states, atol=error)

@@ -143,7 +143,7 @@ def test_numbers_factors_and_bound_equal_the_reference(n_factors, storage, gatin
         stats, between, after = pair.expect()
         assert_allclose(pair.memory[0], pair.problem.X[seen], rtol=1e-6, atol=1e-8)
         assert_allclose(stats.sums[-1].shared[:, 0], pair.totals(), rtol=1e-6, atol=1e-8)
-        assert_allclose(pair.model.bound(pair.theta, stats), after, rtol=1e-8)
+        assert_allclose(pair.model.bound(pair.core.begin(pair.theta), stats), after, rtol=1e-8)
         assert before <= between + 1e-9
         assert between <= after + 1e-9
         before = after
@@ -153,10 +153,10 @@ def test_numbers_factors_and_bound_equal_the_reference(n_factors, storage, gatin
 @pytest.mark.parametrize("gating", GATINGS)
 def test_the_step_is_that_of_the_numbers_moments(gating, prior, monkeypatch):
     """Loadings and noise see E[x^2], not E[x]^2."""
-    monkeypatch.setattr(MCFA, "_rescale", lambda self, theta, moments, stake: theta)
+    monkeypatch.setattr(MCFA, "_rescale", lambda self, params, moments, stake: params)
     pair = Lockstep((2, 1), gating, prior, seed=5)
     stats, _, before = pair.expect()
-    pair.theta = pair.core.dress(pair.model.maximise(pair.theta, stats), pair.core.all_undecided)
+    pair.theta = pair.model.maximise(pair.core.begin(pair.theta), stats).params
     p, columns = pair.problem, pair._columns()
     variance = pair.second - p.X**2
     for d in range(D):
@@ -170,7 +170,8 @@ def test_the_step_is_that_of_the_numbers_moments(gating, prior, monkeypatch):
             rate = truth.rate + (0.5 * extra if prior else extra)
             assert_allclose(columns[d][k].mean, truth.mean, rtol=1e-6, atol=1e-8)
             assert_allclose(columns[d][k].tau, truth.shape / rate, rtol=1e-6)
-    after = pair.model.bound(pair.theta, sweep(pair.model, pair.theta, pair.source, pair.memory)[1])
+    _, stats = sweep(pair.model, pair.theta, pair.source, pair.memory)
+    after = pair.model.bound(pair.core.begin(pair.theta), stats)
     assert after > before
 
 
@@ -181,14 +182,14 @@ def test_settled_rows_stand_where_nothing_moves(prior):
     for _ in range(SETTLING_ROUNDS):
         pair.fit = factors_reference.update_s(pair.problem, pair.fit)
         pair.numbers()
-    features, _ = pair.model.infer(pair.theta, pair.source.block(0))
+    features, _ = pair.model.infer(pair.core.begin(pair.theta), pair.source.block(0))
     for k, (_, linear, quadratic) in enumerate(pair.core.spans()):
         for c in range(C):
             m, V = pair.fit.m[c][k], pair.fit.V[c][k]
             assert_allclose(features[linear, c], m, atol=0.1 * SETTLED)
             second = factors.unpack(features[quadratic, c], len(m))
             assert_allclose(second, V + np.outer(m, m), atol=0.1 * SETTLED)
-    numbers = pair.model.settle(pair.theta, pair.source.block(0))
+    numbers = pair.model.settle(pair.core.begin(pair.theta), pair.source.block(0))
     assert_allclose(numbers, pair.problem.X[~np.isnan(pair.X)], atol=SETTLED)
 
 
@@ -282,7 +283,6 @@ def known(n_factors, gating="tied", seed=0, n_classes=1, hard=False):
         theta = with_classes(model.core, theta, rng)
     if hard:
         theta = predict_factors.hardened(theta)
-        theta = model.core.dress(theta, model.core.all_undecided)
     return model, source, theta, rng
 
 
@@ -297,8 +297,8 @@ def test_predicted_levels_are_those_of_drawn_rows(n_factors):
     core, n = model.core, 200_000
     sure = predict_factors.point(core, theta, core.all_undecided, theta.gates)
     # Loadings without width: what is left is exact.
-    theta = core.dress(theta._replace(loadings=sure.loadings), core.all_undecided)
-    features = model.infer(theta, source.block(0))[0]
+    theta = theta._replace(loadings=sure.params.loadings)
+    features = model.infer(model.begin(theta), source.block(0))[0]
     mean, variance = predict_factors.part_moments(core, theta, features)
     shares = predict_factors.level_shares(mean, variance, theta.gates, model.ends)
     assert_allclose(shares.sum(axis=2), 1)
@@ -328,8 +328,8 @@ def test_widths_of_loadings_widen_the_levels():
     w = theta.loadings[0]._replace(  # noise with a narrow posterior, so that its mean is its own
         shape=np.full(core.n_columns, 50.0), rate=np.full(core.n_columns, 49.0 * 0.4)
     )
-    theta = core.dress(theta._replace(loadings=(w,)), core.all_undecided)
-    features = model.infer(theta, source.block(0))[0]
+    theta = theta._replace(loadings=(w,))
+    features = model.infer(model.begin(theta), source.block(0))[0]
     mean, variance = predict_factors.part_moments(core, theta, features)
     _, linear, quadratic = core.spans()[0]
     m = features[linear, row]
@@ -350,7 +350,7 @@ def log_share(low, high):
 
 def by_quadrature(model, sure, theta, X, row, n, parts=(0,)):
     """Log-likelihood of a row of one factor in class n."""
-    (w,) = (sure.loadings[k] for k in parts)
+    (w,) = (sure.params.loadings[k] for k in parts)
     seen = np.flatnonzero(~np.isnan(X[row]))
     prior = stats.norm(theta.eta[0][n, 0], np.sqrt(theta.sigma[0][n, 0, 0]))
 
@@ -370,7 +370,7 @@ def test_likelihood_of_rows_by_quadrature(n_classes):
     model, source, theta, _ = known((1,), n_classes=n_classes)
     core, block = model.core, source.block(0)
     sure = predict_factors.point(core, theta, core.all_undecided, theta.gates)
-    proposal = model.propose(theta, block)
+    proposal = model.propose(model.begin(theta), block)
     found = predict_factors.level_likelihood(core, theta, block, model.ends, proposal, 4000)
     assert found.log_likelihood.shape == (n_classes, 12)
     assert np.all(found.effective_draws > 400)
@@ -387,7 +387,7 @@ def test_likelihood_of_two_parts_by_quadrature():
         model, source, theta, _ = known((1, 1), seed=2, hard=hard)
         core, block, X = model.core, source.block(0), source.X
         sure = predict_factors.point(core, theta, core.all_undecided, theta.gates)
-        proposal = model.propose(theta, block)
+        proposal = model.propose(model.begin(theta), block)
         found = predict_factors.level_likelihood(core, theta, block, model.ends, proposal, 20_000)
         nodes, weights = np.polynomial.hermite_e.hermegauss(80)
         weights = weights / weights.sum()
@@ -397,7 +397,7 @@ def test_likelihood_of_two_parts_by_quadrature():
             for d in np.flatnonzero(~np.isnan(X[row])):
                 level, share = int(X[row, d]) - 1, 0.0
                 for k in range(2):
-                    w = sure.loadings[k]
+                    w = sure.params.loadings[k]
                     mean = w.mean[d, 0] * s[k] + w.mean[d, 1]
                     low, high = (
                         (model.ends[d, level + i] - mean) * np.sqrt(w.precision[d]) for i in (0, 1)
@@ -420,6 +420,6 @@ def test_likelihood_of_two_parts_by_quadrature():
 def test_rows_without_entries_say_nothing():
     model, source, theta, _ = known((2, 1))
     empty = source.with_rows(np.full((2, 4), np.nan), np.ones(2))
-    features, log_z = model.infer(theta, empty.block(0))
+    features, log_z = model.infer(model.begin(theta), empty.block(0))
     assert_array_equal(features[model.core.linear], 0)
     assert_allclose(log_z, 0, atol=1e-12)

@@ -117,7 +117,7 @@ def test_collections(name, kind, client, request, small_blocks):
     else:
         found = here(estimator, collection, y)
     assert_same_fit(model, found)
-    for verb in ("transform", "score_samples", "impute", "states", "anomaly_scores"):
+    for verb in ("transform", "score_samples", "impute", "predict_states", "anomaly_scores"):
         lazy = getattr(found, verb)(collection)
         assert isinstance(lazy, da.Array)
         mine = getattr(model, verb)(X)

@@ -39,6 +39,7 @@ class Tastes(ABC):
     def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
         self.estimator, self.levels, self.popularity = estimator, levels, popularity
         self.core, self.theta = course.core_of(estimator._model), estimator._theta
+        self.prepared = estimator._prepared
         self.parts = self.theta.gates.argmax(axis=0)
         self.columns = [np.flatnonzero(self.parts == k) for k in range(len(self.theta.gates))]
         self.n_parts, self.own_parts = int(estimator.n_parts_), estimator.parts_
@@ -59,8 +60,8 @@ class Tastes(ABC):
     def fold_in(self, X: Any) -> Array:
         """Features of people, (F, n), from their ratings (CSR)."""
         X = self.heard(X)
-        infer, theta = self.estimator._model.infer, self.theta
-        pieces = self.estimator._map_rows(X, lambda block, _: infer(theta, block)[0])
+        infer, prepared = self.estimator._model.infer, self.prepared
+        pieces = self.estimator._map_rows(X, lambda block, _: infer(prepared, block)[0])
         return np.concatenate(pieces, axis=1)
 
     def evidence(self, columns: Array, values: Array) -> Array:
@@ -75,8 +76,8 @@ class Tastes(ABC):
         block = self.estimator._source(apart, max_rows=max(len(columns), 1)).block(0)
         if isinstance(self.estimator._model, Ordinal):
             whole = self.estimator._source(one).block(0)
-            block = block.with_values(self.estimator._model.settle(self.theta, whole))
-        return self.core.evidence(self.theta, block)
+            block = block.with_values(self.estimator._model.settle(self.prepared, whole))
+        return self.core.evidence(self.prepared, block)
 
     def features_of(self, evidence: Array) -> Array:
         """Features (F, n) from what ratings say in sum."""

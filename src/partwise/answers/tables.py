@@ -111,9 +111,9 @@ def _posteriors_by_class(estimator: Any, coded: Array) -> Any:
     if not hasattr(estimator, "classes_"):
         m = estimator._posteriors(coded)
         return lambda rng: m
-    model, theta = estimator._model, estimator._theta
+    model, prepared = estimator._model, estimator._prepared
     given = np.concatenate(
-        estimator._map_rows(coded, lambda block, _: model.propose(theta, block)), axis=2
+        estimator._map_rows(coded, lambda block, _: model.propose(prepared, block)), axis=2
     )  # (N, S, n)
     above = np.cumsum(estimator._class_proba(coded), axis=1)
 
@@ -156,7 +156,7 @@ def predict_proba_columns(estimator: Any, coded: Array, places: Sequence[int]) -
             wanted += [(g, i, int(d)) for i, d in enumerate(group.index) if d in set(places)]
 
     def on_block(block: RowBlock, _: int) -> list[Array]:
-        m = estimator._model.infer(estimator._theta, block)[0]
+        m = estimator._model.infer(estimator._prepared, block)[0]
         found = []
         for g, i, d in wanted:
             law = Levels(laws[g].probability[:, :, i : i + 1])

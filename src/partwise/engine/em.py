@@ -1,12 +1,10 @@
 """The only EM loop."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
-from partwise.contracts import Model, Runner, Source
+from partwise.contracts import Model, Params, Prepared, Runner, Source
 from partwise.engine.monitor import Monitor
-
-Theta = TypeVar("Theta")
 
 # Where a climb may be: steps to be held against, warm-up stages, the climb from these, and the
 # climb from the steps if they reached more.
@@ -18,7 +16,7 @@ class Place(NamedTuple):
 
     phase: int
     step: int  # steps of the phase that are done, while they are counted
-    theta: Any  # parameters to sweep with next
+    prepared: Any  # parameters to sweep with next
     plain: Any  # what the steps to be held against reached
     memory: tuple[Any, ...]  # what the rows of each block remember
     remembered: tuple[Any, ...]  # the same with the plain parameters
@@ -39,15 +37,15 @@ class Log(Protocol):
 
 
 def climb(
-    model: Model[Theta],
-    theta: Theta,
+    model: Model[Params, Prepared],
+    params: Params,
     source: Source,
     runner: Runner,
     monitor: Monitor,
-    stages: Sequence[Model[Theta]] = (),
+    stages: Sequence[Model[Params, Prepared]] = (),
     probe: int = 3,
     log: Log | None = None,
-) -> Theta:
+) -> Params:
     """Raise the bound until the monitor is content.
 
     ``stages`` are models to take one step with each before the trace begins, annealing for one:
@@ -71,54 +69,55 @@ def climb(
     def fresh() -> list[Any]:
         return [model.fresh_memory(i) for i in range(source.n_blocks)]
 
-    def sweep(model: Model[Theta], theta: Theta) -> Any:
-        return runner.total(model, theta, source, memory)
+    def sweep(model: Model[Params, Prepared], prepared: Prepared) -> Any:
+        return runner.total(model, prepared, source, memory)
 
-    def note(phase: int, step: int, theta: Theta) -> None:
+    def note(phase: int, step: int, prepared: Prepared) -> None:
         if log is not None:
             held = (tuple(memory), tuple(remembered))
-            log.note(Place(phase, step, theta, plain, *held, tuple(monitor.trace)))
+            log.note(Place(phase, step, prepared, plain, *held, tuple(monitor.trace)))
 
-    def rise(phase: int, theta: Theta) -> Theta:
+    def rise(phase: int, prepared: Prepared) -> Params:
         while True:
-            stats = sweep(model, theta)
-            if monitor.stop(model.bound(theta, stats)):
-                thorough = None if monitor.spent else model.refresh(theta)
+            stats = sweep(model, prepared)
+            if monitor.stop(model.bound(prepared, stats)):
+                thorough = None if monitor.spent else model.thorough(prepared)
                 if thorough is None:
-                    return theta
-                theta, stats = thorough, sweep(model, thorough)
-            theta = model.maximise(theta, stats)
-            note(phase, 0, theta)
+                    return prepared.params
+                prepared, stats = thorough, sweep(model, thorough)
+            prepared = model.maximise(prepared, stats)
+            note(phase, 0, prepared)
 
     place = None if log is None else log.place
-    phase, done, plain = PROBE if stages else RISE, 0, theta
+    phase, done, prepared = PROBE if stages else RISE, 0, model.begin(params)
+    plain = prepared
     memory, remembered = fresh(), list[Any]()
     if place is not None:
-        phase, done, theta, plain = place[:4]
+        phase, done, prepared, plain = place[:4]
         memory, remembered = list(place.memory), list(place.remembered)
         monitor.trace[:] = place.trace
     if phase == PROBE:
         for step in range(done, probe):
             plain = model.maximise(plain, sweep(model, plain))
-            note(PROBE, step + 1, theta)
+            note(PROBE, step + 1, prepared)
         # What rows remember belongs to the parameters it was found with.
         phase, done, remembered, memory = STAGES, 0, memory, fresh()
     if phase == STAGES:
         for step, stage in enumerate(stages[done:], done):
-            theta = stage.maximise(theta, sweep(stage, theta))
-            note(STAGES, step + 1, theta)
+            prepared = stage.maximise(prepared, sweep(stage, prepared))
+            note(STAGES, step + 1, prepared)
             if monitor.late:
                 break
         phase = RISE
     if phase == RISE:
-        theta = rise(RISE, theta)
+        params = rise(RISE, prepared)
         # If the plain steps reached more, they go on instead.
         memory = remembered
         if not stages or monitor.spent:
-            return theta
+            return params
         gain = model.bound(plain, sweep(model, plain)) - monitor.trace[-1]
         if gain <= max(monitor.tol, 0.0) * monitor.weight:
-            return theta
+            return params
         monitor.begin_anew()
-        theta = plain
-    return rise(RISE_PLAIN, theta)
+        prepared = plain
+    return rise(RISE_PLAIN, prepared)

@@ -86,6 +86,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     _fitted: Fitted[Any, Any]
     _columns: Any = _OfFitted("columns")
     _theta: Any = _OfFitted("params")
+    _prepared: Any = _OfFitted("prepared")
     _model: Any = _OfFitted("model")
     _dtype: Any = _OfFitted("dtype")
     _calibration: Any = _OfFitted("calibration")
@@ -317,6 +318,10 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self._warn_of_end(best[1])
         root.call_on_fit_task_end(estimator=self, X=X)
         return stage.model, *best
+
+    def _keep(self, model: Any, params: Any) -> None:
+        """Set the model and what it learned, prepared for new rows."""
+        self._model, self._theta, self._prepared = model, params, model.prepare(params)
 
     def _warn_of_end(self, monitor: Monitor) -> None:
         if monitor.out_of_time:

@@ -19,7 +19,15 @@ from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
 from partwise.likelihoods import Dirichlet, Gaussian, mixtures
 from partwise.models import calibration
-from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Found, Theta, pieces, total
+from partwise.models.bayesian_pca import (
+    BayesianPCA,
+    BayesianPCAParams,
+    Broad,
+    Flat,
+    Found,
+    pieces,
+    total,
+)
 from partwise.models.calibration import Calibration
 from partwise.models.mcfa import column_totals
 from partwise.models.scatter_updates import Principal, Scatter
@@ -77,7 +85,7 @@ class Space(NamedTuple):
     frame: tuple[Array, Array] | None = None
     forgets: bool = True
 
-    def told(self, theta: Theta) -> Theta:
+    def told(self, theta: BayesianPCAParams) -> BayesianPCAParams:
         """Parameters in terms of the columns."""
         if self.frame is None:
             return theta
@@ -86,7 +94,7 @@ class Space(NamedTuple):
         theta.mean[:, :, -1] += centre
         return theta
 
-    def without(self, theta: Theta, rows: Array) -> Theta:
+    def without(self, theta: BayesianPCAParams, rows: Array) -> BayesianPCAParams:
         """Parameters in terms of the columns that have forgotten some of the rows."""
         rest = np.setdiff1d(np.arange(self.source.X.shape[0]), rows)
         if len(rest) and self.forgets and self.source.X.size <= MOST_CELLS:
@@ -103,7 +111,7 @@ class Space(NamedTuple):
 def begin(
     model: BayesianPCA, source: BlockSource, Z: Array, weight: Array, shares: Array, q: int,
     rng: np.random.Generator, noise: float | None = None,
-) -> Theta:  # fmt: skip
+) -> BayesianPCAParams:  # fmt: skip
     """First parameters, from principal directions of groups of rows (M, n), noise given or not.
 
     ``Z`` are rows of the source, or some of them that stand for all by their ``weight``.
@@ -127,13 +135,13 @@ def is_complete(totals: Array, weight: Array) -> bool:
     return bool(totals[0].min() >= weight.sum() * (1.0 - 1e-9))
 
 
-def effective_dimension(theta: Theta) -> int:
+def effective_dimension(theta: BayesianPCAParams) -> int:
     """Directions whose E|w|^2, over all components, is above 1 % of the largest."""
     squares = theta.squares.sum(axis=0)
     return int(np.sum(squares > DIRECTION_SHARE * squares.max(initial=0.0)))
 
 
-def in_units(theta: Theta, unit: float) -> tuple[float, Array]:
+def in_units(theta: BayesianPCAParams, unit: float) -> tuple[float, Array]:
     """Variance of the noise and relevances (q,) in the user's units.
 
     Squares of units beyond 1e154 or below 1e-154 are infinite or zero.
@@ -149,7 +157,7 @@ class Analysers(PartsEstimator):
     ``_theta`` has one mixture for each class, or one in all; ``_model`` what they share.
     """
 
-    _theta: tuple[Theta, ...]
+    _theta: tuple[BayesianPCAParams, ...]
     _size_name: ClassVar[str]  # argument that limits the number of directions
 
     # --- input ---
@@ -215,7 +223,9 @@ class Analysers(PartsEstimator):
     def _absent_zero(self) -> bool:
         return False
 
-    def _tell_fit(self, model: BayesianPCA, theta: Theta, monitor: Monitor, weight: float) -> None:
+    def _tell_fit(
+        self, model: BayesianPCA, theta: BayesianPCAParams, monitor: Monitor, weight: float
+    ) -> None:
         """Set what is told of a climb; its last bound is that of one turn of directions."""
         self.lower_bounds_ = (np.asarray(monitor.trace) - model.counted_turns(theta)) / weight
         self.lower_bound_ = float(self.lower_bounds_[-1])
@@ -224,7 +234,7 @@ class Analysers(PartsEstimator):
     # --- what was learned ---
 
     def _calibrate(
-        self, fits: list[tuple[Space, Theta]], X: Any, parts: list[Array], rng: Any
+        self, fits: list[tuple[Space, BayesianPCAParams]], X: Any, parts: list[Array], rng: Any
     ) -> Calibration:
         """How often entries lie below what the model says, where it has not seen their rows."""
         D = X.shape[1]
@@ -246,7 +256,9 @@ class Analysers(PartsEstimator):
         u = np.concatenate(pit)
         return calibration.learn(u, np.zeros(len(u), int), np.ones(len(u)), 1)
 
-    def _found(self, X: Any, function: Callable[[Theta, Any, Found], Any]) -> list[list[Any]]:
+    def _found(
+        self, X: Any, function: Callable[[BayesianPCAParams, Any, Found], Any]
+    ) -> list[list[Any]]:
         """``function(theta, view, posterior)`` of checked rows, a list for every mixture."""
 
         def on_block(block: RowBlock, _: int) -> list[list[Any]]:
@@ -266,7 +278,7 @@ class Analysers(PartsEstimator):
     def _codes(self, X: Any) -> Array:
         """r (x, 1) of every component of every class, (n, sum of p)."""
 
-        def code(theta: Theta, view: Any, found: Found) -> Array:
+        def code(theta: BayesianPCAParams, view: Any, found: Found) -> Array:
             rows = [
                 np.vstack([m, np.ones_like(m[:1])]) * r
                 for m, r in zip(found.m, found.r, strict=True)
@@ -368,7 +380,7 @@ class Analysers(PartsEstimator):
         """Log density of checked rows under the components of every class alone, (N, n)."""
         return self._densities(X, lambda theta, view: self._model.predictive(theta, view)[0].log_z)
 
-    def _densities(self, X: Any, function: Callable[[Theta, Any], Array]) -> Array:
+    def _densities(self, X: Any, function: Callable[[BayesianPCAParams, Any], Array]) -> Array:
         """``function(theta, view)`` of checked rows under every class, in the user's units."""
 
         def on_block(block: RowBlock, _: int) -> Array:
@@ -399,7 +411,7 @@ class Analysers(PartsEstimator):
         return as_generator(self.random_state if random_state is None else random_state)
 
     def _rows_of(
-        self, theta: Theta, components: Array, factors: Array, rng: np.random.Generator
+        self, theta: BayesianPCAParams, components: Array, factors: Array, rng: np.random.Generator
     ) -> Array:
         """New rows in the user's units, given their components (n,) and factors (n, q)."""
         mean = theta.mean[components]
@@ -423,7 +435,7 @@ class Analysers(PartsEstimator):
         self._columns = (ColumnGroup(likelihood=Gaussian(), **state["columns"]),)
         self._dtype = np.dtype(state["dtype"])
         self._calibration = Calibration(**state["calibration"])
-        self._theta = tuple(Theta(**theta) for theta in state["theta"])
+        self._theta = tuple(BayesianPCAParams(**theta) for theta in state["theta"])
         shares = Dirichlet(0.0 if self.prior is None else SHARES)
         self._model = BayesianPCA(self._prior(), shares, np.zeros((3, 1)))
         for name, value in state["learned"].items():

@@ -16,7 +16,7 @@ from scipy import optimize, special
 from partwise.contracts import Array
 from partwise.data import BlockSource
 from partwise.estimators._bayesian_pca_base import FOLDS, Space
-from partwise.models.bayesian_pca import Theta, pieces
+from partwise.models.bayesian_pca import BayesianPCAParams, pieces
 from partwise.starts.principal import kinds_of_rows
 
 # Levels of the noise that classes share, in units of the columns' mean variance; then half and
@@ -74,7 +74,7 @@ class LeftOut:
         best = best_of(sorted(NOISES, key=lambda noise: abs(np.log(noise / middle))))
         return tried[best_of((0.5 * best, 2.0 * best))][1]
 
-    def tell(self, fits: list[tuple[Space, Theta]]) -> tuple[float, float, Array]:
+    def tell(self, fits: list[tuple[Space, BayesianPCAParams]]) -> tuple[float, float, Array]:
         """How densities become probabilities of classes: a slope, and an offset of each class.
 
         Densities in many dimensions are far too sure of themselves. What they are worth is seen on

@@ -200,7 +200,8 @@ class AspectModel(PartsEstimator):
             return [Stage(model, enough=enough)], theta
 
         model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline, log)
-        self._model, self._theta, self._columns = model, theta, (group,)
+        self._columns = (group,)
+        self._keep(model, theta)
         self.lower_bounds_ = np.asarray(monitor.trace) / float(weight.sum())
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_, self.converged_, self.beta_ = monitor.n_iter, monitor.converged, beta
@@ -223,7 +224,7 @@ class AspectModel(PartsEstimator):
 
     def _start(
         self, core: aspect.Aspect, source: BlockSource, rng: np.random.Generator
-    ) -> aspect.Theta:
+    ) -> aspect.AspectParams:
         """Aspects that begin at rows picked at random."""
         first, _ = random_start(source, (core.n_aspects,), False, rng)
         return core.start(first.sums[0].shared)
@@ -231,7 +232,7 @@ class AspectModel(PartsEstimator):
     def _judge(
         self,
         core: aspect.Aspect,
-        theta: aspect.Theta,
+        theta: aspect.AspectParams,
         source: BlockSource,
         rng: np.random.Generator,
         deadline: float,
@@ -269,8 +270,8 @@ class AspectModel(PartsEstimator):
     def _describe(self) -> None:
         """Set the learned attributes from the parameters, in the user's units."""
         self.levels_ = np.asarray(self._columns[0].levels)
-        means = self._model.expectation(self._theta, self.levels_)
-        squares = self._model.expectation(self._theta, self.levels_**2)
+        means = self._model.expectation(self._prepared, self.levels_)
+        squares = self._model.expectation(self._prepared, self.levels_**2)
         self.means_ = means.astype(self._dtype)
         self.variances_ = np.maximum(squares - means**2, 0.0).astype(self._dtype)
 
@@ -315,7 +316,7 @@ class AspectModel(PartsEstimator):
 
     def _shares(self, X: Any) -> Array:
         return np.concatenate(
-            self._map_rows(X, lambda block, _: self._model.infer(self._theta, block))
+            self._map_rows(X, lambda block, _: self._model.infer(self._prepared, block))
         )
 
     def inverse_transform(self, X: Any) -> Array:
@@ -342,7 +343,7 @@ class AspectModel(PartsEstimator):
     def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
         pi = self._shares(X)
         lower, upper = (
-            self.levels_[self._model.quantile(self._theta, pi, p)] for p in (tail, 1.0 - tail)
+            self.levels_[self._model.quantile(self._prepared, pi, p)] for p in (tail, 1.0 - tail)
         )
         return lower, upper
 
@@ -351,14 +352,14 @@ class AspectModel(PartsEstimator):
     def _cell_densities(
         self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
     ) -> Array:
-        pi = self._model.infer(self._theta, block)
-        return self._model.log_density(self._theta, pi, rows, columns, values.astype(np.int64))
+        pi = self._model.infer(self._prepared, block)
+        return self._model.log_density(self._prepared, pi, rows, columns, values.astype(np.int64))
 
     def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
         """Likelihood of checked rows, fields (1, n): there is one class."""
 
         def on_block(block: RowBlock, _: int) -> RowLikelihood:
-            return self._model.row_likelihood(self._theta, block, n_draws)
+            return self._model.row_likelihood(self._prepared, block, n_draws)
 
         max_rows = max(MOST_DENSITIES // (n_draws * self._n_features_out), 16)
         fields = zip(*self._map_rows(X, on_block, max_rows), strict=True)
@@ -392,7 +393,7 @@ class AspectModel(PartsEstimator):
         prior = np.full(self._n_features_out, 1.0 + self._model.mixing)
         shares = rng.dirichlet(prior, n_samples)
         p = rng.random((n_samples, self.n_features_in_))
-        rows = self.levels_[self._model.quantile(self._theta, shares, p)]
+        rows = self.levels_[self._model.quantile(self._prepared, shares, p)]
         return rows.astype(self._dtype, copy=False), shares.astype(self._dtype, copy=False)
 
     # --- saving ---
@@ -413,6 +414,5 @@ class AspectModel(PartsEstimator):
         self._dtype = np.dtype(state["dtype"])
         for name, value in state["learned"].items():
             setattr(self, name, value)
-        self._model = self._core(group, self.beta_)
-        self._theta = self._model.at(state["eta"])
+        self._keep(self._core(group, self.beta_), aspect.AspectParams(state["eta"]))
         self._describe()

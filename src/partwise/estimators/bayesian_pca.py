@@ -24,7 +24,7 @@ from partwise.estimators._bayesian_pca_base import (
 from partwise.estimators._rows import by_rows
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.restarts import Stage
-from partwise.models.bayesian_pca import Theta
+from partwise.models.bayesian_pca import BayesianPCAParams
 from partwise.starts.principal import encoded_rows, likely_dimension
 
 
@@ -166,14 +166,14 @@ class BayesianPCA(Analysers):
 
         log = FitLog(self, checkpoint, X, weight)
 
-        def start(child: np.random.Generator) -> Theta:
+        def start(child: np.random.Generator) -> BayesianPCAParams:
             some = source.sample(MOST_BEGUN, child)
             Z, alone = encoded_rows(some), np.ones((1, some.X.shape[0]))
             stands = some.weight * (weight.sum() / some.weight.sum())
             n = likely_dimension(Z, stands, q) if model.prior.relevance else q
             return begin(model, source, Z, stands, alone, n, child)
 
-        def first(_: int, child: np.random.Generator) -> tuple[list[Stage], Theta]:
+        def first(_: int, child: np.random.Generator) -> tuple[list[Stage], BayesianPCAParams]:
             return [Stage(model)], log.once("start", child, partial(start, child))
 
         rng = log.generator()

@@ -33,7 +33,7 @@ from partwise.estimators._rows import by_rows
 from partwise.fitting.component_search import Search, giving_up, size_posterior
 from partwise.fitting.labels import classes_of_rows, read_labels
 from partwise.fitting.restarts import Stage
-from partwise.models.bayesian_pca import Theta
+from partwise.models.bayesian_pca import BayesianPCAParams
 from partwise.models.mcfa import column_totals
 from partwise.runners import runner_of
 from partwise.starts.principal import (
@@ -258,8 +258,9 @@ class BayesianPCAMixture(Analysers):
 
     def _go_on(
         self, X: RowSource, weight: Array, labels: Array, c: int,
-        found: tuple[Space, Theta, Monitor, Search], rng: np.random.Generator, deadline: float,
-    ) -> tuple[Space, Theta, Monitor, Search]:  # fmt: skip
+        found: tuple[Space, BayesianPCAParams, Monitor, Search], rng: np.random.Generator,
+        deadline: float,
+    ) -> tuple[Space, BayesianPCAParams, Monitor, Search]:  # fmt: skip
         """A class's mixture, learned from some of its rows, climbed on with all of them."""
         own = labels == c
         source = BlockSource(X.some(own), self._columns, weight[own], n_powers=2)
@@ -290,7 +291,7 @@ class BayesianPCAMixture(Analysers):
     def _fit_rows(
         self, X: Array, weight: Array, group: ColumnGroup, noise: float | None,
         rng: np.random.Generator, deadline: float,
-    ) -> tuple[Space, Theta, Monitor, Search]:  # fmt: skip
+    ) -> tuple[Space, BayesianPCAParams, Monitor, Search]:  # fmt: skip
         """A mixture of some rows, with a given noise or one that is learned."""
         source = BlockSource(X, (group,), weight, n_powers=2)
         kinds = kinds_of_rows(X)
@@ -298,7 +299,9 @@ class BayesianPCAMixture(Analysers):
         whole = Space(self._core(source, q, noise), source)
         with runner_of(self.n_jobs, source) as runner:
 
-            def settle(at: Space, theta: Theta, aim: float = -np.inf) -> tuple[Theta, float]:
+            def settle(
+                at: Space, theta: BayesianPCAParams, aim: float = -np.inf
+            ) -> tuple[BayesianPCAParams, float]:
                 monitor = Monitor(
                     self.max_iter, LOOSE * self.tol, float(weight.sum()), deadline,
                     on_step=giving_up(aim, at.model.leaps),
@@ -306,7 +309,7 @@ class BayesianPCAMixture(Analysers):
                 theta = climb(at.model, theta, at.source, runner, monitor)
                 return theta, monitor.trace[-1]
 
-            def start(at: Space, M: int) -> Theta:
+            def start(at: Space, M: int) -> BayesianPCAParams:
                 Z = encoded_rows(at.source)
                 holed = np.where(np.isnan(X), np.nan, Z) if at.frame is None else Z
                 shares = np.ones((1, len(Z)))
@@ -338,7 +341,7 @@ class BayesianPCAMixture(Analysers):
 
     def _choose_frame(
         self, whole: Space, q: int, start: Any, settle: Any, rng: np.random.Generator
-    ) -> tuple[Space, Theta]:
+    ) -> tuple[Space, BayesianPCAParams]:
         """The subspace that components lie in, and one component: outside there is noise alone.
 
         One analyser of all rows says which directions there are. Its bound, less what the choice

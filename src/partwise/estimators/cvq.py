@@ -193,7 +193,8 @@ class CVQ(PartsEstimator):
 
         rng = log.generator()
         _, theta, monitor = self._climb_best(source, begin, rng, X, self.n_init, log=log)
-        self._model, self._theta, self._columns = model, theta, columns
+        self._columns = columns
+        self._keep(model, theta)
         self.lower_bounds_ = np.asarray(monitor.trace) / float(weight.sum())
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_ = monitor.n_iter
@@ -257,7 +258,7 @@ class CVQ(PartsEstimator):
         return self._posteriors(self._check_rows(X, reset=False))
 
     def _posteriors(self, X: Any) -> Array:
-        pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0].T)
+        pieces = self._map_rows(X, lambda block, _: self._model.infer(self._prepared, block)[0].T)
         return np.concatenate(pieces).astype(self._dtype, copy=False)
 
     @by_rows
@@ -371,7 +372,7 @@ class CVQ(PartsEstimator):
         uniforms = np.random.default_rng(0).random((n_draws, self._model.n_parts))
 
         def on_block(block: RowBlock, _: int) -> RowLikelihood:
-            return self._model.row_likelihood(self._theta, block, uniforms)
+            return self._model.row_likelihood(self._prepared, block, uniforms)
 
         terms = self._model.n_combinations or n_draws * self._model.n_states
         max_rows = max(MOST_DENSITIES // max(terms, self._n_features_out**2), 16)
@@ -425,7 +426,9 @@ class CVQ(PartsEstimator):
     def _restore(self, state: dict[str, Any]) -> None:
         self._columns = (ColumnGroup(likelihood=Gaussian(), **state["columns"]),)
         self._dtype = np.dtype(state["dtype"])
-        self._model, self._theta = self._core(), cvq.Theta(**state["theta"])
+        kept = dict(state["theta"])
+        kept.pop("age", None)  # of files before the first release
+        self._keep(self._core(), cvq.CVQParams(**kept))
         for name, value in state["learned"].items():
             setattr(self, name, value)
         self._describe()

@@ -237,14 +237,14 @@ class GVQ(PartsEstimator):
 
         n_init = 1 if before is not None else self.n_init
         _, theta, monitor = self._climb_best(source, begin, rng, X, n_init, log=log)
-        self._model, self._theta = model, theta._replace(thorough=True)
+        self._keep(model, theta)
         self._warn_of_freedom(theta)
         self.lower_bounds_ = np.asarray(monitor.trace) * self._unit**2 / float(weight.sum())
         self.lower_bound_ = float(self.lower_bounds_[-1])
         self.n_iter_ = monitor.n_iter
         self.converged_ = monitor.converged
         found = self._codes(X)
-        self._theta = self._theta._replace(taken=model.count(found, weight))
+        self._keep(model, theta._replace(taken=model.count(found, weight)))
         cells = max(float(columns[0].weight.sum()), np.finfo(float).tiny)
         cost = model.penalty * (found.values > 0).sum(axis=1)
         squares = float(weight @ np.maximum(found.error - cost, 0.0))
@@ -417,7 +417,7 @@ class GVQ(PartsEstimator):
         model = self._model if model is None else model
 
         def on_block(block: RowBlock, _: int) -> gvq.RowCodes:
-            return model.codes(self._theta, block)
+            return model.codes(self._prepared, block)
 
         fields = zip(*self._map_rows(X, on_block), strict=True)
         return gvq.RowCodes(*(np.concatenate(field) for field in fields))
@@ -694,7 +694,9 @@ class GVQ(PartsEstimator):
         likelihood = Bernoulli() if self.binary else Gaussian()
         self._columns = (ColumnGroup(likelihood=likelihood, **state["columns"]),)
         self._dtype, self._seed = np.dtype(state["dtype"]), int(state["seed"])
-        self._model, self._theta = self._core(), gvq.Theta(**state["theta"])
+        kept = dict(state["theta"])
+        kept.pop("thorough", None)  # of files before the first release
+        self._keep(self._core(), gvq.GVQParams(**kept))
         self.certificate_ = Certificate(**state["certificate"])
         # Files of before the first release have the variance by another name.
         for name, value in state["learned"].items():

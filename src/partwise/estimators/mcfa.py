@@ -356,7 +356,7 @@ class MCFA(PartsEstimator):
 
     def _start(
         self, core: mcfa.MCFA, source: BlockSource, background: bool, rng: np.random.Generator
-    ) -> mcfa.Theta:
+    ) -> mcfa.MCFAParams:
         return core.start(*STARTS[self.init](source, core.n_factors, background, rng))
 
     def _search(
@@ -366,7 +366,7 @@ class MCFA(PartsEstimator):
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
-    ) -> tuple[mcfa.Theta, list[dict[str, Any]]]:
+    ) -> tuple[mcfa.MCFAParams, list[dict[str, Any]]]:
         """Parameters of the sizes that the evidence wants, and the way there."""
         if isinstance(source.X, RowSource):
             raise ValueError(
@@ -386,21 +386,27 @@ class MCFA(PartsEstimator):
         n_factors, first, gates = search.run()
         return replace(core, n_factors=n_factors).start(first, gates), search.path
 
-    def _sizes_in(self, theta: mcfa.Theta) -> tuple[int, ...]:
+    def _sizes_in(self, theta: mcfa.MCFAParams) -> tuple[int, ...]:
         """Numbers of factors that parameters are for, the background's with them."""
         return tuple(w.mean.shape[1] - 1 for w in theta.loadings)
 
     def _below(
-        self, theta: mcfa.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
+        self,
+        prepared: mcfa.MCFAPrepared,
+        block: RowBlock,
+        g: int,
+        rows: Array,
+        columns: Array,
+        values: Array,
     ) -> Array:
         """Probability that a cell lies below a value, in model units."""
-        features = self._model.infer(theta, block)[0]
-        return predict.probability_below(self._mcfa, theta, features, rows, columns, values)
+        params, features = prepared.params, self._model.infer(prepared, block)[0]
+        return predict.probability_below(self._mcfa, params, features, rows, columns, values)
 
     def _cell_densities(
         self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
     ) -> Array:
-        features = self._model.infer(self._theta, block)[0]
+        features = self._model.infer(self._prepared, block)[0]
         if self.likelihood == "ordinal":
             ends, at = self._columns[0].ends, (rows, columns)
             shares = predict.cell_level_shares(self._mcfa, self._theta, features, *at, ends)
@@ -479,7 +485,7 @@ class MCFA(PartsEstimator):
 
     def _features(self, X: Any) -> Array:
         """Features of checked rows' factors, (F, n)."""
-        pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0])
+        pieces = self._map_rows(X, lambda block, _: self._model.infer(self._prepared, block)[0])
         return np.concatenate(pieces, axis=1)
 
     @by_rows
@@ -550,7 +556,7 @@ class MCFA(PartsEstimator):
         core, theta, ends = self._mcfa, self._theta, self._columns[0].ends
 
         def on_block(block: RowBlock, _: int) -> Array:
-            features = self._model.infer(theta, block)[0]
+            features = self._model.infer(self._prepared, block)[0]
             mean, variance = predict.part_moments(core, theta, features)
             return summary(predict.level_shares(mean, variance, theta.gates, ends))
 
@@ -571,7 +577,7 @@ class MCFA(PartsEstimator):
         asked = [calibration.correct(self._calibration, p) for p in (tail, 1.0 - tail)]
 
         def on_block(block: RowBlock, _: int) -> tuple[Array, Array]:
-            features = self._model.infer(self._theta, block)[0]
+            features = self._model.infer(self._prepared, block)[0]
             ends = predict.quantiles(self._mcfa, self._theta, features, asked)
             lower, upper = (group.decode(end) for end in ends)
             return lower, upper
@@ -594,7 +600,7 @@ class MCFA(PartsEstimator):
         exact = np.all(theta.gates.max(axis=0) >= 1.0)
 
         def on_block(block: RowBlock, _: int) -> RowLikelihood:
-            proposal = None if exact else self._model.propose(theta, block)
+            proposal = None if exact else self._model.propose(self._prepared, block)
             return predict.row_likelihood(self._mcfa, theta, block, proposal, n_draws)
 
         max_rows = None if exact else max(MOST_DRAWS // (n_draws * self._n_features_out), 16)
@@ -604,7 +610,7 @@ class MCFA(PartsEstimator):
         core, theta, ends = self._mcfa, self._theta, self._columns[0].ends
 
         def on_block(block: RowBlock, _: int) -> RowLikelihood:
-            proposal = self._model.propose(theta, block)
+            proposal = self._model.propose(self._prepared, block)
             return predict.level_likelihood(core, theta, block, ends, proposal, n_draws, part)
 
         max_rows = max(MOST_DRAWS // (n_draws * self._n_features_out), 16)
@@ -789,13 +795,12 @@ class MCFA(PartsEstimator):
         kept = state["theta"]
         classes = course.class_variable(self, len(kept["class_counts"]))
         core = self._core(self._columns, tuple(state["n_factors"]), classes, state["totals"])
-        theta = mcfa.Theta(
+        params = mcfa.MCFAParams(
             loadings=tuple(loadings.Loadings(**w) for w in state["loadings"]),
-            gate=Gates(**state["gate"]), divergence=np.empty(0), natural=(), layouts=(),
-            weights=(), age=0, **kept,
-        )  # fmt: skip
-        self._theta = core.rebuild(theta)
-        self._model = self._modelled(core, self._columns)
-        if course.selects_by_row(self):
-            self._model = course.rowwise(self, core, Expected())
+            gate=Gates(**state["gate"]),
+            **kept,
+        )
+        selects = course.selects_by_row(self)
+        model = course.rowwise(self, core, Expected()) if selects else None
+        self._keep(model or self._modelled(core, self._columns), params)
         self._describe()

@@ -442,7 +442,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     def _start(
         self, core: mcvq.MCVQ, source: BlockSource, background: bool, rng: np.random.Generator
-    ) -> mcvq.Theta:
+    ) -> mcvq.MCVQParams:
         return core.start(*STARTS[self.init](source, core.n_states, background, rng))
 
     def _search(
@@ -452,7 +452,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
-    ) -> tuple[mcvq.Theta, list[dict[str, Any]]]:
+    ) -> tuple[mcvq.MCVQParams, list[dict[str, Any]]]:
         """Parameters of the sizes that the evidence wants, and the way there."""
         sizes = course.given(self.n_parts), course.given(self.n_states)
         search = Search(core, source, runner, rng, *sizes, late, self.tol)
@@ -461,24 +461,31 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         own = self._core(source.columns, n_states, core.classes)
         return search.parameters(own, parts), search.path
 
-    def _sizes_in(self, theta: mcvq.Theta) -> tuple[int, ...]:
+    def _sizes_in(self, theta: mcvq.MCVQParams) -> tuple[int, ...]:
         """Numbers of states that parameters are for, the background's with them."""
-        return theta.layouts[0].n_states
+        return theta.n_states
 
     def _below(
-        self, theta: mcvq.Theta, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
+        self,
+        prepared: mcvq.MCVQPrepared,
+        block: RowBlock,
+        g: int,
+        rows: Array,
+        columns: Array,
+        values: Array,
     ) -> Array:
         """Probability that a cell lies below a value, in model units."""
         core = self._mcvq
-        law, gates = core.priors[g].predictive(theta.chi[g]), theta.gates[:, core.columns[g]]
-        m = self._model.infer(theta, block)[0]
+        params = prepared.params
+        law, gates = core.priors[g].predictive(params.chi[g]), params.gates[:, core.columns[g]]
+        m = self._model.infer(prepared, block)[0]
         return predict.probability_below(law, m, gates, core.part_of, rows, columns, values)
 
     def _cell_densities(
         self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
     ) -> Array:
         core, gates = self._mcvq, self._theta.gates[:, self._mcvq.columns[g]]
-        m = self._model.infer(self._theta, block)[0]
+        m = self._model.infer(self._prepared, block)[0]
         law = self._laws()[g]
         return predict.log_density(law, m, gates, core.part_of, rows, columns, values)
 
@@ -486,7 +493,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         """Set ``row_labels_`` from the training rows."""
 
         def on_block(block: RowBlock) -> Array:
-            return self._states_of(self._model.infer(self._theta, block)[0].T)
+            return self._states_of(self._model.infer(self._prepared, block)[0].T)
 
         self.row_labels_ = np.full((len(kept), self.n_parts_), -1)
         rows = np.flatnonzero(kept)
@@ -620,7 +627,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
 
     def _posteriors(self, X: Any) -> Array:
         """m of checked rows, (n, S)."""
-        pieces = self._map_rows(X, lambda block, _: self._model.infer(self._theta, block)[0])
+        pieces = self._map_rows(X, lambda block, _: self._model.infer(self._prepared, block)[0])
         return np.concatenate([piece.T for piece in pieces])
 
     @by_rows
@@ -705,7 +712,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         """``function`` of every block's posteriors (n, S), one below the other."""
 
         def on_block(block: RowBlock, _: int) -> Array:
-            return function(self._model.infer(self._theta, block)[0].T)
+            return function(self._model.infer(self._prepared, block)[0].T)
 
         return np.concatenate(self._map_rows(X, on_block))
 
@@ -755,7 +762,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         laws = self._laws()
 
         def on_block(block: RowBlock, _: int) -> list[Array]:
-            m = self._model.infer(self._theta, block)[0].astype(float)
+            m = self._model.infer(self._prepared, block)[0].astype(float)
             ends = []
             for p in asked:
                 found = []
@@ -783,7 +790,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         draws = predict.needs_draws(self._theta.gates, core.first)
 
         def on_block(block: RowBlock, _: int) -> RowLikelihood:
-            proposal = self._model.propose(self._theta, block) if draws else None
+            proposal = self._model.propose(self._prepared, block) if draws else None
             return predict.row_likelihood(
                 block, proposal, laws, core.columns, self._theta.gates, log_prior, core.first,
                 n_draws,
@@ -1225,12 +1232,7 @@ class MCVQ(BiclusterMixin, PartsEstimator):
         kept = state["theta"]
         classes = course.class_variable(self, len(kept["state_counts"]))
         core = self._core(self._columns, tuple(state["n_states"]), classes)
-        nothing = np.empty(0)
-        theta = mcvq.Theta(
-            kept["chi"], Gates(**state["gate"]), nothing, nothing, nothing, nothing, (), (), (), 0
-        )
-        self._theta = core.rebuild(core.learn_states(theta, kept["state_counts"]))
-        self._model = core
-        if course.selects_by_row(self):
-            self._model = course.rowwise(self, core, Expected())
+        params = core.parameters(kept["chi"], Gates(**state["gate"]), kept["state_counts"])
+        selects = course.selects_by_row(self)
+        self._keep(course.rowwise(self, core, Expected()) if selects else core, params)
         self._describe()

@@ -45,16 +45,15 @@ def with_new_columns(estimator: Any, X: Any) -> Any:
     model, selects = estimator._modelled(wide, (group,)), course.selects_by_row(estimator)
     memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
     for _ in range(ROUNDS):
-        theta = wide.undecide(theta)
-        found = []
+        prepared, found = wide.begin(theta), []
         for i, block in enumerate(source.blocks()):
-            memory[i], stats = model.expect(theta, block, memory[i])
+            memory[i], stats = model.expect(prepared, block, memory[i])
             found.append(stats)
-        theta = wide.joined(theta, model.learn_columns(theta, Stats.total(found)), D)
+        theta = wide.joined(theta, model.learn_columns(prepared, Stats.total(found)), D)
     wider = copy.copy(estimator)
-    wider._columns, wider._theta = (group,), theta
+    wider._columns = (group,)
     # Where rows select for themselves, they go on doing so.
-    wider._model = replace(estimator._model, core=wide) if selects else model
+    wider._keep(replace(estimator._model, core=wide) if selects else model, theta)
     wider.n_features_in_ = len(group.index)
     maps = np.zeros(len(group.index), np.int64)
     maps[:D] = estimator._calibration.map_of

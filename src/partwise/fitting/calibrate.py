@@ -20,7 +20,7 @@ from partwise.models import calibration
 from partwise.models.calibration import Calibration
 from partwise.runners import runner_of
 
-# (theta, block, group, rows, columns of the group, values in model units) -> P(X <= value).
+# (prepared, block, group, rows, columns of the group, values in model units) -> P(X <= value).
 Below: TypeAlias = Callable[[Any, RowBlock, int, Array, Array, Array], Array]
 
 # Cells of the rows that calibration looks at, and hidden cells that are enough; where rows are few,
@@ -36,7 +36,7 @@ FORGETTING_STEPS = 2
 
 def calibrate(
     model: Any,
-    theta: Any,
+    params: Any,
     source: BlockSource,
     below: Below,
     rng: np.random.Generator,
@@ -46,12 +46,12 @@ def calibrate(
 
     Parameters
     ----------
-    model, theta
+    model, params
         As fitted.
     source : BlockSource
         The rows of the fit.
     below : callable
-        ``below(theta, block, group, rows, columns, values)``.
+        ``below(prepared, block, group, rows, columns, values)``.
     rng : Generator
     n_jobs : int or None
 
@@ -65,10 +65,11 @@ def calibrate(
     if not numeric:
         return calibration.identity(n_columns)
     densify = is_sparse(source.X) and any(source.columns[g].absent_zero for g in numeric)
+    prepared = model.prepare(params)
     rest, some = None, source.sample(MOST_CELLS, rng, full=densify)
     if some.X.shape[0] < source.X.shape[0]:
-        everything = _total(model, theta, source, n_jobs)
-        rest = everything + _total(model, theta, some, n_jobs).scaled(-1.0)
+        everything = _total(model, prepared, source, n_jobs)
+        rest = everything + _total(model, prepared, some, n_jobs).scaled(-1.0)
     X, weight, source = some.X, some.weight, some
     if densify:
         X = X.toarray()
@@ -78,7 +79,7 @@ def calibrate(
     found: list[tuple[Array, Array, Array]] = []
     n_hidden = 0
     while n_hidden < ENOUGH_HIDDEN and len(found) < MOST_FOLDS:
-        found.append(_fold(model, theta, X, source, weight, rest, is_numeric, below, rng, n_jobs))
+        found.append(_fold(model, params, X, source, weight, rest, is_numeric, below, rng, n_jobs))
         n_hidden += len(found[-1][0])
     pit, column, row = (np.concatenate(field) for field in zip(*found, strict=True))
     # A cell hidden twice is one cell.
@@ -88,7 +89,7 @@ def calibrate(
 
 def _fold(
     model: Any,
-    theta: Any,
+    params: Any,
     X: Any,
     source: BlockSource,
     weight: Array,
@@ -118,24 +119,25 @@ def _fold(
     view = source.with_rows(holed, weight, source.labels)
     model = model.without_cells(source, view)
     memory = [model.fresh_memory(i) for i in range(view.n_blocks)]
+    prepared = model.prepare(params)
     # Sums of other rows were taken with these parameters, so they serve for one step.
     for _ in range(FORGETTING_STEPS if rest is None else 1):
-        stats = _total(model, theta, view, n_jobs, memory)
-        theta = model.maximise(theta, stats if rest is None else stats + rest)
+        stats = _total(model, prepared, view, n_jobs, memory)
+        prepared = model.maximise(prepared, stats if rest is None else stats + rest)
 
     pit = np.empty(len(row))
     for bounds, labelled in zip(view.bounds, view.blocks(), strict=True):
         block = RowBlock(labelled.groups, labelled.weight, labelled.base)
         for g, which, *cells in cells_of_block(source.columns, bounds, row, column, values):
-            pit[which] = below(theta, block, g, *cells)
+            pit[which] = below(prepared, block, g, *cells)
     return pit, column, row
 
 
 def _total(
-    model: Any, theta: Any, source: BlockSource, n_jobs: int | None, memory: Any = None
+    model: Any, prepared: Any, source: BlockSource, n_jobs: int | None, memory: Any = None
 ) -> Stats:
     """Sums over all rows; ``memory`` of each block is brought up to date."""
     if memory is None:
         memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
     with runner_of(n_jobs, source) as runner:
-        return runner.total(model, theta, source, memory)
+        return runner.total(model, prepared, source, memory)

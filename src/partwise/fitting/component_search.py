@@ -21,7 +21,7 @@ from scipy import special
 
 from partwise.contracts import Array
 from partwise.data import BlockSource
-from partwise.models.bayesian_pca import BayesianPCA, Theta, pieces, total
+from partwise.models.bayesian_pca import BayesianPCA, BayesianPCAParams, pieces, total
 from partwise.models.mcfa import column_totals
 
 # Directions along which a component is tried to be cut in two, the strongest first.
@@ -119,14 +119,14 @@ class Search:
 
     model: BayesianPCA
     source: BlockSource
-    begin: Callable[[int], Theta]
-    settle: Callable[[Theta, float], tuple[Theta, float]]
+    begin: Callable[[int], BayesianPCAParams]
+    settle: Callable[[BayesianPCAParams, float], tuple[BayesianPCAParams, float]]
     spent: Callable[[], bool]
     most: int
     moves: list[Move] = field(default_factory=list)
     bounds: dict[int, float] = field(default_factory=dict)  # best of each number of components
 
-    def run(self) -> Theta:
+    def run(self) -> BayesianPCAParams:
         """As many components as the bound wants."""
         theta, bound = self._best_start()
         kinds = {
@@ -143,7 +143,7 @@ class Search:
                 break
         return theta
 
-    def _best_start(self) -> tuple[Theta, float]:
+    def _best_start(self) -> tuple[BayesianPCAParams, float]:
         """Best of 1, 2, 4, ... components, until more of them no longer help."""
         best, bound = self._settle(self.begin(1), -np.inf)
         value, M, misses, highest = bound, 2, 0, -np.inf
@@ -158,11 +158,11 @@ class Search:
             M *= 2
         return best, bound
 
-    def _turns(self, theta: Theta) -> float:
+    def _turns(self, theta: BayesianPCAParams) -> float:
         """What the bound lacks of other turns of directions, where it does not count them."""
         return self.model.turns(theta) - self.model.counted_turns(theta)
 
-    def _settle(self, theta: Theta, aim: float) -> tuple[Theta, float]:
+    def _settle(self, theta: BayesianPCAParams, aim: float) -> tuple[BayesianPCAParams, float]:
         theta, bound = self.settle(theta, aim - self._turns(theta))
         bound += self._turns(theta)
         self._note(len(theta.counts), bound)
@@ -172,8 +172,8 @@ class Search:
         self.bounds[M] = max(bound, self.bounds.get(M, -np.inf))
 
     def _try(
-        self, kind: str, proposals: Iterator[Proposal], theta: Theta, bound: float
-    ) -> tuple[Theta, float]:
+        self, kind: str, proposals: Iterator[Proposal], theta: BayesianPCAParams, bound: float
+    ) -> tuple[BayesianPCAParams, float]:
         """Climb from the proposals that promise most, until one is better than what is."""
         now = bound + orders(len(theta.counts))
         tried = []
@@ -197,7 +197,7 @@ class Search:
 
     # --- what shares lead to ---
 
-    def _posterior(self, theta: Theta) -> Posterior:
+    def _posterior(self, theta: BayesianPCAParams) -> Posterior:
         nothing = np.zeros(theta.mean.shape[1])
         half = np.full_like(nothing, -0.5 * theta.precision)
         found, alone = [], []
@@ -212,7 +212,9 @@ class Search:
             np.concatenate(alone),
         )
 
-    def _changed(self, theta: Theta, proposal: Proposal) -> tuple[float, Theta]:
+    def _changed(
+        self, theta: BayesianPCAParams, proposal: Proposal
+    ) -> tuple[float, BayesianPCAParams]:
         """Parameters that follow from a proposal, and a bound that they have at least."""
         _, rest, parents, r = proposal
         if self.model.leaps:
@@ -225,7 +227,7 @@ class Search:
         bound = self.model.bound(new, total(self.model, new, self.source))
         return bound + self._turns(new), new
 
-    def _refitted(self, theta: Theta, share: Array) -> Theta:
+    def _refitted(self, theta: BayesianPCAParams, share: Array) -> BayesianPCAParams:
         """A component learned from other rows, noise and relevances being what they are."""
         rows = np.flatnonzero(share > LEAST_SHARE)
         some = self.source.of_rows(rows, self.source.weight[rows] * share[rows])
@@ -237,7 +239,7 @@ class Search:
 
     # --- moves ---
 
-    def _splits(self, theta: Theta, rows: Posterior) -> Iterator[Proposal]:
+    def _splits(self, theta: BayesianPCAParams, rows: Posterior) -> Iterator[Proposal]:
         """Cut a component in two across one of its strongest directions."""
         M, counts = len(theta.counts), rows.r @ self.source.weight
         if self.most <= M:
@@ -252,7 +254,7 @@ class Search:
                 r = np.concatenate([rows.r[rest], rows.r[k] * np.stack([above, ~above])])
                 yield Proposal((k,), rest, [k, k], r)
 
-    def _merges(self, theta: Theta, rows: Posterior) -> Iterator[Proposal]:
+    def _merges(self, theta: BayesianPCAParams, rows: Posterior) -> Iterator[Proposal]:
         """Put two components into one, those that share most rows."""
         M, weighted = len(rows.r), rows.r * self.source.weight
         counts = weighted.sum(axis=1)
@@ -264,7 +266,7 @@ class Search:
             r = np.concatenate([rows.r[rest], rows.r[[i]] + rows.r[[j]]])
             yield Proposal((i, j), rest, [larger], r)
 
-    def _births(self, theta: Theta, rows: Posterior) -> Iterator[Proposal]:
+    def _births(self, theta: BayesianPCAParams, rows: Posterior) -> Iterator[Proposal]:
         """Begin a component with the rows that the others explain worst."""
         M, weight = len(theta.counts), self.source.weight
         n_odd = max(ODD_ROWS * weight.sum(), LEAST_ROWS)
@@ -277,7 +279,7 @@ class Search:
             r = np.concatenate([rows.r * (1.0 - odd), odd[None]])
             yield Proposal((M,), list(range(M)), [int(theta.counts.argmax())], r)
 
-    def _deaths(self, theta: Theta, rows: Posterior) -> Iterator[Proposal]:
+    def _deaths(self, theta: BayesianPCAParams, rows: Posterior) -> Iterator[Proposal]:
         """Take the smallest component away, its rows going to the others."""
         M, k = len(theta.counts), int(theta.counts.argmin())
         if M > 1:
@@ -285,7 +287,7 @@ class Search:
             yield Proposal((k,), rest, [], self._posterior(theta.take(rest)).r)
 
 
-def _joined(theta: Theta, *more: Theta) -> Theta:
+def _joined(theta: BayesianPCAParams, *more: BayesianPCAParams) -> BayesianPCAParams:
     """Components of all; those of complete rows have one covariance for all columns."""
     every = (theta, *more)
     wide = max(t.cov.shape[1] for t in every)

@@ -105,7 +105,7 @@ def fit_rows(
 
     def begin(i: int, child: np.random.Generator) -> tuple[list[Stage], Any]:
         if again:
-            theta = full.undecide(full.rebuild(estimator._theta))
+            theta = estimator._theta
             return _stages(estimator, full, columns, theta, child, again), theta
         own = core
         if sought:
@@ -131,8 +131,8 @@ def fit_rows(
         own = estimator._core(columns, estimator._sizes_in(theta), classes, totals)
         model = _with_core(model, own)
     full = core_of(model)
-    theta = full.rebuild(full.finish(theta) if selects_by_row(estimator) else theta)
-    estimator._model, estimator._theta, estimator._columns = model, theta, columns
+    estimator._columns = columns
+    estimator._keep(model, full.finish(theta) if selects_by_row(estimator) else theta)
     if sought:
         estimator.n_parts_ = len(full.sizes) - 1
         estimator.size_path_ = log.told_of_best
@@ -159,7 +159,8 @@ def _describe(
     estimator.lower_bound_ = float(estimator.lower_bounds_[-1])
     estimator.n_iter_, estimator.converged_ = monitor.n_iter, monitor.converged
     if estimator._inference == "gibbs":
-        estimator._model = rowwise(estimator, core_of(estimator._model), Expected())
+        expected = rowwise(estimator, core_of(estimator._model), Expected())
+        estimator._keep(expected, estimator._theta)
         estimator.lower_bound_ = bound_of_draws(estimator, source) / total
     estimator._calibration = calibrate(
         estimator._model, estimator._theta, source, estimator._below, rng, estimator.n_jobs
@@ -446,7 +447,7 @@ def _evidence(
 ) -> tuple[Any, list[tuple[Array, Array, Array | None]]]:
     """Parameters, and what rows (some, of very many) say of the states, their weights, labels."""
     core = core_of(model)
-    theta = core.undecide(theta)
+    prepared = model.begin(theta)
     rows = MOST_EVIDENCE // int(core.first[-1])
     if source.X.shape[0] > rows:
         some = rng.choice(source.X.shape[0], rows, replace=False)
@@ -456,7 +457,7 @@ def _evidence(
     settled = rowwise_as_expected(model)
 
     def on_block(block: RowBlock) -> tuple[Array, Array, Array | None]:
-        return settled.evidence(theta, block), block.weight, block.labels
+        return settled.evidence(prepared, block), block.weight, block.labels
 
     return theta, list(source.each(on_block))
 
@@ -468,11 +469,11 @@ def rowwise_as_expected(model: Any) -> Any:
 
 def bound_of_draws(estimator: Any, source: BlockSource) -> float:
     """Factorised lower bound of parameters learned by drawing."""
-    model, theta = estimator._model, estimator._theta
+    model, prepared = estimator._model, estimator._prepared
 
     def on_block(block: RowBlock) -> float:
-        return float(block.weight @ (model.infer(theta, block)[1] + block.base))
+        return float(block.weight @ (model.infer(prepared, block)[1] + block.base))
 
     with runner_of(estimator.n_jobs, source) as runner:
         rows = sum(runner.map(on_block, source))
-    return model.bound(theta, Stats(rows, np.empty(0), ()))
+    return model.bound(prepared, Stats(rows, np.empty(0), ()))

@@ -17,7 +17,7 @@ import numpy as np
 from partwise.contracts import Array, Runner
 from partwise.data import BlockSource
 from partwise.engine import Monitor, climb
-from partwise.models.mcfa import MCFA, Theta
+from partwise.models.mcfa import MCFA, MCFAParams
 from partwise.models.sizes import column_cost
 from partwise.starts.dependence import dependence, group_columns, labelled_columns
 from partwise.starts.factors import principal_loadings
@@ -40,10 +40,10 @@ MOST_ROUNDS = 20
 FACTOR_SHARE = 0.01
 
 
-def needed_factors(theta: Theta) -> Array:
+def needed_factors(params: MCFAParams) -> Array:
     """Directions of every part that its columns need, (K,)."""
     counts = []
-    for g, w in zip(theta.gates, theta.loadings, strict=True):
+    for g, w in zip(params.gates, params.loadings, strict=True):
         variance = np.diagonal(w.cov, axis1=1, axis2=2) * w.noise[:, None]
         energy = g @ (w.mean**2 + variance)[:, :-1]
         counts.append(int(np.sum(energy > FACTOR_SHARE * energy.max(initial=0.0))))
@@ -138,7 +138,7 @@ class FactorSearch:
             (best, theta), J = fewer, J - 1
         return Analysed(best, theta.loadings[0].mean[:, :-1])
 
-    def _fit(self, columns: Array, J: int) -> tuple[float, Theta]:
+    def _fit(self, columns: Array, J: int) -> tuple[float, MCFAParams]:
         """Bound and parameters of some columns as one part of J factors."""
         source = self.source.of_columns(columns)
         core, model = self.make(source, (J,))

@@ -22,9 +22,9 @@ from scipy import special
 from partwise.contracts import Array, Layout, Runner, Stats
 from partwise.data import BlockSource
 from partwise.engine import Monitor, climb
-from partwise.models.mcvq import MCVQ, Theta
+from partwise.models.mcvq import MCVQ, MCVQParams
 from partwise.models.sizes import (
-    Held,
+    HeldParams,
     HeldParts,
     Judge,
     Part,
@@ -132,13 +132,13 @@ class Search:
             parts or [nothing], key=lambda part: int(part.columns.min(initial=self.core.n_columns))
         )
 
-    def parameters(self, core: MCVQ, parts: Sequence[Part]) -> Theta:
+    def parameters(self, core: MCVQ, parts: Sequence[Part]) -> MCVQParams:
         """Parameters of the model ``core`` of these parts, all columns free to choose."""
-        model, theta = assembled(self.core, parts, self._all)
+        model, params = assembled(self.core, parts, self._all)
         gates = np.zeros((len(parts) + 1, core.n_columns))
         for layout, columns in zip(model.layouts, core.columns, strict=True):
             gates[layout.parts, columns] = 1.0
-        return core.start(self._everywhere(model, theta).stats, gates)
+        return core.start(self._everywhere(model, params).stats, gates)
 
     def _moves(self) -> list[Callable[[list[Part], set[Any]], list[Part]]]:
         """Kinds of moves, in the order of a round."""
@@ -204,11 +204,11 @@ class Search:
         found = self._total(on_block)
         return parts_of(model, found.stats, found.overlap)
 
-    def _everywhere(self, model: HeldParts, theta: Held) -> Survey:
+    def _everywhere(self, model: HeldParts, params: HeldParams) -> Survey:
         """Sums of the posteriors in all columns."""
 
         def on_block(block: Any) -> Survey:
-            return summed(model, model.expect(theta, block)[0], block, everywhere=True)
+            return summed(model, model.expect(params, block)[0], block, everywhere=True)
 
         found: Survey = self._total(on_block)
         return found
@@ -217,10 +217,10 @@ class Search:
         """Parts after some sweeps, their columns held."""
         if not parts:
             return []
-        model, theta = assembled(self.core, parts, self._all)
+        model, params = assembled(self.core, parts, self._all)
         monitor = Monitor(sweeps, self.tol, self._weight)
-        theta = climb(model, theta, self.source, self.runner, monitor)
-        return self._parts(model, lambda block: survey(model, theta, block))
+        params = climb(model, params, self.source, self.runner, monitor)
+        return self._parts(model, lambda block: survey(model, params, block))
 
     def _merged(self, parts: Sequence[Part]) -> list[Part]:
         """Parts with their states added up where that gains, then climbed."""
@@ -328,8 +328,8 @@ class Search:
         if not which:
             return parts
         before = [parts[k] for k in which]
-        model, theta = assembled(self.core, before, self._all)
-        m = np.concatenate([model.expect(theta, b)[0] for b in self._some.blocks()], axis=1)
+        model, params = assembled(self.core, before, self._all)
+        m = np.concatenate([model.expect(params, b)[0] for b in self._some.blocks()], axis=1)
         kinds = [
             self._halves(part, m[lo:hi].argmax(axis=0))
             for part, (lo, hi) in zip(before, pairwise(model.core.first), strict=False)
@@ -383,8 +383,8 @@ class Search:
         piece = first[:-1] // max(self._most_summed, 1)
         for i in np.unique(piece):
             some = [part for part, own in zip(parts, piece, strict=True) if own == i]
-            model, theta = assembled(self.core, some, self._all)
-            found, first = self._everywhere(model, theta), model.core.first
+            model, params = assembled(self.core, some, self._all)
+            found, first = self._everywhere(model, params), model.core.first
             sums = [packed.shared for packed in found.stats.sums]
             worth.append(self._by_column(sums, first[:-1])[:-1])
             entropy, counts = np.diag(found.overlap), found.stats.states[0]
@@ -399,14 +399,14 @@ class Search:
         The last of ``worth`` (K + 1, D) and of ``alive`` is the background.
         """
         owner = alive[worth[alive].argmax(axis=0)]
-        model, theta = assembled(self.core, parts, self._all)
+        model, params = assembled(self.core, parts, self._all)
         kept = [np.arange(*model.core.first[[k, k + 1]]) for k in alive]
         columns = [np.flatnonzero(owner == k) for k in alive[:-1]]
         moved = laid_out(self.core, columns, [len(states) for states in kept[:-1]])
         states = np.concatenate(kept)
 
         def on_block(block: Any) -> Survey:
-            m, _ = model.expect(theta, block)
+            m, _ = model.expect(params, block)
             return summed(moved, m[states], block)
 
         return self._parts(moved, on_block)
@@ -442,13 +442,13 @@ class Search:
 
     def _merge_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
         """Make one part of two whose states tell of each other."""
-        model, theta = assembled(self.core, parts, self._all)
-        both = self._total(lambda block: together(model, theta, block))
+        model, params = assembled(self.core, parts, self._all)
+        both = self._total(lambda block: together(model, params, block))
         for _ in range(MATCHINGS):
             pairs = self._pairs(model.core.first[:-1], both, parts, tried)
             if not pairs or self.late():
                 break
-            left = self._changed(parts, self._joined(model, theta, parts, both, pairs))
+            left = self._changed(parts, self._joined(model, params, parts, both, pairs))
             if len(left) < len(parts):
                 return left
         return parts
@@ -456,7 +456,7 @@ class Search:
     def _joined(
         self,
         model: HeldParts,
-        theta: Held,
+        params: HeldParams,
         parts: list[Part],
         both: Array,
         pairs: list[tuple[int, int]],
@@ -473,7 +473,7 @@ class Search:
         first = joined.core.first
 
         def on_block(block: Any) -> Survey:
-            m, _ = model.expect(theta, block)
+            m, _ = model.expect(params, block)
             joint = np.ones((first[-1], block.n_rows), m.dtype)
             for k, ((a, b), (i, j)) in enumerate(zip(pairs, cells, strict=True)):
                 joint[first[k] : first[k + 1]] = m[core.first[a] + i] * m[core.first[b] + j]

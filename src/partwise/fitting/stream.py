@@ -146,7 +146,7 @@ def _fit(estimator: Any, rows: Batch, names: Any, how: StreamingOptions, n_seen:
     core = course.core_of(estimator._model)
     source = _source(estimator, rows, estimator._columns)
     estimator._running = _running(estimator)._replace(
-        stats=_total(estimator, core, core.undecide(estimator._theta), source),
+        stats=_total(estimator, core, core.begin(estimator._theta), source),
         kept=rows if wait else None,
         at_last_fit=len(rows.weight),
     )
@@ -170,8 +170,8 @@ def _step(estimator: Any, rows: Batch, run: Running, how: StreamingOptions) -> N
     source = _source(estimator, rows, _seen_columns(estimator, rows))
     core = course.core_of(estimator._model)
     before = core.sums_of(estimator._theta) if run.stats is None else run.stats
-    theta = core.undecide(estimator._theta)
-    stats = _total(estimator, core, theta, source)
+    prepared = core.begin(estimator._theta)
+    stats = _total(estimator, core, prepared, source)
     w = float(rows.weight.sum())
     fade = 1.0 if how.half_life is None else 0.5 ** (w / how.half_life)
     seen, weight = run.seen + w, run.weight * fade + w
@@ -186,10 +186,10 @@ def _step(estimator: Any, rows: Batch, run: Running, how: StreamingOptions) -> N
         return estimator._core(columns, core.sizes, core.classes, totals)
 
     whole = core_of(None if totals is None else totals * (weight / w))
-    bound = whole.bound(theta, stats.scaled(weight / w)) / weight
+    bound = whole.bound(prepared, stats.scaled(weight / w)) / weight
     core, stats = core_of(blended), before.scaled(old) + stats.scaled(new)
-    theta = core.maximise_running(theta, stats)
-    estimator._columns, estimator._model, estimator._theta = columns, core, theta
+    estimator._columns = columns
+    estimator._keep(core, core.maximise_running(prepared, stats).params)
     estimator._running = Running(
         stats, blended, column_weight, weight, seen, run.kept, run.at_last_fit
     )
@@ -206,10 +206,10 @@ def _source(estimator: Any, rows: Batch, columns: tuple[ColumnGroup, ...]) -> Bl
     )
 
 
-def _total(estimator: Any, core: Any, theta: Any, source: BlockSource) -> Stats:
+def _total(estimator: Any, core: Any, prepared: Any, source: BlockSource) -> Stats:
     """Sums over all rows."""
     with runner_of(estimator.n_jobs, source) as runner:
-        return runner.total(core, theta, source, [None] * source.n_blocks)
+        return runner.total(core, prepared, source, [None] * source.n_blocks)
 
 
 def _labels_of(

@@ -56,10 +56,16 @@ SETTLED = 1e-7
 NEWTON_STEPS = 30
 
 
-class Theta(NamedTuple):
-    """Parameters of the columns."""
+class AspectParams(NamedTuple):
+    """What is learned of the columns."""
 
     eta: Array  # (2, D, Z)
+
+
+class AspectPrepared(NamedTuple):
+    """Parameters, and what they make of every level."""
+
+    params: AspectParams
     table: Array  # (D, V, Z)
 
 
@@ -121,14 +127,14 @@ class Aspect:
         """No shares yet."""
         return None
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Sums]:
+    def expect(self, prepared: AspectPrepared, block: Any, memory: Any) -> tuple[Array, Sums]:
         """Shares of the aspects in the rows, one step on from where they were, and sums."""
-        pi = self.infer(theta, block) if memory is None else memory
+        pi = self.infer(prepared, block) if memory is None else memory
         entries = _entries(block)
-        moments = np.zeros((theta.table.shape[0], 3, self.n_aspects))
+        moments = np.zeros((prepared.table.shape[0], 3, self.n_aspects))
         counts, log_p = np.zeros_like(pi), np.zeros(len(pi))
         _expect(
-            *entries, block.weight, pi**self.beta, theta.table**self.beta, self.nodes, moments,
+            *entries, block.weight, pi**self.beta, prepared.table**self.beta, self.nodes, moments,
             counts, log_p,
         )  # fmt: skip
         row_bound = log_p / self.beta
@@ -138,15 +144,15 @@ class Aspect:
         if self.judged:
             indptr, *cells = _entries(block, 1)
             rows = np.repeat(np.arange(block.n_rows), np.diff(indptr))
-            held = float(block.weight[rows] @ self.log_density(theta, pi, rows, *cells))
+            held = float(block.weight[rows] @ self.log_density(prepared, pi, rows, *cells))
         bound = float(block.weight @ (row_bound + block.base))
         sums = Sums(bound, held, moments.transpose(1, 0, 2))
         return self._shares(counts), sums
 
-    def infer(self, theta: Theta, block: Any) -> Array:
+    def infer(self, prepared: AspectPrepared, block: Any) -> Array:
         """Shares (n, Z) of rows that remember nothing, with the columns held."""
         pi = np.full((block.n_rows, self.n_aspects), 1.0 / self.n_aspects)
-        _fold_in(*_entries(block), theta.table**self.beta, self.beta, self.mixing, pi)
+        _fold_in(*_entries(block), prepared.table**self.beta, self.beta, self.mixing, pi)
         return pi
 
     def _shares(self, counts: Array) -> Array:
@@ -157,75 +163,82 @@ class Aspect:
 
     # --- M-step ---
 
-    def start(self, counts: Array) -> Theta:
+    def start(self, counts: Array) -> AspectParams:
         """First parameters from how often each level stands in each aspect, (V, Z, D)."""
         t = np.stack([np.ones_like(self.nodes), self.nodes, self.nodes**2])
         moments = np.einsum("pv,vzd->pdz", t, counts)
-        flat = np.zeros((2, *moments.shape[1:]))
-        return self.maximise(Theta(flat, np.empty(0)), Sums(0.0, 0.0, moments))
+        return self._matched(np.zeros((2, *moments.shape[1:])), moments)
 
-    def at(self, eta: Array) -> Theta:
-        """Parameters with natural parameters eta."""
-        t = self.nodes[:, None]
+    def prepare(self, params: AspectParams) -> AspectPrepared:
+        """Probabilities of the levels."""
+        t, eta = self.nodes[:, None], params.eta
         table = eta[0][:, None] * t + eta[1][:, None] * t**2  # (D, V, Z)
         table = np.exp(table - table.max(axis=1, keepdims=True))
-        return Theta(eta, table / table.sum(axis=1, keepdims=True))
+        return AspectPrepared(params, table / table.sum(axis=1, keepdims=True))
 
-    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+    def begin(self, params: AspectParams) -> AspectPrepared:
+        """Probabilities of the levels."""
+        return self.prepare(params)
+
+    def thorough(self, prepared: AspectPrepared) -> None:
+        """No step takes a short cut."""
+        return
+
+    def maximise(self, prepared: AspectPrepared, stats: Sums) -> AspectPrepared:
         """Gaussians with the moments of the ratings, pseudo-ratings among them."""
-        n, s, ss = stats.moments
+        return self.prepare(self._matched(prepared.params.eta, stats.moments))
+
+    def _matched(self, begin: Array, moments: Array) -> AspectParams:
+        """Parameters from moments of the ratings, found from where ``begin`` is."""
+        n, s, ss = moments
         total = n + self.strength
         own = self.strength * self.moments[:, :, None]
-        eta = theta.eta.copy()
+        eta = begin.copy()
         _match((s + own[0]) / total, (ss + own[1]) / total, self.nodes, *self.curvature, eta)
-        return self.at(eta)
+        return AspectParams(eta)
 
-    def bound(self, theta: Theta, stats: Sums) -> float:
+    def bound(self, prepared: AspectPrepared, stats: Sums) -> float:
         """Tempered log-likelihood and log density of the pseudo-ratings; or what judges."""
         if self.judged:
             return stats.held
-        t = np.stack([self.nodes, self.nodes**2])
-        log_z = special.logsumexp(theta.eta.transpose(1, 2, 0) @ t, axis=2)
-        prior = np.einsum("pdz,pd->", theta.eta, self.moments) - log_z.sum()
+        t, eta = np.stack([self.nodes, self.nodes**2]), prepared.params.eta
+        log_z = special.logsumexp(eta.transpose(1, 2, 0) @ t, axis=2)
+        prior = np.einsum("pdz,pd->", eta, self.moments) - log_z.sum()
         return stats.bound + self.strength * float(prior)
-
-    def refresh(self, theta: Theta) -> Theta | None:
-        """No step takes a short cut."""
-        return None
 
     # --- what it says of ratings ---
 
     def log_density(
-        self, theta: Theta, pi: Array, rows: Array, columns: Array, codes: Array
+        self, prepared: AspectPrepared, pi: Array, rows: Array, columns: Array, codes: Array
     ) -> Array:
         """Log probability of the levels of chosen cells, given the rows' shares (n, Z)."""
         out = np.empty(len(rows))
-        _mix(rows, columns, codes, pi, theta.table, out)
+        _mix(rows, columns, codes, pi, prepared.table, out)
         return np.log(out)
 
-    def expectation(self, theta: Theta, values: Array) -> Array:
+    def expectation(self, prepared: AspectPrepared, values: Array) -> Array:
         """Expected value in every aspect and column, (Z, D), of levels worth ``values``."""
-        return np.einsum("dvz,v->zd", theta.table, values)
+        return np.einsum("dvz,v->zd", prepared.table, values)
 
-    def quantile(self, theta: Theta, pi: Array, p: float | Array) -> Array:
+    def quantile(self, prepared: AspectPrepared, pi: Array, p: float | Array) -> Array:
         """Number of the first level at which a cell's distribution reaches p, (n, D)."""
-        reached = np.zeros((len(pi), len(theta.table)))
+        reached = np.zeros((len(pi), len(prepared.table)))
         level = np.zeros(reached.shape, np.int64)
         for v in range(len(self.nodes) - 1):
-            reached += pi @ theta.table[:, v].T
+            reached += pi @ prepared.table[:, v].T
             level += reached < p * (1 - 1e-12)
         return level
 
     def row_likelihood(
-        self, theta: Theta, block: Any, n_draws: int, seed: int = 0
+        self, prepared: AspectPrepared, block: Any, n_draws: int, seed: int = 0
     ) -> RowLikelihood:
         """Log-likelihood of the rows, fields (n,): shares are drawn from about their posterior."""
-        pi = replace(self, beta=1.0).infer(theta, block)
+        pi = replace(self, beta=1.0).infer(prepared, block)
         indptr, columns, codes = _entries(block)
         prior = np.full(self.n_aspects, 1.0 + self.mixing)
         found = np.empty((block.n_rows, n_draws))
         for r, (lo, hi) in enumerate(pairwise(indptr)):
-            p = theta.table[columns[lo:hi], codes[lo:hi]]  # (ratings of the row, Z)
+            p = prepared.table[columns[lo:hi], codes[lo:hi]]  # (ratings of the row, Z)
             q = p * pi[r]
             proposal = prior + (q / q.sum(axis=1, keepdims=True)).sum(axis=0)
             # The same for a row whatever its block.

@@ -56,7 +56,7 @@ IDLE = 0.1
 LEAST_ROWS = 1e-3
 
 
-class Theta(NamedTuple):
+class BayesianPCAParams(NamedTuple):
     """Posterior of all that rows share."""
 
     mean: Array  # (M, D, p)
@@ -66,6 +66,11 @@ class Theta(NamedTuple):
     tau: Array  # (2,)
     alpha: Array  # (2, q)
     counts: Array  # (M,)
+
+    @property
+    def params(self) -> BayesianPCAParams:
+        """Blocks take them as they are."""
+        return self
 
     @property
     def precision(self) -> float:
@@ -84,11 +89,11 @@ class Theta(NamedTuple):
             return self.leverage.sum() * self.cov[:, 0]
         return self.cov.sum(axis=1)
 
-    def of_columns(self, U: Array) -> Theta:
+    def of_columns(self, U: Array) -> BayesianPCAParams:
         """The same told of the columns that an orthonormal frame U (D, D') stands for."""
         return self._replace(mean=U @ self.mean, leverage=(U**2).sum(axis=1))
 
-    def take(self, components: Any) -> Theta:
+    def take(self, components: Any) -> BayesianPCAParams:
         """The same with some components, in this order."""
         return self._replace(
             mean=self.mean[components], cov=self.cov[components],
@@ -146,19 +151,21 @@ class Broad:
     strength: float = 1e-3
     relevance: bool = True
 
-    def loadings(self, second: Array, first: Array, theta: Theta) -> tuple[Array, Array, Array]:
+    def loadings(
+        self, second: Array, first: Array, params: BayesianPCAParams
+    ) -> tuple[Array, Array, Array]:
         """Mean (M, D, p), covariance and its log determinant, given the sums."""
-        tau = theta.precision
-        cov = np.linalg.inv(np.diag(self._precisions(theta)[0]) + tau * second)
+        tau = params.precision
+        cov = np.linalg.inv(np.diag(self._precisions(params)[0]) + tau * second)
         cov = 0.5 * (cov + np.swapaxes(cov, 2, 3))
         return tau * _by_column(first, cov), cov, np.linalg.slogdet(cov)[1]
 
-    def _precisions(self, theta: Theta) -> tuple[Array, Array]:
+    def _precisions(self, params: BayesianPCAParams) -> tuple[Array, Array]:
         """Expected precision of w~'s prior, and its expected logarithm, each (p,)."""
         if not self.relevance:
-            A = np.full(theta.alpha.shape[1] + 1, self.strength)
+            A = np.full(params.alpha.shape[1] + 1, self.strength)
             return A, np.log(A)
-        a, b = theta.alpha
+        a, b = params.alpha
         A = np.append(a / b, self.strength)
         return A, np.append(special.digamma(a) - np.log(b), np.log(self.strength))
 
@@ -174,24 +181,24 @@ class Broad:
         """E[log tau]."""
         return float(special.digamma(tau[0]) - np.log(tau[1]))
 
-    def relevances(self, theta: Theta) -> Array:
+    def relevances(self, params: BayesianPCAParams) -> Array:
         """Posterior of alpha, (2, q)."""
-        M, D, _ = theta.mean.shape
-        rate = self.strength + 0.5 * theta.squares.sum(axis=0)
+        M, D, _ = params.mean.shape
+        rate = self.strength + 0.5 * params.squares.sum(axis=0)
         return np.stack([np.full(len(rate), self.strength + 0.5 * M * D), rate])
 
-    def cost(self, theta: Theta) -> float:
+    def cost(self, params: BayesianPCAParams) -> float:
         """KL of the posterior of W, mu, alpha and tau from their prior."""
-        A, log_A = self._precisions(theta)
-        M, D, p = theta.mean.shape
-        times = D / theta.cov.shape[1]
-        centre = (theta.mean[:, :, -1] ** 2).sum() + theta.spread[:, -1, -1].sum()
-        squares = np.append(theta.squares.sum(axis=0), centre)
-        kl = 0.5 * (squares @ A - times * theta.log_det.sum() - M * D * (log_A.sum() + p))
+        A, log_A = self._precisions(params)
+        M, D, p = params.mean.shape
+        times = D / params.cov.shape[1]
+        centre = (params.mean[:, :, -1] ** 2).sum() + params.spread[:, -1, -1].sum()
+        squares = np.append(params.squares.sum(axis=0), centre)
+        kl = 0.5 * (squares @ A - times * params.log_det.sum() - M * D * (log_A.sum() + p))
         s = self.strength
-        kl += float(gamma_divergence(theta.tau, s, s))
+        kl += float(gamma_divergence(params.tau, s, s))
         if self.relevance:
-            kl += gamma_divergence(theta.alpha, s, s).sum()
+            kl += gamma_divergence(params.alpha, s, s).sum()
         return float(kl)
 
 
@@ -201,7 +208,9 @@ class Flat:
 
     relevance: ClassVar[bool] = False
 
-    def loadings(self, second: Array, first: Array, theta: Theta) -> tuple[Array, Array, Array]:
+    def loadings(
+        self, second: Array, first: Array, params: BayesianPCAParams
+    ) -> tuple[Array, Array, Array]:
         """Least squares, directions that the rows do not tell apart left at zero."""
         inverse = np.linalg.pinv(second, hermitian=True)
         mean = _by_column(first, inverse)
@@ -219,11 +228,11 @@ class Flat:
         """Log tau."""
         return float(np.log(tau[0] / tau[1]))
 
-    def relevances(self, theta: Theta) -> Array:
+    def relevances(self, params: BayesianPCAParams) -> Array:
         """Nothing is learned about directions."""
-        return theta.alpha
+        return params.alpha
 
-    def cost(self, theta: Theta) -> float:
+    def cost(self, params: BayesianPCAParams) -> float:
         """Nothing."""
         return 0.0
 
@@ -276,23 +285,25 @@ class BayesianPCA:
         """Rows keep nothing from one sweep to the next."""
         return None
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[None, Sums | Scatter]:
+    def expect(
+        self, params: BayesianPCAParams, block: Any, memory: Any
+    ) -> tuple[None, Sums | Scatter]:
         """Sums of the rows' posterior; rows remember nothing."""
         total: Sums | None = None
         if self.leaps:
-            return None, self._scatter(theta, block)
-        for rows, view in pieces(theta, block):
+            return None, self._scatter(params, block)
+        for rows, view in pieces(params, block):
             weight = block.weight[rows]
-            found = self.infer(theta, view)
+            found = self.infer(params, view)
             sums = collect(found, view, weight, float(weight @ (found.log_z + block.base[rows])))
             total = sums if total is None else total + sums
         assert total is not None
         return None, total
 
-    def _scatter(self, theta: Theta, block: Any) -> Scatter:
+    def _scatter(self, params: BayesianPCAParams, block: Any) -> Scatter:
         x, weight = block.groups[0].additive().x, block.weight
-        log_r = log_joint(theta, x)
-        log_r += self.shares.expected_log(theta.counts)[:, None]
+        log_r = log_joint(params, x)
+        log_r += self.shares.expected_log(params.counts)[:, None]
         highest = log_r.max(axis=0)
         r = np.exp(log_r - highest)
         sums = r.sum(axis=0)
@@ -301,26 +312,26 @@ class BayesianPCA:
         bound = float(weight @ (highest + np.log(sums)))
         return Scatter.of(x, r, bound + units, bound + units - float(np.vdot(r, log_r)))
 
-    def infer(self, theta: Theta, view: Any) -> Found:
+    def infer(self, params: BayesianPCAParams, view: Any) -> Found:
         """Posterior of some rows; its normaliser lacks what only the noise decides."""
-        precision = np.full(theta.mean.shape[:2], theta.precision)
-        return infer(theta, precision, self.shares.expected_log(theta.counts), view)
+        precision = np.full(params.mean.shape[:2], params.precision)
+        return infer(params, precision, self.shares.expected_log(params.counts), view)
 
-    def predictive(self, theta: Theta, view: Any) -> tuple[Found, Array]:
+    def predictive(self, params: BayesianPCAParams, view: Any) -> tuple[Found, Array]:
         """Posterior of some rows with parameters at their expectation, and the noise (M, D).
 
         The parameters' uncertainty, given positions of the prior, is so much more noise. The
         normaliser is the rows' log density under the components, without their units.
         """
-        a, b = theta.tau
+        a, b = params.tau
         noise = b / max(a - 1.0, 0.5 * a)
-        noise = noise + np.trace(theta.cov, axis1=2, axis2=3) * theta.leverage  # (M, D)
-        sure = theta._replace(cov=np.zeros_like(theta.cov[:, :1]))
+        noise = noise + np.trace(params.cov, axis1=2, axis2=3) * params.leverage  # (M, D)
+        sure = params._replace(cov=np.zeros_like(params.cov[:, :1]))
         alone = [view.squares(-0.5 * np.log(2 * np.pi * psi), -0.5 / psi) for psi in noise]
-        prior = np.log(self.shares.mean(theta.counts))
+        prior = np.log(self.shares.mean(params.counts))
         return infer(sure, 1.0 / noise, prior[:, None] + np.stack(alone), view), noise
 
-    def log_density(self, theta: Theta, view: Any) -> Array:
+    def log_density(self, params: BayesianPCAParams, view: Any) -> Array:
         """Log density of rows, without their units, (n,).
 
         Besides the components there may be one that no row has come from yet. It has the share that
@@ -328,24 +339,24 @@ class BayesianPCA:
         means and mean variance. Without it, columns that never vary in training leave next to no
         noise, and one new row that differs in them would decide any mean of densities.
         """
-        log_z = self.predictive(theta, view)[0].log_z
+        log_z = self.predictive(params, view)[0].log_z
         if self.shares.concentration == 0.0:  # maximum likelihood
             return log_z
-        unseen = self.shares.mean(np.append(theta.counts, 0.0))[-1]
-        ones = np.ones(theta.mean.shape[1])
+        unseen = self.shares.mean(np.append(params.counts, 0.0))[-1]
+        ones = np.ones(params.mean.shape[1])
         stray = view.squares(-0.5 * _LOG_2PI * ones, -0.5 * ones)
         return np.asarray(np.logaddexp(np.log1p(-unseen) + log_z, np.log(unseen) + stray))
 
-    def below(self, theta: Theta, view: Any) -> Array:
+    def below(self, params: BayesianPCAParams, view: Any) -> Array:
         """Probability that each entry would be less, given the row's other entries, (D, n).
 
         An entry given the others is Gaussian with precision K_dd and mean t_d - (K (t - mu))_d /
         K_dd, where K is the inverse covariance of the row under a component.
         """
-        found, noise = self.predictive(theta, view)
+        found, noise = self.predictive(params, view)
         z, log_r = [], []
         for k, psi in enumerate(noise[:, :, None]):
-            W, mu = theta.mean[k, :, :-1], theta.mean[k, :, -1:]
+            W, mu = params.mean[k, :, :-1], params.mean[k, :, -1:]
             pull = (view.x - mu - W @ found.m[k]) / psi
             K = 1.0 / psi - view.patterns.spread(_quadratic(W, found.cov_x[k])) / psi**2
             K = np.maximum(K, LEAST_NOISE / psi)  # where an entry is missing it means nothing
@@ -353,24 +364,24 @@ class BayesianPCA:
             log_r.append(found.log_r[k] + 0.5 * (z[k] ** 2 - np.log(K)))
         return np.asarray((special.softmax(log_r, axis=0) * special.ndtr(z)).sum(axis=0))
 
-    def entries(self, theta: Theta, view: Any, found: Found) -> tuple[Array, Array]:
+    def entries(self, params: BayesianPCAParams, view: Any, found: Found) -> tuple[Array, Array]:
         """Mean and variance of new entries under every component, each (M, D, n)."""
-        a, b = theta.tau
+        a, b = params.tau
         means, variances = [], []
         for k, m in enumerate(found.m):
             x = np.vstack([m, np.ones(m.shape[1])])
-            means.append(theta.mean[k] @ x)
-            cov, own = theta.cov[k], found.cov_x[k]
+            means.append(params.mean[k] @ x)
+            cov, own = params.cov[k], found.cov_x[k]
             wide = np.einsum("in,dij,jn->dn", x, cov, x, optimize=True)
             wide += view.patterns.spread(np.einsum("dij,uij->du", cov[:, :-1, :-1], own))
-            spread = view.patterns.spread(_quadratic(theta.mean[k, :, :-1], own))
+            spread = view.patterns.spread(_quadratic(params.mean[k, :, :-1], own))
             noise = b / max(a - 1.0, 0.5 * a)
-            variances.append(noise + spread + theta.leverage[:, None] * wide)
+            variances.append(noise + spread + params.leverage[:, None] * wide)
         return np.stack(means), np.stack(variances)
 
     # --- M-step ---
 
-    def start(self, mean: Array, noise: float, counts: Array) -> Theta:
+    def start(self, mean: Array, noise: float, counts: Array) -> BayesianPCAParams:
         """Parameters without width, (W, mu) being ``mean`` (M, D, p): to take the first sums with.
 
         Relevances are as if the directions were known.
@@ -380,44 +391,44 @@ class BayesianPCA:
         alpha = np.stack([np.full(p - 1, 0.5 * M * D), 0.5 * squares])
         tau = np.array([1e300, 1e300 * max(noise, LEAST_NOISE)])
         width = np.zeros((M, 1, p, p)), np.zeros((M, 1)), np.ones(D)
-        return Theta(mean, *width, tau, alpha, counts)
+        return BayesianPCAParams(mean, *width, tau, alpha, counts)
 
-    def with_noise(self, theta: Theta, noise: float) -> Theta:
+    def with_noise(self, params: BayesianPCAParams, noise: float) -> BayesianPCAParams:
         """The same as if all entries had shown this noise."""
-        return theta._replace(tau=self.noise_of(noise))
+        return params._replace(tau=self.noise_of(noise))
 
     def noise_of(self, noise: float) -> Array:
         """Posterior of tau as if all entries had shown this noise."""
         n, _ = self._entries
         return self.prior.noise(n, n * noise)
 
-    def maximise(self, theta: Theta, stats: Sums | Scatter) -> Theta:
+    def maximise(self, params: BayesianPCAParams, stats: Sums | Scatter) -> BayesianPCAParams:
         """All posteriors of what rows share, one after another."""
         if isinstance(stats, Scatter):
-            return self._leap(theta, stats)
-        theta = self._learn(theta._replace(counts=stats.counts), stats)
+            return self._leap(params, stats)
+        params = self._learn(params._replace(counts=stats.counts), stats)
         if "relevances" in self.holds:
-            return theta
-        theta, stats = self.shed(theta, stats)
-        return self.rescale(theta, stats)
+            return params
+        params, stats = self.shed(params, stats)
+        return self.rescale(params, stats)
 
-    def _leap(self, theta: Theta, scatter: Scatter) -> Theta:
+    def _leap(self, params: BayesianPCAParams, scatter: Scatter) -> BayesianPCAParams:
         """The best posteriors given the rows' components, unless those before are better."""
-        new, worth = self.leap(self._principal(scatter, theta), theta.tau, theta.alpha)
-        if worth + scatter.entropy - self.units >= self.bound(theta, scatter):
+        new, worth = self.leap(self._principal(scatter, params), params.tau, params.alpha)
+        if worth + scatter.entropy - self.units >= self.bound(params, scatter):
             return new
-        return theta._replace(counts=scatter.counts)
+        return params._replace(counts=scatter.counts)
 
-    def _principal(self, scatter: Scatter, theta: Theta) -> Principal:
+    def _principal(self, scatter: Scatter, params: BayesianPCAParams) -> Principal:
         """Principal directions, as many as there may be."""
         if "relevances" in self.holds or not self.prior.relevance:
-            return scatter.principal(theta.alpha.shape[1])
+            return scatter.principal(params.alpha.shape[1])
         M, D = scatter.first.shape
         return scatter.principal(max(min(self.directions or D, D - (M > 1)), 1))
 
     def leap(
         self, rows: Principal, tau: Array | None = None, alpha: Array | None = None
-    ) -> tuple[Theta, float]:
+    ) -> tuple[BayesianPCAParams, float]:
         """Parameters from the components' principal directions, and what the bound has of them.
 
         Noise and relevances are those given if they are held; otherwise the noise given is begun
@@ -432,14 +443,18 @@ class BayesianPCA:
         cov = np.zeros((M, 1, p, p))
         cov[:, 0, np.arange(p), np.arange(p)] = found.variances
         log_det = np.log(found.variances).sum(axis=1)[:, None]
-        new = Theta(found.mean, cov, log_det, np.ones(D), found.tau, found.alpha, counts)
+        new = BayesianPCAParams(
+            found.mean, cov, log_det, np.ones(D), found.tau, found.alpha, counts
+        )
         shares = float(counts @ self.shares.expected_log(counts))
         return new, found.worth + shares - self.shares.divergence(counts)
 
-    def from_shares(self, r: Array, source: Any, theta: Theta) -> tuple[float, Theta]:
+    def from_shares(
+        self, r: Array, source: Any, params: BayesianPCAParams
+    ) -> tuple[float, BayesianPCAParams]:
         """Parameters of components with shares r (M, C) in rows, and a bound that they have.
 
-        Noise and relevances are begun with as in ``theta``, or held.
+        Noise and relevances are begun with as in ``params``, or held.
         """
         blocks, lo = [], 0
         for block in source.blocks():
@@ -450,69 +465,69 @@ class BayesianPCA:
             x = block.groups[0].additive().x
             blocks.append(Scatter.of(x, weight, entropy=float(block.weight @ entropy)))
         scatter = Scatter.total(blocks)
-        new, worth = self.leap(self._principal(scatter, theta), theta.tau, theta.alpha)
+        new, worth = self.leap(self._principal(scatter, params), params.tau, params.alpha)
         return worth + scatter.entropy - self.units, new
 
-    def _learn(self, theta: Theta, stats: Sums) -> Theta:
+    def _learn(self, params: BayesianPCAParams, stats: Sums) -> BayesianPCAParams:
         """W and mu, then noise, then relevances, unless they are held."""
-        theta = self.learn_loadings(theta, stats)
+        params = self.learn_loadings(params, stats)
         if "noise" not in self.holds:
-            theta = self.learn_noise(theta, stats)
-        return theta if "relevances" in self.holds else self.learn_relevances(theta)
+            params = self.learn_noise(params, stats)
+        return params if "relevances" in self.holds else self.learn_relevances(params)
 
-    def learn_loadings(self, theta: Theta, stats: Sums) -> Theta:
+    def learn_loadings(self, params: BayesianPCAParams, stats: Sums) -> BayesianPCAParams:
         """W and mu given the rest."""
-        mean, cov, log_det = self.prior.loadings(stats.second, stats.first, theta)
-        leverage = np.ones_like(theta.leverage)
-        return theta._replace(mean=mean, cov=cov, log_det=log_det, leverage=leverage)
+        mean, cov, log_det = self.prior.loadings(stats.second, stats.first, params)
+        leverage = np.ones_like(params.leverage)
+        return params._replace(mean=mean, cov=cov, log_det=log_det, leverage=leverage)
 
-    def learn_noise(self, theta: Theta, stats: Sums) -> Theta:
+    def learn_noise(self, params: BayesianPCAParams, stats: Sums) -> BayesianPCAParams:
         """Noise given the rest."""
         n, squares = self._entries
-        return theta._replace(tau=self.prior.noise(n, squares + self._error(theta, stats)))
+        return params._replace(tau=self.prior.noise(n, squares + self._error(params, stats)))
 
-    def learn_relevances(self, theta: Theta) -> Theta:
+    def learn_relevances(self, params: BayesianPCAParams) -> BayesianPCAParams:
         """Relevances given the rest."""
-        return theta._replace(alpha=self.prior.relevances(theta))
+        return params._replace(alpha=self.prior.relevances(params))
 
     @staticmethod
-    def _error(theta: Theta, stats: Sums) -> float:
+    def _error(params: BayesianPCAParams, stats: Sums) -> float:
         """Expected squared error of all entries, less sum t^2."""
-        error = -2.0 * np.vdot(theta.mean, stats.first)
+        error = -2.0 * np.vdot(params.mean, stats.first)
         if stats.second.shape[1] == 1:
-            outer = np.swapaxes(theta.mean, 1, 2) @ theta.mean + theta.spread
+            outer = np.swapaxes(params.mean, 1, 2) @ params.mean + params.spread
             return float(error + np.vdot(outer, stats.second[:, 0]))
-        spread = np.einsum("mdi,mdij,mdj->", theta.mean, stats.second, theta.mean, optimize=True)
-        return float(error + spread + (theta.cov * stats.second).sum())
+        spread = np.einsum("mdi,mdij,mdj->", params.mean, stats.second, params.mean, optimize=True)
+        return float(error + spread + (params.cov * stats.second).sum())
 
-    def shed(self, theta: Theta, stats: Sums) -> tuple[Theta, Sums]:
+    def shed(self, params: BayesianPCAParams, stats: Sums) -> tuple[BayesianPCAParams, Sums]:
         """Leave out directions that are nothing but uncertain, if the bound gains by it.
 
         What is left of the positions' posterior costs no more than the whole, so the bound gains at
         least what `expected` does. Of a direction without loadings that is more than nothing.
         """
         if not self.prior.relevance:
-            return theta, stats
-        squares = theta.squares.sum(axis=0)
-        known = (theta.mean[:, :, :-1] ** 2).sum(axis=(0, 1)) / squares
+            return params, stats
+        squares = params.squares.sum(axis=0)
+        known = (params.mean[:, :, :-1] ** 2).sum(axis=(0, 1)) / squares
         strongest = np.arange(len(known)) == squares.argmax()
         for gone in (known < IDLE, squares == squares.min()):
             kept = ~gone | strongest
-            if len(kept) == theta.alpha.shape[1] and not kept.all():
-                less, sums = _without(theta, stats, np.append(kept, True))
+            if len(kept) == params.alpha.shape[1] and not kept.all():
+                less, sums = _without(params, stats, np.append(kept, True))
                 less = self._learn(less, sums)  # the others take over what they can
-                if self.expected(less, sums) >= self.expected(theta, stats):
-                    theta, stats = less, sums
-        return theta, stats
+                if self.expected(less, sums) >= self.expected(params, stats):
+                    params, stats = less, sums
+        return params, stats
 
-    def rescale(self, theta: Theta, stats: Sums) -> Theta:
+    def rescale(self, params: BayesianPCAParams, stats: Sums) -> BayesianPCAParams:
         """Positions of mean 0 and covariance I, directions principal, if the bound gains by it.
 
         With x = L x' + c the densities of entries stay what they are. What changes is the cost of
         the loadings, and that of the positions' posterior against their prior.
         """
-        q = theta.alpha.shape[1]
-        mean, cov, log_det = theta.mean.copy(), theta.cov.copy(), theta.log_det.copy()
+        q = params.alpha.shape[1]
+        mean, cov, log_det = params.mean.copy(), params.cov.copy(), params.log_det.copy()
         gain = 0.0
         for k, S in enumerate(stats.moments):
             n = S[q, q]
@@ -521,7 +536,7 @@ class BayesianPCA:
             c = S[:q, q] / n
             V = S[:q, :q] / n - np.outer(c, c)
             scale = linalg.cholesky(V, lower=True)
-            moment = mean[k].T @ mean[k] + theta.spread[k]
+            moment = mean[k].T @ mean[k] + params.spread[k]
             _, turn = linalg.eigh(scale.T @ moment[:q, :q] @ scale)
             turn = turn[:, ::-1]
             # A direction and its opposite are equally good; the largest loading shall be positive.
@@ -534,72 +549,80 @@ class BayesianPCA:
             mean[k] = mean[k] @ T.T
             cov[k] = T @ cov[k] @ T.T
             log_det[k] += np.where(log_det[k] == 0.0, 0.0, 2.0 * log_scale)
-        moved = self.learn_relevances(theta._replace(mean=mean, cov=cov, log_det=log_det))
-        gain += self.prior.cost(theta) - self.prior.cost(moved)
-        return moved if gain >= 0.0 else theta
+        moved = self.learn_relevances(params._replace(mean=mean, cov=cov, log_det=log_det))
+        gain += self.prior.cost(params) - self.prior.cost(moved)
+        return moved if gain >= 0.0 else params
 
-    def refresh(self, theta: Theta) -> Theta | None:
+    def prepare(self, params: BayesianPCAParams) -> BayesianPCAParams:
+        """Blocks take them as they are."""
+        return params
+
+    def begin(self, params: BayesianPCAParams) -> BayesianPCAParams:
+        """Blocks take them as they are."""
+        return params
+
+    def thorough(self, params: BayesianPCAParams) -> None:
         """No step takes a short cut."""
-        return None
+        return
 
     # --- bound ---
 
-    def bound(self, theta: Theta, stats: Sums | Scatter) -> float:
+    def bound(self, params: BayesianPCAParams, stats: Sums | Scatter) -> float:
         """Lower bound of the log evidence, given the sums taken with these parameters.
 
         What leaps raise is more: the bound of a posterior that knows all turns of directions.
         """
         n, squares = self._entries
-        noise = 0.5 * n * (self.prior.log_tau(theta.tau) - _LOG_2PI)
-        noise -= 0.5 * theta.precision * squares
-        cost = self.prior.cost(theta) + self.shares.divergence(theta.counts)
-        return stats.bound + noise - self.units - cost + self.counted_turns(theta)
+        noise = 0.5 * n * (self.prior.log_tau(params.tau) - _LOG_2PI)
+        noise -= 0.5 * params.precision * squares
+        cost = self.prior.cost(params) + self.shares.divergence(params.counts)
+        return stats.bound + noise - self.units - cost + self.counted_turns(params)
 
-    def counted_turns(self, theta: Theta) -> float:
+    def counted_turns(self, params: BayesianPCAParams) -> float:
         """What `bound` counts of `turns`."""
-        return self.turns(theta) if self.leaps else 0.0
+        return self.turns(params) if self.leaps else 0.0
 
-    def turns(self, theta: Theta) -> float:
+    def turns(self, params: BayesianPCAParams) -> float:
         """Nats that the bound lacks, since it knows one turn of each component's directions."""
         if not self.prior.relevance or "relevances" in self.holds:
             return 0.0
-        length = np.sqrt((theta.mean[:, :, :-1] ** 2).sum(axis=1))
-        width = np.diagonal(theta.cov.mean(axis=1), axis1=1, axis2=2)[:, :-1]
-        A = theta.alpha[0] / theta.alpha[1]
+        length = np.sqrt((params.mean[:, :, :-1] ** 2).sum(axis=1))
+        width = np.diagonal(params.cov.mean(axis=1), axis1=1, axis2=2)[:, :-1]
+        A = params.alpha[0] / params.alpha[1]
         return float(turns(length, width.copy(), A, np.ones(len(A), bool)).sum())
 
-    def expected(self, theta: Theta, stats: Sums) -> float:
-        """What the bound has of ``theta``, given sums that any parameters may have given.
+    def expected(self, params: BayesianPCAParams, stats: Sums) -> float:
+        """What the bound has of ``params``, given sums that any parameters may have given.
 
         With these sums held, the bounds of two parameters differ by as much as this does.
         """
         n, squares = self._entries
-        out = 0.5 * n * (self.prior.log_tau(theta.tau) - _LOG_2PI)
-        out -= 0.5 * theta.precision * (squares + self._error(theta, stats))
-        out += float(stats.counts @ self.shares.expected_log(theta.counts))
-        return out - self.prior.cost(theta) - self.shares.divergence(theta.counts)
+        out = 0.5 * n * (self.prior.log_tau(params.tau) - _LOG_2PI)
+        out -= 0.5 * params.precision * (squares + self._error(params, stats))
+        out += float(stats.counts @ self.shares.expected_log(params.counts))
+        return out - self.prior.cost(params) - self.shares.divergence(params.counts)
 
 
-def total(model: BayesianPCA, theta: Theta, source: Any) -> Any:
+def total(model: BayesianPCA, params: BayesianPCAParams, source: Any) -> Any:
     """Sums over all rows, those that the model asks for."""
-    return reduce(add, source.each(lambda block: model.expect(theta, block, None)[1]))
+    return reduce(add, source.each(lambda block: model.expect(params, block, None)[1]))
 
 
-def pieces(theta: Theta, block: Any) -> Any:
+def pieces(params: BayesianPCAParams, block: Any) -> Any:
     """Views of some rows of a block at a time, and which rows they are."""
-    return block.groups[0].additive().pieces(theta.mean.shape[2])
+    return block.groups[0].additive().pieces(params.mean.shape[2])
 
 
-def infer(theta: Theta, precision: Array, log_pi: Array, view: Any) -> Found:
+def infer(params: BayesianPCAParams, precision: Array, log_pi: Array, view: Any) -> Found:
     """Posterior of rows, with a precision of the noise for every component and column (M, D).
 
     ``log_pi`` is what else speaks for a component, (M,) or (M, n).
     """
-    mean, cov = theta.mean, theta.cov
+    mean, cov = params.mean, params.cov
     M, _, p = mean.shape
     q = p - 1
     linear = mean * precision[:, :, None]  # (M, D, p)
-    wide = precision * theta.leverage  # (M, D)
+    wide = precision * params.leverage  # (M, D)
     constant = -(linear * mean[:, :, q:] + wide[:, :, None] * cov[:, :, :, q])
     constant[:, :, q] *= 0.5
     rows = view.project(_stacked(linear), _stacked(constant))  # (M p, n)
@@ -624,14 +647,14 @@ def infer(theta: Theta, precision: Array, log_pi: Array, view: Any) -> Found:
     return Found(np.exp(log_r), log_r, log_z, m, cov_x)
 
 
-def _without(theta: Theta, stats: Sums, kept: Array) -> tuple[Theta, Sums]:
+def _without(params: BayesianPCAParams, stats: Sums, kept: Array) -> tuple[BayesianPCAParams, Sums]:
     """Parameters and sums of some of (x, 1) alone, ``kept`` (p,)."""
-    cov = theta.cov[:, :, kept][:, :, :, kept]
-    less = theta._replace(
-        mean=theta.mean[:, :, kept],
+    cov = params.cov[:, :, kept][:, :, :, kept]
+    less = params._replace(
+        mean=params.mean[:, :, kept],
         cov=cov,
         log_det=np.linalg.slogdet(cov)[1],
-        alpha=theta.alpha[:, kept[:-1]],
+        alpha=params.alpha[:, kept[:-1]],
     )
     sums = replace(
         stats,

@@ -53,14 +53,21 @@ MOST_COMBINATIONS = 4096
 SURE, UNSURE = 0.9, 0.5
 
 
-class Theta(NamedTuple):
-    """Parameters."""
+class CVQParams(NamedTuple):
+    """What is learned."""
 
     mu: Array  # (S, D)
     psi: Array  # (D,)
     counts: Array  # expected rows in each state, (S,)
     log_b: Array  # (S,)
-    age: int  # M-steps since rows last began anew as well; -1 if they shall
+
+
+class CVQPrepared(NamedTuple):
+    """Parameters, and whether rows that remember their states begin anew as well."""
+
+    params: CVQParams
+    anew: bool
+    tried: bool  # whether they did so in the sweep before these parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,46 +135,48 @@ class CVQ:
         """No posterior yet."""
         return None
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Sums]:
+    def expect(self, prepared: CVQPrepared, block: Any, memory: Any) -> tuple[Array, Sums]:
         """Posterior of the rows' states from where it was last time, and its sums."""
         if memory is None:
-            m, row_bound = self.infer(theta, block)
+            m, row_bound = self.infer(prepared, block)
         else:
-            m, row_bound = self._climb(theta, block, memory.copy(), np.full(ROUNDS, self.beta))
-            if theta.age < 0:
-                other, its_bound = self.infer(theta, block)
+            betas = np.full(ROUNDS, self.beta)
+            m, row_bound = self._climb(prepared.params, block, memory.copy(), betas)
+            if prepared.anew:
+                other, its_bound = self.infer(prepared, block)
                 better = its_bound > row_bound
                 m[:, better] = other[:, better]
                 row_bound = np.maximum(row_bound, its_bound)
         bound = float(block.weight @ (row_bound + block.base))
         return m, self.collect(block, m, bound)
 
-    def infer(self, theta: Theta, block: Any) -> tuple[Array, Array]:
+    def infer(self, prepared: CVQPrepared, block: Any) -> tuple[Array, Array]:
         """Posterior (S, n) of rows that remember nothing, and their bounds without base measure.
 
         From the priors of the states the temperature falls to 1. Rows may still stand where no
         part alone can do better but two together could; so pairs of parts look for the best pair
         of states, and a row keeps the better of both answers.
         """
-        m = np.repeat(self.shares(theta)[:, None], block.n_rows, axis=1)
-        betas = np.geomspace(1.0 / self._contrast(theta), 1.0, COOLING_ROUNDS)
-        m, row_bound = self._climb(theta, block, m, np.append(betas, np.ones(SETTLING_ROUNDS)))
+        params = prepared.params
+        m = np.repeat(self.shares(params)[:, None], block.n_rows, axis=1)
+        betas = np.geomspace(1.0 / self._contrast(params), 1.0, COOLING_ROUNDS)
+        m, row_bound = self._climb(params, block, m, np.append(betas, np.ones(SETTLING_ROUNDS)))
         if self.n_parts == 1:
             return m, row_bound
         other, its_bound = self._climb(
-            theta, block, self._hop(theta, block, m), np.ones(SETTLING_ROUNDS)
+            params, block, self._hop(params, block, m), np.ones(SETTLING_ROUNDS)
         )
         better = its_bound > row_bound
         return np.where(better, other, m), np.where(better, its_bound, row_bound)
 
-    def _hop(self, theta: Theta, block: Any, m: Array) -> Array:
+    def _hop(self, params: CVQParams, block: Any, m: Array) -> Array:
         """One-hot states (S, n): from the likeliest in m, every two parts take their best pair."""
         S, J = len(m), self.n_states
         out = np.zeros_like(m)
-        scaled = theta.mu / theta.psi
+        scaled = params.mu / params.psi
         for rows, view in block.groups[0].additive().pieces(S):
-            h = view.project(scaled, -0.5 * scaled * theta.mu) + theta.log_b[:, None]
-            grams = np.moveaxis(view.grams(theta.mu, 1.0 / theta.psi), 0, -1)  # (S, S, 1 or n)
+            h = view.project(scaled, -0.5 * scaled * params.mu) + params.log_b[:, None]
+            grams = np.moveaxis(view.grams(params.mu, 1.0 / params.psi), 0, -1)  # (S, S, 1 or n)
             row = np.arange(h.shape[1])
             of = row if grams.shape[2] > 1 else 0
             chosen = np.stack([part.start + m[part, rows].argmax(axis=0) for part in self.parts])
@@ -181,23 +190,23 @@ class CVQ:
             out[chosen, rows.start + row] = 1.0
         return out
 
-    def _contrast(self, theta: Theta) -> float:
+    def _contrast(self, params: CVQParams) -> float:
         """About how many nats a state adds to a row's log density, at least 1."""
-        energy = 0.5 * (theta.mu**2 / theta.psi).sum(axis=1)
+        energy = 0.5 * (params.mu**2 / params.psi).sum(axis=1)
         return max(float(energy.mean()), 1.0)
 
-    def _climb(self, theta: Theta, block: Any, m: Array, betas: Array) -> tuple[Array, Array]:
+    def _climb(self, params: CVQParams, block: Any, m: Array, betas: Array) -> tuple[Array, Array]:
         """Update m in place, part after part, at each inverse temperature; the rows' bounds."""
         view = block.groups[0].additive()
-        precision = 1.0 / theta.psi
-        scaled = theta.mu * precision
-        h = view.project(scaled, -0.5 * scaled * theta.mu) + theta.log_b[:, None]
-        coupling = view.couple(theta.mu, precision, m)
+        precision = 1.0 / params.psi
+        scaled = params.mu * precision
+        h = view.project(scaled, -0.5 * scaled * params.mu) + params.log_b[:, None]
+        coupling = view.couple(params.mu, precision, m)
         for beta in betas:
             for part in self.parts:
                 m[part] = special.softmax(beta * (h[part] - coupling.field(part)), axis=0)
                 coupling.changed(part)
-        row_bound = view.squares(*self._alone(theta))
+        row_bound = view.squares(*self._alone(params))
         for part in self.parts:
             log_m = np.log(np.maximum(m[part], 1e-300))
             row_bound += (m[part] * (h[part] - 0.5 * coupling.field(part) - log_m)).sum(axis=0)
@@ -205,9 +214,9 @@ class CVQ:
         return m, row_bound
 
     @staticmethod
-    def _alone(theta: Theta) -> tuple[Array, Array]:
+    def _alone(params: CVQParams) -> tuple[Array, Array]:
         """Log density of an entry to which no state adds: constant, and factor of its square."""
-        return -0.5 * np.log(2 * np.pi * theta.psi), -0.5 / theta.psi
+        return -0.5 * np.log(2 * np.pi * params.psi), -0.5 / params.psi
 
     def collect(self, block: Any, m: Array, bound: float = 0.0) -> Sums:
         """Sums of posteriors m (S, n)."""
@@ -220,16 +229,16 @@ class CVQ:
 
     # --- M-step ---
 
-    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+    def maximise(self, prepared: CVQPrepared, stats: Sums) -> CVQPrepared:
         """Parameters at the maximum given the sums; rows go on from where they are."""
-        mu, psi = self.least_squares(stats)
-        return self.start(mu, psi, stats.states)._replace(age=theta.age + 1)
+        params = self.start(*self.least_squares(stats), stats.states)
+        return CVQPrepared(params, anew=False, tried=prepared.anew)
 
-    def start(self, mu: Array, psi: Array, counts: Array) -> Theta:
+    def start(self, mu: Array, psi: Array, counts: Array) -> CVQParams:
         """Parameters, the priors of the states from their counts (S,)."""
         by_part = counts.reshape(self.n_parts, self.n_states)
         log_b = np.concatenate([self.state_prior.expected_log(n) for n in by_part])
-        return Theta(mu, psi, counts, log_b, 1)
+        return CVQParams(mu, psi, counts, log_b)
 
     def least_squares(self, stats: Sums) -> tuple[Array, Array]:
         """All of mu at once, by column where columns were seen in different rows; then Psi."""
@@ -260,35 +269,44 @@ class CVQ:
         across = linalg.null_space(np.ones((1, K))) if K > 1 else np.zeros((1, 0))
         return np.repeat(across, J, axis=0) / np.sqrt(J)
 
-    def refresh(self, theta: Theta) -> Theta | None:
+    def prepare(self, params: CVQParams) -> CVQPrepared:
+        """Rows go on from where they are."""
+        return CVQPrepared(params, anew=False, tried=False)
+
+    def begin(self, params: CVQParams) -> CVQPrepared:
+        """Rows go on from where they are."""
+        return self.prepare(params)
+
+    def thorough(self, prepared: CVQPrepared) -> CVQPrepared | None:
         """The same parameters, rows also beginning anew; None if they have just done so."""
-        return None if theta.age == 0 else theta._replace(age=-1)
+        return None if prepared.tried else prepared._replace(anew=True)
 
     # --- bound ---
 
-    def bound(self, theta: Theta, stats: Sums) -> float:
+    def bound(self, prepared: CVQPrepared, stats: Sums) -> float:
         """Lower bound of the log-likelihood plus the log density of the pseudo-rows."""
-        squares = self.ridge * (theta.mu**2).sum(axis=0) + self.noise_rows * self.noise_guess
-        prior = self._pseudo_rows * np.log(2 * np.pi * theta.psi) + squares / theta.psi
-        by_part = theta.counts.reshape(self.n_parts, self.n_states)
+        params = prepared.params
+        squares = self.ridge * (params.mu**2).sum(axis=0) + self.noise_rows * self.noise_guess
+        prior = self._pseudo_rows * np.log(2 * np.pi * params.psi) + squares / params.psi
+        by_part = params.counts.reshape(self.n_parts, self.n_states)
         cost = sum(self.state_prior.divergence(counts) for counts in by_part)
         return stats.bound - 0.5 * float(prior.sum()) - cost
 
-    def shares(self, theta: Theta) -> Array:
+    def shares(self, params: CVQParams) -> Array:
         """Posterior mean of b; (S,)."""
-        by_part = theta.counts.reshape(self.n_parts, self.n_states)
+        by_part = params.counts.reshape(self.n_parts, self.n_states)
         return np.concatenate([self.state_prior.mean(counts) for counts in by_part])
 
     # --- the most probable combination of states ---
 
-    def best_states(self, theta: Theta, block: Any, method: Association) -> Codes:
+    def best_states(self, params: CVQParams, block: Any, method: Association) -> Codes:
         """Most probable states (n, K) of rows; energies are minus their log densities with them.
 
         Codes of features with J values, the first state of each part taken as the origin.
         """
         K, J = self.n_parts, self.n_states
-        mu = theta.mu.reshape(K, J, -1)
-        log_b = np.log(np.maximum(self.shares(theta), 1e-300)).reshape(K, J)
+        mu = params.mu.reshape(K, J, -1)
+        log_b = np.log(np.maximum(self.shares(params), 1e-300)).reshape(K, J)
         view, pieces = block.groups[0].additive(), []
         for rows, piece in view.pieces(K * J):
             problem = Problem.posed(
@@ -297,10 +315,10 @@ class CVQ:
                 mu[:, 0].sum(axis=0),
                 2.0 * (log_b[:, :1] - log_b[:, 1:]).ravel(),
                 J,
-                np.sqrt(theta.psi),
+                np.sqrt(params.psi),
             )
             found = method.associate(problem) if J > 1 else Codes.single(problem, K)
-            alone = -piece.squares(self._alone(theta)[0], 0.0 * theta.psi) - block.base[rows]
+            alone = -piece.squares(self._alone(params)[0], 0.0 * params.psi) - block.base[rows]
             rest = 0.5 * problem.squares + alone - log_b[:, 0].sum()
             pieces.append(
                 found._replace(energy=0.5 * found.energy + rest, lower=0.5 * found.lower + rest)
@@ -315,7 +333,7 @@ class CVQ:
         found = self.n_states**self.n_parts
         return found if found <= MOST_COMBINATIONS else None
 
-    def row_likelihood(self, theta: Theta, block: Any, uniforms: Array) -> RowLikelihood:
+    def row_likelihood(self, prepared: CVQPrepared, block: Any, uniforms: Array) -> RowLikelihood:
         """Exact where combinations of states are few, else by importance sampling.
 
         States are drawn from the mean-field posterior mixed with the prior, a quarter of them with
@@ -323,16 +341,17 @@ class CVQ:
         are inverted for all rows, so that a row's estimate does not depend on its company.
         """
         K, J, n = self.n_parts, self.n_states, block.n_rows
-        prior = self.shares(theta)
-        alone = block.groups[0].additive().squares(*self._alone(theta)) + block.base
+        params = prepared.params
+        prior = self.shares(params)
+        alone = block.groups[0].additive().squares(*self._alone(params)) + block.base
         if self.n_combinations is not None:
             digits = np.indices((J,) * K).reshape(K, 1, -1)  # every combination, (K, 1, T)
-            joint = self._log_joint(theta, block, digits + J * np.arange(K)[:, None, None], prior)
+            joint = self._log_joint(params, block, digits + J * np.arange(K)[:, None, None], prior)
             exact = np.zeros(n)
             return RowLikelihood(
                 special.logsumexp(joint, axis=1) + alone, exact, np.full(n, np.inf)
             )
-        m, T = self.infer(theta, block)[0].T, len(uniforms)
+        m, T = self.infer(prepared, block)[0].T, len(uniforms)
         proposals = [share * m + (1 - share) * prior for share in (SURE, UNSURE)]  # each (n, S)
         wide = np.arange(T) < T // 4
         log_q = np.log(np.maximum([1 - wide.mean(), wide.mean()], 1e-300))[:, None, None]
@@ -344,16 +363,16 @@ class CVQ:
             )
             drawn[k] = part.start + np.where(wide, broad, narrow)
             log_q = log_q + np.log([np.take_along_axis(q, drawn[k], axis=1) for q in proposals])
-        weight = self._log_joint(theta, block, drawn, prior) - np.logaddexp(*log_q)
+        weight = self._log_joint(params, block, drawn, prior) - np.logaddexp(*log_q)
         found = summarise_weights(weight)
         return found._replace(log_likelihood=found.log_likelihood + alone)
 
-    def _log_joint(self, theta: Theta, block: Any, states: Array, prior: Array) -> Array:
+    def _log_joint(self, params: CVQParams, block: Any, states: Array, prior: Array) -> Array:
         """log b p(x | states) - log p(x | nothing added), states (K, 1 or n, T); (n, T)."""
         view = block.groups[0].additive()
-        scaled = theta.mu / theta.psi
+        scaled = params.mu / params.psi
         gain = view.project(scaled, 0 * scaled) + np.log(np.maximum(prior, 1e-300))[:, None]
-        grams = view.grams(theta.mu, 1.0 / theta.psi)
+        grams = view.grams(params.mu, 1.0 / params.psi)
         row = np.arange(block.n_rows)[:, None]
         of = row if len(grams) > 1 else 0
         out = np.zeros((block.n_rows, states.shape[2]))

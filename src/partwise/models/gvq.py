@@ -41,13 +41,19 @@ QUICK_NODES = 2000
 UNDETERMINED = 1e-10
 
 
-class Theta(NamedTuple):
-    """Parameters."""
+class GVQParams(NamedTuple):
+    """What is learned."""
 
     features: Array  # (M, A, D)
     origins: Array  # (M, D)
     taken: Array  # summed weight of the rows that take each atom of a set, the set last, (M, B)
     idle: int  # directions of a set's features that no row determines
+
+
+class GVQPrepared(NamedTuple):
+    """Parameters, and how thoroughly to search with them."""
+
+    params: GVQParams
     thorough: bool  # whether the search may look at all the nodes it is given
 
 
@@ -135,32 +141,34 @@ class GVQ:
         """No codes yet."""
         return None
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[RowCodes, Sums]:
+    def expect(self, prepared: GVQPrepared, block: Any, memory: Any) -> tuple[RowCodes, Sums]:
         """Codes of the rows, and their sums."""
-        found = self.codes(theta, block, memory)
+        found = self.codes(prepared, block, memory)
         return found, self.collect(block, found)
 
-    def codes(self, theta: Theta, block: Any, memory: Any = None) -> RowCodes:
+    def codes(self, prepared: GVQPrepared, block: Any, memory: Any = None) -> RowCodes:
         """Codes of rows; ``memory`` are codes they had, for the exact search to better."""
         view = block.groups[0].additive()
         pieces = []
         for rows, piece in view.pieces(max(self.n_atoms, 1)):
             kept = None if memory is None else RowCodes(*(field[rows] for field in memory))
-            sets = [self._codes_in(theta, m, piece, kept) for m in range(self.n_sets)]
+            sets = [self._codes_in(prepared, m, piece, kept) for m in range(self.n_sets)]
             pieces.append(best_of_sets(sets))
         return RowCodes(*(np.concatenate(fields) for fields in zip(*pieces, strict=True)))
 
-    def _codes_in(self, theta: Theta, m: int, view: Any, kept: RowCodes | None) -> RowCodes:
+    def _codes_in(
+        self, prepared: GVQPrepared, m: int, view: Any, kept: RowCodes | None
+    ) -> RowCodes:
         """Codes of rows in set m."""
         problem = Problem.posed(
             view,
-            theta.features[m],
-            theta.origins[m],
+            prepared.params.features[m],
+            prepared.params.origins[m],
             np.full(self.n_atoms, self.penalty),
             self.n_values,
             incumbent=None if kept is None else kept.values * (kept.sets == m)[:, None],
         )
-        found, square = self._method(theta).associate(problem), problem.squares
+        found, square = self._method(prepared).associate(problem), problem.squares
         n = len(square)
         # Rounding can leave a perfect fit a little below nothing.
         error = np.maximum(square + found.energy, 0.0)
@@ -168,8 +176,8 @@ class GVQ:
         lower = np.where(proven, error, np.maximum(square + found.lower, 0.0))
         return RowCodes(np.full(n, m), found.values, error, np.minimum(lower, error), proven)
 
-    def _method(self, theta: Theta) -> Association:
-        if isinstance(self.association, Exact) and not theta.thorough:
+    def _method(self, prepared: GVQPrepared) -> Association:
+        if isinstance(self.association, Exact) and not prepared.thorough:
             return replace(self.association, max_nodes=min(self.association.max_nodes, QUICK_NODES))
         return self.association
 
@@ -192,9 +200,10 @@ class GVQ:
 
     # --- M-step ---
 
-    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+    def maximise(self, prepared: GVQPrepared, stats: Sums) -> GVQPrepared:
         """Least squares; a set that no row took stays as it is."""
-        features, origins = theta.features.copy(), theta.origins.copy()
+        params = prepared.params
+        features, origins = params.features.copy(), params.origins.copy()
         idle = 0
         for m, sums in enumerate(stats.sets):
             if stats.taken[m, -1] <= 0:
@@ -202,36 +211,42 @@ class GVQ:
             answer, undetermined = least_squares(sums)
             features[m], origins[m] = answer[:-1], answer[-1]
             idle = max(idle, undetermined)
-        return theta._replace(features=features, origins=origins, taken=stats.taken, idle=idle)
+        return prepared._replace(params=GVQParams(features, origins, stats.taken, idle))
 
-    def start(self, features: Array, origins: Array) -> Theta:
+    def start(self, features: Array, origins: Array) -> GVQParams:
         """Parameters before any row has been seen."""
         M, A, _ = features.shape
-        return Theta(features, origins, np.ones((M, A + 1)), 0, False)
+        return GVQParams(features, origins, np.ones((M, A + 1)), 0)
 
-    def refresh(self, theta: Theta) -> Theta | None:
+    def prepare(self, params: GVQParams) -> GVQPrepared:
+        """Parameters to find the best codes with."""
+        return GVQPrepared(params, True)
+
+    def begin(self, params: GVQParams) -> GVQPrepared:
+        """Parameters to learn with: while they move, the search is short."""
+        return GVQPrepared(params, not isinstance(self.association, Exact))
+
+    def thorough(self, prepared: GVQPrepared) -> GVQPrepared | None:
         """The same parameters with all nodes allowed; None if they already are."""
-        if theta.thorough or not isinstance(self.association, Exact):
-            return None
-        return theta._replace(thorough=True)
+        return None if prepared.thorough else self.prepare(prepared.params)
 
-    def bound(self, theta: Theta, stats: Sums) -> float:
+    def bound(self, prepared: GVQPrepared, stats: Sums) -> float:
         """Minus the squared error and the penalty."""
         return -stats.error
 
-    def decode(self, theta: Theta, found: RowCodes) -> Array:
+    def decode(self, params: GVQParams, found: RowCodes) -> Array:
         """Rows that codes stand for; (n, D)."""
         S = np.zeros((len(found.sets), self.n_sets, self.n_atoms + 1))
         S[np.arange(len(S)), found.sets] = self.design(found.values).T
-        return self.mix(theta, S)
+        return self.mix(params, S)
 
-    def mix(self, theta: Theta, S: Array) -> Array:
+    def mix(self, params: GVQParams, S: Array) -> Array:
         """Rows of codes as numbers (n, M, B), the origin of a set last; (n, D)."""
-        return np.einsum("nmb,mbd->nd", S, self._atoms(theta), optimize=True)
+        return np.einsum("nmb,mbd->nd", S, self._atoms(params), optimize=True)
 
-    def _atoms(self, theta: Theta) -> Array:
+    def _atoms(self, params: GVQParams) -> Array:
         """Features and origin of every set; (M, B, D)."""
-        return np.concatenate([theta.features, theta.origins[:, None]], axis=1)
+        return np.concatenate([params.features, params.origins[:, None]], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,17 +266,19 @@ class Shaken:
     seed: int
     remembers: ClassVar[bool] = True
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[RowCodes, Sums]:
+    def expect(self, prepared: GVQPrepared, block: Any, memory: Any) -> tuple[RowCodes, Sums]:
         """As the model."""
-        return self.model.expect(theta, block, memory)
+        return self.model.expect(prepared, block, memory)
 
-    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+    def maximise(self, prepared: GVQPrepared, stats: Sums) -> GVQPrepared:
         """As the model, and noise."""
-        theta = self.model.maximise(theta, stats)
-        noise = np.random.default_rng(self.seed).normal(size=theta.features.shape)
-        rows, columns = stats.taken[:, -1].sum(), theta.features.shape[2]
+        prepared = self.model.maximise(prepared, stats)
+        params = prepared.params
+        noise = np.random.default_rng(self.seed).normal(size=params.features.shape)
+        rows, columns = stats.taken[:, -1].sum(), params.features.shape[2]
         variance = self.share * stats.error / (rows * columns * self.model.n_components)
-        return theta._replace(features=theta.features + np.sqrt(variance) * noise)
+        shaken = params._replace(features=params.features + np.sqrt(variance) * noise)
+        return prepared._replace(params=shaken)
 
 
 def least_squares(sums: SetSums) -> tuple[Array, int]:

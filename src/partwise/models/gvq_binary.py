@@ -28,7 +28,7 @@ from scipy import optimize, special
 from partwise.association.exact import all_codes
 from partwise.contracts import Array
 from partwise.models import gvq
-from partwise.models.gvq import RowCodes, Sums, Theta, best_of_sets
+from partwise.models.gvq import GVQParams, GVQPrepared, RowCodes, Sums, best_of_sets
 
 # Features of a set whose codes (65536) are gone through.
 MOST_ENUMERATED = 16
@@ -81,19 +81,20 @@ class BinaryGVQ(gvq.GVQ):
 
     # --- E-step ---
 
-    def codes(self, theta: Theta, block: Any, memory: Any = None) -> RowCodes:
+    def codes(self, prepared: GVQPrepared, block: Any, memory: Any = None) -> RowCodes:
         """Codes of rows; ``memory`` are codes they had, for coordinate descent to better."""
+        params = prepared.params
         view = block.groups[0].additive()
         if self.n_components <= MOST_ENUMERATED:
-            return best_of_sets([self._enumerate(theta, m, view) for m in range(self.n_sets)])
-        return best_of_sets([self._descend(theta, m, view, memory) for m in range(self.n_sets)])
+            return best_of_sets([self._enumerate(params, m, view) for m in range(self.n_sets)])
+        return best_of_sets([self._descend(params, m, view, memory) for m in range(self.n_sets)])
 
-    def squashed(self, theta: Theta, m: int) -> tuple[Array, Array]:
+    def squashed(self, params: GVQParams, m: int) -> tuple[Array, Array]:
         """F and origin of a set, between 0 and 1; (K, D) and (D,)."""
-        return special.expit(theta.features[m]), special.expit(theta.origins[m])
+        return special.expit(params.features[m]), special.expit(params.origins[m])
 
-    def _enumerate(self, theta: Theta, m: int, view: Any) -> RowCodes:
-        F, o = self.squashed(theta, m)
+    def _enumerate(self, params: GVQParams, m: int, view: Any) -> RowCodes:
+        F, o = self.squashed(params, m)
         every = all_codes(self.n_components, 2)
         y = squash(every @ F + o, self.beta)  # (T, D)
         cost = self.penalty * every.sum(axis=1)
@@ -109,8 +110,8 @@ class BinaryGVQ(gvq.GVQ):
         error = np.maximum(error + square, 0.0)
         return RowCodes(np.full(n, m), every[best], error, error, np.ones(n, bool))
 
-    def _descend(self, theta: Theta, m: int, view: Any, kept: RowCodes | None) -> RowCodes:
-        F, o = self.squashed(theta, m)
+    def _descend(self, params: GVQParams, m: int, view: Any, kept: RowCodes | None) -> RowCodes:
+        F, o = self.squashed(params, m)
         x = np.ascontiguousarray(view.x.T, float)
         shown = np.ones_like(x) if view.shown is None else view.shown.T.astype(float)
         begin = np.zeros((len(x), self.n_components), np.int64)
@@ -145,16 +146,18 @@ class BinaryGVQ(gvq.GVQ):
 
     # --- M-step ---
 
-    def maximise(self, theta: Theta, stats: Sums) -> Theta:
+    def maximise(self, prepared: GVQPrepared, stats: Sums) -> GVQPrepared:
         """Steps towards the least error for given codes."""
-        features, origins = theta.features.copy(), theta.origins.copy()
+        params = prepared.params
+        features, origins = params.features.copy(), params.origins.copy()
         for m, sums in enumerate(stats.sets):
             if stats.taken[m, -1] <= 0:
                 continue
             begin = np.vstack([features[m], origins[m]])
             answer = self._lower_error(begin, sums)
             features[m], origins[m] = answer[:-1], answer[-1]
-        return theta._replace(features=features, origins=origins, taken=stats.taken)
+        learned = params._replace(features=features, origins=origins, taken=stats.taken)
+        return prepared._replace(params=learned)
 
     def _lower_error(self, begin: Array, sums: CodeSums) -> Array:
         S = self.design(sums.codes).T  # (U, B)
@@ -179,13 +182,13 @@ class BinaryGVQ(gvq.GVQ):
             return begin
         return np.asarray(found.x).reshape(begin.shape)
 
-    def refresh(self, theta: Theta) -> Theta | None:
+    def begin(self, params: GVQParams) -> GVQPrepared:
         """No step takes a short cut."""
-        return None
+        return self.prepare(params)
 
-    def mix(self, theta: Theta, S: Array) -> Array:
+    def mix(self, params: GVQParams, S: Array) -> Array:
         """Expected rows of codes as numbers (n, M, B); (n, D)."""
-        z = np.einsum("nmb,mbd->nd", S, special.expit(self._atoms(theta)), optimize=True)
+        z = np.einsum("nmb,mbd->nd", S, special.expit(self._atoms(params)), optimize=True)
         return squash(z, self.beta)
 
 

@@ -59,8 +59,8 @@ MOST_TOGETHER = 1 << 15
 _JITTER = 1e-12
 
 
-class Theta(NamedTuple):
-    """Parameters, and what every block needs of them in the form it needs."""
+class MCFAParams(NamedTuple):
+    """What is learned."""
 
     loadings: tuple[Loadings, ...]  # a part, of all columns
     relevance: tuple[Array, ...]  # a part (2, J)
@@ -69,16 +69,22 @@ class Theta(NamedTuple):
     log_beta: Array  # (N,)
     eta: tuple[Array, ...]  # a part (N, J)
     sigma: tuple[Array, ...]  # a part (N, J, J)
-    divergence: Array  # of the columns' loadings, (K, D)
-    natural: tuple[Array, ...]  # (3, F, D), of the one column group
-    layouts: tuple[Layout, ...]  # of factors, of pairs
-    weights: tuple[Packed, ...]  # natural times gates, of factors (2, ...) and of pairs (1, ...)
-    age: int  # sweeps since all parts were looked at
 
     @property
     def gates(self) -> Array:
         """g, (K, D)."""
         return self.gate.g
+
+
+class MCFAPrepared(NamedTuple):
+    """Parameters, and what follows from them in the form that blocks and M-steps need."""
+
+    params: MCFAParams
+    natural: tuple[Array, ...]  # (3, F, D), of the one column group
+    divergence: Array  # of the columns' loadings, (K, D)
+    age: int  # sweeps since all parts were looked at
+    layouts: tuple[Layout, ...]  # of factors, of pairs
+    weights: tuple[Packed, ...]  # natural times gates, of factors (2, ...) and of pairs (1, ...)
 
 
 class Weighed(NamedTuple):
@@ -180,28 +186,28 @@ class MCFA:
         """Rows keep nothing from one sweep to the next."""
         return None
 
-    def infer(self, theta: Theta, block: Any) -> tuple[Array, Array]:
+    def infer(self, prepared: MCFAPrepared, block: Any) -> tuple[Array, Array]:
         """Features of the rows' factors (F, n), and their log normaliser less what is constant."""
-        score = self.evidence(theta, block)
-        found = self.weigh(theta, score, block.labels)
+        score = self.evidence(prepared, block)
+        found = self.weigh(prepared.params, score, block.labels)
         self.mix(score, found, block.weight)
         return score, found.log_z
 
-    def propose(self, theta: Theta, block: Any) -> Array:
+    def propose(self, prepared: MCFAPrepared, block: Any) -> Array:
         """Factors to draw when a row's likelihood is estimated, as features in each class."""
-        return self.class_features(theta, self.evidence(theta, block))
+        return self.class_features(prepared.params, self.evidence(prepared, block))
 
-    def likely_rows(self, theta: Theta, block: Any) -> Array:
+    def likely_rows(self, prepared: MCFAPrepared, block: Any) -> Array:
         """Features to begin with where rows select parts for themselves."""
-        return self.infer(theta, block)[0]
+        return self.infer(prepared, block)[0]
 
-    def wide_rows(self, theta: Theta, block: Any, settled: Callable[[], Array]) -> Array:
+    def wide_rows(self, prepared: MCFAPrepared, block: Any, settled: Callable[[], Array]) -> Array:
         """As `propose`, where rows select parts for themselves: from evidence that settled."""
-        return self.class_features(theta, settled())
+        return self.class_features(prepared.params, settled())
 
-    def class_features(self, theta: Theta, score: Array) -> Array:
+    def class_features(self, params: MCFAParams, score: Array) -> Array:
         """Features of the rows' factors in every class, (N, F, n)."""
-        found = self.weigh(theta, score, None)
+        found = self.weigh(params, score, None)
         out = np.ones((len(found.z), *score.shape))
         for k, (_, linear, quadratic) in enumerate(self.spans()):
             for n, (m, cov) in enumerate(zip(found.means[k], found.covs[k], strict=True)):
@@ -209,25 +215,26 @@ class MCFA:
                 out[n, quadratic] = factors.products(m) + cov
         return out
 
-    def evidence(self, theta: Theta, block: Any) -> Array:
+    def evidence(self, prepared: MCFAPrepared, block: Any) -> Array:
         """What the entries say about the factors: coefficients of their features, (F, n)."""
         (group,) = block.groups
         out = np.zeros((self.first[-1], block.n_rows), block.dtype)
-        out[self.linear] = block.score(theta.weights[:1], theta.layouts[:1])
+        out[self.linear] = block.score(prepared.weights[:1], prepared.layouts[:1])
         out[self.quadratic] = group.patterns.spread(
-            group.pair_score(theta.weights[1], theta.layouts[1])
+            group.pair_score(prepared.weights[1], prepared.layouts[1])
         )
         return out
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[None, Stats]:
+    def expect(self, prepared: MCFAPrepared, block: Any, memory: Any) -> tuple[None, Stats]:
         """Sums of the features of the rows' factors; rows remember nothing."""
         if self.classes.n_classes > 1:
-            return None, self._expect_classes(theta, block)
+            return None, self._expect_classes(prepared, block)
         (group,) = block.groups
-        score = group.pair_score(theta.weights[1], theta.layouts[1])  # (Q, U)
+        weights, layouts = prepared.weights, prepared.layouts
+        score = group.pair_score(weights[1], layouts[1])  # (Q, U)
         log_z, counts = np.zeros(block.n_rows), np.empty((1, self.first[-1]))
         pairs = np.empty_like(score)
-        second = theta.layouts[1].first
+        second = layouts[1].first
 
         def on_part(k: int, b: Array) -> Array:
             """Posterior mean of part k's factors in place of their scores (J, n)."""
@@ -248,38 +255,40 @@ class MCFA:
             counts[0, quadratic] = pairs[span].sum(axis=1, dtype=float)
             return wm
 
-        _, sums = block.sweep(theta.weights[:1], theta.layouts[:1], on_part)
-        sums = (*sums, group.pair_sums(pairs, theta.layouts[1]))
+        _, sums = block.sweep(weights[:1], layouts[:1], on_part)
+        sums = (*sums, group.pair_sums(pairs, layouts[1]))
         return None, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
 
-    def _expect_classes(self, theta: Theta, block: Any) -> Stats:
+    def _expect_classes(self, prepared: MCFAPrepared, block: Any) -> Stats:
         """The same with classes: they depend on all parts, so all are scored first."""
         (group,) = block.groups
-        features = self.evidence(theta, block)
-        found = self.weigh(theta, features, block.labels)
+        features = self.evidence(prepared, block)
+        found = self.weigh(prepared.params, features, block.labels)
         bound = float(block.weight @ (found.log_z + block.base))
         if group.patterns.n_patterns > 1:
             counts = self.mix(features, found, block.weight)
-            return Stats(bound, counts, self.collect(theta, block, features))
+            return Stats(bound, counts, self.collect(prepared, block, features))
         # Of the pairs, only sums over all rows are needed.
         counts = self.class_sums(features, found, block.weight)
         m = np.concatenate([self._mean(found, k) for k in range(len(self.n_factors))])
         pairs = counts[:, self.quadratic].sum(axis=0)[:, None]
-        return Stats(bound, counts, self._collect(theta, block, m, pairs))
+        return Stats(bound, counts, self._collect(prepared, block, m, pairs))
 
-    def collect(self, theta: Theta, block: Any, features: Array) -> tuple[Packed, ...]:
+    def collect(self, prepared: MCFAPrepared, block: Any, features: Array) -> tuple[Packed, ...]:
         """Sums of features (F, n), as they are and times the entries."""
         patterns = block.groups[0].patterns
         pairs = patterns.gather(weighted(features[self.quadratic], block.weight))
-        return self._collect(theta, block, features[self.linear], pairs)
+        return self._collect(prepared, block, features[self.linear], pairs)
 
-    def _collect(self, theta: Theta, block: Any, m: Array, pairs: Array) -> tuple[Packed, ...]:
+    def _collect(
+        self, prepared: MCFAPrepared, block: Any, m: Array, pairs: Array
+    ) -> tuple[Packed, ...]:
         """The same from means (J, n) and the pairs' sums over each pattern's rows (Q, U)."""
         (group,) = block.groups
         wm = weighted(m.astype(block.dtype, copy=False), block.weight)
         return (
-            *block.collect(wm, theta.layouts[:1]),
-            group.pair_sums(pairs, theta.layouts[1]),
+            *block.collect(wm, prepared.layouts[:1]),
+            group.pair_sums(pairs, prepared.layouts[1]),
         )
 
     @staticmethod
@@ -292,13 +301,13 @@ class MCFA:
         own = wm[i] * m[j] + weighted(patterns.spread(cov), weight)
         return patterns.gather(own)
 
-    def weigh(self, theta: Theta, score: Array, labels: Array | None) -> Weighed:
+    def weigh(self, params: MCFAParams, score: Array, labels: Array | None) -> Weighed:
         """Posterior of the rows' classes and factors, from coefficients of features (F, n).
 
         Without classes the prior of the factors is the standard Gaussian; class n has
         N(eta_n, Sigma_n), so Omega_n = (Sigma_n^-1 + sum_d o g <Lambda' Psi^-1 Lambda>)^-1.
         """
-        evidence = np.repeat(theta.log_beta[:, None], score.shape[1], axis=1)
+        evidence = np.repeat(params.log_beta[:, None], score.shape[1], axis=1)
         spans = self.spans()
         means, covs = [np.empty(0)] * len(spans), [np.empty(0)] * len(spans)
         together = score.size <= MOST_TOGETHER
@@ -306,8 +315,8 @@ class MCFA:
             log_z, mean, cov = gaussians(
                 np.stack([score[spans[k][1]] for k in parts], dtype=float),
                 np.stack([score[spans[k][2]] for k in parts], dtype=float),
-                np.stack([theta.eta[k] for k in parts]),
-                np.stack([theta.sigma[k] for k in parts]),
+                np.stack([params.eta[k] for k in parts]),
+                np.stack([params.sigma[k] for k in parts]),
             )
             evidence += log_z.sum(axis=0) + score[[spans[k][0] for k in parts]].sum(axis=0)
             for i, k in enumerate(parts):
@@ -351,33 +360,33 @@ class MCFA:
 
     # --- M-step ---
 
-    def maximise(self, theta: Theta, stats: Stats) -> Theta:
+    def maximise(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
         """Loadings, then gates, relevances and classes, then the scale of the factors."""
-        theta = self.learn_columns(theta, stats)
-        stake = self.chooser.gating.stake(theta.gates)
-        theta = self._rescale(self._learn_rest(theta, stats, stake), stats.states, stake)
-        return self.dress(theta, self.chooser.decided(theta.gate, theta.age))
+        params, age = self._learn_columns(prepared, stats)
+        stake = self.chooser.gating.stake(params.gates)
+        params = self._rescale(self._learn_rest(params, stats, stake), stats.states, stake)
+        return self._prepared(params, self.chooser.decided(params.gate, age), age)
 
-    def maximise_running(self, theta: Theta, stats: Stats) -> Theta:
+    def maximise_running(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
         """The same from running sums, in which no column is decided.
 
         The factors keep their scale, in which the sums were taken.
         """
-        theta = self.learn_columns(theta, stats)
-        theta = self._learn_rest(theta, stats, self.chooser.gating.stake(theta.gates))
-        return self.dress(theta, self.chooser.decided(theta.gate, 0))
+        params, age = self._learn_columns(prepared, stats)
+        params = self._learn_rest(params, stats, self.chooser.gating.stake(params.gates))
+        return self._prepared(params, self.chooser.decided(params.gate, 0), age)
 
-    def sums_of(self, theta: Theta) -> Stats:
+    def sums_of(self, params: MCFAParams) -> Stats:
         """Sums, no column decided, that would have given these parameters."""
-        share = self.chooser.gating.share(theta.gates)
+        share = self.chooser.gating.share(params.gates)
         linear = np.empty((2, len(self.linear), self.n_columns))
         pairs = np.empty((1, len(self.quadratic), self.n_columns))
         moments = np.zeros((self.classes.n_classes, self.first[-1]))
         sizes = (self.n_factors, self.n_pairs)
         first, second = (Layout(self.all_undecided, n).first for n in sizes)
         for k, (one, mean, square) in enumerate(self.spans()):
-            J, weight = self.n_factors[k], theta.class_counts
-            sums = self.prior.sums(theta.loadings[k], theta.relevance[k])
+            J, weight = self.n_factors[k], params.class_counts
+            sums = self.prior.sums(params.loadings[k], params.relevance[k])
             if share is not None:  # what a part did not explain is forgotten
                 told = share[k] > LEAST_GATE
                 sums = sums.scaled(np.where(told, 1.0 / np.maximum(share[k], LEAST_GATE), 0.0))
@@ -385,48 +394,53 @@ class MCFA:
             linear[1, first[k] : first[k + 1]] = sums.sx[:, :J].T
             pairs[0, second[k] : second[k + 1]] = factors.pack(sums.ss[:, :J, :J]).T
             n = (weight + self.class_strength)[:, None]
-            raw = theta.sigma[k] + theta.eta[k][:, :, None] * theta.eta[k][:, None, :]
+            raw = params.sigma[k] + params.eta[k][:, :, None] * params.eta[k][:, None, :]
             raw = n[:, :, None] * raw - self.class_strength * np.eye(J)
-            moments[:, one], moments[:, mean] = weight, n * theta.eta[k]
+            moments[:, one], moments[:, mean] = weight, n * params.eta[k]
             moments[:, square] = factors.pack(raw)
         none = [np.zeros((2, max(self.n_factors), 0)), np.zeros((1, max(self.n_pairs), 0))]
         return Stats(0.0, moments, (Packed(none[0], linear), Packed(none[1], pairs)))
 
-    def learn_columns(self, theta: Theta, stats: Stats) -> Theta:
+    def learn_columns(self, prepared: MCFAPrepared, stats: Stats) -> MCFAParams:
         """Loadings, then gates."""
-        share = self.chooser.gating.share(theta.gates)
-        layout = theta.layouts[0]
-        gain = np.zeros_like(theta.gates)
-        loadings, divergence = [], theta.divergence.copy()
-        for k in range(len(self.n_factors)):
-            columns, sums = self._sums(stats, theta.layouts, k)
-            used = sums if share is None else sums.scaled(share[k, columns])
-            new = self.prior.posterior(used, theta.relevance[k])
-            gain[k, columns] = self._gain(new, sums)
-            divergence[k, columns] = self.prior.divergence(new, theta.relevance[k])
-            loadings.append(theta.loadings[k].put(columns, new))
-        looked_at = layout.parts < 0
-        gate = self.chooser.choose(theta.gate, gain, divergence, looked_at)
-        age = 0 if looked_at.all() else theta.age + 1
-        return theta._replace(loadings=tuple(loadings), gate=gate, age=age)
+        return self._learn_columns(prepared, stats)[0]
 
-    def maximise_selected(self, theta: Theta, stats: Stats) -> Theta:
+    def _learn_columns(self, prepared: MCFAPrepared, stats: Stats) -> tuple[MCFAParams, int]:
+        """Also how many sweeps ago all parts were looked at."""
+        params, layouts = prepared.params, prepared.layouts
+        share = self.chooser.gating.share(params.gates)
+        gain = np.zeros_like(params.gates)
+        loadings, divergence = [], prepared.divergence.copy()
+        for k in range(len(self.n_factors)):
+            columns, sums = self._sums(stats, layouts, k)
+            used = sums if share is None else sums.scaled(share[k, columns])
+            new = self.prior.posterior(used, params.relevance[k])
+            gain[k, columns] = self._gain(new, sums)
+            divergence[k, columns] = self.prior.divergence(new, params.relevance[k])
+            loadings.append(params.loadings[k].put(columns, new))
+        looked_at = layouts[0].parts < 0
+        gate = self.chooser.choose(params.gate, gain, divergence, looked_at)
+        age = 0 if looked_at.all() else prepared.age + 1
+        return params._replace(loadings=tuple(loadings), gate=gate), age
+
+    def maximise_selected(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
         """The same where every row selected parts for itself, the selections being in the sums.
 
         The factors keep their scale, in which rows remember them.
         """
         assert stats.gates is not None
+        params = prepared.params
         full = stats.sums[0].shared  # (3, F, D)
         loadings = []
         for k, (one, linear, quadratic) in enumerate(self.spans()):
             sums = _regression_sums(
                 full[0, quadratic], full[0, linear], full[1, linear], full[:, one]
             )
-            loadings.append(self.prior.posterior(sums, theta.relevance[k]))
-        gate = self.chooser.select(theta.gate, stats.gates)
-        theta = theta._replace(loadings=tuple(loadings), gate=gate, age=0)
-        theta = self._learn_rest(theta, stats, np.ones_like(gate.g))
-        return self.dress(theta, self.all_undecided)
+            loadings.append(self.prior.posterior(sums, params.relevance[k]))
+        gate = self.chooser.select(params.gate, stats.gates)
+        params = params._replace(loadings=tuple(loadings), gate=gate)
+        params = self._learn_rest(params, stats, np.ones_like(gate.g))
+        return self._prepared(params, self.all_undecided)
 
     def _sums(self, stats: Stats, layouts: tuple[Layout, ...], k: int) -> tuple[Array, Sums]:
         """Columns that part k was looked at for, and their sums."""
@@ -452,24 +466,28 @@ class MCFA:
         error = tau * (sums.xx - 2.0 * cross) + quadratic
         return 0.5 * (sums.n * (self.prior.log_precision(loadings) - _LOG_2PI) - error)
 
-    def _learn_rest(self, theta: Theta, stats: Stats, stake: Array) -> Theta:
+    def _learn_rest(self, params: MCFAParams, stats: Stats, stake: Array) -> MCFAParams:
         """Relevances and classes."""
         relevance = [
-            self.prior.relevance(loadings, stake[k]) for k, loadings in enumerate(theta.loadings)
+            self.prior.relevance(loadings, stake[k]) for k, loadings in enumerate(params.loadings)
         ]
-        return self.learn_states(theta._replace(relevance=tuple(relevance)), stats.states)
+        return self.learn_states(params._replace(relevance=tuple(relevance)), stats.states)
 
-    def learn_states(self, theta: Theta, moments: Array) -> Theta:
+    def learn_states(self, params: MCFAParams, moments: Array) -> MCFAParams:
         """Priors of classes, and of the factors in each, from sums of features (N, F)."""
+        eta, sigma = self._class_gaussians(moments)
         counts = moments[:, 0]
-        theta = theta._replace(class_counts=counts, log_beta=self.classes.learn(counts))
+        return params._replace(
+            class_counts=counts, log_beta=self.classes.learn(counts), eta=eta, sigma=sigma
+        )
+
+    def _class_gaussians(self, moments: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """Mean and covariance of every part's factors in each class."""
         if self.classes.n_classes == 1:
-            return theta._replace(
-                eta=tuple(np.zeros((1, J)) for J in self.n_factors),
-                sigma=tuple(np.eye(J)[None] for J in self.n_factors),
-            )
+            centres = tuple(np.zeros((1, J)) for J in self.n_factors)
+            return centres, tuple(np.eye(J)[None] for J in self.n_factors)
         c, spans = self.class_strength, self.spans()
-        n = np.maximum(counts + c, np.finfo(float).tiny)[:, None]  # a class may be empty
+        n = np.maximum(moments[:, 0] + c, np.finfo(float).tiny)[:, None]  # a class may be empty
         etas, sigmas = [np.empty(0)] * len(spans), [np.empty(0)] * len(spans)
         for parts in self.stacks:
             J = self.n_factors[parts[0]]
@@ -482,18 +500,18 @@ class MCFA:
             sigma = (vectors * spread) @ np.swapaxes(vectors, -1, -2)
             for i, k in enumerate(parts):
                 etas[k], sigmas[k] = eta[i], sigma[i]
-        return theta._replace(eta=tuple(etas), sigma=tuple(sigmas))
+        return tuple(etas), tuple(sigmas)
 
-    def _rescale(self, theta: Theta, moments: Array, stake: Array) -> Theta:
+    def _rescale(self, params: MCFAParams, moments: Array, stake: Array) -> MCFAParams:
         """Factors of mean 0 and covariance I, rotated to the directions of relevance.
 
         With s = L s' + c the densities of entries stay what they are. What changes is the cost of
         loadings and relevances and, without classes, that of the factors' posterior against their
         prior; a part is rescaled only if the bound gains.
         """
-        loadings, relevance = list(theta.loadings), list(theta.relevance)
-        eta, sigma = list(theta.eta), list(theta.sigma)
-        share = theta.class_counts / max(theta.class_counts.sum(), 1e-300)
+        loadings, relevance = list(params.loadings), list(params.relevance)
+        eta, sigma = list(params.eta), list(params.sigma)
+        share = params.class_counts / max(params.class_counts.sum(), 1e-300)
         for k, J in enumerate(self.n_factors):
             if J == 0:
                 continue
@@ -528,7 +546,7 @@ class MCFA:
                 loadings[k], relevance[k], eta[k], sigma[k] = after
                 if len(share) == 1:
                     eta[k], sigma[k] = before[2:]
-        return theta._replace(
+        return params._replace(
             loadings=tuple(loadings), relevance=tuple(relevance), eta=tuple(eta), sigma=tuple(sigma)
         )
 
@@ -566,52 +584,79 @@ class MCFA:
         """The same model with one class."""
         return replace(self, classes=ClassVariable())
 
-    def finish(self, theta: Theta) -> Theta:
+    def finish(self, params: MCFAParams) -> MCFAParams:
         """Give the factors their scale where rows remembered them in another until now."""
         if self.classes.n_classes == 1:
-            return theta
-        return self._rescale(theta, np.empty(0), np.ones_like(theta.gates))
+            return params
+        return self._rescale(params, np.empty(0), np.ones_like(params.gates))
 
-    def widened(self, theta: Theta) -> Theta:
+    def widened(self, params: MCFAParams) -> MCFAParams:
         """Parameters of a model that lacked the last columns, those at their prior."""
-        n, K = self.n_columns - theta.gates.shape[1], len(self.n_factors)
+        n, K = self.n_columns - params.gates.shape[1], len(self.n_factors)
         loadings = []
-        for w, alpha in zip(theta.loadings, theta.relevance, strict=True):
+        for w, alpha in zip(params.loadings, params.relevance, strict=True):
             p = w.mean.shape[1]
             nothing = Sums(np.zeros((n, p, p)), np.zeros((n, p)), np.zeros(n), np.zeros(n))
             loadings.append(w.beside(self.prior.posterior(nothing, alpha)))
-        gate = self.chooser.learn(np.hstack([theta.gates, np.full((K, n), 1.0 / K)]))
-        return self.rebuild(theta._replace(loadings=tuple(loadings), gate=gate))
+        gate = self.chooser.learn(np.hstack([params.gates, np.full((K, n), 1.0 / K)]))
+        return params._replace(loadings=tuple(loadings), gate=gate)
 
-    def joined(self, theta: Theta, other: Theta, n: int) -> Theta:
+    def joined(self, params: MCFAParams, other: MCFAParams, n: int) -> MCFAParams:
         """The first n columns of one, the rest of another."""
         first, rest = np.arange(n), np.arange(n, self.n_columns)
-        pairs = zip(theta.loadings, other.loadings, strict=True)
+        pairs = zip(params.loadings, other.loadings, strict=True)
         loadings = tuple(a.at(first).beside(b.at(rest)) for a, b in pairs)
-        gate = self.chooser.learn(np.hstack([theta.gates[:, :n], other.gates[:, n:]]))
-        return self.rebuild(theta._replace(loadings=loadings, gate=gate))
+        gate = self.chooser.learn(np.hstack([params.gates[:, :n], other.gates[:, n:]]))
+        return params._replace(loadings=loadings, gate=gate)
 
-    def rebuild(self, theta: Theta) -> Theta:
-        """The same parameters with all that follows from them derived anew, as after loading."""
-        return self.dress(theta._replace(age=0), self.chooser.decided(theta.gate, 0))
+    # --- what blocks need ---
 
-    def dress(self, theta: Theta, parts: Array) -> Theta:
-        """Put the weights in the form that blocks score with, and the costs in their place."""
-        pairs = zip(theta.loadings, theta.relevance, strict=True)
+    def prepare(self, params: MCFAParams) -> MCFAPrepared:
+        """What blocks need to infer rows with; columns with closed gates cost their part alone."""
+        return self._prepared(params, self.chooser.decided(params.gate, 0))
+
+    def begin(self, params: MCFAParams) -> MCFAPrepared:
+        """The same to learn with: all parts of all columns are looked at in the first sweep."""
+        return self._prepared(params, self.all_undecided)
+
+    def thorough(self, prepared: MCFAPrepared) -> MCFAPrepared | None:
+        """All gates open, or None if the last step saw all parts."""
+        return None if prepared.age == 0 else self.open_all_gates(prepared)
+
+    def open_all_gates(self, prepared: MCFAPrepared) -> MCFAPrepared:
+        """The same parameters, all parts of all columns looked at in the next sweep."""
+        if len(prepared.layouts[0].decided) == 0:
+            return prepared
+        layouts, weights = self._weights(
+            prepared.params.gates, prepared.natural[0], self.all_undecided
+        )
+        return prepared._replace(layouts=layouts, weights=weights)
+
+    def _prepared(self, params: MCFAParams, parts: Array, age: int = 0) -> MCFAPrepared:
+        pairs = zip(params.loadings, params.relevance, strict=True)
         divergence = np.stack([self.prior.divergence(w, alpha) for w, alpha in pairs])
-        theta = theta._replace(divergence=divergence)
-        return self.weigh_entries(theta, self.natural(theta.loadings), parts)
+        return self.pack(params, divergence, parts, age)
 
-    def weigh_entries(self, theta: Theta, natural: Array, parts: Array) -> Theta:
+    def pack(
+        self, params: MCFAParams, divergence: Array, parts: Array, age: int = 0
+    ) -> MCFAPrepared:
+        """Parameters with layouts and weights, columns decided for ``parts`` (D,)."""
+        natural = self.natural(params.loadings)
+        layouts, weights = self._weights(params.gates, natural, parts)
+        return MCFAPrepared(params, (natural,), divergence, age, layouts, weights)
+
+    def _weights(
+        self, gates: Array, natural: Array, parts: Array
+    ) -> tuple[tuple[Layout, ...], tuple[Packed, ...]]:
         """Weights that blocks score with, from coefficients (3, F, D)."""
         layouts = (Layout(parts, self.n_factors), Layout(parts, self.n_pairs))
         weights = []
         for layout, which, P in zip(layouts, (self.linear, self.quadratic), (2, 1), strict=True):
             own, shared = layout.pack(natural[:P, which])
             part_of = np.repeat(np.arange(len(self.n_factors)), layout.n_states)
-            shared = shared * theta.gates[part_of][:, layout.undecided]
+            shared = shared * gates[part_of][:, layout.undecided]
             weights.append(Packed(own.astype(self.dtype), shared.astype(self.dtype)))
-        return theta._replace(natural=(natural,), layouts=layouts, weights=tuple(weights))
+        return layouts, tuple(weights)
 
     def natural(self, loadings: tuple[Loadings, ...]) -> Array:
         """Coefficients of the features in an entry's expected log density, (3, F, D)."""
@@ -628,15 +673,7 @@ class MCFA:
             out[0, quadratic] = (np.where(i == j, -0.5, -1.0) * outer[:, i, j]).T
         return out
 
-    def refresh(self, theta: Theta) -> Theta | None:
-        """The same parameters, all columns undecided; None if the last step saw all parts."""
-        return None if theta.age == 0 else self.undecide(theta)
-
-    def undecide(self, theta: Theta) -> Theta:
-        """The same parameters, all parts of all columns looked at in the next sweep."""
-        return self.dress(theta, self.all_undecided) if len(theta.layouts[0].decided) else theta
-
-    def start(self, loadings: list[Array], gates: Array) -> Theta:
+    def start(self, loadings: list[Array], gates: Array) -> MCFAParams:
         """First parameters from loadings, one array (D, J) a part, and gates (K, D)."""
         D = self.n_columns
         first = []
@@ -649,32 +686,34 @@ class MCFA:
             log_det = np.full(D, (J + 1) * np.log(1e-6))
             first.append(Loadings(mean, narrow, log_det, shape, shape * variance))
         relevance = [self.prior.start(J) for J in self.n_factors]
-        gate, none = self.chooser.learn(gates), np.empty(0)
-        moments = np.zeros((1, self.first[-1]))
-        moments[0, 0] = self.totals[0].max(initial=1.0)
-        theta = Theta(tuple(first), tuple(relevance), gate, none, none, (), (), none, (), (), (), 0)
-        return self.dress(self.without_classes().learn_states(theta, moments), self.all_undecided)
+        rows = np.array([self.totals[0].max(initial=1.0)])
+        plain = self.without_classes()
+        return MCFAParams(
+            tuple(first), tuple(relevance), self.chooser.learn(gates), rows,
+            plain.classes.learn(rows), *plain._class_gaussians(rows[:, None]),
+        )  # fmt: skip
 
     # --- bound ---
 
-    def bound(self, theta: Theta, stats: Stats) -> float:
-        """Lower bound of the evidence (of the likelihood, for flat priors) at ``theta``."""
-        constant = np.einsum("pkd,pd->kd", theta.natural[0][:, self.first[:-1]], self.totals)
-        cost = self.chooser.cost(theta.gate, theta.divergence)
-        return stats.bound + float(np.sum(theta.gates * constant)) - cost - self.choice_cost(theta)
+    def bound(self, prepared: MCFAPrepared, stats: Stats) -> float:
+        """Lower bound of the evidence (of the likelihood, for flat priors) at the parameters."""
+        params, natural = prepared.params, prepared.natural[0][:, self.first[:-1]]
+        constant = float(np.sum(params.gates * np.einsum("pkd,pd->kd", natural, self.totals)))
+        cost = self.chooser.cost(params.gate, prepared.divergence)
+        return stats.bound + constant - cost - self.choice_cost(params)
 
-    def bound_selected(self, theta: Theta, stats: Stats) -> float:
+    def bound_selected(self, prepared: MCFAPrepared, stats: Stats) -> float:
         """The same where every row selected parts for itself."""
-        cost = float(theta.divergence.sum()) + theta.gate.cost
-        return stats.bound - cost - self.choice_cost(theta)
+        cost = float(prepared.divergence.sum()) + prepared.params.gate.cost
+        return stats.bound - cost - self.choice_cost(prepared.params)
 
-    def choice_cost(self, theta: Theta) -> float:
+    def choice_cost(self, params: MCFAParams) -> float:
         """Cost of relevances, class priors and classes."""
-        cost = self.prior.relevance_cost(np.concatenate(theta.relevance, axis=1))
+        cost = self.prior.relevance_cost(np.concatenate(params.relevance, axis=1))
         for parts in self.stacks:
-            eta, sigma = (np.stack([of[k] for k in parts]) for of in (theta.eta, theta.sigma))
+            eta, sigma = (np.stack([of[k] for k in parts]) for of in (params.eta, params.sigma))
             cost += self._class_cost(eta, sigma)
-        return cost + self.classes.cost(theta.class_counts)
+        return cost + self.classes.cost(params.class_counts)
 
 
 def column_totals(source: Any) -> Array:

@@ -48,24 +48,31 @@ LEAST_SHARE = 1e-8
 CLIMBING_ROUNDS = 2
 
 
-class Theta(NamedTuple):
-    """Parameters, and what every block needs of them in the form it needs."""
+class MCVQParams(NamedTuple):
+    """What is learned."""
 
+    n_states: tuple[int, ...]  # of every part
     chi: tuple[Array, ...]  # per group (P, S, D_g)
     gate: Gates  # g, a and what they cost
     state_counts: Array  # expected rows of each class in each state, (N, S)
     log_b: Array  # (N, S)
     log_beta: Array  # (N,)
-    divergence: Array  # of the entries' parameters, summed over a part's states, (K, D)
-    natural: tuple[Array, ...]  # per group (P, S, D_g)
-    layouts: tuple[Layout, ...]
-    weights: tuple[Packed, ...]  # natural times gates, packed, in the data's dtype
-    age: int  # sweeps since all parts were looked at
 
     @property
     def gates(self) -> Array:
         """g, (K, D)."""
         return self.gate.g
+
+
+class MCVQPrepared(NamedTuple):
+    """Parameters, and what follows from them in the form that blocks and M-steps need."""
+
+    params: MCVQParams
+    natural: tuple[Array, ...]  # per group (P, S, D_g)
+    divergence: Array  # of the entries' parameters, summed over a part's states, (K, D)
+    age: int  # sweeps since all parts were looked at
+    layouts: tuple[Layout, ...]
+    weights: tuple[Packed, ...]  # natural times gates, packed, in the data's dtype
 
 
 class Weighed(NamedTuple):
@@ -141,55 +148,47 @@ class MCVQ:
         """Rows keep nothing from one sweep to the next."""
         return None
 
-    def infer(self, theta: Theta, block: Any) -> tuple[Array, Array]:
+    def infer(self, prepared: MCVQPrepared, block: Any) -> tuple[Array, Array]:
         """m[kj] proportional to b exp(sum_d o g E[log p]), (S, n); the log normaliser, (n,)."""
-        m = self.evidence(theta, block)
-        found = self.weigh(theta, m, block.labels)
+        m = self.evidence(prepared, block)
+        found = self.weigh(prepared.params, m, block.labels)
         self.mix(m, found, block.weight)
         return m, found.log_z
 
-    def propose(self, theta: Theta, block: Any) -> Array:
+    def propose(self, prepared: MCVQPrepared, block: Any) -> Array:
         """States to draw when a row's likelihood is estimated, in each class; (N, S, n)."""
-        m = self.evidence(theta, block)
-        found = self.weigh(theta, m, None)
+        m = self.evidence(prepared, block)
+        found = self.weigh(prepared.params, m, None)
         parts = zip(pairwise(self.first), found.totals, strict=True)
         pieces = [
             found.shares[:, lo:hi, None] * (m[lo:hi] / total[:, None]) for (lo, hi), total in parts
         ]
         return np.concatenate(pieces, axis=1)
 
-    def evidence(self, theta: Theta, block: Any) -> Array:
+    def evidence(self, prepared: MCVQPrepared, block: Any) -> Array:
         """What the entries say about the states, sum_d o g E[log p]; (S, n)."""
-        return block.score(theta.weights, theta.layouts)
+        return block.score(prepared.weights, prepared.layouts)
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Stats]:
+    def expect(self, prepared: MCVQPrepared, block: Any, memory: Any) -> tuple[Array, Stats]:
         """Posterior of the rows' states, and its sums."""
-        if self.classes.n_classes > 1:  # the class depends on all parts, so all are scored first
-            m = self.evidence(theta, block)
-            found = self.weigh(theta, m, block.labels)
-            counts = self.mix(m, found, block.weight)
-            sums = block.collect(weighted(m, block.weight), theta.layouts)
-            return m, Stats(float(block.weight @ (found.log_z + block.base)), counts, sums)
-        log_z, counts = np.zeros(block.n_rows), np.empty((1, self.first[-1]))
+        params, weights, layouts = prepared.params, prepared.weights, prepared.layouts
+        if self.classes.n_classes == 1:
+            return expect_states(self.first, params.log_b[0], weights, layouts, block)
+        # The class depends on all parts, so all are scored first.
+        m = self.evidence(prepared, block)
+        found = self.weigh(params, m, block.labels)
+        counts = self.mix(m, found, block.weight)
+        sums = block.collect(weighted(m, block.weight), layouts)
+        return m, Stats(float(block.weight @ (found.log_z + block.base)), counts, sums)
 
-        def on_part(k: int, score: Array) -> Array:
-            part = slice(self.first[k], self.first[k + 1])
-            log_z[:] += normalise_part(score, theta.log_b[0, part])
-            wm = weighted(score, block.weight)
-            counts[0, part] = wm.sum(axis=1, dtype=float)
-            return wm
-
-        m, sums = block.sweep(theta.weights, theta.layouts, on_part)
-        return m, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
-
-    def weigh(self, theta: Theta, score: Array, labels: Array | None) -> Weighed:
+    def weigh(self, params: MCVQParams, score: Array, labels: Array | None) -> Weighed:
         """Posterior of the rows' classes; ``score`` (S, n) becomes states' weights in their part.
 
         A class explains part k of a row with sum_j b[n, kj] exp(score[kj]).
         """
-        best = theta.log_b.max(axis=0)  # in some class; the others' shares are relative to it
-        shares = np.exp(np.maximum(theta.log_b - best, LEAST_LOG)).astype(score.dtype)
-        evidence = np.repeat(theta.log_beta[:, None], score.shape[1], axis=1)
+        best = params.log_b.max(axis=0)  # in some class; the others' shares are relative to it
+        shares = np.exp(np.maximum(params.log_b - best, LEAST_LOG)).astype(score.dtype)
+        evidence = np.repeat(params.log_beta[:, None], score.shape[1], axis=1)
         totals = []
         for lo, hi in pairwise(self.first):
             top = exponentiate(score[lo:hi], best[lo:hi])
@@ -215,16 +214,16 @@ class MCVQ:
         """What tells rows apart, for clustering; (n, S)."""
         return m.T
 
-    def likely_rows(self, theta: Theta, block: Any) -> Array:
+    def likely_rows(self, prepared: MCVQPrepared, block: Any) -> Array:
         """One-hot states (S, n) to begin with where rows select parts for themselves."""
-        return self._climb_states(theta, block)[0]
+        return self._climb_states(prepared, block)[0]
 
-    def wide_rows(self, theta: Theta, block: Any, settled: Callable[[], Array]) -> Array:
+    def wide_rows(self, prepared: MCVQPrepared, block: Any, settled: Callable[[], Array]) -> Array:
         """As `propose`, given the other parts' likely states: wider than what settled."""
-        given = self._climb_states(theta, block)[1]
+        given = self._climb_states(prepared, block)[1]
         return np.broadcast_to(given, (self.classes.n_classes, *given.shape))
 
-    def _climb_states(self, theta: Theta, block: Any) -> tuple[Array, Array]:
+    def _climb_states(self, prepared: MCVQPrepared, block: Any) -> tuple[Array, Array]:
         """One-hot states (S, n) of high joint density with the row, selections summed out.
 
         Also the probability of every state given those of the other parts.
@@ -233,12 +232,12 @@ class MCVQ:
         states that averaged gates give, each part in turn takes the state that raises
         sum_d log sum_k a p(x_d | s_k) + log b most.
         """
-        first = self.first
-        states = self.infer(theta, block)[0]
+        first, params, natural = self.first, prepared.params, prepared.natural
+        states = self.infer(prepared, block)[0]
         chosen = np.stack([lo + states[lo:hi].argmax(axis=0) for lo, hi in pairwise(first)])
-        log_b = np.logaddexp.reduce(theta.log_b + theta.log_beta[:, None], axis=0)
+        log_b = np.logaddexp.reduce(params.log_b + params.log_beta[:, None], axis=0)
         log_a = [
-            group.spread(theta.gate.log_a[:, columns].astype(block.dtype))
+            group.spread(params.gate.log_a[:, columns].astype(block.dtype))
             for group, columns in zip(block.groups, self.columns, strict=True)
         ]
         given = np.empty((first[-1], block.n_rows))
@@ -247,11 +246,11 @@ class MCVQ:
                 gain = np.repeat(log_b[lo:hi, None], block.n_rows, axis=1)
                 for g, group in enumerate(block.groups):
                     one_hot = _one_hot(chosen, first[-1], block.dtype)
-                    others = group.expected(one_hot, theta.natural[g], first) + log_a[g]
+                    others = group.expected(one_hot, natural[g], first) + log_a[g]
                     others[k] = -np.inf
                     rest = np.logaddexp.reduce(others, axis=0)
                     for j in range(lo, hi):
-                        density = group.densities(theta.natural[g][:, j]) + log_a[g][k]
+                        density = group.densities(natural[g][:, j]) + log_a[g][k]
                         gain[j - lo] += group.row_sums(np.logaddexp(rest, density))
                 chosen[k] = lo + gain.argmax(axis=0)
                 normalise_part(gain, np.zeros(hi - lo))
@@ -260,56 +259,65 @@ class MCVQ:
 
     # --- M-step ---
 
-    def maximise(self, theta: Theta, stats: Stats) -> Theta:
+    def maximise(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
         """Parameters, then gates, then priors: each step raises the bound."""
-        theta = self.learn_states(self.learn_columns(theta, stats), stats.states)
-        return self.dress(theta, self.chooser.decided(theta.gate, theta.age))
+        after = self._learn_columns(prepared, stats)
+        params = self.learn_states(after.params, stats.states)
+        return self._packed(after._replace(params=params), self._decided(params, after.age))
 
-    def maximise_running(self, theta: Theta, stats: Stats) -> Theta:
+    def maximise_running(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
         """The same from running sums, in which no column is decided."""
-        return self.maximise(theta, stats)
+        return self.maximise(prepared, stats)
 
-    def sums_of(self, theta: Theta) -> Stats:
+    def sums_of(self, params: MCVQParams) -> Stats:
         """Sums, no column decided, that would have given these parameters."""
         sums = []
-        share = self.chooser.gating.share(theta.gates)
-        for prior, columns, chi in zip(self.priors, self.columns, theta.chi, strict=True):
+        share = self.chooser.gating.share(params.gates)
+        for prior, columns, chi in zip(self.priors, self.columns, params.chi, strict=True):
             found = prior.sums(chi)
             if share is not None:  # what a part did not explain is forgotten
                 own = share[self.part_of][:, columns]
                 found = np.where(own > LEAST_SHARE, found / np.maximum(own, LEAST_SHARE), 0.0)
             sums.append(Packed(np.zeros((len(chi), max(self.n_states), 0)), found))
-        return Stats(0.0, theta.state_counts, tuple(sums))
+        return Stats(0.0, params.state_counts, tuple(sums))
 
-    def learn_columns(self, theta: Theta, stats: Stats) -> Theta:
+    def learn_columns(self, prepared: MCVQPrepared, stats: Stats) -> MCVQParams:
         """Parameters of the entries, then gates."""
-        share = self.chooser.gating.share(theta.gates)
-        theta, gain, looked_at = self.learn_entries(theta, stats, share)
-        gate = self.chooser.choose(theta.gate, gain, theta.divergence, looked_at)
-        return theta._replace(gate=gate, age=0 if looked_at.all() else theta.age + 1)
+        return self._learn_columns(prepared, stats).params
 
-    def maximise_selected(self, theta: Theta, stats: Stats) -> Theta:
+    def _learn_columns(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
+        """The same with all but weights and layouts, which are those before."""
+        share = self.chooser.gating.share(prepared.params.gates)
+        after, gain, looked_at = self._learn_entries(prepared, stats, share)
+        gate = self.chooser.choose(after.params.gate, gain, after.divergence, looked_at)
+        return after._replace(
+            params=after.params._replace(gate=gate),
+            age=0 if looked_at.all() else prepared.age + 1,
+        )
+
+    def maximise_selected(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
         """The same where every row selected parts for itself, the selections being in the sums."""
         assert stats.gates is not None
-        theta, *_ = self.learn_entries(self.undecide(theta), stats, None)
-        theta = self.learn_states(theta, stats.states)
-        gate = self.chooser.select(theta.gate, stats.gates)
-        return self.dress(theta._replace(gate=gate), self.all_undecided)
+        after, *_ = self._learn_entries(self.open_all_gates(prepared), stats, None)
+        params = self.learn_states(after.params, stats.states)
+        params = params._replace(gate=self.chooser.select(params.gate, stats.gates))
+        return self._packed(after._replace(params=params), self.all_undecided)
 
-    def learn_entries(
-        self, theta: Theta, stats: Stats, share: Array | None
-    ) -> tuple[Theta, Array, Array]:
+    def _learn_entries(
+        self, prepared: MCVQPrepared, stats: Stats, share: Array | None
+    ) -> tuple[MCVQPrepared, Array, Array]:
         """Posteriors of the entries' parameters from the sums, weighted by ``share`` (K, D).
 
         Also the expected log-likelihood of every column under every part, (K, D), and the columns
         for which that is known, all parts having been looked at.
         """
-        gain = np.zeros_like(theta.gates)
+        params = prepared.params
+        gain = np.zeros_like(params.gates)
         looked_at = self.unseen.copy()
-        divergence = theta.divergence.copy()
+        divergence = prepared.divergence.copy()
         chis, naturals = [], []
         for g, (columns, layout, packed) in enumerate(
-            zip(self.columns, theta.layouts, stats.sums, strict=True)
+            zip(self.columns, prepared.layouts, stats.sums, strict=True)
         ):
             own_columns, columns = columns[layout.decided], columns[layout.undecided]
             prior = self.priors[g].take(layout.undecided)
@@ -327,23 +335,27 @@ class MCVQ:
             own_eta = prior.natural(own_chi)
             own = np.where(layout.own_states >= 0, prior.divergence(own_chi, own_eta), 0.0)
             divergence[layout.parts[layout.decided], own_columns] = own.sum(axis=0)
-            chis.append(layout.unpack(Packed(own_chi, chi), theta.chi[g]))
-            naturals.append(layout.unpack(Packed(own_eta, eta), theta.natural[g]))
-        theta = theta._replace(chi=tuple(chis), natural=tuple(naturals), divergence=divergence)
-        return theta, gain, looked_at
-
-    def learn_states(self, theta: Theta, counts: Array) -> Theta:
-        """Priors of states and classes from the classes' counts of states (N, S)."""
-        log_b = [prior.expected_log(c.T).T for prior, c in self.parts_of(counts)]
-        return theta._replace(
-            state_counts=counts,
-            log_b=np.concatenate(log_b, axis=1),
-            log_beta=self.classes.learn(self.class_counts(counts)),
+            chis.append(layout.unpack(Packed(own_chi, chi), params.chi[g]))
+            naturals.append(layout.unpack(Packed(own_eta, eta), prepared.natural[g]))
+        after = prepared._replace(
+            params=params._replace(chi=tuple(chis)), natural=tuple(naturals), divergence=divergence
         )
+        return after, gain, looked_at
 
-    def finish(self, theta: Theta) -> Theta:
+    def parameters(self, chi: Sequence[Array], gate: Gates, counts: Array) -> MCVQParams:
+        """Parameters with these pseudo-sums, gates, and classes' counts of states (N, S)."""
+        log_b = [prior.expected_log(c.T).T for prior, c in self.parts_of(counts)]
+        log_beta = self.classes.learn(self.class_counts(counts))
+        priors = np.concatenate(log_b, axis=1), log_beta
+        return MCVQParams(self.n_states, tuple(chi), gate, counts, *priors)
+
+    def learn_states(self, params: MCVQParams, counts: Array) -> MCVQParams:
+        """Priors of states and classes from the classes' counts of states (N, S)."""
+        return self.parameters(params.chi, params.gate, counts)
+
+    def finish(self, params: MCVQParams) -> MCVQParams:
         """Nothing is left to do after a fit."""
-        return theta
+        return params
 
     def without_cells(self, seen: Any, holed: Any) -> MCVQ:
         """The model for rows of ``holed`` instead of ``seen``, sources of rows."""
@@ -372,31 +384,21 @@ class MCVQ:
         bounds = pairwise(self.first)
         return [(p, counts[:, lo:hi]) for p, (lo, hi) in zip(priors, bounds, strict=True)]
 
-    def rebuild(self, theta: Theta) -> Theta:
-        """The same parameters with all that follows from them derived anew, as after loading."""
-        chi = tuple(np.ascontiguousarray(values) for values in theta.chi)
-        natural = tuple(p.natural(c) for p, c in zip(self.priors, chi, strict=True))
-        theta = theta._replace(
-            chi=chi, natural=natural, divergence=self.divergence(chi, natural), age=0
-        )
-        return self.dress(theta, self.chooser.decided(theta.gate, 0))
-
-    def widened(self, theta: Theta) -> Theta:
+    def widened(self, params: MCVQParams) -> MCVQParams:
         """Parameters of a model that lacked the last columns, those at their prior."""
-        D = theta.gates.shape[1]
+        D = params.gates.shape[1]
         new = np.arange(D, self.n_columns)
-        nothing = np.zeros((len(theta.chi[0]), self.first[-1], len(new)))
+        nothing = np.zeros((len(params.chi[0]), self.first[-1], len(new)))
         chi = self.priors[0].take(new).posterior(nothing)
         g = np.full((len(self.n_states), len(new)), 1.0 / len(self.n_states))
-        gate = self.chooser.learn(np.hstack([theta.gates, g]))
-        chi = np.concatenate([theta.chi[0], chi], axis=2)
-        return self.rebuild(theta._replace(chi=(chi,), gate=gate))
+        gate = self.chooser.learn(np.hstack([params.gates, g]))
+        return params._replace(chi=(np.concatenate([params.chi[0], chi], axis=2),), gate=gate)
 
-    def joined(self, theta: Theta, other: Theta, n: int) -> Theta:
+    def joined(self, params: MCVQParams, other: MCVQParams, n: int) -> MCVQParams:
         """The first n columns of one, the rest of another."""
-        chi = np.concatenate([theta.chi[0][:, :, :n], other.chi[0][:, :, n:]], axis=2)
-        gate = self.chooser.learn(np.hstack([theta.gates[:, :n], other.gates[:, n:]]))
-        return self.rebuild(theta._replace(chi=(chi,), gate=gate))
+        chi = np.concatenate([params.chi[0][:, :, :n], other.chi[0][:, :, n:]], axis=2)
+        gate = self.chooser.learn(np.hstack([params.gates[:, :n], other.gates[:, n:]]))
+        return params._replace(chi=(chi,), gate=gate)
 
     def divergence(self, chi: Sequence[Array], natural: Sequence[Array]) -> Array:
         """Divergence of all entries' parameters, summed over each part's states; (K, D)."""
@@ -409,62 +411,109 @@ class MCVQ:
         """Sum (S, ...) over each part's states; (K, ...)."""
         return np.add.reduceat(per_state, self.first[:-1], axis=0)
 
-    def dress(self, theta: Theta, parts: Array) -> Theta:
-        """Put the weights in the form that blocks score with."""
-        layouts, weights = [], []
-        for columns, eta in zip(self.columns, theta.natural, strict=True):
-            layout = Layout(parts[columns], self.n_states)
-            own, shared = layout.pack(eta)
-            shared = shared * theta.gates[self.part_of][:, columns[layout.undecided]]
-            layouts.append(layout)
-            weights.append(Packed(own.astype(self.dtype), shared.astype(self.dtype)))
-        return theta._replace(layouts=tuple(layouts), weights=tuple(weights))
-
-    def refresh(self, theta: Theta) -> Theta | None:
-        """The same parameters, all columns undecided; None if the last step saw all parts."""
-        return None if theta.age == 0 else self.undecide(theta)
-
-    def undecide(self, theta: Theta) -> Theta:
-        """The same parameters, all parts of all columns looked at in the next sweep."""
-        if all(len(layout.decided) == 0 for layout in theta.layouts):
-            return theta
-        return self.dress(theta, self.all_undecided)
-
-    def start(self, stats: Stats, gates: Array) -> Theta:
+    def start(self, stats: Stats, gates: Array) -> MCVQParams:
         """First parameters, from sums of first posteriors (all columns undecided) and gates."""
-        empty = tuple(np.zeros(packed.shared.shape) for packed in stats.sums)
-        layouts = tuple(
-            Layout(self.all_undecided[columns], self.n_states) for columns in self.columns
-        )
-        none = np.empty(0)
         # An open gate means work for whoever sums over parts.
         gates = np.where(self.unseen, np.arange(len(gates))[:, None] == len(gates) - 1, gates)
-        gate, nothing = self.chooser.learn(gates), np.zeros_like(gates)
-        theta = Theta(empty, gate, none, none, none, nothing, empty, layouts, (), 0)
-        theta, *_ = self.learn_entries(theta, stats, self.chooser.gating.share(gates))
-        return self.dress(self.learn_states(theta, stats.states), self.all_undecided)
+        share = self.chooser.gating.share(gates)
+        chi = []
+        for prior, columns, packed in zip(self.priors, self.columns, stats.sums, strict=True):
+            sums = packed.shared
+            if share is not None:
+                sums = sums * share[self.part_of][:, columns]
+            chi.append(prior.posterior(sums))
+        return self.parameters(chi, self.chooser.learn(gates), stats.states)
+
+    # --- what blocks need ---
+
+    def prepare(self, params: MCVQParams) -> MCVQPrepared:
+        """What blocks need to infer rows with; columns with closed gates cost their part alone."""
+        return self._prepared(params, self._decided(params, 0))
+
+    def begin(self, params: MCVQParams) -> MCVQPrepared:
+        """The same to learn with: all parts of all columns are looked at in the first sweep."""
+        return self._prepared(params, self.all_undecided)
+
+    def thorough(self, prepared: MCVQPrepared) -> MCVQPrepared | None:
+        """All gates open, or None if the last step saw all parts."""
+        return None if prepared.age == 0 else self.open_all_gates(prepared)
+
+    def open_all_gates(self, prepared: MCVQPrepared) -> MCVQPrepared:
+        """The same parameters, all parts of all columns looked at in the next sweep."""
+        if all(len(layout.decided) == 0 for layout in prepared.layouts):
+            return prepared
+        return self._packed(prepared, self.all_undecided)
+
+    def _decided(self, params: MCVQParams, age: int) -> Array:
+        return self.chooser.decided(params.gate, age)
+
+    def _prepared(self, params: MCVQParams, parts: Array) -> MCVQPrepared:
+        chi = tuple(np.ascontiguousarray(values) for values in params.chi)
+        natural = tuple(p.natural(c) for p, c in zip(self.priors, chi, strict=True))
+        divergence = self.divergence(chi, natural)
+        return MCVQPrepared(
+            params, natural, divergence, 0, *self._weights(params.gates, natural, parts)
+        )
+
+    def _packed(self, prepared: MCVQPrepared, parts: Array) -> MCVQPrepared:
+        """Layouts and weights that follow from the rest, columns decided for ``parts`` (D,)."""
+        layouts, weights = self._weights(prepared.params.gates, prepared.natural, parts)
+        return prepared._replace(layouts=layouts, weights=weights)
+
+    def _weights(
+        self, gates: Array, natural: Sequence[Array], parts: Array
+    ) -> tuple[tuple[Layout, ...], tuple[Packed, ...]]:
+        layouts, weights = [], []
+        for columns, eta in zip(self.columns, natural, strict=True):
+            layout = Layout(parts[columns], self.n_states)
+            own, shared = layout.pack(eta)
+            shared = shared * gates[self.part_of][:, columns[layout.undecided]]
+            layouts.append(layout)
+            weights.append(Packed(own.astype(self.dtype), shared.astype(self.dtype)))
+        return tuple(layouts), tuple(weights)
 
     # --- bound ---
 
-    def bound(self, theta: Theta, stats: Stats) -> float:
-        """Lower bound of the evidence (of the likelihood, for flat priors) at ``theta``."""
-        cost = self.chooser.cost(theta.gate, theta.divergence)
-        return stats.bound - cost - self.choice_cost(theta)
+    def bound(self, prepared: MCVQPrepared, stats: Stats) -> float:
+        """Lower bound of the evidence (of the likelihood, for flat priors) at the parameters."""
+        cost = self.chooser.cost(prepared.params.gate, prepared.divergence)
+        return stats.bound - cost - self.choice_cost(prepared.params)
 
-    def bound_selected(self, theta: Theta, stats: Stats) -> float:
+    def bound_selected(self, prepared: MCVQPrepared, stats: Stats) -> float:
         """The same where every row selected parts for itself."""
-        cost = float(theta.divergence.sum()) + theta.gate.cost
-        return stats.bound - cost - self.choice_cost(theta)
+        cost = float(prepared.divergence.sum()) + prepared.params.gate.cost
+        return stats.bound - cost - self.choice_cost(prepared.params)
 
-    def choice_cost(self, theta: Theta) -> float:
+    def choice_cost(self, params: MCVQParams) -> float:
         """Divergence of the state and class priors' posteriors."""
-        states = sum(prior.divergence(c.T) for prior, c in self.parts_of(theta.state_counts))
-        return states + self.classes.cost(self.class_counts(theta.state_counts))
+        states = sum(prior.divergence(c.T) for prior, c in self.parts_of(params.state_counts))
+        return states + self.classes.cost(self.class_counts(params.state_counts))
 
-    def state_density(self, theta: Theta, m: Array, labels: Array | None) -> Array:
+    def state_density(self, params: MCVQParams, m: Array, labels: Array | None) -> Array:
         """Log prior of one-hot states (S, n), the class summed out unless known; (n,)."""
-        evidence = theta.log_beta[:, None] + theta.log_b @ m
+        evidence = params.log_beta[:, None] + params.log_b @ m
         return self.classes.posterior(evidence, labels)[1]
+
+
+def expect_states(
+    first: Array,
+    log_b: Array,
+    weights: Sequence[Packed],
+    layouts: Sequence[Layout],
+    block: Any,
+) -> tuple[Array, Stats]:
+    """Posterior of the rows' states (S, n) and its sums, without classes; ``log_b`` is (S,)."""
+    log_z, counts = np.zeros(block.n_rows), np.empty((1, first[-1]))
+
+    def on_part(k: int, score: Array) -> Array:
+        part = slice(first[k], first[k + 1])
+        log_z[:] += normalise_part(score, log_b[part])
+        wm = weighted(score, block.weight)
+        counts[0, part] = wm.sum(axis=1, dtype=float)
+        return wm
+
+    m, sums = block.sweep(weights, layouts, on_part)
+    return m, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
 
 
 def _one_hot(chosen: Array, n_states: int, dtype: Any) -> Array:

@@ -26,7 +26,7 @@ import numpy as np
 from partwise.contracts import Array, Packed, Stats
 from partwise.likelihoods.ordinal import interval_moments
 from partwise.models import factors
-from partwise.models.mcfa import MCFA, Theta
+from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared
 
 # Times at most that rows without memory update factors and numbers in turn, and the change of a
 # number, in deviations of its noise, that counts as none. With classes all rounds are gone through.
@@ -56,28 +56,28 @@ class Ordinal:
         """No numbers yet."""
         return None
 
-    def infer(self, theta: Theta, block: Any) -> tuple[Array, Array]:
+    def infer(self, prepared: MCFAPrepared, block: Any) -> tuple[Array, Array]:
         """Features of the factors of rows that remember nothing, (F, n), and their normaliser."""
-        return self._settle(theta, block)[1:]
+        return self._settle(prepared, block)[1:]
 
-    def evidence(self, theta: Theta, block: Any) -> Array:
+    def evidence(self, prepared: MCFAPrepared, block: Any) -> Array:
         """What settled numbers say about the factors, (F, n)."""
-        return self.core.evidence(theta, block.with_values(self.settle(theta, block)))
+        return self.core.evidence(prepared, block.with_values(self.settle(prepared, block)))
 
-    def propose(self, theta: Theta, block: Any) -> Array:
+    def propose(self, prepared: MCFAPrepared, block: Any) -> Array:
         """Factors to draw when a row's likelihood is estimated, as features in each class."""
-        return self.core.class_features(theta, self.evidence(theta, block))
+        return self.core.class_features(prepared.params, self.evidence(prepared, block))
 
-    def settle(self, theta: Theta, block: Any) -> Array:
+    def settle(self, prepared: MCFAPrepared, block: Any) -> Array:
         """Numbers of rows that remember nothing, (nnz,)."""
-        return self._settle(theta, block)[0]
+        return self._settle(prepared, block)[0]
 
-    def _settle(self, theta: Theta, block: Any) -> tuple[Array, Array, Array]:
+    def _settle(self, prepared: MCFAPrepared, block: Any) -> tuple[Array, Array, Array]:
         """Numbers, features and normalisers of rows after rounds to settle."""
-        core, columns = self.core, combined(self.core, theta)
+        core, columns = self.core, combined(self.core, prepared.params)
         latent = self._begin(columns, block)
-        score = core.evidence(theta, block.with_values(latent))
-        found = core.weigh(theta, score, block.labels)
+        score = core.evidence(prepared, block.with_values(latent))
+        found = core.weigh(prepared.params, score, block.labels)
         if core.classes.n_classes == 1:
             # The factors' covariance does not hang on the numbers, so each row settles in a walk.
             before = _pulls(core, score, found.means)
@@ -93,8 +93,8 @@ class Ordinal:
             for _ in range(SETTLING_ROUNDS):
                 core.mix(score, found, block.weight)
                 latent = self._numbers(columns, block, score, latent)[0]
-                score = core.evidence(theta, block.with_values(latent))
-                found = core.weigh(theta, score, block.labels)
+                score = core.evidence(prepared, block.with_values(latent))
+                found = core.weigh(prepared.params, score, block.labels)
         core.mix(score, found, block.weight)
         return latent, score, found.log_z
 
@@ -112,16 +112,16 @@ class Ordinal:
         )  # fmt: skip
         return latent.astype(block.dtype), b.T
 
-    def expect(self, theta: Theta, block: Any, memory: Any) -> tuple[Array, Stats]:
+    def expect(self, prepared: MCFAPrepared, block: Any, memory: Any) -> tuple[Array, Stats]:
         """Factors given the numbers, then the numbers given the factors; sums of both."""
-        core, columns = self.core, combined(self.core, theta)
+        core, columns = self.core, combined(self.core, prepared.params)
         before = self._begin(columns, block) if memory is None else memory
-        features = core.evidence(theta, block.with_values(before))
-        found = core.weigh(theta, features, block.labels)
+        features = core.evidence(prepared, block.with_values(before))
+        found = core.weigh(prepared.params, features, block.labels)
         counts = core.mix(features, found, block.weight)
         latent, gain, totals = self._numbers(columns, block, features, before)
         bound = float(block.weight @ (found.log_z + gain))
-        sums = core.collect(theta, block.with_values(latent), features)
+        sums = core.collect(prepared, block.with_values(latent), features)
         return latent, Stats(bound, counts, (*sums, Packed(np.zeros((3, 1, 0)), totals[:, None])))
 
     def _begin(self, columns: Columns, block: Any) -> Array:
@@ -148,20 +148,20 @@ class Ordinal:
         )  # fmt: skip
         return latent, gain, totals
 
-    def maximise(self, theta: Theta, stats: Stats) -> Theta:
+    def maximise(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
         """The core's step on the numbers."""
         core, stats = self._settled(stats)
-        return core.maximise(theta, stats)
+        return core.maximise(prepared, stats)
 
-    def learn_columns(self, theta: Theta, stats: Stats) -> Theta:
+    def learn_columns(self, prepared: MCFAPrepared, stats: Stats) -> MCFAParams:
         """Loadings, then gates."""
         core, stats = self._settled(stats)
-        return core.learn_columns(theta, stats)
+        return core.learn_columns(prepared, stats)
 
-    def bound(self, theta: Theta, stats: Stats) -> float:
+    def bound(self, prepared: MCFAPrepared, stats: Stats) -> float:
         """Lower bound of the evidence of the levels."""
         core, stats = self._settled(stats)
-        return core.bound(theta, stats)
+        return core.bound(prepared, stats)
 
     def _settled(self, stats: Stats) -> tuple[MCFA, Stats]:
         """The core with the numbers' column sums, and the other sums."""
@@ -169,9 +169,17 @@ class Ordinal:
         core = replace(self.core, totals=totals.shared[:, 0])
         return core, replace(stats, sums=tuple(sums))
 
-    def refresh(self, theta: Theta) -> Theta | None:
-        """As the core's."""
-        return self.core.refresh(theta)
+    def prepare(self, params: MCFAParams) -> MCFAPrepared:
+        """As the core."""
+        return self.core.prepare(params)
+
+    def begin(self, params: MCFAParams) -> MCFAPrepared:
+        """As the core."""
+        return self.core.begin(params)
+
+    def thorough(self, prepared: MCFAPrepared) -> MCFAPrepared | None:
+        """As the core."""
+        return self.core.thorough(prepared)
 
 
 def _pulls(core: MCFA, score: Array, means: list[Array]) -> Array:
@@ -180,14 +188,14 @@ def _pulls(core: MCFA, score: Array, means: list[Array]) -> Array:
     return np.sum([(score[linear] * m).sum(axis=0) for (_, linear, _), (m,) in parts], axis=0)
 
 
-def combined(core: MCFA, theta: Theta) -> Columns:
+def combined(core: MCFA, params: MCFAParams) -> Columns:
     """Mean and precision of latent numbers where several parts share a column.
 
     The product of the parts' Gaussians, each to the power of its gate, is Gaussian again.
     """
-    weight = np.stack([g * w.precision for g, w in zip(theta.gates, theta.loadings, strict=True)])
+    weight = np.stack([g * w.precision for g, w in zip(params.gates, params.loadings, strict=True)])
     total = weight.sum(axis=0)
-    pairs = list(zip(weight / total, theta.loadings, strict=True))
+    pairs = list(zip(weight / total, params.loadings, strict=True))
     offset = np.sum([share * w.mean[:, -1] for share, w in pairs], axis=0)
     slope = np.hstack([share[:, None] * w.mean[:, :-1] for share, w in pairs])
     dtype = core.dtype

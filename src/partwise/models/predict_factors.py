@@ -20,7 +20,7 @@ from partwise.likelihoods.mixtures import LEAST_WEIGHT
 from partwise.likelihoods.ordinal import ROOT_HALF, interval_moments
 from partwise.models import factors
 from partwise.models.loadings import Loadings
-from partwise.models.mcfa import MCFA, Theta, gaussians
+from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared, gaussians
 from partwise.sampling.importance import RowLikelihood, summarise_weights
 
 # Factors are drawn somewhat wider than the variational posterior, which is too sure of itself where
@@ -31,10 +31,10 @@ WIDER = 1.3
 WIDER_OF_LEVELS = 2.0
 
 
-def part_moments(core: MCFA, theta: Theta, features: Array) -> tuple[Array, Array]:
+def part_moments(core: MCFA, params: MCFAParams, features: Array) -> tuple[Array, Array]:
     """Mean and variance of a new entry in every part, each (K, n, D)."""
     return moments(
-        core, [coefficients(core, theta, k) for k in range(len(core.n_factors))], features
+        core, [coefficients(core, params, k) for k in range(len(core.n_factors))], features
     )
 
 
@@ -57,13 +57,13 @@ def _own(core: MCFA, features: Array, k: int) -> Array:
     return features[one : quadratic.stop]
 
 
-def coefficients(core: MCFA, theta: Theta, k: int) -> tuple[Array, Array]:
+def coefficients(core: MCFA, params: MCFAParams, k: int) -> tuple[Array, Array]:
     """Coefficients of an entry's mean and spread in the features of part k.
 
     The mean is ``linear`` (1 + J, D) times 1 and <s>; ``second`` (1 + J + Q, D) gives the noise and
     E[(w's~)^2], the offset apart, so that the variance is that less the squared mean.
     """
-    w = theta.loadings[k]
+    w = params.loadings[k]
     J = w.mean.shape[1] - 1
     i, j = factors.pair_index(J)
     times, noise, cov = np.where(i == j, 1.0, 2.0)[:, None], w.noise, w.cov
@@ -77,21 +77,21 @@ def coefficients(core: MCFA, theta: Theta, k: int) -> tuple[Array, Array]:
     return np.vstack([w.mean[:, J], w.mean[:, :J].T]), second
 
 
-def expectation(core: MCFA, theta: Theta, factors_of: Array) -> Array:
+def expectation(core: MCFA, params: MCFAParams, factors_of: Array) -> Array:
     """Expected entries (n, D) given factor means (J of all parts, n)."""
     out = np.zeros((factors_of.shape[1], core.n_columns))
     start = 0
-    for g, w in zip(theta.gates, theta.loadings, strict=True):
+    for g, w in zip(params.gates, params.loadings, strict=True):
         J = w.mean.shape[1] - 1
         out += g * (factors_of[start : start + J].T @ w.mean[:, :J].T + w.mean[:, J])
         start += J
     return out
 
 
-def quantiles(core: MCFA, theta: Theta, features: Array, asked: list[Array]) -> list[Array]:
+def quantiles(core: MCFA, params: MCFAParams, features: Array, asked: list[Array]) -> list[Array]:
     """Quantiles of every cell's mixture of parts, (n, D), for probabilities (D,) of the columns."""
-    mean, variance = part_moments(core, theta, features)
-    gates, spread = np.ascontiguousarray(theta.gates.T, dtype=float), np.sqrt(variance)
+    mean, variance = part_moments(core, params, features)
+    gates, spread = np.ascontiguousarray(params.gates.T, dtype=float), np.sqrt(variance)
     found = []
     for p in asked:
         out = np.empty(mean.shape[1:])
@@ -101,11 +101,11 @@ def quantiles(core: MCFA, theta: Theta, features: Array, asked: list[Array]) -> 
 
 
 def probability_below(
-    core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, values: Array
+    core: MCFA, params: MCFAParams, features: Array, rows: Array, columns: Array, values: Array
 ) -> Array:
     """P(X <= value) of chosen cells, each a mixture of parts."""
     reached, total = np.zeros(len(rows)), np.zeros(len(rows))
-    moments = _cell_moments(core, theta, features, rows, columns, LEAST_WEIGHT)
+    moments = _cell_moments(core, params, features, rows, columns, LEAST_WEIGHT)
     for live, g, mean, spread in moments:
         reached[live] += g * special.ndtr((values[live] - mean) / spread)
         total[live] += g
@@ -113,11 +113,11 @@ def probability_below(
 
 
 def log_density(
-    core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, values: Array
+    core: MCFA, params: MCFAParams, features: Array, rows: Array, columns: Array, values: Array
 ) -> Array:
     """Log density of chosen cells, each a mixture of parts."""
     mixed, total = np.full(len(rows), -np.inf), np.zeros(len(rows))
-    for live, g, mean, spread in _cell_moments(core, theta, features, rows, columns, 0.0):
+    for live, g, mean, spread in _cell_moments(core, params, features, rows, columns, 0.0):
         z = (values[live] - mean) / spread
         density = -0.5 * (z * z + np.log(2 * np.pi)) - np.log(spread)
         mixed[live] = np.logaddexp(mixed[live], np.log(g) + density)
@@ -126,17 +126,17 @@ def log_density(
 
 
 def _cell_moments(
-    core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, least: float
+    core: MCFA, params: MCFAParams, features: Array, rows: Array, columns: Array, least: float
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
     """Of every part the cells with gates above ``least``, these gates, means and spreads."""
     for k in range(len(core.n_factors)):
-        live = np.flatnonzero(theta.gates[k, columns] > least)
-        mean, second = coefficients(core, theta, k)
+        live = np.flatnonzero(params.gates[k, columns] > least)
+        mean, second = coefficients(core, params, k)
         f, d = _own(core, features, k).astype(float).T[rows[live]], columns[live]
         expected = np.einsum("nf,nf->n", f[:, : len(mean)], mean.T[d])
         square = np.einsum("nf,nf->n", f, second.T[d])
         spread = np.sqrt(np.maximum(square - (expected - mean[0, d]) ** 2, 1e-12))
-        yield live, theta.gates[k, d], expected, spread
+        yield live, params.gates[k, d], expected, spread
 
 
 def level_shares(mean: Array, variance: Array, gates: Array, ends: Array) -> Array:
@@ -150,11 +150,11 @@ def level_shares(mean: Array, variance: Array, gates: Array, ends: Array) -> Arr
 
 
 def cell_level_shares(
-    core: MCFA, theta: Theta, features: Array, rows: Array, columns: Array, ends: Array
+    core: MCFA, params: MCFAParams, features: Array, rows: Array, columns: Array, ends: Array
 ) -> Array:
     """Probability of every ordered level of chosen cells, (cells, L)."""
     below, total = np.zeros((len(rows), ends.shape[1] - 2)), np.zeros((len(rows), 1))
-    moments = _cell_moments(core, theta, features, rows, columns, LEAST_WEIGHT)
+    moments = _cell_moments(core, params, features, rows, columns, LEAST_WEIGHT)
     for live, g, mean, spread in moments:
         z = (ends[columns[live], 1:-1] - mean[:, None]) / spread[:, None]
         below[live] += g[:, None] * special.ndtr(z)
@@ -162,88 +162,88 @@ def cell_level_shares(
     return np.diff(below / total, prepend=0.0, append=1.0)
 
 
-def point(core: MCFA, theta: Theta, parts: Array, gates: Array) -> Theta:
+def point(core: MCFA, params: MCFAParams, parts: Array, gates: Array) -> MCFAPrepared:
     """Parameters without width, with given gates (K, D) and parts of decided columns."""
-    share = theta.class_counts / max(theta.class_counts.sum(), np.finfo(float).tiny)
+    share = params.class_counts / max(params.class_counts.sum(), np.finfo(float).tiny)
     sure = []
-    for w, eta, sigma in zip(theta.loadings, theta.eta, theta.sigma, strict=True):
+    for w, eta, sigma in zip(params.loadings, params.eta, params.sigma, strict=True):
         # Given factors of the prior, uncertain loadings are so much more noise.
         s = np.hstack([eta, np.ones((len(eta), 1))])  # E[s~] of each class
         second = np.einsum("n,ni,nj->ij", share, s, s)
         second[:-1, :-1] += np.einsum("n,nij->ij", share, sigma)
         noise = w.noise * (1.0 + np.einsum("dij,ij->d", w.cov, second))
         sure.append(Loadings.sure(w.mean, noise))
-    gate = theta.gate._replace(g=gates)
-    natural = core.natural(tuple(sure))
-    return core.weigh_entries(theta._replace(gate=gate, loadings=tuple(sure)), natural, parts)
+    gate = params.gate._replace(g=gates)
+    # What is sure has no divergence.
+    return core.pack(params._replace(gate=gate, loadings=tuple(sure)), np.zeros_like(gates), parts)
 
 
-def evidence(core: MCFA, sure: Theta, block: Any) -> Array:
+def evidence(core: MCFA, sure: MCFAPrepared, block: Any) -> Array:
     """Coefficients of the features, (F, n), that of 1 included: the block has squares."""
     out = core.evidence(sure, block)
     ones = Layout(sure.layouts[0].parts, (1,) * len(core.n_factors))
     own, shared = ones.pack(sure.natural[0][:, core.first[:-1]])
-    shared = shared * sure.gates[:, ones.undecided]
+    shared = shared * sure.params.gates[:, ones.undecided]
     weights = Packed(own.astype(block.dtype), shared.astype(block.dtype))
     out[core.first[:-1]] = block.score((weights,), (ones,))
     return out
 
 
-def part_likelihoods(core: MCFA, theta: Theta, block: Any) -> Array:
+def part_likelihoods(core: MCFA, params: MCFAParams, block: Any) -> Array:
     """Log density of every part's entries, each column given to its likeliest part; (N, K, n)."""
-    hard = hardened(theta)
+    hard = hardened(params)
     parts = hard.gates.argmax(axis=0)
-    return _by_part(core, theta, evidence(core, point(core, theta, parts, hard.gates), block))
+    return _by_part(core, params, evidence(core, point(core, params, parts, hard.gates), block))
 
 
-def hardened(theta: Theta) -> Theta:
+def hardened(params: MCFAParams) -> MCFAParams:
     """The same with every column given to its likeliest part."""
-    best = theta.gates.argmax(axis=0) == np.arange(len(theta.gates))[:, None]
-    return theta._replace(gate=theta.gate._replace(g=best.astype(float)))
+    best = params.gates.argmax(axis=0) == np.arange(len(params.gates))[:, None]
+    return params._replace(gate=params.gate._replace(g=best.astype(float)))
 
 
-def _by_part(core: MCFA, theta: Theta, score: Array) -> Array:
+def _by_part(core: MCFA, params: MCFAParams, score: Array) -> Array:
     """Log normaliser of every part and class, (N, K, n)."""
     found = [
         gaussians(*(of[None] for of in (score[linear], score[quadratic], eta, sigma)))[0][0]
         + score[one]
         for (one, linear, quadratic), eta, sigma in zip(
-            core.spans(), theta.eta, theta.sigma, strict=True
+            core.spans(), params.eta, params.sigma, strict=True
         )
     ]
     return np.stack(found, axis=1)
 
 
 def row_likelihood(
-    core: MCFA, theta: Theta, block: Any, proposal: Any, n_draws: int, seed: int = 0
+    core: MCFA, params: MCFAParams, block: Any, proposal: Any, n_draws: int, seed: int = 0
 ) -> RowLikelihood:
     """Log-likelihood of a block's rows under every class; fields of shape (N, n).
 
     Exact where all columns have one part, factors being summed out; else by importance sampling of
     the factors from ``proposal``, features (N, F, n), the selections of parts being summed out.
     """
-    closed = theta.gates.max(axis=0) >= 1.0
-    parts = np.where(closed, theta.gates.argmax(axis=0), -1)
-    sure = point(core, theta, parts, np.where(closed, theta.gates, 0.0))
+    closed = params.gates.max(axis=0) >= 1.0
+    parts = np.where(closed, params.gates.argmax(axis=0), -1)
+    sure = point(core, params, parts, np.where(closed, params.gates, 0.0))
     score = evidence(core, sure, block)
     if closed.all():
-        value = _by_part(core, theta, score).sum(axis=1)
+        value = _by_part(core, params, score).sum(axis=1)
         exact = RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf))
         return exact._replace(log_likelihood=value + block.base)
     shared = np.flatnonzero(~closed)
     (group,) = block.groups
     entries = group.entries(shared, absent=True)
-    live = theta.gates[:, shared] > 1e-12
+    live = params.gates[:, shared] > 1e-12
     place = np.empty(core.n_columns, np.int64)
     place[shared] = np.arange(len(shared))
     J = max(core.n_factors)
-    tables = [w.at(shared) for w in sure.loadings]
+    tables = [w.at(shared) for w in sure.params.loadings]
     widths = [((0, 0), (0, J + 1 - t.mean.shape[1])) for t in tables]
     padded = [np.pad(t.mean[:, :-1], w) for t, w in zip(tables, widths, strict=True)]
     Lambda = np.stack(padded)  # (K, D, J)
     rho = np.stack([t.mean[:, -1] for t in tables])
     precision = np.stack([t.precision for t in tables])
-    log_a = np.log(np.maximum(theta.gates[:, shared], 1e-300))
+    log_a = np.log(np.maximum(params.gates[:, shared], 1e-300))
     constant = np.where(live, log_a + 0.5 * np.log(precision / (2 * np.pi)), -np.inf)
     start = np.concatenate([[0], np.cumsum(core.n_factors)]).astype(np.int64)
     found = []
@@ -255,7 +255,7 @@ def row_likelihood(
             entries.indptr, place[entries.columns], entries.values.astype(float), Lambda, rho,
             precision, constant, start, draws, density,
         )  # fmt: skip
-        density += _given_factors(core, theta, score, draws, n)
+        density += _given_factors(core, params, score, draws, n)
         found.append(summarise_weights(density - log_q))
     stacked = RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
     return stacked._replace(log_likelihood=stacked.log_likelihood + block.base)
@@ -263,7 +263,7 @@ def row_likelihood(
 
 def level_likelihood(
     core: MCFA,
-    theta: Theta,
+    params: MCFAParams,
     block: Any,
     ends: Array,
     proposal: Array,
@@ -277,8 +277,8 @@ def level_likelihood(
     the entries of that part's columns alone, each given to its likeliest.
     """
     parts = range(len(core.n_factors)) if part is None else [part]
-    gates = (theta if part is None else hardened(theta)).gates
-    sure = point(core, theta, core.all_undecided, gates).loadings
+    gates = (params if part is None else hardened(params)).gates
+    sure = point(core, params, core.all_undecided, gates).params.loadings
     (group,) = block.groups
     start = np.concatenate([[0], np.cumsum(core.n_factors)]).astype(np.int64)
     slope = np.zeros((len(gates), core.n_columns, start[-1]))
@@ -298,7 +298,7 @@ def level_likelihood(
             density,
         )  # fmt: skip
         nothing = np.zeros((core.first[-1], block.n_rows))
-        density += _given_factors(core, theta, nothing, draws, n, parts)
+        density += _given_factors(core, params, nothing, draws, n, parts)
         found.append(summarise_weights(density - log_q))
     value, error, n_effective = (np.stack(field) for field in zip(*found, strict=True))
     # Nothing was seen of some rows, and that is certain.
@@ -338,7 +338,7 @@ def _draw_factors(
 
 def _given_factors(
     core: MCFA,
-    theta: Theta,
+    params: MCFAParams,
     score: Array,
     draws: Array,
     n: int,
@@ -349,7 +349,7 @@ def _given_factors(
     first = np.concatenate([[0], np.cumsum(core.n_factors)])
     for k in range(len(core.n_factors)) if parts is None else parts:
         start, J, (one, linear, quadratic) = first[k], core.n_factors[k], core.spans()[k]
-        s, eta, sigma = draws[:, :, start : start + J], theta.eta[k][n], theta.sigma[k][n]
+        s, eta, sigma = draws[:, :, start : start + J], params.eta[k][n], params.sigma[k][n]
         i, j = factors.pair_index(J)
         total += score[one][:, None] + np.einsum("jn,ntj->nt", score[linear], s)
         total += np.einsum("qn,ntq->nt", score[quadratic], s[:, :, i] * s[:, :, j])

@@ -39,42 +39,50 @@ class Rowwise:
         """No states yet, and the block's own source of randomness if the selection needs one."""
         return None, self.select.generator(index)
 
-    def infer(self, theta: Any, block: Any) -> tuple[Array, Array]:
+    def prepare(self, params: Any) -> Any:
+        """As the core."""
+        return self.core.prepare(params)
+
+    def begin(self, params: Any) -> Any:
+        """As the core."""
+        return self.core.begin(params)
+
+    def infer(self, prepared: Any, block: Any) -> tuple[Array, Array]:
         """Posterior of rows that remember nothing, after rounds to settle, and row bounds."""
-        m, rng = self._begin(theta, block, self.fresh_memory(0))
+        m, rng = self._begin(prepared, block, self.fresh_memory(0))
         for _ in range(SETTLING_ROUNDS):
-            m, _, row_bound, _ = self._select(theta, block, m, rng)
+            m, _, row_bound, _ = self._select(prepared, block, m, rng)
         return m, row_bound
 
-    def evidence(self, theta: Any, block: Any) -> Array:
+    def evidence(self, prepared: Any, block: Any) -> Array:
         """What the entries say about the states, given the parts that settled rows select."""
-        m, _ = self.infer(theta, block)
-        return self._score(theta, block, m, None)[0]
+        m, _ = self.infer(prepared, block)
+        return self._score(prepared, block, m, None)[0]
 
-    def expect(self, theta: Any, block: Any, memory: Any) -> tuple[Any, Stats]:
+    def expect(self, prepared: Any, block: Any, memory: Any) -> tuple[Any, Stats]:
         """Alternate selections of parts and of states; sums averaged over the rounds of draws."""
-        m, rng = self._begin(theta, block, memory)
+        m, rng = self._begin(prepared, block, memory)
         rounds = []
         for i in range(self.n_rounds):
-            m, chosen, row_bound, counts = self._select(theta, block, m, rng)
+            m, chosen, row_bound, counts = self._select(prepared, block, m, rng)
             if self.select.averages or i == self.n_rounds - 1:
-                rounds.append(self._collect(theta, block, m, chosen, row_bound, counts))
+                rounds.append(self._collect(block, m, chosen, row_bound, counts))
         return (m, rng), Stats.total(rounds).scaled(1.0 / len(rounds))
 
-    def _begin(self, theta: Any, block: Any, memory: Any) -> tuple[Array, Any]:
+    def _begin(self, prepared: Any, block: Any, memory: Any) -> tuple[Array, Any]:
         m, rng = memory
         if m is None and self.from_gates:
-            m = self.select.states(self.core.infer(theta, block)[0], self.core.first, rng)
+            m = self.select.states(self.core.infer(prepared, block)[0], self.core.first, rng)
         elif m is None:
-            m = self.core.likely_rows(theta, block)
+            m = self.core.likely_rows(prepared, block)
         return m, rng
 
-    def propose(self, theta: Any, block: Any) -> Array:
+    def propose(self, prepared: Any, block: Any) -> Array:
         """States to draw when a row's likelihood is estimated."""
-        return self.core.wide_rows(theta, block, lambda: self.evidence(theta, block))
+        return self.core.wide_rows(prepared, block, lambda: self.evidence(prepared, block))
 
     def _score(
-        self, theta: Any, block: Any, m: Array, rng: Any
+        self, prepared: Any, block: Any, m: Array, rng: Any
     ) -> tuple[Array, list[Array], Array]:
         """Select parts given states ``m``; what the entries then say about the states."""
         first = self.core.first
@@ -82,9 +90,9 @@ class Rowwise:
         row_bound = np.zeros(block.n_rows)
         score = np.zeros((int(first[-1]), block.n_rows), block.dtype)
         for group, columns, natural in zip(
-            block.groups, self.core.columns, theta.natural, strict=True
+            block.groups, self.core.columns, prepared.natural, strict=True
         ):
-            log_a = group.spread(theta.gate.log_a[:, columns].astype(block.dtype))
+            log_a = group.spread(prepared.params.gate.log_a[:, columns].astype(block.dtype))
             G, gained = self.select.parts(log_a, group.expected(m, natural, first), rng)
             chosen.append(G * group.observed())
             row_bound += group.row_sums(gained)
@@ -92,17 +100,17 @@ class Rowwise:
         return score, chosen, row_bound
 
     def _select(
-        self, theta: Any, block: Any, m: Array, rng: Any
+        self, prepared: Any, block: Any, m: Array, rng: Any
     ) -> tuple[Array, list[Array], Array, Array]:
         """One round: parts given states, then states given parts; what it makes of the bound."""
         before = m
-        m, chosen, row_bound = self._score(theta, block, m, rng)
-        found = self.core.weigh(theta, m, block.labels)
+        m, chosen, row_bound = self._score(prepared, block, m, rng)
+        found = self.core.weigh(prepared.params, m, block.labels)
         found = found._replace(z=self.select.classes(found.z, rng))
         counts = self.core.mix(m, found, block.weight)
         m = self.select.states(m, self.core.first, rng)
         if self.select.averages:  # draws: the bound is that of the states the entries met
-            row_bound += self.core.state_density(theta, before, block.labels)
+            row_bound += self.core.state_density(prepared.params, before, block.labels)
             counts = (found.z * block.weight) @ m.T
         else:
             row_bound += found.log_z
@@ -110,7 +118,6 @@ class Rowwise:
 
     def _collect(
         self,
-        theta: Any,
         block: Any,
         m: Array,
         chosen: list[Array],
@@ -118,7 +125,7 @@ class Rowwise:
         counts: Array,
     ) -> Stats:
         wm = weighted(m, block.weight)
-        gates = np.empty_like(theta.gates)
+        gates = np.empty((len(self.core.sizes), self.core.n_columns))
         sums = []
         for group, columns, G in zip(block.groups, self.core.columns, chosen, strict=True):
             gates[:, columns] = group.sum_selected(G, block.weight)
@@ -129,14 +136,14 @@ class Rowwise:
         """The model for rows of ``holed`` instead of ``seen``, sources of rows."""
         return replace(self, core=self.core.without_cells(seen, holed))
 
-    def maximise(self, theta: Any, stats: Stats) -> Any:
+    def maximise(self, prepared: Any, stats: Stats) -> Any:
         """Parameters from sums that hold the selections; a from the mean selection."""
-        return self.core.maximise_selected(theta, stats)
+        return self.core.maximise_selected(prepared, stats)
 
-    def refresh(self, theta: Any) -> Any:
+    def thorough(self, prepared: Any) -> None:
         """No short cuts are taken."""
-        return None
+        return
 
-    def bound(self, theta: Any, stats: Stats) -> float:
+    def bound(self, prepared: Any, stats: Stats) -> float:
         """Lower bound; for draws, the log joint density of rows and states, which is none."""
-        return self.core.bound_selected(theta, stats)
+        return self.core.bound_selected(prepared, stats)

@@ -99,11 +99,11 @@ class Principal(NamedTuple):
     vectors: Array  # (M, D, q)
 
 
-def log_joint(theta: Any, x: Array) -> Array:
+def log_joint(params: Any, x: Array) -> Array:
     """Log normalisers of complete rows (D, n) under every component, its share aside, (M, n)."""
-    tau, W, mu = theta.precision, theta.mean[:, :, :-1], theta.mean[:, :, -1]
+    tau, W, mu = params.precision, params.mean[:, :, :-1], params.mean[:, :, -1]
     M, D, q = W.shape
-    spread, turned = theta.spread, np.swapaxes(W, 1, 2)
+    spread, turned = params.spread, np.swapaxes(W, 1, 2)
     L = np.linalg.cholesky(tau * (turned @ W + spread[:, :q, :q]) + np.eye(q))
     # Half the squares of y, white positions, is all that depends on W.
     half = tau * np.linalg.inv(L)

@@ -33,7 +33,7 @@ from partwise.contracts import Array, Layout, Packed, Stats
 from partwise.likelihoods import Dirichlet
 from partwise.likelihoods.prior import EntryPrior
 from partwise.models.gating import Chooser
-from partwise.models.mcvq import MCVQ
+from partwise.models.mcvq import MCVQ, expect_states
 from partwise.models.weights import weighted
 
 # A posterior below this adds nothing to entropies that are summed in nats.
@@ -165,13 +165,17 @@ def column_cost(chooser: Chooser, n_parts: int) -> float:
     return one.cost(gates, np.zeros((n_parts, 1)))
 
 
-class Held(NamedTuple):
-    """Parameters of parts whose columns are held, as far as blocks need them."""
+class HeldParams(NamedTuple):
+    """Parameters of parts whose columns are held, as blocks need them."""
 
     weights: tuple[Packed, ...]
-    layouts: tuple[Layout, ...]
-    log_b: Array  # (1, S)
+    log_b: Array  # (S,)
     cost: float  # what parameters and the choice of states take off the bound
+
+    @property
+    def params(self) -> HeldParams:
+        """They are prepared as they are."""
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,12 +193,24 @@ class HeldParts:
         """Rows keep nothing from one sweep to the next."""
         return None
 
-    def expect(self, theta: Held, block: Any, memory: Any = None) -> tuple[Array, Stats]:
-        """Posterior of the rows' states (S, n), and its sums."""
-        return self.core.expect(theta, block, memory)  # type: ignore[arg-type]  # all it looks at
+    def prepare(self, params: HeldParams) -> HeldParams:
+        """Parameters are prepared as they are."""
+        return params
 
-    def maximise(self, theta: Held | None, stats: Stats) -> Held:
+    def begin(self, params: HeldParams) -> HeldParams:
+        """Parameters are prepared as they are."""
+        return params
+
+    def expect(self, params: HeldParams, block: Any, memory: None = None) -> tuple[Array, Stats]:
+        """Posterior of the rows' states (S, n), and its sums."""
+        return expect_states(self.core.first, params.log_b, params.weights, self.layouts, block)
+
+    def maximise(self, params: HeldParams, stats: Stats) -> HeldParams:
         """Parameters from the sums."""
+        return self.learn(stats)
+
+    def learn(self, stats: Stats) -> HeldParams:
+        """Parameters from the sums alone."""
         cost, weights = 0.0, []
         for prior, layout, packed in zip(self.core.priors, self.layouts, stats.sums, strict=True):
             own = prior.take(layout.decided)
@@ -206,16 +222,16 @@ class HeldParts:
             weights.append(Packed(eta, np.zeros((len(eta), layout.first[-1], 0), eta.dtype)))
         states = self.core.parts_of(stats.states)
         cost += sum(prior.divergence(counts.T) for prior, counts in states)
-        log_b = [prior.expected_log(counts.T).T for prior, counts in states]
-        return Held(tuple(weights), self.layouts, np.concatenate(log_b, axis=1), cost)
+        log_b = [prior.expected_log(counts.T)[:, 0] for prior, counts in states]
+        return HeldParams(tuple(weights), np.concatenate(log_b), cost)
 
-    def bound(self, theta: Held, stats: Stats) -> float:
+    def bound(self, params: HeldParams, stats: Stats) -> float:
         """Lower bound of the evidence, but for the choice of parts."""
-        return stats.bound - theta.cost
+        return stats.bound - params.cost
 
-    def refresh(self, theta: Held) -> Held | None:
+    def thorough(self, params: HeldParams) -> None:
         """Nothing is cut short."""
-        return None
+        return
 
 
 def laid_out(core: MCVQ, columns: Sequence[Array], sizes: Sequence[int]) -> HeldParts:
@@ -228,7 +244,7 @@ def laid_out(core: MCVQ, columns: Sequence[Array], sizes: Sequence[int]) -> Held
     return HeldParts(replace(core, n_states=n_states), layouts)
 
 
-def assembled(core: MCVQ, parts: Sequence[Part], background: Part) -> tuple[HeldParts, Held]:
+def assembled(core: MCVQ, parts: Sequence[Part], background: Part) -> tuple[HeldParts, HeldParams]:
     """The model of these parts, and its parameters.
 
     ``background`` holds the sums of all columns on their own.
@@ -243,7 +259,7 @@ def assembled(core: MCVQ, parts: Sequence[Part], background: Part) -> tuple[Held
         nothing = np.zeros((prior.likelihood.n_statistics, layout.first[-1], 0))
         sums.append(Packed(np.concatenate(wide, axis=2), nothing))
     counts = np.concatenate([part.counts for part in (*parts, rest)])
-    return model, model.maximise(None, Stats(0.0, counts[None], tuple(sums)))
+    return model, model.learn(Stats(0.0, counts[None], tuple(sums)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,15 +308,15 @@ def overlaps(model: HeldParts, m: Array, block: Any) -> Array:
     return out
 
 
-def survey(model: HeldParts, theta: Held, block: Any) -> Survey:
+def survey(model: HeldParts, params: HeldParams, block: Any) -> Survey:
     """What a block's posteriors under the parameters sum to."""
-    m, stats = model.expect(theta, block)
+    m, stats = model.expect(params, block)
     return Survey(stats, overlaps(model, m, block))
 
 
-def together(model: HeldParts, theta: Held, block: Any) -> Array:
+def together(model: HeldParts, params: HeldParams, block: Any) -> Array:
     """Rows in two states at once, (S, S)."""
-    m, _ = model.expect(theta, block)
+    m, _ = model.expect(params, block)
     return (m @ weighted(m, block.weight).T).astype(float)
 
 

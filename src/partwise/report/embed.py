@@ -81,6 +81,7 @@ def embed(model: Any, only: np.ndarray | None = None) -> dict[str, Any] | None:
 @embed.register
 def _(model: MCVQ, only: np.ndarray | None = None) -> dict[str, Any]:
     core, theta, laws = course.core_of(model._model), model._theta, model._laws()
+    every = model._prepared.natural
     log_share = np.log(np.maximum(model._state_shares(), 1e-300))
     log_marginal = model._log_marginal()
     parts = []
@@ -89,7 +90,7 @@ def _(model: MCVQ, only: np.ndarray | None = None) -> dict[str, Any]:
         blocks = []
         for g, group in enumerate(model._columns):
             block, live = _columns(theta.gates, k, group, only)
-            natural = theta.natural[g][:, states][:, :, live]
+            natural = every[g][:, states][:, :, live]
             law = laws[g].at(np.ix_(np.arange(states.start, states.stop), live))
             blocks.append(block | _law(law, natural, group))
         parts.append(
@@ -109,7 +110,7 @@ def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
     core, theta = course.core_of(model._model), model._theta
     (group,) = model._columns
     hard = predict_factors.hardened(theta)
-    sure = predict_factors.point(core, theta, core.all_undecided, hard.gates).loadings
+    sure = predict_factors.point(core, theta, core.all_undecided, hard.gates).params.loadings
     parts = []
     for k, w in enumerate(theta.loadings):
         block, live = _columns(theta.gates, k, group, only)

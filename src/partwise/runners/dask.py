@@ -118,13 +118,13 @@ class ClusterRunner(Serial):
         while waiting:
             yield result_of(self.client, waiting.pop())
 
-    def total(self, model: Any, theta: Any, source: Any, memory: list[Any]) -> Any:
+    def total(self, model: Any, prepared: Any, source: Any, memory: list[Any]) -> Any:
         """Sums of all blocks, added in a tree whose order depends on their number alone.
 
         What rows remember stays on the workers, and is found again as it was if one dies.
         """
         blocks = self.blocks(source)
-        sent = [submit(self.client, same, (model, theta))] * len(blocks)
+        sent = [submit(self.client, same, (model, prepared))] * len(blocks)
         expect = _expect if model.remembers else _expect_sums
         sums = submit_all(self.client, expect, sent, blocks, memory)
         if model.remembers:
@@ -141,14 +141,14 @@ def _encode(recipe: Any, rows: Any, weight: Any, labels: Any) -> Any:
 
 
 def _expect(sent: tuple[Any, Any], block: Any, kept: Any) -> tuple[Any, Any]:
-    model, theta = sent
+    model, prepared = sent
     # A task may have to be done again, and must then find what it found before.
-    return model.expect(theta, block, copy.deepcopy(kept))
+    return model.expect(prepared, block, copy.deepcopy(kept))
 
 
 def _expect_sums(sent: tuple[Any, Any], block: Any, kept: Any) -> Any:
-    model, theta = sent
-    return model.expect(theta, block, kept)[1]
+    model, prepared = sent
+    return model.expect(prepared, block, kept)[1]
 
 
 def _add(sums: list[Any]) -> Any:

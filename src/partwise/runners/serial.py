@@ -25,11 +25,11 @@ class Serial:
         for make, *items in zip(source.makers(), *arguments, strict=True):
             yield work(function, source, make, *items)
 
-    def total(self, model: Any, theta: Any, source: Source, memory: list[Any]) -> Any:
+    def total(self, model: Any, prepared: Any, source: Source, memory: list[Any]) -> Any:
         """Sums of all blocks, added in their order; what they remember is replaced."""
 
         def on_block(block: Any, kept: Any) -> tuple[Any, Any]:
-            return model.expect(theta, block, kept)
+            return model.expect(prepared, block, kept)
 
         def results() -> Iterator[Any]:
             for i, (kept, stats) in enumerate(self.map(on_block, source, memory)):

@@ -33,7 +33,7 @@ MISSES = 2
 
 def class_start(
     core: Any,
-    theta: Any,
+    params: Any,
     pieces: Sequence[tuple[Array, Array, Array | None]],
     rng: np.random.Generator,
 ) -> Any:
@@ -45,27 +45,27 @@ def class_start(
     evidence, weight, labels = _joined(pieces)
     if labels is not None and np.any(labels >= 0):
         known = labels >= 0
-        begun = _by_hand(core, theta, evidence, np.where(known, labels, 0), weight * known)
+        begun = _by_hand(core, params, evidence, np.where(known, labels, 0), weight * known)
         return _settle(core, begun, evidence, labels, weight, MOST_STEPS)[1]
-    return _best_start(core, theta, *_some(evidence, weight, rng), rng)[1]
+    return _best_start(core, params, *_some(evidence, weight, rng), rng)[1]
 
 
 def class_number(
     core: Any,
-    theta: Any,
+    params: Any,
     pieces: Sequence[tuple[Array, Array, Array | None]],
     rng: np.random.Generator,
 ) -> int:
     """How many classes have the highest bound with the parts as they are.
 
-    ``core`` has any number of classes; ``theta`` and ``pieces`` as in `class_start`.
+    ``core`` has any number of classes; ``params`` and ``pieces`` as in `class_start`.
     """
     evidence, weight, _ = _joined(pieces)
     evidence, weight = _some(evidence, weight, rng)
     highest, best, misses = -np.inf, 1, 0
     for n in range(1, MOST_CLASSES + 1):
         own = replace(core, classes=replace(core.classes, n_classes=n))
-        bound = _best_start(own, theta, evidence, weight, rng)[0]
+        bound = _best_start(own, params, evidence, weight, rng)[0]
         misses = 0 if bound > highest else misses + 1
         if bound > highest:
             highest, best = bound, n
@@ -93,12 +93,12 @@ def _some(evidence: Array, weight: Array, rng: np.random.Generator) -> tuple[Arr
 
 
 def _best_start(
-    core: Any, theta: Any, evidence: Array, weight: Array, rng: np.random.Generator
+    core: Any, params: Any, evidence: Array, weight: Array, rng: np.random.Generator
 ) -> tuple[float, Any]:
     """The best of several beginnings: its bound and parameters."""
     posterior = evidence.copy()
     plain = core.without_classes()
-    plain.mix(posterior, plain.weigh(theta, posterior, None), weight)
+    plain.mix(posterior, plain.weigh(params, posterior, None), weight)
     # Equal rows count as one with their summed weight, so that repeating a row is weighting it.
     features, row_of = np.unique(
         core.row_features(posterior).astype(float).round(6), axis=0, return_inverse=True
@@ -113,36 +113,36 @@ def _best_start(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer kinds of rows than classes
             found = clusters.fit(features, sample_weight=weight_of).labels_[row_of]
-        begun = _by_hand(core, theta, evidence, found, weight)
+        begun = _by_hand(core, params, evidence, found, weight)
         tried.append(_settle(core, begun, evidence, None, weight, N_STEPS))
     tried.sort(key=lambda result: -result[0])
     best = [_settle(core, begun, evidence, None, weight, MOST_STEPS) for _, begun in tried[:N_BEST]]
     return max(best, key=lambda result: result[0])
 
 
-def _by_hand(core: Any, theta: Any, evidence: Array, labels: Array, weight: Array) -> Any:
+def _by_hand(core: Any, params: Any, evidence: Array, labels: Array, weight: Array) -> Any:
     """Priors of states and classes from given classes of the rows."""
     m = evidence.copy()
     plain = core.without_classes()
-    found = plain.weigh(theta, m, None)
+    found = plain.weigh(params, m, None)
     z = (labels == np.arange(core.classes.n_classes)[:, None]).astype(float)
     counts = np.concatenate(
         [plain.class_sums(m.copy(), found, weight * z[n]) for n in range(len(z))], axis=0
     )
-    return core.learn_states(theta, counts)
+    return core.learn_states(params, counts)
 
 
 def _settle(
-    core: Any, theta: Any, evidence: Array, labels: Array | None, weight: Array, n_steps: int
+    core: Any, params: Any, evidence: Array, labels: Array | None, weight: Array, n_steps: int
 ) -> tuple[float, Any]:
     """Learn the classes with the parts as they are; the bound reached, and the parameters."""
     last = -np.inf
     for _ in range(n_steps):
         m = evidence.copy()
-        found = core.weigh(theta, m, labels)
-        bound = float(weight @ found.log_z) - core.choice_cost(theta)
+        found = core.weigh(params, m, labels)
+        bound = float(weight @ found.log_z) - core.choice_cost(params)
         if bound - last < SETTLED * weight.sum():
             break
         last = bound
-        theta = core.learn_states(theta, core.class_sums(m, found, weight))
-    return bound, theta
+        params = core.learn_states(params, core.class_sums(m, found, weight))
+    return bound, params

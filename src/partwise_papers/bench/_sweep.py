@@ -33,14 +33,15 @@ class Sweep:
     ----------
     model : Model
     source : BlockSource
-    theta : tuple
+    params : tuple
         Parameters; of gated parts those with open gates.
     closed : tuple, default=None
         The same parameters with closed gates, where there are gates.
     """
 
-    def __init__(self, model: Any, source: BlockSource, theta: Any, closed: Any = None) -> None:
-        self.model, self.source, self.open, self.closed = model, source, theta, closed
+    def __init__(self, model: Any, source: BlockSource, params: Any, closed: Any = None) -> None:
+        self.model, self.source, self.open = model, source, model.begin(params)
+        self.closed = None if closed is None else model.prepare(closed)
         self.runner = runner_of(None, source)
 
     def __enter__(self) -> Sweep:
@@ -51,13 +52,13 @@ class Sweep:
     def __exit__(self, *error: object) -> None:
         self.runner.__exit__(*error)
 
-    def sums(self, theta: Any) -> Any:
+    def sums(self, prepared: Any) -> Any:
         """E-step and sums over all blocks."""
-        return self.runner.total(self.model, theta, self.source, [None] * self.source.n_blocks)
+        return self.runner.total(self.model, prepared, self.source, [None] * self.source.n_blocks)
 
-    def sweep(self, theta: Any) -> Any:
+    def sweep(self, prepared: Any) -> Any:
         """E-step, sums and M-step."""
-        return self.model.maximise(theta, self.sums(theta))
+        return self.model.maximise(prepared, self.sums(prepared))
 
 
 def of_states(X: Any, likelihood: str, n_states: tuple[int, ...], parts: Array) -> Sweep:
@@ -76,8 +77,8 @@ def of_states(X: Any, likelihood: str, n_states: tuple[int, ...], parts: Array) 
     )
     stats, gates = random_start(source, n_states, False, np.random.default_rng(0))
     gates = _nearly(parts, gates)
-    theta = model.dress(model.start(stats, gates), np.full(X.shape[1], -1))
-    return Sweep(model, source, theta, _closed(model, theta, gates, parts))
+    params = model.start(stats, gates)
+    return Sweep(model, source, params, _closed(params, gates))
 
 
 def of_factors(X: Array, n_factors: tuple[int, ...], parts: Array) -> Sweep:
@@ -96,8 +97,8 @@ def of_factors(X: Array, n_factors: tuple[int, ...], parts: Array) -> Sweep:
     )
     loadings, gates = random_loadings(source, n_factors, False, np.random.default_rng(0))
     gates = _nearly(parts, gates)
-    theta = model.start(loadings, gates)
-    return Sweep(model, source, theta, _closed(model, theta, gates, parts))
+    params = model.start(loadings, gates)
+    return Sweep(model, source, params, _closed(params, gates))
 
 
 def of_directions(X: Array, n_directions: int) -> Sweep:
@@ -129,5 +130,5 @@ def _nearly(parts: Array, gates: Array) -> Array:
     return 0.9 * (parts == np.arange(len(gates))[:, None]) + 0.1 * gates
 
 
-def _closed(model: Any, theta: Any, gates: Array, parts: Array) -> Any:
-    return model.dress(theta._replace(gate=theta.gate._replace(g=np.rint(gates))), parts)
+def _closed(params: Any, gates: Array) -> Any:
+    return params._replace(gate=params.gate._replace(g=np.rint(gates)))
