@@ -517,8 +517,8 @@ CONTENTS: dict[str, Check] = {
                         "psi": positive("D"),
                         "counts": counts("K*J"),
                         "log_b": model_units("K*J"),
-                        "age": Whole(low=-1),
-                    }
+                    },
+                    may={"age": Whole(low=-1)},  # of files before the first release
                 )
             },
             learned(),
@@ -535,8 +535,8 @@ CONTENTS: dict[str, Check] = {
                         "origins": model_units("M", "D"),
                         "taken": counts("M", "A+1"),
                         "idle": Whole(),
-                        "thorough": Flag(),
-                    }
+                    },
+                    may={"thorough": Flag()},  # of files before the first release
                 ),
                 "seed": Whole(),
                 "certificate": Record(
