@@ -1,6 +1,13 @@
-"""How the documentation is built: ``sphinx-build -W --keep-going docs docs/_build/html``."""
+"""Sphinx configuration: ``sphinx-build -W --keep-going docs docs/_build/html``.
+
+The built site loads nothing from elsewhere. MathJax comes from the package sphinx-mathjax-offline,
+of which only the parts that a page loads are copied (1.7 MB).
+"""
 
 import re
+import shutil
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +15,8 @@ import partwise
 
 HERE = Path(__file__).parent
 GENERATED = HERE / "generated"
+EXPLORERS = GENERATED / "explorers"
+sys.path.insert(0, str(HERE))  # for make_images.py
 
 project = "Partwise"
 author = "The Partwise developers"
@@ -20,10 +29,14 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "auto_examples/**/*.ipynb"]
+exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "generated/backreferences/**"]
 templates_path = ["_templates"]
+
+mathjax_path = "mathjax/tex-chtml.js"  # copied by copy_mathjax
+mathjax3_config = {"options": {"enableMenu": False}}
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
@@ -39,11 +52,14 @@ sphinx_gallery_conf = {
     "capture_repr": ("_repr_html_",),
     "download_all_examples": False,
     "show_signature": False,
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("partwise",),
 }
 
 html_theme = "pydata_sphinx_theme"
 html_title = "Partwise"
 html_static_path = ["_static"]
+html_extra_path = ["generated/explorers"]
 html_css_files = ["partwise.css"]
 html_show_sourcelink = False
 html_theme_options = {
@@ -69,11 +85,23 @@ OUTSIDE = {
 }
 
 
+def live(picture: re.Match[str]) -> str:
+    """Replace the picture of an explorer by the explorer itself, if there is one."""
+    caption, name = picture.groups()
+    if not (EXPLORERS / f"{name}.html").exists():
+        return picture.group()
+    return (
+        f'```{{raw}} html\n<iframe class="explorer" src="{name}.html" title="{caption}" '
+        f'loading="lazy"></iframe>\n<p><a href="{name}.html">{caption} (open in full)</a></p>\n```'
+    )
+
+
 def lead_to_pages(app: Any, docname: str, source: list[str]) -> None:
     """Point links at pages of the site, and add tables of contents."""
     text = source[0]
     for file, page in OUTSIDE.items():
         text = re.sub(rf"\]\({file}", f"]({page}", text)
+    text = re.sub(r"^!\[([^\]]*)\]\(images/(explorer-\w+)\.png\)$", live, text, flags=re.MULTILINE)
     if docname in CONTENTS:
         entries = re.findall(r"^(?:- )?\[([^\]]+)\]\(([\w/]+)\.\w+\)", text, flags=re.MULTILINE)
         listed = "\n".join(f"{title.replace('`', '')} <{page}>" for title, page in entries)
@@ -99,6 +127,29 @@ def write_pages(app: Any) -> None:
         (GENERATED / f"{name}.md").write_text(text)
 
 
+def write_explorers(app: Any) -> None:
+    """Fit the small models whose explorers the pages embed, unless an earlier build did."""
+    from make_images import EXPLORER_PAGES
+
+    EXPLORERS.mkdir(exist_ok=True, parents=True)
+    for name, make in EXPLORER_PAGES.items():
+        if not (EXPLORERS / f"{name}.html").exists():
+            make(EXPLORERS / f"{name}.html")
+
+
+def copy_mathjax(app: Any, exception: Exception | None) -> None:
+    """Copy the parts of MathJax that the pages load into the site."""
+    package = find_spec("sphinx-mathjax-offline")
+    if exception or app.builder.format != "html" or package is None or package.origin is None:
+        return
+    source = Path(package.origin).parent / "static" / "mathjax"
+    target = Path(app.outdir) / "_static" / "mathjax"
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source / "tex-chtml.js", target)
+    for part in ("output/chtml/fonts/woff-v2", "input/tex/extensions"):
+        shutil.copytree(source / part, target / part, dirs_exist_ok=True)
+
+
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool:
     """Leave what scikit-learn gives every estimator to its own documentation."""
     return skip or str(getattr(obj, "__module__", "")).startswith("sklearn.")
@@ -107,5 +158,7 @@ def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: 
 def setup(app: Any) -> None:
     """Connect the above."""
     app.connect("builder-inited", write_pages)
+    app.connect("builder-inited", write_explorers)
+    app.connect("build-finished", copy_mathjax)
     app.connect("source-read", lead_to_pages)
     app.connect("autodoc-skip-member", skip_foreign)

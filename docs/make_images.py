@@ -1,6 +1,8 @@
-"""Pictures of the explorer for the documentation: ``python docs/make_images.py``.
+"""Explorers for the documentation, and pictures of them: ``python docs/make_images.py``.
 
-Taken in Chromium. All data is drawn here or comes with the library.
+The build of the documentation writes the pages (``EXPLORER_PAGES``) and embeds them. As a script
+this opens them in Chromium and takes the pictures in ``images/``. The table comes with
+scikit-learn, the faces, stories and ratings are synthetic.
 """
 
 import shutil
@@ -8,9 +10,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-from PIL import Image
-from playwright.sync_api import sync_playwright
+from sklearn.datasets import load_breast_cancer
 
 from partwise import MCVQ, Recommender, make_faces
 from partwise.report import write_report
@@ -23,7 +23,7 @@ FILMS = [
     "Iron Valley",
     "The Last Dance",
     "Comet",
-    "Blue Harbour",
+    "Blue Harbor",
     "The Clockmaker",
     "Paper Moons",
     "Rain City",
@@ -38,12 +38,10 @@ FILMS = [
     "Old Friends",
     "Deep Water",
 ]
-DIARY = ["energy", "stress", "focus", "apples", "bread", "meat", "greens"]
-DIARY += ["running", "swimming", "steps", "sleep"]
 WORDS = [
     "ship",
     "wave",
-    "harbour",
+    "harbor",
     "sailor",
     "storm",
     "anchor",
@@ -71,26 +69,21 @@ WORDS = [
 
 
 def image_page(path):
-    """Drawn faces with their five conditions."""
+    """Synthetic faces with their five conditions."""
     faces = make_faces(1000, random_state=0)
     labels = np.array(faces.target_names)[faces.target]
     model = MCVQ(5, 12, random_state=0).fit(faces.data[:800], labels[:800])
-    write_report(model, path, faces.data[800:], faces.image_shape, title="Drawn faces")
+    write_report(model, path, faces.data[800:], faces.image_shape, title="Synthetic faces")
 
 
 def table_page(path):
-    """Diaries: three groups of columns, each in one of three states, with holes."""
-    rng = np.random.default_rng(1)
-    groups = np.repeat([0, 1, 2], [3, 4, 4])
-    levels = np.stack([rng.permutation([-4.0, 0.0, 4.0]) for _ in DIARY], axis=1)
-    X = levels[rng.integers(3, size=(160, 3))[:, groups], np.arange(len(DIARY))]
-    X = (X + rng.normal(size=X.shape) + rng.uniform(6, 12, len(DIARY))).round(2)
-    X[rng.random(X.shape) < 0.12] = np.nan
-    X[5, 7:] = [14, 3, 6, 15]
-    frame = pd.DataFrame(X, columns=DIARY, index=[f"person {i}" for i in range(len(X))])
-    frame = frame[list(rng.permutation(DIARY))]
-    model = MCVQ(3, 3, random_state=0).fit(frame.drop("person 5"))
-    write_report(model, path, frame, title="Diaries")
+    """Measurements of breast tumors (scikit-learn) with 10 % of the cells removed."""
+    tumors = load_breast_cancer(as_frame=True)
+    frame = tumors.data.assign(diagnosis=tumors.target_names[tumors.target])
+    hidden = np.random.default_rng(0).random(frame.shape) < 0.1
+    frame = frame.mask(hidden).set_axis([f"tumor {i}" for i in range(len(frame))])
+    model = MCVQ(4, 5, likelihood="auto", random_state=0).fit(frame)
+    write_report(model, path, frame, title="Breast tumors")
 
 
 def text_page(path):
@@ -133,7 +126,14 @@ SCROLL = """() => {
   document.querySelector(".studio").scrollIntoView();
 }"""
 
-# Name, page, colours, width and height, and what is done before the picture is taken.
+EXPLORER_PAGES = {
+    "explorer-images": image_page,
+    "explorer-table": table_page,
+    "explorer-text": text_page,
+    "explorer-ratings": ratings_page,
+}
+
+# Name, page, color scheme, width and height, and an action before the picture is taken.
 SHOTS = [
     ("explorer-images", image_page, "light", (1100, 1120), None),
     ("explorer-completion", image_page, "dark", (1100, 740), HIDE),
@@ -146,6 +146,9 @@ SHOTS = [
 
 def main():
     """Write the pages, open them and take the pictures."""
+    from PIL import Image
+    from playwright.sync_api import sync_playwright
+
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
@@ -160,7 +163,7 @@ def main():
                 page.evaluate(act)
             target = IMAGES / f"{name}.png"
             page.screenshot(path=target)
-            # Few colours are needed, and the file is a third of the size.
+            # Few colors are needed, and the file is a third of the size.
             Image.open(target).convert("RGB").quantize(160).save(target, optimize=True)
             page.close()
         browser.close()

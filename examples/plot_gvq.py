@@ -1,11 +1,11 @@
 """
-Features that are on or off
-===========================
+Binary features
+===============
 
-Short codes: a row is an origin plus some of a few features, and its code is one bit a feature. The
-nearest code is found exactly, with a proof. First planted features that are found again, then two
-sets of features on clusters in the plane, the features of drawn faces, and association methods
-side by side.
+Short codes: a row is an origin plus the sum of some features, and its code has one bit per feature.
+The nearest code is found exactly, with a proof. Planted features are recovered; two sets of
+features describe clusters in the plane; features of synthetic faces; a comparison of association
+methods.
 """
 
 import numpy as np
@@ -22,36 +22,34 @@ X = bits @ planted + 0.3 * rng.normal(size=(1000, 40))
 model = GVQ(n_components=8, random_state=0).fit(X)
 codes = model.encode(X)
 proof = model.certify(X)
-print(
-    f"{codes.shape[1]} bits instead of {X.shape[1]} numbers, error {model.noise_variance_**0.5:.3f}"
-)
-print(f"no code is nearer, proven for {proof.proven.mean():.0%} of the rows")
+print(f"{codes.shape[1]} bits instead of {X.shape[1]} numbers", end=", ")
+print(f"error {model.noise_variance_**0.5:.3f} (noise 0.3)")
+print(f"code proven optimal for {proof.proven.mean():.0%} of the rows")
 n_bits, n_codes, n_pairs = (
     len(np.unique(both, axis=0)) for both in (bits, codes, np.column_stack([bits, codes]))
 )
-print(f"{n_bits} planted codes, {n_codes} found ones, {n_pairs} pairs of the two: one to one")
+print(f"{n_bits} planted codes, {n_codes} found codes, {n_pairs} pairs: one to one")
 
 # %%
-# Several sets: a row takes the set that it is nearest with. Here are clusters in the plane, and
-# the corners that two sets of three features make.
-centres = rng.uniform(-1, 1, (10, 2))
-X = centres[rng.integers(10, size=300)] + 0.05 * rng.normal(size=(300, 2))
+# Several sets: a row uses the set with the nearest code. Clusters in the plane, and the corners of
+# two sets of three features.
+centers = rng.uniform(-1, 1, (10, 2))
+X = centers[rng.integers(10, size=300)] + 0.05 * rng.normal(size=(300, 2))
 model = GVQ(n_components=3, n_sets=2, n_init=10, random_state=0).fit(X)
 proven = model.certificate_.proven.all()
-print(f"error {model.noise_variance_:.4f} per entry, all codes proven: {proven}")
+print(f"squared error {model.noise_variance_:.4f} per entry, all codes proven optimal: {proven}")
 CodebookDisplay.from_estimator(model, X)
 
 # %%
-# Faces are made of parts that are there or not, among others. Below, the codes that most faces
-# have.
+# Features of faces, and the most frequent codes.
 faces = make_faces(500, random_state=0)
 model = GVQ(n_components=8, random_state=0).fit(faces.data)
 FeaturesDisplay.from_estimator(model, image_shape=faces.image_shape)
 CodesDisplay.from_estimator(model, faces.data, n_codes=12, image_shape=faces.image_shape)
 
 # %%
-# Other ways to find a code are there to be compared with. The more features look alike, the worse
-# they fare; in squared error none is ever below the exact one.
+# Approximate association methods for comparison. The more similar the features, the larger their
+# error; no method has a lower squared error than the exact one.
 names = ("exact", "mean_field", "belief_revision")
 similarity = (0, 2, 4, 6)
 errors: dict[str, list[list[float]]] = {name: [[] for _ in similarity] for name in names}

@@ -1,68 +1,103 @@
 """
-A survey with holes
-===================
+A survey with missing answers
+=============================
 
-From a table of numbers, categories, yes-or-no and ordered answers, a fifth of it missing, to which
-questions belong together, which kinds of people there are in each respect, filled holes and odd
-answers. The survey is drawn, so that its truth is known.
+Mixed-type data: 944 American voters of 1996 (American National Election Studies, public domain,
+from statsmodels), with numbers, categories and ordered answers. Which questions belong together,
+what types of voters there are, imputation of missing answers with calibrated intervals, anomalous
+answers, and synthetic rows.
 """
 
 import numpy as np
+import pandas as pd
+from statsmodels.datasets import anes96
 
-from partwise import MCVQ, make_survey
+from partwise import MCVQ
 from partwise.plot import DependenceDisplay, ProfilesDisplay, TableDisplay
 
-survey = make_survey(1500, missing=0.2, random_state=0)
-table = survey.frame
-table.iloc[:4, :8]
+data = anes96.load_pandas().data.astype(int)
+scale = ["extremely liberal", "liberal", "slightly liberal", "moderate"]
+scale += ["slightly conservative", "conservative", "extremely conservative"]
+parties = ["strong Democrat", "weak Democrat", "leans Democrat", "independent"]
+parties += ["leans Republican", "weak Republican", "strong Republican"]
+schools = ["grades 1-8", "some high school", "high school", "some college"]
+schools += ["college, 2 years", "college, 4 years", "advanced degree"]
+
+
+def ordered(codes, levels):
+    """Codes as an ordered categorical column."""
+    return pd.Categorical.from_codes(codes - codes.min(), levels, ordered=True)
+
+
+complete = pd.DataFrame(
+    {
+        "own position": ordered(data["selfLR"], scale),
+        "Clinton's position": ordered(data["ClinLR"], scale),
+        "Dole's position": ordered(data["DoleLR"], scale),
+        "party": ordered(data["PID"], parties),
+        "vote": np.where(data["vote"] == 1, "Dole", "Clinton"),
+        "age": data["age"],
+        "education": ordered(data["educ"], schools),
+        "income bracket": data["income"],
+        "TV news per week": data["TVnews"],
+        "population (1000)": data["popul"],
+    }
+)
+hidden = np.random.default_rng(0).random(complete.shape) < 0.2
+table = complete.mask(hidden)
+table.head(4)
 
 # %%
-# ``likelihood="auto"`` finds out what kind of column each is; ``likelihood={"count0":
-# "gaussian"}`` would say otherwise for one of them.
-model = MCVQ(n_parts=4, n_states=6, likelihood="auto", random_state=0).fit(table)
+# ``likelihood="auto"`` selects a likelihood per column; ``likelihood={"income bracket":
+# "gaussian"}`` overrides it for one column. The numbers of parts and states are selected
+# automatically by the evidence lower bound (ELBO).
+model = MCVQ("auto", "auto", likelihood="auto", random_state=0).fit(table)
 print(", ".join(f"{name}: {kind}" for name, kind in zip(table, model.kinds_, strict=True)))
+print(f"{model.n_parts_} parts with {model.n_states_} states")
 
 # %%
-# Columns that belong together, and what kinds of rows there are in each part, in words.
-parts = model.summary()
-for name, columns in parts.groupby("part")["columns"].first().items():
+# The summary has one row per state: the columns of its part, its share of the voters, and its
+# profile. Columns without a part are background columns.
+summary = model.summary()
+for name, columns in summary.groupby("part")["columns"].first().items():
     print(f"{name}: {columns}")
-parts.loc[parts["part"] == "part2", ["state", "share", "profile"]]
+with pd.option_context("display.max_colwidth", None):
+    print(summary[["part", "state", "share"]].to_string(index=False))
+    print(*summary["profile"], sep="\n")
 
 # %%
-# The table as the model sees it: columns by part, holes in a colour of their own, rows sorted by
-# the states of one part and within these by those of the others. Parts know nothing of each other,
-# so one order of the rows cannot show the blocks of all.
+# The table, columns ordered by part and rows sorted by state. Missing values have a color of their
+# own.
 TableDisplay.from_estimator(model, table)
 
 # %%
-# What columns say about each other, and what is typical of the states of one part.
+# Mutual information between columns, and the profiles of the states of one part.
 DependenceDisplay.from_estimator(model)
 ProfilesDisplay.from_estimator(model, 0)
 
 # %%
-# Holes are filled in the table's own terms, each with an interval or with probabilities. As the
-# truth is known: how often were they right?
-filled = model.impute(table)
+# ``impute`` returns the same DataFrame without missing values. Each imputed number has an interval,
+# each imputed category has probabilities. The true answers are known here, so both can be checked.
+imputed = model.impute(table)
 lower, upper = model.predict_interval(table, coverage=0.8)
-hidden = survey.hidden[:, 0]
-truth = survey.complete["number0"][hidden]
-inside = (lower["number0"][hidden] <= truth) & (truth <= upper["number0"][hidden])
-print(f"80 % intervals of number0 held {inside.mean():.0%} of the removed values")
-p = model.predict_proba_columns(table, ["group0"])["group0"].max(axis=1)
-hidden = survey.hidden[:, list(table).index("group0")]
-right = (filled["group0"] == survey.complete["group0"])[hidden]
-print(f"group0: promised {p[hidden].mean():.0%}, right {right.mean():.0%}")
+where = table["age"].isna()
+inside = complete["age"][where].between(lower["age"][where], upper["age"][where])
+print(f"80 % intervals of age contain {inside.mean():.0%} of the removed values")
+where = table["vote"].isna()
+stated = model.predict_proba_columns(table, ["vote"])["vote"].max(axis=1)[where].mean()
+correct = (imputed["vote"] == complete["vote"])[where].mean()
+print(f"vote: stated probability {stated:.0%}, correct {correct:.0%}")
 
 # %%
-# Somebody who differs: one answer changed to what hardly anybody gives.
-odd = table.copy()
-odd.loc[7, "number2"] = np.nanmax(odd["number2"]) * 3
-model.anomalous_cells(odd, 3)
+# Anomalous cells: answers that contradict the other answers of the same voter.
+model.anomalous_cells(table, 5)
 
 # %%
-# Any column given any others, and people as they might be.
+# Any columns given any others, and synthetic voters who share some answers.
 print(
-    model.predict_columns(given={"scale0": "often", "answer0": True}, columns=["group0", "number0"])
+    model.predict_columns(
+        given={"own position": "liberal", "education": "advanced degree"},
+        columns=["vote", "party", "age"],
+    )
 )
-model.sample(3, given={"scale0": "often"})[0].iloc[:, :8]
+model.sample(3, given={"party": "independent"}, random_state=0)[0]

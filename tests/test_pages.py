@@ -1,15 +1,19 @@
-"""What the pages tell people to paste runs as it stands, and their links lead somewhere."""
+"""The code of the pages runs as pasted and prints the output shown; links lead to files."""
 
+import io
 import os
 import re
 import warnings
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Code, and the output that the page shows below it.
+BLOCK = re.compile(r"^```python\n(.*?)^```(?:\n+```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?")
 LINK = re.compile(r"(?:\]\(|src=\")([^)#\s\"]+)")
 
 # Pages whose code runs for more than a few seconds.
@@ -58,10 +62,20 @@ def test_code_runs_as_pasted(name, tmp_path, monkeypatch):
 def paste(name):
     """Run the code of a page, block after block."""
     session = {"__name__": "pasted"}
-    for i, code in enumerate(blocks(ROOT / name)):
-        with warnings.catch_warnings():
+    for i, (code, output) in enumerate(blocks(ROOT / name)):
+        printed = io.StringIO()
+        with warnings.catch_warnings(), redirect_stdout(printed):
             warnings.simplefilter("default")  # as for a user: told, and no error
             exec(compile(code, f"{name}, block {i}", "exec"), session)
+        if output:
+            assert_same_output(printed.getvalue(), output)
+
+
+def assert_same_output(printed, shown):
+    """The same words, and numbers that differ by 5 % at most: fits depend on the processor."""
+    assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", shown).split()
+    numbers = [[float(each) for each in NUMBER.findall(text)] for text in (printed, shown)]
+    assert numbers[0] == pytest.approx(numbers[1], rel=0.05, abs=0.02)
 
 
 def test_lists_of_pages_are_up_to_date():

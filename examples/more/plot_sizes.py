@@ -3,8 +3,8 @@ How many parts, how many states
 ===============================
 
 Images of a box, a triangle and a cross, each at one of nine heights: three parts of nine states.
-What ``"auto"`` finds, what it tried on the way, whether the same parts come back from other rows,
-and what held-out cells say.
+The size selected automatically by the ELBO, the moves that were tried, the stability of the parts,
+and a comparison by held-out cells.
 """
 
 import numpy as np
@@ -20,19 +20,19 @@ print(f"{model.n_parts_} parts with {model.n_states_} states")
 GatesDisplay.from_estimator(model, image_shape=shapes.image_shape)
 
 # %%
-# Parts and states are split, merged, born and dropped, and a move is made if the evidence rises.
-# Crosses are moves that were refused.
+# Parts and states are split, merged, added and removed; a move is accepted if the ELBO increases.
+# Crosses are rejected moves.
 SizePathDisplay.from_estimator(model)
 
 # %%
-# Do the same parts come back if only half of the rows are known? 1 is always, 0 no more than by
-# chance.
+# Stability: are the same parts found in random halves of the rows? 1 means always, 0 means no more
+# often than by chance.
 stability = part_stability(model, X, n_fits=4, random_state=0)
 print("agreement of the parts:", stability.part_agreement.round(2))
 StabilityDisplay.from_stability(stability, image_shape=shapes.image_shape)
 
 # %%
-# An independent judge: cells that were hidden from the fit. In nats a cell, more is better.
+# Held-out cells as an independent criterion: mean log density per cell (higher is better).
 search = GridSearchCV(
     MCVQ(n_states=9, random_state=0), {"n_parts": [1, 2, 3, 4]}, cv=CellKFold(3, random_state=0)
 ).fit(ObservedCells(X))
