@@ -8,44 +8,31 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
+from partwise.answers import aspects
+from partwise.answers.aspects import FittedAspects
 from partwise.contracts import Array
-from partwise.data import BlockSource, CellKFold, ObservedCells, RowBlock
+from partwise.data import BlockSource, RowBlock
 from partwise.data.rating_levels import ScaleGroup, learn_scale
-from partwise.engine import Monitor, climb
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
+from partwise.fitted import Fitted, restored_fields
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.course import prior_of
+from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Stage
+from partwise.fitting.temperature import likeliest_temperature
 from partwise.likelihoods import Categorical, Prior
 from partwise.models import aspect
-from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts import random_start
-
-# Inverse temperatures that are tried in turn while held-out ratings gain by it, and one rating in
-# how many is held out.
-BETAS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
-HELD_ONE_IN = 10
-
-# Sweeps over which the log density of held-out ratings is averaged before it is compared with what
-# it was: it falls at first, while aspects leave their start, and may then rise for long.
-PATIENCE = 10
 
 # Ratings of every aspect that Prior(states=1) gives a row beforehand. A row has few ratings to tell
 # its shares from, and takes of a few aspects only.
 MIXING = 0.02
-
-# Ratings of the rows that the temperature is told by.
-MOST_JUDGED = 20_000_000
-
-# Shares of aspects drawn at a time, over rows, draws and ratings.
-MOST_DENSITIES = 4_000_000
 
 
 class AspectModel(PartsEstimator):
@@ -132,6 +119,8 @@ class AspectModel(PartsEstimator):
         "verbose": ["verbose"],
     }
 
+    _fitted: FittedAspects
+
     def __init__(
         self,
         n_aspects: int = 20,
@@ -182,7 +171,6 @@ class AspectModel(PartsEstimator):
         X, weight, _ = self._check_fit_rows(X, sample_weight)
         group = learn_scale(X, weight)
         self._warn_of_holes((group,))
-        self._dtype = X.dtype
         log = FitLog(self, checkpoint, X, weight)
         rng = log.generator()
         source = BlockSource(X, (group,), weight)
@@ -190,7 +178,17 @@ class AspectModel(PartsEstimator):
         seed = rng.spawn(1)[0]
         theta = self._start(core, source, seed)
         if isinstance(self.beta, str):
-            judge = partial(self._judge, core, theta, source, rng, deadline)
+            judge = partial(
+                likeliest_temperature,
+                core,
+                theta,
+                source,
+                rng,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                deadline=deadline,
+                n_jobs=self.n_jobs,
+            )
             beta, enough = log.once("temperature", rng, judge)
         else:
             beta, enough = float(self.beta), None
@@ -200,12 +198,16 @@ class AspectModel(PartsEstimator):
             return [Stage(model, enough=enough)], theta
 
         model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline, log)
-        self._columns = (group,)
-        self._keep(model, theta)
-        self.lower_bounds_ = np.asarray(monitor.trace) / float(weight.sum())
-        self.lower_bound_ = float(self.lower_bounds_[-1])
-        self.n_iter_, self.converged_, self.beta_ = monitor.n_iter, monitor.converged, beta
-        self._describe()
+        fitted = Fitted(
+            model,
+            theta,
+            (group,),
+            self.n_features_in_,
+            X.dtype,
+            recorded(monitor, float(weight.sum())),
+            getattr(self, "feature_names_in_", None),
+        )
+        self._adopt(fitted)
         log.finish()
         return self
 
@@ -229,51 +231,8 @@ class AspectModel(PartsEstimator):
         first, _ = random_start(source, (core.n_aspects,), False, rng)
         return core.start(first.sums[0].shared)
 
-    def _judge(
-        self,
-        core: aspect.Aspect,
-        theta: aspect.AspectParams,
-        source: BlockSource,
-        rng: np.random.Generator,
-        deadline: float,
-    ) -> tuple[float, int | None]:
-        """Temperature and number of sweeps at which held-out ratings are likeliest."""
-        source = source.sample(MOST_JUDGED, rng)
-        cells = ObservedCells(source.X)
-        if len(cells) < HELD_ONE_IN:
-            return 1.0, None
-        train, test = next(CellKFold(HELD_ONE_IN, random_state=rng).split(cells))
-        tables = [cells[train].table(), cells[test].table()]
-        is_sparse = sparse.issparse(source.X)
-        X = sparse.hstack(tables, format="csr") if is_sparse else np.hstack(tables)
-        (group,) = source.columns
-        held = replace(group, index=group.index + len(group.index))
-        judged = BlockSource(X, (group, held), source.weight)
-        best, beta, sweeps = -np.inf, 1.0, PATIENCE
-        with runner_of(self.n_jobs, judged) as runner:
-            for trial in BETAS:
-                monitor = Monitor(
-                    self.max_iter,
-                    self.tol / HELD_ONE_IN,
-                    float(source.weight.sum()),
-                    deadline,
-                    PATIENCE,
-                )
-                climb(replace(core, beta=trial, judged=True), theta, judged, runner, monitor)
-                # Before that the start, which leans on the columns' averages, is not forgotten.
-                late = monitor.trace[PATIENCE:]
-                if not late or max(late) <= best:
-                    break
-                best, beta, sweeps = max(late), trial, PATIENCE + int(np.argmax(late))
-        return beta, sweeps
-
-    def _describe(self) -> None:
-        """Set the learned attributes from the parameters, in the user's units."""
-        self.levels_ = np.asarray(self._columns[0].levels)
-        means = self._model.expectation(self._prepared, self.levels_)
-        squares = self._model.expectation(self._prepared, self.levels_**2)
-        self.means_ = means.astype(self._dtype)
-        self.variances_ = np.maximum(squares - means**2, 0.0).astype(self._dtype)
+    def _attributes(self) -> dict[str, Any]:
+        return aspects.attributes(self._fitted)
 
     def _absent_zero(self) -> bool:
         return False
@@ -282,7 +241,7 @@ class AspectModel(PartsEstimator):
 
     @property
     def _n_features_out(self) -> int:
-        return self._model.n_aspects
+        return self._fitted.model.n_aspects
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: aspect0, aspect1, ...
@@ -315,9 +274,7 @@ class AspectModel(PartsEstimator):
         return self._shares(self._check_rows(X, reset=False)).astype(self._dtype, copy=False)
 
     def _shares(self, X: Any) -> Array:
-        return np.concatenate(
-            self._map_rows(X, lambda block, _: self._model.infer(self._prepared, block))
-        )
+        return aspects.shares(self._fitted, X, self.n_jobs)
 
     def inverse_transform(self, X: Any) -> Array:
         """Expected ratings given shares of the aspects.
@@ -331,46 +288,32 @@ class AspectModel(PartsEstimator):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        shares = self._check_transformed(X, "aspect")
-        return (shares @ self.means_).astype(self._dtype, copy=False)
+        return aspects.expected_rows(self._fitted, self._check_transformed(X, "aspect"))
 
     def _reconstruct(self, X: Any) -> Array:
-        return self.inverse_transform(self._shares(X))
+        return aspects.expected_rows(self._fitted, self._shares(X))
 
     def _impute(self, X: Any) -> Array:
         return self._reconstruct(X)
 
     def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
-        pi = self._shares(X)
-        lower, upper = (
-            self.levels_[self._model.quantile(self._prepared, pi, p)] for p in (tail, 1.0 - tail)
-        )
-        return lower, upper
+        return aspects.interval(self._fitted, X, tail, self.n_jobs)
 
     # --- densities ---
 
     def _cell_densities(
         self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
     ) -> Array:
-        pi = self._model.infer(self._prepared, block)
-        return self._model.log_density(self._prepared, pi, rows, columns, values.astype(np.int64))
+        return aspects.cell_densities(self._fitted, block, rows, columns, values)
 
     def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
-        """Likelihood of checked rows, fields (1, n): there is one class."""
-
-        def on_block(block: RowBlock, _: int) -> RowLikelihood:
-            return self._model.row_likelihood(self._prepared, block, n_draws)
-
-        max_rows = max(MOST_DENSITIES // (n_draws * self._n_features_out), 16)
-        fields = zip(*self._map_rows(X, on_block, max_rows), strict=True)
-        return RowLikelihood(*(np.concatenate(field)[None] for field in fields))
+        return aspects.likelihoods(self._fitted, X, n_draws, self.n_jobs)
 
     def _class_shares(self) -> Array:
         return np.ones(1)
 
     def _n_parameters(self) -> float:
-        """A Gaussian's two of every column and aspect; rows' shares are summed out."""
-        return 2.0 * self.n_features_in_ * self._n_features_out
+        return aspects.n_parameters(self._fitted)
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Array]:
         """Draw new rows, their shares from the prior: all mixtures of aspects are equally likely.
@@ -390,29 +333,24 @@ class AspectModel(PartsEstimator):
         if n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
         rng = as_generator(self.random_state if random_state is None else random_state)
-        prior = np.full(self._n_features_out, 1.0 + self._model.mixing)
-        shares = rng.dirichlet(prior, n_samples)
-        p = rng.random((n_samples, self.n_features_in_))
-        rows = self.levels_[self._model.quantile(self._prepared, shares, p)]
-        return rows.astype(self._dtype, copy=False), shares.astype(self._dtype, copy=False)
+        return aspects.sample(self._fitted, n_samples, rng)
 
     # --- saving ---
 
     def _state(self) -> dict[str, Any]:
+        fitted = self._fitted
         return {
-            "eta": self._theta.eta,
-            "columns": self._columns[0].fields(),
-            "dtype": np.dtype(self._dtype).name,
+            "eta": fitted.params.eta,
+            "columns": fitted.columns[0].fields(),
+            "dtype": np.dtype(fitted.dtype).name,
             "learned": self._learned("beta_"),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        fields = state["columns"]
-        likelihood = Categorical(len(fields["levels"]))
-        group = ScaleGroup(likelihood=likelihood, **fields)
-        self._columns = (group,)
-        self._dtype = np.dtype(state["dtype"])
-        for name, value in state["learned"].items():
-            setattr(self, name, value)
-        self._keep(self._core(group, self.beta_), aspect.AspectParams(state["eta"]))
-        self._describe()
+        columns = state["columns"]
+        likelihood = Categorical(len(columns["levels"]))
+        group = ScaleGroup(likelihood=likelihood, **columns)
+        model = self._core(group, state["learned"]["beta_"])
+        params, dtype = aspect.AspectParams(state["eta"]), np.dtype(state["dtype"])
+        fields: dict[str, Any] = restored_fields(state["learned"])
+        self._adopt(Fitted(model, params, (group,), dtype=dtype, **fields))

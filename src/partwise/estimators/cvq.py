@@ -11,17 +11,22 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
-from partwise.association import Certificate, Codes, Exact
+from partwise.answers import summed_states
+from partwise.answers.summed_states import FittedSums
+from partwise.association import Certificate
 from partwise.contracts import Array
-from partwise.data import BlockSource, ColumnGroup, RowBlock, learn_columns
+from partwise.data import BlockSource, ColumnGroup, learn_columns
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
+from partwise.fitted import Fitted, restored_fields
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.course import prior_of
+from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Stage
 from partwise.likelihoods import Dirichlet, Gaussian, Prior
 from partwise.models import cvq
+from partwise.models.cvq import CVQParams
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts.cvq_start import residual_start, separate_start
 
@@ -31,9 +36,6 @@ WARMEST = 0.05
 
 # The ridge of maximum likelihood, in rows: states that no row takes stay where the columns are.
 LEAST_RIDGE = 1e-8
-
-# Densities of rows and combinations of states held at a time.
-MOST_DENSITIES = 4_000_000
 
 
 class CVQ(PartsEstimator):
@@ -119,6 +121,7 @@ class CVQ(PartsEstimator):
         "verbose": ["verbose"],
     }
 
+    _fitted: FittedSums
     _dense_since = "every part adds to every entry"
 
     def __init__(
@@ -178,7 +181,6 @@ class CVQ(PartsEstimator):
             )
         columns = learn_columns(X, "gaussian", weight, False, prior_of(self))
         self._warn_of_holes(columns)
-        self._dtype = X.dtype
         model = self._core()
         source = BlockSource(X, columns, weight)
         ways = (separate_start, residual_start)
@@ -193,13 +195,16 @@ class CVQ(PartsEstimator):
 
         rng = log.generator()
         _, theta, monitor = self._climb_best(source, begin, rng, X, self.n_init, log=log)
-        self._columns = columns
-        self._keep(model, theta)
-        self.lower_bounds_ = np.asarray(monitor.trace) / float(weight.sum())
-        self.lower_bound_ = float(self.lower_bounds_[-1])
-        self.n_iter_ = monitor.n_iter
-        self.converged_ = monitor.converged
-        self._describe()
+        fitted = Fitted(
+            model,
+            theta,
+            columns,
+            self.n_features_in_,
+            X.dtype,
+            recorded(monitor, float(weight.sum())),
+            getattr(self, "feature_names_in_", None),
+        )
+        self._adopt(fitted)
         log.finish()
         return self
 
@@ -209,19 +214,12 @@ class CVQ(PartsEstimator):
             return cvq.CVQ(*sizes, LEAST_RIDGE, 0.0, 0.0, Dirichlet(0.0))
         return cvq.CVQ(*sizes, prior.entries, prior.shape, prior.spread, Dirichlet(prior.states))
 
-    def _describe(self) -> None:
-        """Set the learned attributes from the parameters, in the user's units."""
-        (group,), theta = self._columns, self._theta
-        by_part = (self._model.n_parts, self._model.n_states)
-        means = theta.mu * group.scale + group.shift / self._model.n_parts
-        self.means_ = means.reshape(*by_part, -1).astype(self._dtype)
-        with np.errstate(over="ignore"):
-            self.noise_variance_ = (theta.psi * group.scale**2).astype(self._dtype)
-        self.state_priors_ = self._model.shares(theta).reshape(by_part).astype(self._dtype)
+    def _attributes(self) -> dict[str, Any]:
+        return summed_states.attributes(self._fitted)
 
     @property
     def _n_features_out(self) -> int:
-        return len(self._theta.mu)
+        return len(self._fitted.params.mu)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: part0_state0, part0_state1, ...
@@ -235,9 +233,7 @@ class CVQ(PartsEstimator):
         names : ndarray of shape (K * J,)
         """
         check_is_fitted(self)
-        K, J = self._model.n_parts, self._model.n_states
-        names = [f"part{k}_state{j}" for k in range(K) for j in range(J)]
-        return np.asarray(names, dtype=object)
+        return np.asarray(summed_states.names_out(self._fitted), dtype=object)
 
     # --- rows ---
 
@@ -258,8 +254,7 @@ class CVQ(PartsEstimator):
         return self._posteriors(self._check_rows(X, reset=False))
 
     def _posteriors(self, X: Any) -> Array:
-        pieces = self._map_rows(X, lambda block, _: self._model.infer(self._prepared, block)[0].T)
-        return np.concatenate(pieces).astype(self._dtype, copy=False)
+        return summed_states.posteriors(self._fitted, X, self.n_jobs)
 
     @by_rows
     def predict_states(self, X: Any) -> Array:
@@ -274,7 +269,7 @@ class CVQ(PartsEstimator):
         states : ndarray of shape (n, K)
         """
         m = np.asarray(self.transform(X))
-        return m.reshape(len(m), self._model.n_parts, -1).argmax(axis=2)
+        return m.reshape(len(m), self._fitted.model.n_parts, -1).argmax(axis=2)
 
     @by_rows
     def encode(self, X: Any) -> Array:
@@ -292,7 +287,8 @@ class CVQ(PartsEstimator):
         codes : ndarray of shape (n, K), int
         """
         check_is_fitted(self)
-        return self._best_states(self._check_rows(X, reset=False)).values
+        X = self._check_rows(X, reset=False)
+        return summed_states.best_states(self._fitted, X, self.n_jobs).values
 
     def decode(self, S: Any) -> Array:
         """Rows that combinations of states stand for.
@@ -307,14 +303,14 @@ class CVQ(PartsEstimator):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        S, (K, J) = np.asarray(S), (self._model.n_parts, self._model.n_states)
+        S, model = np.asarray(S), self._fitted.model
+        K, J = model.n_parts, model.n_states
         if S.ndim != 2 or S.shape[1] != K or not np.isin(S, np.arange(J)).all():
             raise ValueError(
                 f"S has shape {S.shape}, but decode needs (n, {K}), whole numbers from 0 and below "
                 f"{J}, as encode gives."
             )
-        rows = self._theta.mu[S.astype(np.int64) + J * np.arange(K)].sum(axis=1)
-        return self._columns[0].decode(rows).astype(self._dtype, copy=False)
+        return summed_states.decode(self._fitted, S.astype(np.int64))
 
     @by_rows
     def certify(self, X: Any) -> Certificate:
@@ -331,15 +327,8 @@ class CVQ(PartsEstimator):
             of a code is minus the log density of the row together with it.
         """
         check_is_fitted(self)
-        found = self._best_states(self._check_rows(X, reset=False))
-        return Certificate(found.converged, found.energy - found.lower, found.energy, found.lower)
-
-    def _best_states(self, X: Any) -> Codes:
-        def on_block(block: RowBlock, _: int) -> Codes:
-            return self._model.best_states(self._theta, block, Exact())
-
-        fields = zip(*self._map_rows(X, on_block), strict=True)
-        return Codes(*(np.concatenate(field) for field in fields))
+        X = self._check_rows(X, reset=False)
+        return summed_states.certify(self._fitted, X, self.n_jobs)
 
     def inverse_transform(self, X: Any) -> Array:
         """Expected row given posteriors over states.
@@ -353,11 +342,10 @@ class CVQ(PartsEstimator):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        m = self._check_transformed(X, "state")
-        return self._columns[0].decode(m @ self._theta.mu).astype(self._dtype, copy=False)
+        return summed_states.expected_rows(self._fitted, self._check_transformed(X, "state"))
 
     def _reconstruct(self, X: Any) -> Array:
-        return self.inverse_transform(self._posteriors(X))
+        return summed_states.expected_rows(self._fitted, self._posteriors(X))
 
     def _impute(self, X: Any) -> Array:
         return self._reconstruct(X)
@@ -368,25 +356,13 @@ class CVQ(PartsEstimator):
     # --- densities ---
 
     def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
-        """Likelihood of checked rows, fields (1, n): there is one class."""
-        uniforms = np.random.default_rng(0).random((n_draws, self._model.n_parts))
-
-        def on_block(block: RowBlock, _: int) -> RowLikelihood:
-            return self._model.row_likelihood(self._prepared, block, uniforms)
-
-        terms = self._model.n_combinations or n_draws * self._model.n_states
-        max_rows = max(MOST_DENSITIES // max(terms, self._n_features_out**2), 16)
-        pieces = self._map_rows(X, on_block, max_rows)
-        fields = zip(*pieces, strict=True)
-        return RowLikelihood(*(np.concatenate(field)[None] for field in fields))
+        return summed_states.likelihoods(self._fitted, X, n_draws, self.n_jobs)
 
     def _class_shares(self) -> Array:
         return np.ones(1)
 
     def _n_parameters(self) -> float:
-        """What the states add, up to constants moved between parts; noise and state priors."""
-        K, J = self._model.n_parts, self._model.n_states
-        return float(K * (J - 1) + 2) * self.n_features_in_ + K * (J - 1)
+        return summed_states.n_parameters(self._fitted)
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Array]:
         """Draw new rows.
@@ -406,29 +382,22 @@ class CVQ(PartsEstimator):
         if n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
         rng = as_generator(self.random_state if random_state is None else random_state)
-        K, J = self._model.n_parts, self._model.n_states
-        shares = self._model.shares(self._theta).reshape(K, J)
-        states = np.stack([rng.choice(J, n_samples, p=p) for p in shares], axis=1)
-        rows = self._theta.mu[states + J * np.arange(K)].sum(axis=1)
-        rows = rows + np.sqrt(self._theta.psi) * rng.normal(size=rows.shape)
-        return self._columns[0].decode(rows).astype(self._dtype, copy=False), states
+        return summed_states.sample(self._fitted, n_samples, rng)
 
     # --- saving, and what scikit-learn asks ---
 
     def _state(self) -> dict[str, Any]:
+        fitted = self._fitted
         return {
-            "theta": self._theta._asdict(),
-            "columns": self._columns[0].fields(),
-            "dtype": np.dtype(self._dtype).name,
+            "theta": fitted.params._asdict(),
+            "columns": fitted.columns[0].fields(),
+            "dtype": np.dtype(fitted.dtype).name,
             "learned": self._learned(),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._columns = (ColumnGroup(likelihood=Gaussian(), **state["columns"]),)
-        self._dtype = np.dtype(state["dtype"])
-        kept = dict(state["theta"])
-        kept.pop("age", None)  # of files before the first release
-        self._keep(self._core(), cvq.CVQParams(**kept))
-        for name, value in state["learned"].items():
-            setattr(self, name, value)
-        self._describe()
+        columns = (ColumnGroup(likelihood=Gaussian(), **state["columns"]),)
+        params = CVQParams(**{name: state["theta"][name] for name in CVQParams._fields})
+        dtype = np.dtype(state["dtype"])
+        fields: dict[str, Any] = restored_fields(state["learned"])
+        self._adopt(Fitted(self._core(), params, columns, dtype=dtype, **fields))

@@ -1,0 +1,127 @@
+"""Asking a fitted model about new rows, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from scipy import special
+
+from partwise.contracts import Array
+from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column
+from partwise.data.cells import cells_of_block, check_cells
+from partwise.fitted import Fitted
+from partwise.runners import runner_of
+from partwise.sampling.importance import RowLikelihood
+
+Answer = TypeVar("Answer")
+
+# Draws per row where classes are told by importance sampling.
+CLASS_DRAWS = 200
+
+
+Columns: TypeAlias = tuple[ColumnGroup, ...]
+
+
+def source_of(columns: Columns, X: Any, max_rows: int | None = None) -> BlockSource:
+    """Checked rows in blocks, of ``max_rows`` at most."""
+    return BlockSource(X, columns, np.ones(X.shape[0]), keep=False, max_rows=max_rows)
+
+
+def map_rows(
+    columns: Columns,
+    X: Any,
+    on_block: Callable[[RowBlock], Answer],
+    n_jobs: int | None,
+    max_rows: int | None = None,
+) -> list[Answer]:
+    """``on_block`` of every block of checked rows, in order."""
+    source = source_of(columns, X, max_rows)
+    with runner_of(n_jobs, source) as runner:
+        return list(runner.map(on_block, source))
+
+
+def likelihood_of_rows(
+    columns: Columns,
+    X: Any,
+    on_block: Callable[[RowBlock], RowLikelihood],
+    n_jobs: int | None,
+    max_rows: int | None = None,
+) -> RowLikelihood:
+    """Likelihoods of every block's rows under every class, side by side."""
+    fields = zip(*map_rows(columns, X, on_block, n_jobs, max_rows), strict=True)
+    return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
+
+
+def class_probability(found: RowLikelihood, shares: Array) -> Array:
+    """Probability of every class (n, N), from likelihoods under each and their shares (N,)."""
+    joint = found.log_likelihood.T + np.log(shares)
+    return special.softmax(joint, axis=1)
+
+
+def score_cells(
+    columns: Columns,
+    X: Any,
+    cells: tuple[Any, Any, Any],
+    densities: Callable[[RowBlock, int, Array, Array, Array], Array],
+    n_jobs: int | None,
+) -> Array:
+    """Log predictive density of cells (rows, columns, values), in the units of X.
+
+    ``densities(block, group, rows, columns of the group, values)`` has it in model units.
+    """
+    found = check_cells(X.shape, *cells)
+    order = np.argsort(found[0], kind="stable")
+    row, column, value = (field[order] for field in found)
+    source, out = source_of(columns, X), np.empty(len(row))
+
+    def on_block(block: RowBlock, i: int) -> None:
+        places = cells_of_block(columns, source.bounds[i], row, column, value)
+        for g, which, r, d, coded in places:
+            density = densities(block, g, r, d, coded)
+            out[order[which]] = density + columns[g].base(coded, d)
+
+    with runner_of(n_jobs, source) as runner:
+        list(runner.map(on_block, source, range(source.n_blocks)))
+    return out
+
+
+def in_columns(fitted: Fitted[Any, Any], values: Sequence[Array], other: float = 0.0) -> Array:
+    """Values (..., D_g) of the column groups in their columns' places, (..., D)."""
+    n_columns = max(fitted.n_columns, len(fitted.columns[0].index))
+    return by_column(fitted.columns, values, n_columns, other)
+
+
+def telling(
+    fitted: Fitted[Any, Any],
+    row: Any,
+    columns: Array,
+    expected: Array,
+    evidence: Array,
+    n_columns: int,
+) -> list[dict[str, object]]:
+    """The columns whose entries speak loudest for what the model sees in a row (1, D)."""
+    values = row.toarray()[0] if hasattr(row, "toarray") else row[0]
+    out: list[dict[str, object]] = []
+    for i in np.argsort(-evidence, kind="stable")[:n_columns]:
+        d = int(columns[i])
+        shown = (float(values[d]), float(expected[i]))
+        if fitted.schema is not None:
+            shown = tuple(fitted.schema.columns[d].value(one) for one in shown)
+        out.append(
+            {
+                "column": fitted.column_name(d),
+                "value": shown[0],
+                "expected": shown[1],
+                "evidence": float(evidence[i]),
+            }
+        )
+    return out
+
+
+def draw_parts(gates: Array, n_samples: int, rng: np.random.Generator) -> Array:
+    """Part that each entry of new rows selects, (n, D), by the columns' gates (K, D)."""
+    above = np.cumsum(gates, axis=0)
+    u = rng.random((n_samples, above.shape[1])) * above[-1]
+    return np.minimum((above[:, None, :] <= u).sum(axis=0), len(above) - 1)
