@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from partwise.files.pieces import (
+    BUILT_IN,
     DTYPE,
     FARTHEST,
     GATE,
@@ -114,6 +115,8 @@ def _prior_fits(value: dict[str, Any], scope: Scope) -> str | None:
 def _is_proper(law: str, chi: np.ndarray, flat: bool) -> bool:
     """Whether pseudo-sums are those of some entries, under a prior if not ``flat``."""
     chi, least = chi.astype(float), 0.0 if flat else LEAST
+    if law not in BUILT_IN:
+        return True
     if law == "categorical":
         return bool(np.all((chi >= least) & (chi <= REACH)))
     count = chi[0]

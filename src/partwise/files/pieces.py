@@ -21,6 +21,7 @@ from partwise.files.schema import (
     Text,
     Whole,
 )
+from partwise.likelihoods.registry import LAWS
 
 # Numbers in model units: data beyond are clipped (`partwise.data.columns.farthest`), and the square
 # of a larger one would overflow.
@@ -42,6 +43,7 @@ FARTHEST = 700.0
 
 MOST_LEVELS = 256  # as `partwise.data.columns` allows
 
+BUILT_IN = ("gaussian", "bernoulli", "poisson", "categorical", "ordinal")
 _STATISTICS = {"gaussian": 3, "bernoulli": 2, "poisson": 2}
 _KINDS = ("bernoulli", "categorical", "ordinal", "poisson", "lognormal", "gaussian", "ignored")
 _FORMS = ("number", "date", "span", "level", "other")
@@ -122,17 +124,22 @@ def is_definite(value: np.ndarray, scope: Scope) -> str | None:
 def _law_fits(value: dict[str, Any], scope: Scope) -> str | None:
     """Levels, cuts and statistics of a group are those of its likelihood."""
     law = value.get("law", "categorical" if value["levels"] is not None else None)
-    if (value["levels"] is None) != (law not in ("categorical", "ordinal")):
+    if law is not None and law not in LAWS:
+        return "has an unknown likelihood"
+    if law in BUILT_IN and (value["levels"] is None) != (law not in ("categorical", "ordinal")):
         return f"has levels that do not suit the likelihood {law!r}"
     n_levels = 0 if value["levels"] is None else len(value["levels"])
     if law in _STATISTICS and len(value["moments"]) != _STATISTICS[law]:
         return f"has {len(value['moments'])} moments, which do not suit the likelihood {law!r}"
     if n_levels and len(value["moments"]) != n_levels:
         return f"has {len(value['moments'])} moments of {n_levels} levels"
-    if law == "ordinal" and len(value["cuts"]) != n_levels - 1:
-        return f"has {len(value['cuts'])} cuts between {n_levels} levels"
-    if law == "ordinal" and np.any(np.diff(value["cuts"]) <= 0):
+    cuts = value.get("cuts", ())
+    if law == "ordinal" and len(cuts) != n_levels - 1:
+        return f"has {len(cuts)} cuts between {n_levels} levels"
+    if law == "ordinal" and np.any(np.diff(cuts) <= 0):
         return "has cuts that do not rise"
+    if law == "categorical" and "law" in value and "ordered" not in value:
+        return "has no entry 'ordered'"
     has_units = np.any(value["shift"] != 0.0) or np.any(value["scale"] != 1.0)
     if has_units and "law" in value and law in ("bernoulli", "poisson", "categorical"):
         return f"has units that do not suit the likelihood {law!r}"
@@ -178,11 +185,9 @@ GROUPS = Each(
     Record(
         {
             **_GROUP,
-            "law": Text(("gaussian", "bernoulli", "poisson", "categorical", "ordinal")),
-            "ordered": Flag(),
-            "cuts": Each(Number(low=-REACH, high=REACH)),
+            "law": Text(),
         },
-        _ALSO,
+        {**_ALSO, "ordered": Flag(), "cuts": Each(Number(low=-REACH, high=REACH))},
         rules=(_law_fits,),
     ),
     "G",
