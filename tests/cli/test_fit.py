@@ -290,7 +290,7 @@ def test_sample_given_some_values(fitted, tmp_path):
     assert rows["count1"].n_unique() > 1
     assert run(*args, "--given", "number0=red").exit_code == 2
     result = run(*args, "--given", "nothing=1")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no column 'nothing'" in result.stderr
 
 

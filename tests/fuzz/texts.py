@@ -12,12 +12,11 @@ from typing import Any
 import polars as pl
 
 from partwise import MCFA, MCVQ, Recommender
-from partwise.cli.fill import _filled
-from partwise.cli.tables import read_like
+from partwise.cli.tables import Reading, read_like
 from partwise.data.ratings import read_ratings
 from partwise.data.table import Schema
 from partwise.files import read_data
-from partwise.files.frames import write_table
+from partwise.files.frames import write_filled, write_table
 from partwise.files.ratings import read_rating_list
 from tests.fuzz.harness import Content, Kind, mutate_bytes
 
@@ -173,9 +172,8 @@ def _use_table(path: Path) -> None:
         "header": chance.choice((True, False)) if chance.random() < 0.1 else None,
     }
     if chance.random() < 0.3:
-        found, rows = read_like(_model(), path, **common, resize=None)
-        filled = _filled(found.X, _model().impute(rows))
-        write_table(path.with_name("filled.csv"), filled)
+        found, rows = read_like(_model(), path, Reading(**common))
+        write_filled(path.with_name("filled.csv"), found, _model().impute(rows))
         return
     found = read_data(path, **common, texts=["code"] if chance.random() < 0.1 else ())
     write_table(path.with_name("out.csv"), found.X)

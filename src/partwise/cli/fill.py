@@ -8,36 +8,47 @@ from typing import Annotated, Any
 
 import typer
 
-from partwise.cli.console import busy, fail, nameless, need_folders, plural, say
+from partwise.cli.console import busy, fail, nameless, plural, say
 from partwise.cli.tables import (
-    Encoding,
-    Header,
-    Missing,
-    Resize,
+    Model,
+    Reading,
     Seed,
+    Table,
+    check_names,
+    check_out,
+    give,
+    load_for,
     pair,
-    parse_image_shape,
     read_like,
+    reads_tables,
     schema_of,
 )
 
-_Model = Annotated[
-    Path, typer.Argument(help="Model, as partwise fit or save() write it.", show_default=False)
-]
-_Out = Annotated[
-    Path,
-    typer.Option(
-        "--out", "-o", help="Table to write: .csv, .tsv, .parquet or .npy.", show_default=False
-    ),
-]
+# Share of values that the ends in a list of imputed values hold.
+_COVERAGE = 0.9
 
 
+@reads_tables
 def impute(
-    model: _Model,
-    data: Annotated[
-        Path, typer.Argument(help="Rows with holes, as partwise fit reads.", show_default=False)
-    ],
-    out: _Out,
+    model: Model,
+    data: Table,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Table to write: .csv, .tsv, .parquet or .npy; a text is written as DATA is.",
+            show_default=False,
+        ),
+    ] = None,
+    listed: Annotated[
+        bool,
+        typer.Option(
+            "--list",
+            help="Instead of the table, list the imputed values: row, column, value, lower, upper, "
+            "probability. Printed unless -o is given.",
+        ),
+    ] = False,
     number: Annotated[
         int | None,
         typer.Option(
@@ -54,17 +65,15 @@ def impute(
             "--intervals",
             metavar="COVERAGE",
             help="Also write FILLED-lower.csv and FILLED-upper.csv: ends that hold this share of "
-            "the values, as 0.9.",
+            "the values, as 0.9. With --list the coverage of its ends.",
             show_default=False,
         ),
     ] = None,
     seed: Seed = 0,
-    missing: Missing = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    resize: Resize = None,
+    *,
+    reading: Reading,
 ) -> None:
-    """Fill the holes of a table; what is known stays as it is.
+    """Impute the missing values of a table; what is known stays as it is, to the last digit.
 
     Examples:
 
@@ -72,36 +81,55 @@ def impute(
 
       partwise impute survey.safetensors survey.csv -o filled.csv --intervals 0.9
 
+      partwise impute survey.safetensors survey.csv --list --id name
+
       partwise impute survey.safetensors survey.csv -o draw.csv --number 5
     """
-    need_folders(out)
-    shape = parse_image_shape(resize)
-    from partwise.files.frames import check_table_name, write_table
+    check_out(out)
+    if out is None and not listed:
+        fail("Error: name the table to write with -o, or give --list.", 2)
+    if listed and number is not None:
+        fail("Error: --list tells of one table; leave --number out.", 2)
+    from partwise.files.frames import write_filled, write_table
 
-    check_table_name(out)
-    fitted = _load(model, "impute")
+    fitted = load_for(model, "impute", "impute")
     if number is not None and not hasattr(fitted, "summary"):
         fail(f"Error: a {type(fitted).__name__} fills holes once; leave --number out.", 2)
     with busy(f"Reading {data}"):
-        found, X = read_like(fitted, data, missing, encoding, header, shape)
+        found, X = read_like(fitted, data, reading)
+    if listed:
+        from partwise.cli.imputations import imputations
+
+        with busy("Imputing"), nameless():
+            table = imputations(fitted, X, found, intervals or _COVERAGE)
+        give(table, out)
+        return
+    assert out is not None
     with busy(f"Filling {out}"), nameless():
         if number is None:
-            made = {out: _filled(found.X, fitted.impute(X))}
+            made = {out: fitted.impute(X)}
         else:
             drawn = fitted.impute(X, number, random_state=seed)
-            made = {_beside(out, str(i)): _filled(found.X, one) for i, one in enumerate(drawn, 1)}
-        if intervals is not None:
-            lower, upper = fitted.predict_interval(X, intervals)
-            ends = {_beside(out, "lower"): lower, _beside(out, "upper"): upper}
-            made |= {path: _named(fitted, end) for path, end in ends.items()}
+            made = {_beside(out, str(i)): one for i, one in enumerate(drawn, 1)}
         for path, table in made.items():
-            write_table(path, table)
+            write_filled(path, found, table)
+        if intervals is not None:
+            ends = zip(("lower", "upper"), fitted.predict_interval(X, intervals), strict=True)
+            made |= {_beside(out, word): _named(fitted, end) for word, end in ends}
+            for path in list(made)[-2:]:
+                write_table(path, made[path], found)
     say(f"Wrote {', '.join(map(str, made))}: {plural(X.shape[0], 'row')}.")
 
 
+@reads_tables
 def sample(
-    model: _Model,
-    out: _Out,
+    model: Model,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help="Table to write: .csv, .tsv, .parquet or .npy.", show_default=False
+        ),
+    ],
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many rows.")] = 100,
     given: Annotated[
         list[str] | None,
@@ -112,6 +140,14 @@ def sample(
         ),
     ] = None,
     seed: Seed = 0,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            "--like", metavar="DATA", help="Write numbers, dates and so on as this text does."
+        ),
+    ] = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Draw new rows from a model.
 
@@ -119,55 +155,27 @@ def sample(
 
       partwise sample survey.safetensors -n 1000 -o rows.csv
 
+      partwise sample survey.safetensors -n 1000 -o rows.csv --like survey.csv
+
       partwise sample survey.safetensors -n 100 --given smoker=yes --given age=40 -o rows.csv
     """
-    need_folders(out)
-    from partwise.files.frames import check_table_name, write_table
+    check_out(out)
+    from partwise.files.frames import write_table
 
-    check_table_name(out)
-    fitted = _load(model, "sample")
+    fitted = load_for(model, "sample", "sample", inner=True)
     known = dict(pair(text, "--given", "COLUMN=VALUE") for text in given or [])
     if known and not hasattr(fitted, "summary"):
         fail(f"Error: a {type(fitted).__name__} draws whole rows only; leave --given out.", 2)
     more = {"given": _values(fitted, known)} if known else {}
+    form = None if like is None else read_like(fitted, like, reading)[0]
     rows, _ = fitted.sample(number, random_state=seed, **more)
-    write_table(out, _named(fitted, rows))
+    write_table(out, _named(fitted, rows), form)
     say(f"Wrote {out}: {plural(number, 'row')}.")
-
-
-def _load(path: Path, verb: str) -> Any:
-    """A model that can do something."""
-    from partwise import load
-
-    fitted = load(path)
-    fitted = getattr(fitted, "model_", fitted) if verb == "sample" else fitted
-    if not hasattr(fitted, verb):
-        fail(
-            f"Error: {path} holds a {type(fitted).__name__}, which cannot {verb}; fit one with "
-            "partwise fit.",
-            1,
-        )
-    return fitted
 
 
 def _beside(path: Path, word: str) -> Path:
     """The same name with a word after it."""
     return path.with_name(f"{path.stem}-{word}{path.suffix}")
-
-
-def _filled(found: Any, filled: Any) -> Any:
-    """The table as it was read, holes filled; values new to the model stay, too."""
-    import polars as pl
-
-    if not hasattr(found, "columns"):
-        return filled
-    if not hasattr(filled, "columns"):
-        return pl.DataFrame(dict(zip(found.columns, filled.T, strict=True)))
-    for new in filled.get_columns():
-        old = found[new.name]
-        hole = old.is_null() | (old.is_nan() if old.dtype.is_float() else False)
-        found = found.with_columns(new.zip_with(hole, old.cast(new.dtype)))
-    return found
 
 
 def _named(fitted: Any, rows: Any) -> Any:
@@ -191,6 +199,8 @@ def _values(fitted: Any, known: dict[str, str]) -> dict[Any, Any]:
         place: Any = name
         if unnamed and not hasattr(fitted, "feature_names_in_"):
             place = int(unnamed[2]) - bool(unnamed[1])
+        if place == name and hasattr(fitted, "feature_names_in_"):
+            check_names([name], list(map(str, fitted.feature_names_in_)))
         column = None if schema is None else schema.columns[schema.place(place)]
         if column is not None and column.form == "level":
             by_text = {str(level): level for level in column.levels}

@@ -22,15 +22,7 @@ from partwise.cli.console import (
     print_table,
     say,
 )
-from partwise.cli.tables import (
-    Encoding,
-    Header,
-    Missing,
-    Resize,
-    Seed,
-    pair,
-    parse_image_shape,
-)
+from partwise.cli.tables import Reading, Seed, check_names, pair, reads_tables
 
 if TYPE_CHECKING:
     from partwise.files.data import Data
@@ -43,6 +35,7 @@ _SHOWN_COLUMNS = 12  # names of a part's columns
 _TOLD_COLUMNS = 300  # profiles compare all pairs of columns, which many make slow
 
 
+@reads_tables
 def fit(
     data: Annotated[
         Path,
@@ -97,13 +90,11 @@ def fit(
         typer.Option("--max-time", metavar="SECONDS", help="Then the best so far is kept."),
     ] = 300.0,
     seed: Seed = 0,
-    missing: Missing = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    resize: Resize = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was found as JSON, for machines.")
     ] = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Learn the parts of a table or of images, say what was found, and save the model.
 
@@ -125,21 +116,10 @@ def fit(
         fail("Error: --max-time must be above 0.", 2)
     sizes = [_number(text, name) for text, name in ((parts, "--parts"), (states, "--states"))]
     kinds = dict(pair(text, "--kind", "COLUMN=KIND") for text in kind or [])
-    shape = parse_image_shape(resize)
-
-    from partwise.files import read_data
 
     with busy(f"Reading {data}"):
         texts = [name for name, kind in kinds.items() if kind in ("categorical", "ignored")]
-        found = read_data(
-            data,
-            missing=missing or (),
-            texts=texts,
-            numbers=kinds.keys() - texts,
-            encoding=encoding,
-            header=header,
-            resize=shape,
-        )
+        found = reading.read(data, texts, kinds.keys() - texts)
         found = found._replace(X=_chosen(found.X, columns, ignore))
     complain(f"Read {data}: {found.told}.")
     estimator = _estimator(model, sizes, likelihood, kinds, found, seed, max_time)
@@ -190,9 +170,7 @@ def _chosen(X: Any, columns: str | None, ignore: str | None) -> Any:
         fail("Error: --columns and --ignore need a table whose columns have names.", 2)
     asked = [] if columns is None else columns.split(",")
     without = [] if ignore is None else ignore.split(",")
-    for name in asked + without:
-        if name not in X.columns:
-            fail(f"Error: there is no column {name!r}; columns are {', '.join(X.columns)}.", 2)
+    check_names(asked + without, X.columns)
     kept = [name for name in asked or X.columns if name not in without]
     return X.select(kept) if kept else fail("Error: no column is left to learn from.", 2)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from partwise import __version__
-from partwise.cli import compress, demo, fill, fit, recommend, report
+from partwise.cli import ask, compress, demo, fill, fit, recommend, report
 from partwise.cli.console import complain, fail, say
 
 # Of the command line's own errors typer writes the message; which class they have depends on its
@@ -30,6 +32,9 @@ class Polite(TyperGroup):
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             fail("Stopped.", 130)
+        except BrokenPipeError:  # whoever read, as head does, has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:  # one sentence for the user; --debug shows the rest
@@ -90,6 +95,9 @@ app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("impute")(fill.impute)
 app.command("sample")(fill.sample)
+app.command("states")(ask.states)
+app.command("predict")(ask.predict)
+app.command("odd")(ask.odd)
 app.command("report")(report.report)
 app.command("recommend")(recommend.recommend)
 app.command("compress")(compress.compress)

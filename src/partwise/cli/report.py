@@ -8,16 +8,10 @@ from typing import Annotated
 import typer
 
 from partwise.cli.console import nameless, need_folders, say
-from partwise.cli.tables import (
-    Encoding,
-    Header,
-    Missing,
-    Resize,
-    parse_image_shape,
-    read_like,
-)
+from partwise.cli.tables import Reading, parse_image_shape, read_like, reads_tables
 
 
+@reads_tables
 def report(
     model: Annotated[
         Path,
@@ -38,10 +32,8 @@ def report(
         ),
     ] = None,
     title: Annotated[str, typer.Option("--title", help="Heading of the page.")] = "Partwise report",
-    missing: Missing = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    resize: Resize = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Write a page about a saved model: its parts, states or factors, classes, and some rows.
 
@@ -52,14 +44,14 @@ def report(
       partwise report faces.safetensors faces.npy --image-shape 32x32
     """
     need_folders(out)
-    shape, wanted = parse_image_shape(image_shape), parse_image_shape(resize)
+    shape = parse_image_shape(image_shape)
     from partwise import load
     from partwise.report import write_report
 
     fitted = load(model)
     rows = None
     if data is not None:
-        found, rows = read_like(fitted, data, missing, encoding, header, wanted)
+        found, rows = read_like(fitted, data, reading)
         shape = shape or found.image_shape
     with nameless():
         write_report(fitted, out, rows, shape, title, model_file=model.name)

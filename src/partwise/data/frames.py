@@ -226,12 +226,17 @@ def _read_polars(series: Any) -> RawColumn:
         unit = pl.Duration("ns") if dtype == pl.Duration else pl.Datetime("ns")
         count = series.cast(unit).to_physical().cast(pl.Float64).to_numpy()
         form = "span" if dtype == pl.Duration else "date"
+        if dtype == pl.Datetime and dtype.time_zone is not None:
+            tag = f"Datetime[{dtype.time_zone}]"
         return RawColumn(name, form, tag, count / NANOSECONDS_A_DAY)
+    if dtype == pl.Time:  # since midnight
+        count = series.to_physical().cast(pl.Float64).to_numpy()
+        return RawColumn(name, "span", tag, count / NANOSECONDS_A_DAY)
     if dtype in (pl.String, pl.Categorical, pl.Enum):
         text = series.cast(pl.String)
         found = sorted(text.unique().drop_nulls().to_list())
-        if dtype == pl.Enum:  # in the order that was declared
-            found = [level for level in dtype.categories.to_list() if level in set(found)]
+        if dtype == pl.Enum:  # in the order that was declared, unused ones too
+            found = dtype.categories.to_list()
         codes = text.replace_strict(
             found, list(range(len(found))), default=-1, return_dtype=pl.Int64
         )
@@ -425,14 +430,26 @@ def _polars_series(column: NewColumn, dtype: Any = None) -> Any:
         return series if dtype is None else series.cast(dtype)
     if column.form == "level":
         series = pl.Series(name, list(values), strict=False)
-        if dtype is None and column.dtype != "Enum":
-            dtype = getattr(pl, column.dtype)
-        return series if dtype is None else _cast_levels(series, dtype)
-    dtype = getattr(pl, column.dtype) if dtype is None else dtype
+        return _cast_levels(series, _polars_type(column) if dtype is None else dtype)
+    dtype = _polars_type(column) if dtype is None else dtype
+    if dtype == pl.Time:
+        day = pl.Series(name, values).to_physical() % int(NANOSECONDS_A_DAY)
+        return day.set(pl.Series(np.isnat(values)), None).cast(pl.Time)
     if dtype.is_integer():
         values = np.rint(values)
     series = pl.Series(name, values, nan_to_null=column.form == "number")
     return series.cast(dtype, strict=False)
+
+
+def _polars_type(column: NewColumn) -> Any:
+    """The type that a column's dtype names; of an Enum with the levels that the column has."""
+    import polars as pl
+
+    if column.dtype == "Enum":
+        return pl.Enum([str(level) for level in column.levels])
+    if column.dtype.startswith("Datetime["):
+        return pl.Datetime("us", column.dtype[len("Datetime[") : -1])
+    return getattr(pl, column.dtype)
 
 
 def _cast_levels(series: Any, dtype: Any) -> Any:

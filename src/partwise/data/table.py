@@ -192,6 +192,9 @@ class TableColumn:
         shown = self.value(number)
         if self.form == "date":
             return str(shown)[: 10 if self.whole else 16]
+        if self.form == "span" and not np.isnat(shown):
+            minutes = round(shown / np.timedelta64(1, "m"))
+            return f"{minutes // 60}:{minutes % 60:02}"
         if isinstance(shown, float):
             return f"{shown:.0f}" if self.whole and self.has_levels else f"{shown:.3g}"
         return str(shown)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import polars as pl
 from scipy import sparse
 
 from partwise.contracts import Array
+
+if TYPE_CHECKING:
+    from partwise.files.layout import Layout
 
 Rows: TypeAlias = pl.DataFrame | Array | sparse.csr_array
 
@@ -19,6 +25,17 @@ class Data(NamedTuple):
     X: Rows
     told: str  # what it is, and what was guessed
     image_shape: tuple[int, int] | None = None
+    layout: Layout | None = None  # of a text
+    ids: pl.Series | None = None  # names of the rows, which are no column of X
+    id_place: int = 0  # of their column in the file
+    metadata: Mapping[str, str] = MappingProxyType({})  # of a parquet file
+
+    @property
+    def row_names(self) -> list[str]:
+        """Names of the rows: their ids, or numbers from 1."""
+        if self.ids is None:
+            return [str(i + 1) for i in range(self.X.shape[0])]
+        return self.ids.cast(pl.String).fill_null("").to_list()
 
 
 def table_size(frame: pl.DataFrame) -> str:
@@ -38,3 +55,15 @@ def check_values(path: Path, frame: pl.DataFrame) -> None:
 def shortened(text: str, most: int = 40) -> str:
     """A text in quotes for a message, cut where it is long."""
     return repr(text if len(text) <= most else f"{text[: most - 3]}...")
+
+
+def closest(name: str, names: Sequence[str]) -> str:
+    """Suggest what was meant by a name that is not there, for a message."""
+    near = get_close_matches(name, names, 1) or get_close_matches(
+        name.lower(), [one.lower() for one in names], 1
+    )
+    if near:
+        meant = next(one for one in names if one.lower() == near[0].lower())
+        return f"; did you mean {meant!r}?"
+    shown = ", ".join(names[:12])
+    return f"; columns are {shown}{' and others' if len(names) > 12 else ''}."

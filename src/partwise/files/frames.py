@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from partwise.contracts import Array
-from partwise.files.data import Data, check_values, table_size
+from partwise.files.data import Data, Rows, check_values, table_size
+from partwise.files.layout import Layout
 from partwise.files.model import write_atomically
 from partwise.files.ratings import refuse_rating_columns
 
@@ -25,13 +26,16 @@ def read_parquet(path: Path) -> Data:
     """Read a table with its types."""
     try:
         frame = pl.read_parquet(path)
+        kept = dict(pl.read_parquet_metadata(path)) if hasattr(pl, "read_parquet_metadata") else {}
     except Exception as error:  # polars has many; the file is at fault in all of them
         raise ValueError(f"{path} cannot be read: {error}") from error
     if frame.is_empty():
         raise ValueError(f"{path} has no rows; name a file that has some.")
     refuse_rating_columns(path, frame.columns)
     check_values(path, frame)
-    return Data(frame, table_size(frame))
+    # What pandas keeps there tells its own types, such as truth values that may be missing.
+    metadata = {name: text for name, text in kept.items() if name == "pandas"}
+    return Data(frame, table_size(frame), metadata=metadata)
 
 
 def check_table_name(path: str | os.PathLike[str]) -> None:
@@ -40,8 +44,12 @@ def check_table_name(path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{path} must end with {', '.join(TABLES[:-1])} or {TABLES[-1]}.")
 
 
-def write_table(path: str | os.PathLike[str], table: pl.DataFrame | pd.DataFrame | Array) -> None:
-    """Write a polars DataFrame or an array: text, ``.parquet`` or ``.npy``, by the name's end.
+def write_table(
+    path: str | os.PathLike[str],
+    table: pl.DataFrame | pd.DataFrame | Array,
+    like: Data | None = None,
+) -> None:
+    """Write a table: text, ``.parquet`` or ``.npy``, by the name's end.
 
     Parameters
     ----------
@@ -49,6 +57,8 @@ def write_table(path: str | os.PathLike[str], table: pl.DataFrame | pd.DataFrame
         A file that is complete or not there.
     table : polars DataFrame, pandas DataFrame or array of shape (n, D)
         Columns of an array are called column 1, column 2, ...
+    like : Data, optional
+        A text is written as that one was: separator, numbers, dates, encoding and so on.
     """
     check_table_name(path)
     out, ending = io.BytesIO(), Path(path).suffix.lower()
@@ -62,9 +72,92 @@ def write_table(path: str | os.PathLike[str], table: pl.DataFrame | pd.DataFrame
             ) from None
     elif ending == ".parquet":
         as_polars(table).write_parquet(out)
+    elif (layout := _layout(path, like)) is not None:
+        out.write(layout.write(as_polars(table)))
     else:
         as_polars(table).write_csv(out, separator="\t" if ending == ".tsv" else ",")
     write_atomically(path, out.getvalue())
+
+
+def write_filled(
+    path: str | os.PathLike[str], data: Data, filled: pl.DataFrame | pd.DataFrame | Array
+) -> None:
+    """Write a table that was read, with its missing values filled.
+
+    Cells that were there stay as they are, in a text to the last byte.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The end of the name says what is written, as in `write_table`.
+    data : Data
+        The table as it was read.
+    filled : DataFrame or array
+        Some or all of its columns, with values for missing ones.
+    """
+    layout = _layout(path, data)
+    if layout is None:
+        table = fill_table(data, filled)
+        if Path(path).suffix.lower() != ".parquet" or not data.metadata:
+            write_table(path, table)
+            return
+        out = io.BytesIO()
+        as_polars(table).write_parquet(out, metadata=dict(data.metadata))
+        write_atomically(path, out.getvalue())
+        return
+    check_table_name(path)
+    new = _named_like(data, filled)
+    fills = {column.name: _only_holes(data.X, column) for column in new.get_columns()}
+    write_atomically(path, layout.fill(fills))
+
+
+def fill_table(data: Data, filled: pl.DataFrame | pd.DataFrame | Array) -> pl.DataFrame | Array:
+    """Fill missing values of a table that was read; values new to a model stay, too.
+
+    Parameters
+    ----------
+    data : Data
+    filled : DataFrame or array
+        Some or all of the columns.
+
+    Returns
+    -------
+    table : polars DataFrame or array
+        All columns in their order.
+    """
+    if not isinstance(data.X, pl.DataFrame):
+        return as_polars(filled) if not isinstance(filled, np.ndarray) else filled
+    table = data.X
+    for new in _named_like(data, filled).get_columns():
+        fills, old = _only_holes(table, new), table[new.name]
+        table = table.with_columns(fills.zip_with(fills.is_not_null(), old.cast(new.dtype)))
+    return table if data.ids is None else table.insert_column(data.id_place, data.ids)
+
+
+def _named_like(data: Data, filled: pl.DataFrame | pd.DataFrame | Array) -> pl.DataFrame:
+    """Filled columns with the names of those that were read."""
+    assert isinstance(data.X, pl.DataFrame)
+    if not isinstance(filled, np.ndarray):
+        return as_polars(filled)
+    return pl.DataFrame(dict(zip(data.X.columns, filled.T, strict=True)))
+
+
+def _only_holes(table: Rows, new: pl.Series) -> pl.Series:
+    """New values where the old are missing, null elsewhere."""
+    assert isinstance(table, pl.DataFrame)
+    old = table[new.name]
+    known = old.is_not_null() & (old.is_not_nan() if old.dtype.is_float() else True)
+    new = new.fill_nan(None) if new.dtype.is_float() else new
+    return new.set(known, None)
+
+
+def _layout(path: str | os.PathLike[str], data: Data | None) -> Layout | None:
+    """How a text is to be written: as the one that was read, unless the name asks for tabs."""
+    if data is None or data.layout is None:
+        return None
+    ending = Path(path).suffix.lower()
+    fits = ending in (".csv", ".txt") or (ending == ".tsv" and data.layout.separator == "\t")
+    return data.layout if fits else None
 
 
 def as_polars(table: pl.DataFrame | pd.DataFrame | Array) -> pl.DataFrame:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 DOUBLE_COLON = "::"  # between user, item, rating and time in MovieLens' own files
@@ -17,30 +20,47 @@ DOUBLE_COLON = "::"  # between user, item, rating and time in MovieLens' own fil
 FIRST_LINES = 200
 
 
-def read_text(path: Path, encoding: str | None = None) -> str:
+class Decoded(NamedTuple):
+    """A text and how it was encoded."""
+
+    content: bytes
+    text: str
+    codec: str
+    mark: bytes = b""  # of the order of bytes, which begins some files
+
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+def decode(path: Path, encoding: str | None = None) -> Decoded:
     """Read the text of a file, and refuse what is none.
 
     Parameters
     ----------
     path : Path
     encoding : str, optional
-        UTF-8 if not given.
+        UTF-8, or what the first bytes say, if not given.
 
     Returns
     -------
-    text : str
-        Ends with one line end.
+    decoded : Decoded
     """
     content = path.read_bytes()
+    mark, codec = b"", encoding or "utf-8"
+    for one, called in _MARKS:
+        if content.startswith(one) and encoding in (None, called, called[:6], "utf-8-sig"):
+            mark, codec = one, called
     try:
-        text = content.decode(encoding or "utf-8-sig")
+        text = content[len(mark) :].decode(codec)
     except UnicodeError as error:
-        if encoding is None and content.startswith((b"\xff\xfe", b"\xfe\xff")):
-            return read_text(path, "utf-16")
         line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
         raise ValueError(
             f"{path}, line {line}: the text is not {encoding or 'UTF-8'}; name its encoding, such "
-            "as --encoding latin-1, or save the file as UTF-8."
+            "as --encoding cp1252 (Windows) or --encoding latin-1, or save the file as UTF-8."
         ) from None
     except (LookupError, ValueError):
         raise ValueError(f"There is no encoding {encoding!r}; try utf-8 or latin-1.") from None
@@ -50,19 +70,53 @@ def read_text(path: Path, encoding: str | None = None) -> str:
         raise ValueError(
             f"{path} is neither text, parquet, .npy nor .npz; convert it to one of these."
         )
+    if codec != "utf-8" and (found := _CONTROL.search(text)) and _is_latin(codec):
+        line = text.count("\n", 0, found.start()) + 1
+        raise ValueError(
+            f"{path}, line {line}: the text holds a control character in {codec}; its encoding is "
+            "probably --encoding cp1252."
+        )
+    return Decoded(content, text, codec, mark)
+
+
+# Characters that texts do not hold: in cp1252 the same bytes are dashes, quotes and the euro.
+_CONTROL = re.compile("[\x80-\x84\x86-\x9f]")
+
+
+def _is_latin(codec: str) -> bool:
+    return codecs.lookup(codec).name == "iso8859-1"
+
+
+def read_text(path: Path, encoding: str | None = None) -> str:
+    """Read the text of a file as `decode` does; it ends with one line end."""
+    return ended(decode(path, encoding).text)
+
+
+def ended(text: str) -> str:
+    """End a text with one line end."""
     return text.rstrip("\r\n") + "\n"
 
 
-def records(path: Path, text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Records of a text that are not blank, with the line each ends in."""
+def after_lines(text: str, n: int) -> int:
+    """Place in a text where its first n lines end."""
+    lines = io.StringIO(text, newline="")
+    for _ in islice(lines, n):
+        pass
+    return lines.tell()
+
+
+def records(
+    path: Path, text: str, separator: str, skipped: int = 0
+) -> Iterator[tuple[int, list[str]]]:
+    """Records of a text that are not blank, with the line each ends in; some were skipped."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
         for record in reader:
             if record:
-                yield reader.line_num, record
+                yield reader.line_num + skipped, record
     except csv.Error:
         raise ValueError(
-            f"{path}, up to line {reader.line_num}: a value has more than "
+            f"{path}, up to line {reader.line_num + skipped}: a value has more than "
             f"{csv.field_size_limit():,} characters; shorten it, or close the quote that opens it."
         ) from None
 
@@ -88,36 +142,46 @@ def _widths(path: Path, text: str, separator: str) -> Iterator[int]:
     return (len(row) for _, row in records(path, text, separator))
 
 
-def after_records(path: Path, text: str, separator: str, n: int) -> str:
-    """The text without its first records."""
+def after_records(path: Path, text: str, separator: str, n: int) -> int:
+    """Place in a text where its first n records end."""
     if n == 0:
-        return text
+        return 0
     line, _ = next(islice(records(path, text, separator), n - 1, None))
-    lines = io.StringIO(text, newline="")
-    for _ in islice(lines, line):
-        pass
-    return text[lines.tell() :]
+    return after_lines(text, line)
 
 
-def check_lengths(path: Path, text: str, separator: str, width: int) -> int:
+def check_lengths(path: Path, text: str, separator: str, width: int, skipped: int = 0) -> int:
     """Number of records; all must be of one length."""
     n = 0
-    for line, record in records(path, text, separator):
+    for line, record in records(path, text, separator, skipped):
         n += 1
         if len(record) != width:
             raise ValueError(
                 f"{path}, line {line}: {len(record)} values where the first line has {width}; "
-                f"correct the line (values that hold {SEPARATORS[separator]} stand in quotes)."
+                f"correct the line (values that hold {SEPARATORS[separator]} stand in quotes)"
+                f"{_titles(path, text, separator, skipped)}."
             )
     return n
 
 
-def check_quotes(path: Path, text: str, separator: str) -> None:
+def _titles(path: Path, text: str, separator: str, skipped: int) -> str:
+    """A hint where the first lines are of other lengths than most."""
+    first = [(line, len(row)) for line, row in islice(records(path, text, separator), FIRST_LINES)]
+    usual = Counter(width for _, width in first).most_common(1)[0][0]
+    above = next(i for i, (_, width) in enumerate(first) if width == usual)
+    if above == 0:
+        return ""
+    n = first[above - 1][0] + skipped
+    return f", or leave lines above the table out with --skip-rows {n}"
+
+
+def check_quotes(path: Path, text: str, separator: str, skipped: int = 0) -> None:
     """Refuse quotes that are not closed, or closed within a value."""
-    reader, line = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), 0
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    line = skipped
     try:
         for _ in reader:
-            line = reader.line_num
+            line = reader.line_num + skipped
     except csv.Error:
         raise ValueError(
             f"{path}, line {line + 1}: a quote opens that does not close at the end of its value; "

@@ -1,0 +1,500 @@
+"""What the columns of a text are, decided per column from all of its values.
+
+Where two readings are possible and the table does not tell which is meant, `Doubt` is raised with
+the options that settle it; nothing is read as what it may not be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from partwise.contracts import Array
+from partwise.files.data import shortened
+from partwise.files.forms import MINUS, DateForm, Form, NumberForm, SpanForm, TextForm, TruthForm
+
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?")
+
+# Text in a column in which so many values are numbers is a slip, not a category.
+MOSTLY = 0.9
+# Cells by which the forms to try are chosen; all cells are read then.
+_LOOKED_AT = 7
+
+_MONEY = (
+    r"US\$|\p{Sc}|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|kr\.?"
+)
+_NUMBER = (
+    rf"^(\()?([+\-{MINUS}]?)((?:{_MONEY})?\s?)([+\-{MINUS}]?)"
+    r"(\d(?:[\d.,'’\x{a0}\x{202f} ]*[\d.,])?|[.,]\d+)((?:[eE][+-]?\d+)?)"
+    rf"(\s?(?:%|{_MONEY}|[\p{{L}}µ°]{{1,4}}[²³]?)?)(\))?$"
+)
+# The same to Python, for a look at single cells.
+_NUMERIC = re.compile(
+    rf"^[(+\-{MINUS}\s]*(\D{{1,3}}\.?)?[+\-{MINUS}\s]*[.,]?\d[\d.,'’\s]*\D{{0,5}}$"
+)
+_TRUTHS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
+# A number with one point, or comma, before three digits: a thousand, or three decimals.
+_THOUSAND = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
+_SIGNS = {".": "points", ",": "commas", "'": "apostrophes", "’": "apostrophes"}
+
+_ORDERS = {"dmy": "day", "mdy": "month", "ymd": "year"}
+_CLOCK = r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?(?:\s?[AaPp][Mm])?"
+_ZONE = r"(?:\s?(?:Z|[+-]\d\d:?\d\d))?"
+_DATE = re.compile(r"^(\d{1,4})([./-])\d{1,2}\2(\d{1,4})" + rf"(?:(T|,?\s)({_CLOCK})({_ZONE}))?$")
+_NAMED_DATE = re.compile(
+    r"^(?:\d{1,2}(\.?[ -])[A-Za-z]{3,9}(\.?,?[ -])(\d{4}|\d\d)"
+    r"|([A-Za-z]{3,9})(\.?) \d{1,2}(,?) \d{4})"
+    rf"(?:(T|,?\s)({_CLOCK}))?$"
+)
+_TIME = re.compile(rf"^({_CLOCK})$")
+_SPAN = r"^\d+:[0-5]\d(:[0-5]\d)?$"
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """What the user says about a text; keys of mappings are columns, "" stands for all."""
+
+    missing: frozenset[str] = frozenset(MISSING)
+    texts: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+    decimal: Mapping[str, str] = field(default_factory=dict)
+    thousands: Mapping[str, str] = field(default_factory=dict)
+    date_order: Mapping[str, str] = field(default_factory=dict)
+
+
+class Doubt(ValueError):  # noqa: N818  # a doubt is settled by the user
+    """A column that cannot be read, or in two ways."""
+
+    def __init__(self, row: int, text: str) -> None:
+        super().__init__(text)
+        self.row = row
+
+
+class Read(NamedTuple):
+    """Columns as they were read."""
+
+    values: list[pl.Series]
+    forms: list[Form]
+    notes: list[str]
+
+
+class _Open(NamedTuple):
+    """A column that is numbers with either sign, or dates in either order."""
+
+    forms: dict[str, Form]  # by decimal sign, or order
+    row: int  # of a cell that differs
+
+
+def read_columns(
+    cells: Sequence[pl.Series], names: Sequence[str], separator: str, options: TextOptions
+) -> Read:
+    """Decide what columns are, and read them.
+
+    Parameters
+    ----------
+    cells : sequence of Series
+        Texts, column by column.
+    names : sequence of str
+    separator : str
+        Between the values of a line.
+    options : TextOptions
+
+    Returns
+    -------
+    read : Read
+    """
+    n = len(cells[0])
+    # All in one long column: thousands of short ones would each take polars a millisecond.
+    long = pl.concat([column.alias("") for column in cells], rechunk=True).str.strip_chars()
+    long = long.set(long.is_in(sorted(options.missing)).fill_null(True), None)
+    number, whole = (long.cast(kind, strict=False) for kind in (pl.Float64, pl.Int64))
+    held, is_number, is_whole = (_grid(one.is_not_null(), n) for one in (long, number, whole))
+    thousand, coded, dotted = (
+        _grid(long.str.contains(pattern), n) for pattern in (_THOUSAND, r"^0\d+$", r"\.\d")
+    )
+    values: list[pl.Series] = []
+    forms: list[Form | _Open] = []
+    signs, orders = set[str](), set[str]()
+    for i, name in enumerate(names):
+        text, own = long.slice(i * n, n).alias(name), _Own(name, options)
+        form: Form | _Open = TextForm()
+        is_code = coded[i].any() and name not in options.numbers
+        if name in options.texts or is_code or not held[i].any():
+            pass
+        elif (is_number[i] | ~held[i]).all() and own.is_plain(thousand[i], dotted[i]):
+            days = None if name in options.numbers else _compact_dates(text)
+            form = NumberForm() if days is None else days
+            signs |= {"."} if dotted[i].any() else set()
+            if days is None:
+                read = whole if (is_whole[i] | ~held[i]).all() else number
+                text = read.slice(i * n, n).alias(name)
+        else:
+            form = _decided(text, held[i], own)
+            signs |= _shown_sign(form, text)
+            orders |= _shown_order(form)
+        values.append(text)
+        forms.append(form)
+    settled, notes = list[Form](), list[str]()
+    for i, (name, form) in enumerate(zip(names, forms, strict=True)):
+        if isinstance(form, _Open):
+            form = _settled(name, values[i], form, signs, orders, separator, notes)
+        notes += _notes(name, form)
+        if values[i].dtype == pl.String:
+            values[i] = form.read(values[i]).alias(name)
+        settled.append(form)
+    return Read(values, settled, notes)
+
+
+def _notes(name: str, form: Form) -> list[str]:
+    """What a reader should know of how a column was read."""
+    if isinstance(form, DateForm):
+        days = form.kind is not pl.Time and "%Y-%m" not in form.pattern
+        shown = {"%d": "day", "%m": "month", "%b": "month", "%B": "month"}
+        order = shown.get(form.pattern[:2], "year")
+        return [f"dates in {shortened(name)} have the {order} first"] if days else []
+    if not isinstance(form, NumberForm):
+        return []
+    out, unit = list[str](), (form.before + form.after).strip()
+    if form.thousands:
+        word = _SIGNS.get(form.thousands, "blanks")
+        out.append(f"{word} in {shortened(name)} separate thousands")
+    if unit:
+        out.append(f"{shortened(name)} is in {unit}")
+    if form.in_parentheses:
+        out.append(f"parentheses in {shortened(name)} mean negative numbers")
+    return out
+
+
+def _grid(column: pl.Series, n: int) -> Array:
+    return column.fill_null(False).to_numpy().reshape(-1, n)
+
+
+class _Own:
+    """What the user said about a column."""
+
+    def __init__(self, name: str, options: TextOptions) -> None:
+        self.name = name
+        self.decimal, self.thousands, self.order = (
+            one.get(name, one.get(""))
+            for one in (options.decimal, options.thousands, options.date_order)
+        )
+
+    def is_plain(self, thousand: Array, dotted: Array) -> bool:
+        """Whether numbers as Python writes them are beyond doubt."""
+        if self.thousands == "." or self.decimal == ",":
+            return not dotted.any()
+        return self.decimal == "." or not thousand.any() or bool((dotted & ~thousand).any())
+
+
+def _decided(text: pl.Series, held: Array, own: _Own) -> Form | _Open:
+    """What the values of a column are."""
+    rows = np.flatnonzero(held)
+    looked = [text[int(rows[i])] for i in np.linspace(0, len(rows) - 1, _LOOKED_AT).astype(int)]
+    for yes, no in _TRUTHS:
+        if looked[0] in (yes, no) and text.is_in([yes, no]).sum() == len(rows):
+            return TruthForm(yes, no)
+    for cell in dict.fromkeys(looked):
+        found = _dates(text, cell, len(rows), own)
+        if found is not None:
+            return found
+    if any(_NUMERIC.match(cell) for cell in looked):
+        return _numbers(text, held, own) or TextForm()
+    return TextForm()
+
+
+# --- numbers ---
+
+
+def _numbers(text: pl.Series, held: Array, own: _Own) -> Form | _Open | None:
+    """Numbers, with signs between and around their digits; None if too few are."""
+    pieces = text.str.extract_groups(_NUMBER).struct.unnest()
+    opened, _, before, _, core, power, after, closed = pieces.get_columns()
+    fits = core.is_not_null() & (opened.is_null() == closed.is_null())
+    _check_most(text, held, _grid(fits, len(text))[0], own.name)
+    if fits.sum() < held.sum():
+        return None
+    around = [_affix(own.name, text, affix) for affix in (before, after)]
+    if None in around:
+        return None
+    form = NumberForm(
+        before=around[0] or "",
+        after=around[1] or "",
+        in_parentheses=bool(opened.is_not_null().any()),
+    )
+    if opened.is_not_null().sum() == held.sum():
+        return None  # (1), (2): numbers of notes, not negative ones
+    used = set("".join(core.str.replace_all(r"[\d]+", "").unique().drop_nulls().to_list()))
+    signs = ".," if own.decimal is None else own.decimal
+    found, best = dict[str, NumberForm](), np.zeros(len(text), bool)
+    for sign in signs:
+        others = used - {sign}
+        groups = others.pop() if len(others) == 1 else ""
+        asked = own.thousands
+        if asked is not None and groups not in ("", asked) and not (groups + asked).isspace():
+            continue
+        if others or (own.thousands is not None and own.thousands == sign and sign in used):
+            continue
+        mark = re.escape(groups)
+        grouped = rf"|[1-9]\d{{0,2}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}" if groups else ""
+        end = re.escape(sign)
+        valid = core.str.contains(rf"^(?:(?:\d+{grouped})(?:{end}\d*)?|{end}\d+)$")
+        valid &= ~(power.str.len_chars() > 0) | ~core.str.contains(rf"[^\d{end}]")
+        mask = _grid(valid, len(text))[0]
+        best = mask if mask.sum() > best.sum() else best
+        if mask.sum() == held.sum():
+            found[sign] = replace(form, decimal=sign, thousands=groups)
+    if not found:
+        _check_signs(text, core, held, own)
+        _check_most(text, held, best, own.name)
+        return None
+    if len(found) == 1:
+        return next(iter(found.values()))
+    point, comma = (found[sign].read(text) for sign in ".,")
+    differ = _grid(point.cast(pl.Float64) != comma.cast(pl.Float64), len(text))[0]
+    if not differ.any():
+        return found["."]
+    return _Open(dict(found), int(np.argmax(differ)))
+
+
+def _affix(name: str, text: pl.Series, affix: pl.Series) -> str | None:
+    """What stands before, or after, all numbers of a column; None if not all have the same unit."""
+    bare = affix.str.strip_chars()
+    kinds = bare.filter(bare.str.len_chars() > 0).unique().sort()
+    if kinds.is_empty():
+        return ""
+    lacks = (bare == "").fill_null(False)
+    if len(kinds) == 1 and not lacks.any():
+        return str(affix.drop_nulls()[0])
+    if not kinds.str.contains(rf"^(?:%|{_MONEY})$").all():
+        return None
+    if len(kinds) > 1:
+        raise Doubt(
+            int((bare == kinds[1]).fill_null(False).arg_max() or 0),
+            f"column {shortened(name)} looks like money in several currencies "
+            f"({', '.join(kinds)}); convert it to one, or use --kind "
+            f"{shortened(name + '=categorical')} or --ignore {shortened(name)}.",
+        )
+    what, row = "percentages" if kinds[0] == "%" else "money", int(lacks.arg_max() or 0)
+    raise Doubt(
+        row,
+        f"column {shortened(name)} looks like {what}, but {shortened(text[row])} has no "
+        f"{kinds[0]}; write it to all values or to none, or use --kind "
+        f"{shortened(name + '=categorical')}.",
+    )
+
+
+def _check_most(text: pl.Series, held: Array, fits: Array, name: str) -> None:
+    """Refuse a slip: a text where nearly all are numbers."""
+    if fits.sum() == held.sum() or fits.sum() < MOSTLY * held.sum():
+        return
+    row = int(np.argmax(held & ~fits))
+    raise Doubt(
+        row,
+        f"column {shortened(name)} holds {shortened(text[row])}, though nearly all of its values "
+        f"are numbers; correct it, or say what it is with --missing {shortened(text[row])} or "
+        f"--kind {shortened(name + '=categorical')}.",
+    )
+
+
+def _check_signs(text: pl.Series, core: pl.Series, held: Array, own: _Own) -> None:
+    """Refuse columns in which decimals follow points here and commas there."""
+    points, commas = (
+        _grid(core.str.contains(rf"^(?:\d+{mark}?\d*|{mark}\d+)$"), len(text))[0]
+        for mark in (r"\.", ",")
+    )
+    if (points | commas).sum() < held.sum():
+        return
+    rows = [int(np.argmax(held & ~other)) for other in (commas, points)]
+    shown = [shortened(text[row]) for row in rows]
+    if own.decimal is None:
+        raise Doubt(
+            max(rows),
+            f"column {shortened(own.name)} holds both {shown[0]} and {shown[1]}, whose points and "
+            f"commas no one way of writing numbers explains; correct it, or use --kind "
+            f"{shortened(own.name + '=categorical')}.",
+        )
+
+
+def _shown_sign(form: Form | _Open, text: pl.Series) -> set[str]:
+    """The decimal sign that a column of numbers shows beyond doubt."""
+    if not isinstance(form, NumberForm):
+        return set()
+    other = "," if form.decimal == "." else "."
+    shows = form.thousands == other or text.str.contains(form.decimal, literal=True).any()
+    return {form.decimal} if shows else set()
+
+
+def _settled(
+    name: str,
+    text: pl.Series,
+    found: _Open,
+    signs: set[str],
+    orders: set[str],
+    separator: str,
+    notes: list[str],
+) -> Form:
+    """Decide by the other columns of the table; refuse where they do not tell."""
+    cell = shortened(text[found.row])
+    told = orders if "dmy" in found.forms or "mdy" in found.forms else signs
+    agreed = [form for key, form in found.forms.items() if told in ({key}, {key[0]})]
+    if agreed:
+        return agreed[0]
+    first, second = list(found.forms)[:2]
+    if first in _ORDERS:
+        raise Doubt(
+            found.row,
+            f"column {shortened(name)} holds {cell}, a date with the {_ORDERS[first]} first or the "
+            f"{_ORDERS[second]} first; say --date-order {first} or --date-order {second}.",
+        )
+    point, comma = (found.forms[sign].read(text.slice(found.row, 1))[0] for sign in ".,")
+    every = text.str.contains(_THOUSAND).sum() == text.count()
+    if separator == "," and every:
+        # Where commas separate values, points are decimal points, and all have three decimals.
+        notes.append(f"points in {shortened(name)} are decimal points ({cell} is below 1000)")
+        return found.forms["."]
+    sign = "." if point < comma else ","
+    raise Doubt(
+        found.row,
+        f"column {shortened(name)} holds {cell}, which is {max(point, comma):g} or "
+        f"{min(point, comma):g}; say --thousands {shortened(sign)} or --decimal {shortened(sign)} "
+        f"(for this column alone --thousands {shortened(f'{name}={sign}')}).",
+    )
+
+
+# --- dates and times ---
+
+
+def _shown_order(form: Form | _Open) -> set[str]:
+    """The first of day and month in dates that others of the table may be like."""
+    if not isinstance(form, DateForm) or form.pattern[2:3] not in ("/", "-"):
+        return set()
+    return {form.pattern[1]} & {"d", "m"}
+
+
+def _dates(text: pl.Series, cell: str, n: int, own: _Own) -> Form | _Open | None:
+    """Dates or times written like a cell, if all of the n values are; None if it is none."""
+    if _TIME.match(cell):
+        return _times(text, cell, n)
+    candidates = _patterns(cell)
+    if not candidates:
+        return None
+    found, values, most = dict[str, DateForm](), dict[str, pl.Series](), text.clear(len(text))
+    for order, (pattern, kind, after) in candidates.items():
+        if own.order is not None and len(candidates) > 1 and order != own.order:
+            continue
+        for one, end in _variants(pattern, after):
+            dates = DateForm(one, kind, end).read(text.set(~_shaped(text, one), None))
+            most = dates if dates.count() > most.count() else most
+            if dates.count() == n:
+                found[order], values[order] = DateForm(one, kind, end), dates
+                break
+    if not found:
+        _check_dates(text, most, cell, n, own.name)
+        return None
+    first = next(iter(found))
+    others = [order for order in found if not values[order].equals(values[first])]
+    if not others or (first == "dmy" and "." in found[first].pattern[:4]):
+        return found[first]
+    differ = (values[first] != values[others[0]]).fill_null(False)
+    return _Open({order: found[order] for order in (first, *others)}, int(differ.arg_max() or 0))
+
+
+def _check_dates(text: pl.Series, dates: pl.Series, cell: str, n: int, name: str) -> None:
+    """Refuse columns in which most values are dates, but not all."""
+    if dates.count() < 0.5 * n:
+        return
+    row = int((dates.is_null() & text.is_not_null()).arg_max() or 0)
+    raise Doubt(
+        row,
+        f"column {shortened(name)} holds {shortened(text[row])}, though most of its values are "
+        f"dates such as {shortened(cell)}; write all in one way, or use --missing "
+        f"{shortened(text[row])} or --kind {shortened(name + '=categorical')}.",
+    )
+
+
+def _shaped(text: pl.Series, pattern: str) -> pl.Series:
+    """Whether texts have years of as many digits as the pattern says."""
+    if "%Y" in pattern:
+        year = r"(?:^|\D)\d{4}(?:\D|$)"
+    else:
+        year = r"^\d{1,2}\D+(?:\d{1,2}\D+)?\d\d(?:\D|$)"
+    return text.str.contains(year).fill_null(False)
+
+
+def _variants(pattern: str, after: str) -> list[tuple[str, str]]:
+    """The pattern, with fractions of seconds, and with differences to UTC that are not all one."""
+    out = [(pattern, after)]
+    if "%S" in pattern:
+        out.append((pattern.replace("%S", "%S%.f"), after))
+    if after.strip()[:1] in ("+", "-"):
+        out += [(one + "%:z", "") for one, _ in out]
+    return out
+
+
+_Kind = type[pl.Date | pl.Datetime | pl.Time]
+
+
+def _patterns(cell: str) -> dict[str, tuple[str, _Kind, str]]:
+    """Patterns by which a cell may be a date, by the order of day, month and year."""
+    after = ""
+    if match := _DATE.match(cell):
+        first, mark, last, joint, clock, zone = match.groups()
+        year = "%Y" if 4 in (len(first), len(last)) else "%y"
+        if len(first) == 4:
+            orders = ["ymd"]
+        elif len(last) == 4:
+            orders = ["dmy", "mdy"]
+        elif len(first) <= 2 and len(last) <= 2:
+            orders = ["dmy", "mdy", *(["ymd"] if len(first) == 2 else [])]
+        else:
+            return {}
+        codes = {"d": "%d", "m": "%m", "y": year}
+        days = {order: mark.join(codes[letter] for letter in order) for order in orders}
+        after = zone or ""
+    elif match := _NAMED_DATE.match(cell):
+        one, two, last, month, dot, comma, joint, clock = match.groups()
+        name = "%B" if len(max(re.findall("[A-Za-z]+", cell), key=len)) > 3 else "%b"
+        if month:
+            days = {"named": f"{name}{dot} %d{comma} %Y"}
+        else:
+            days = {"named": f"%d{one}{name}{two}{'%Y' if len(last) == 4 else '%y'}"}
+    else:
+        return {}
+    kind: _Kind = pl.Date
+    if clock:
+        kind = pl.Datetime
+        days = {order: f"{day}{joint}{_clock(clock)}" for order, day in days.items()}
+    return {order: (day, kind, after) for order, day in days.items()}
+
+
+def _clock(cell: str) -> str:
+    """The pattern of a time of day."""
+    seconds = ":%S" if cell.count(":") == 2 else ""
+    half = re.search(r"(\s?)[AaPp][Mm]$", cell)
+    return f"%I:%M{seconds}{half[1]}%p" if half else f"%H:%M{seconds}"
+
+
+def _compact_dates(text: pl.Series) -> DateForm | None:
+    """Dates as 20081231, if all are days of about a century; numbers would hardly all be."""
+    held = text.drop_nulls()
+    if len(held) < _LOOKED_AT or not held[0].isdecimal() or len(held[0]) != 8:
+        return None
+    form = DateForm("%Y%m%d", pl.Date)
+    days = form.read(text)
+    likely = days.is_between(date(1900, 1, 1), date(2100, 1, 1)).sum() == len(held)
+    return form if likely else None
+
+
+def _times(text: pl.Series, cell: str, n: int) -> Form | None:
+    """Times of day, or spans of more hours than a day has."""
+    for pattern, _ in _variants(_clock(cell), ""):
+        form = DateForm(pattern, pl.Time)
+        if form.read(text).count() == n:
+            return form
+    return SpanForm() if text.str.contains(_SPAN).sum() == n else None

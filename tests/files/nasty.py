@@ -1,0 +1,231 @@
+"""Text files as spreadsheets and other programs leave them, and what each must be read as.
+
+Each is either read as ``values``, or refused with a sentence in which ``refused`` is found; nothing
+may be read as something else without a word.
+"""
+
+import datetime
+from typing import Any, NamedTuple
+
+
+class Nasty(NamedTuple):
+    """A file, options, and what must come out."""
+
+    name: str
+    text: str
+    values: dict[str, list[Any]] | None = None
+    refused: str = ""
+    options: dict[str, Any] = {}  # noqa: RUF012  # never changed
+    encoding: str = "utf-8"
+    told: str = ""
+
+
+def day(year, month, of_month):
+    return datetime.date(year, month, of_month)
+
+
+NASTY = [
+    Nasty(
+        "thousands with points beside small numbers",
+        "town;people\nA;1.407\nB;877\n",
+        refused=r"line 2: column 'people' holds '1\.407', which is 1407 or 1\.407; say --thousands "
+        r"'\.' or --decimal '\.'",
+    ),
+    Nasty(
+        "the same, told that points are thousands",
+        "town;people\nA;1.407\nB;877\nC;\n",
+        {"town": ["A", "B", "C"], "people": [1407, 877, None]},
+        options={"thousands": "."},
+        told="points in 'people' separate thousands",
+    ),
+    Nasty(
+        "the same, told for one column that points are decimals",
+        "town;people;n\nA;1.407;1\nB;877;2\n",
+        {"town": ["A", "B"], "people": [1.407, 877.0], "n": [1, 2]},
+        options={"decimal": {"people": "."}},
+    ),
+    Nasty(
+        "decimal commas elsewhere tell what points are",
+        "town;people;area\nA;1.407;2,5\nB;877;13,25\nC;;1,0\n",
+        {"town": ["A", "B", "C"], "people": [1407, 877, None], "area": [2.5, 13.25, 1.0]},
+    ),
+    Nasty(
+        "Excel's Unicode text, with thousands in commas",
+        "town\tpeople\nA\t1,407\nB\t877\n",
+        refused=r"'1,407', which is 1407 or 1\.407; say --thousands ',' or --decimal ','",
+        encoding="utf-16",
+    ),
+    Nasty(
+        "the same beside a column with decimal points",
+        "town\tpeople\tshare\r\nA\t1,407\t.5\r\nB\t877\t2.25\r\nC\t12,000\t\r\n",
+        {"town": ["A", "B", "C"], "people": [1407, 877, 12000], "share": [0.5, 2.25, None]},
+        encoding="utf-16",
+    ),
+    Nasty(
+        "points here and commas there",
+        "a;b\n1.5;x\n1,5;y\n",
+        refused="line 3: column 'a' holds both '1.5' and '1,5'",
+    ),
+    Nasty(
+        "dollars with accounting negatives",
+        'item,amount\nx,"$1,234.50"\ny,"($3.25)"\nz,\n',
+        {"item": ["x", "y", "z"], "amount": [1234.5, -3.25, None]},
+        told="'amount' is in \\$; parentheses in 'amount' mean negative",
+    ),
+    Nasty(
+        "euros after the number",
+        "item;amount\nx;1.234,50 €\ny;-3,25 €\nz;NA\n",
+        {"item": ["x", "y", "z"], "amount": [1234.5, -3.25, None]},
+    ),
+    Nasty(
+        "several currencies",
+        "item,amount\nx,$5\ny,€6\nz,£7\n",
+        refused=r"looks like money in several currencies .*use --kind 'amount=categorical'",
+    ),
+    Nasty(
+        "percentages",
+        "item,share\nx,45%\ny,5.5%\nz,\n",
+        {"item": ["x", "y", "z"], "share": [45.0, 5.5, None]},
+        told="'share' is in %",
+    ),
+    Nasty(
+        "percentages and shares",
+        "item,share\nx,45%\ny,0.055\n",
+        refused="line 3: column 'share' looks like percentages, but '0.055' has no %",
+    ),
+    Nasty(
+        "times of day",
+        "who,when\nx,15:10\ny,7:05\nz,\n",
+        {"who": ["x", "y", "z"], "when": [datetime.time(15, 10), datetime.time(7, 5), None]},
+    ),
+    Nasty(
+        "times with AM and PM",
+        "who,when\nx,3:10 PM\ny,12:05 AM\n",
+        {"who": ["x", "y"], "when": [datetime.time(15, 10), datetime.time(0, 5)]},
+    ),
+    Nasty(
+        "dates with points",
+        "who;when\nx;31.12.2008\ny;1.2.2009\nz;\n",
+        {"who": ["x", "y", "z"], "when": [day(2008, 12, 31), day(2009, 2, 1), None]},
+    ),
+    Nasty(
+        "dates of either order",
+        "who,when\nx,12/1/2008\ny,1/2/2009\n",
+        refused="line 2: column 'when' holds '12/1/2008', a date with the day first or the month "
+        "first; say --date-order dmy or --date-order mdy",
+    ),
+    Nasty(
+        "the same, told the order",
+        "who,when\nx,12/1/2008\ny,1/2/2009\nz,?\n",
+        {"who": ["x", "y", "z"], "when": [day(2008, 12, 1), day(2009, 1, 2), None]},
+        options={"date_order": "mdy"},
+    ),
+    Nasty(
+        "dates whose order one of them tells",
+        "who,when,then\nx,12/1/2008,5/6/2008\ny,1/22/2009,7/8/2009\n",
+        {
+            "who": ["x", "y"],
+            "when": [day(2008, 12, 1), day(2009, 1, 22)],
+            "then": [day(2008, 5, 6), day(2009, 7, 8)],
+        },
+        told="dates in 'then' have the month first",
+    ),
+    Nasty(
+        "a title above the table",
+        "Sales of 2020\n\nitem,n\nx,1\ny,2\n",
+        refused=r"2 values where the first line has 1; .*--skip-rows 1",
+    ),
+    Nasty(
+        "the same, skipped",
+        "Sales of 2020\n\nitem,n\nx,1\ny,\n",
+        {"item": ["x", "y"], "n": [1, None]},
+        options={"skip_rows": 2},
+    ),
+    Nasty(
+        "a title in the first cell of as many columns",
+        "Sales of 2020,,\nitem,n,m\nx,1,2\ny,2,3\n",
+        refused="looks like a title; leave it out with --skip-rows 1",
+    ),
+    Nasty(
+        "blank and equal names",
+        ',n,n,\n0,1,2,x\n1,3,4,"y, z"\n',
+        {"column 1": [0, 1], "n": [1, 3], "n (2)": [2, 4], "column 4": ["x", "y, z"]},
+    ),
+    Nasty(
+        "years as names",
+        "land,2001,2002\nX,1,2\nY,3,4\n",
+        refused="the first line may name the columns .* say --header or --no-header",
+    ),
+    Nasty(
+        "Windows' encoding",
+        "name,n\nJosé – “x”,1\nZoë €,2\n",
+        refused="line 2: the text is not UTF-8; .*--encoding cp1252",
+        encoding="cp1252",
+    ),
+    Nasty(
+        "Windows' encoding taken for another",
+        "name,n\nJosé – “x”,1\n",
+        refused="line 2: the text holds a control character in latin-1; .*--encoding cp1252",
+        options={"encoding": "latin-1"},
+        encoding="cp1252",
+    ),
+    Nasty(
+        "Windows' encoding, told",
+        'name,n\r\n"José – “x”",1\r\n"Zoë €",\r\n',
+        {"name": ["José – “x”", "Zoë €"], "n": [1, None]},
+        options={"encoding": "cp1252"},
+        encoding="cp1252",
+    ),
+    Nasty(
+        "lines that end with a carriage return",
+        "name,n\rx,1\ry,\r",
+        {"name": ["x", "y"], "n": [1, None]},
+    ),
+    Nasty(
+        "the word None",
+        "alley,n\nNone,1\nPaved,2\n",
+        {"alley": [None, "Paved"], "n": [1, 2]},
+        told="the word None means missing in alley .--keep-none",
+    ),
+    Nasty(
+        "the word None as an answer",
+        "alley,n\nNone,1\nPaved,\n",
+        {"alley": ["None", "Paved"], "n": [1, None]},
+        options={"keep_none": True},
+    ),
+    Nasty(
+        "numbers with leading zeros that name the rows",
+        "id,n\n007,1\n008,\n",
+        {"n": [1, None]},
+        options={"id_column": "id"},
+    ),
+    Nasty(
+        "all in quotes, with a mark of its own for missing values",
+        '"name","n","when"\n"a ""b""","1.50","2024-01-02"\n"c","-99","-99"\n',
+        {"name": ['a "b"', "c"], "n": [1.5, None], "when": [day(2024, 1, 2), None]},
+        options={"missing": ["-99"]},
+    ),
+    Nasty(
+        "Swiss thousands, blanks around values, and no line end at the end",
+        "name; n\nx; 12'345.50\ny; 3.00\nz; NA",
+        {"name": ["x", "y", "z"], "n": [12345.5, 3.0, None]},
+    ),
+    Nasty(
+        "a mark of UTF-8, yes or no in capitals, and dates of a database",
+        "\ufeffok|seen\r\nTRUE|2024-01-02T03:04:05Z\r\nFALSE|\r\n|2024-02-03T00:00:00Z\r\n",
+        {
+            "ok": [True, False, None],
+            "seen": [
+                datetime.datetime(2024, 1, 2, 3, 4, 5),
+                None,
+                datetime.datetime(2024, 2, 3),
+            ],
+        },
+    ),
+    Nasty(
+        "amounts with a unit",
+        "who,weight\nx,71 kg\ny,68 kg\nz,\n",
+        {"who": ["x", "y", "z"], "weight": [71, 68, None]},
+        told="'weight' is in kg",
+    ),
+]
