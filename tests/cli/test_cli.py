@@ -78,14 +78,14 @@ def test_debug_lets_the_error_through(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
 def test_interrupt_of_the_real_thing(tmp_path):
     code = """if True:  # while it learns, all imports being done
-        import os, signal, threading
-        from partwise import MCVQ
+        import os, signal
         from partwise.cli import app
-        fit = MCVQ.fit
-        def stopped_soon(self, X):
-            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-            return fit(self, X)
-        MCVQ.fit = stopped_soon
+        from partwise.engine import Monitor
+        stop = Monitor.stop
+        def interrupted(self, bound):
+            os.kill(os.getpid(), signal.SIGINT)
+            return stop(self, bound)
+        Monitor.stop = interrupted
         app()
     """
     out = str(tmp_path / "report.html")

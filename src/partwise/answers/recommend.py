@@ -218,13 +218,14 @@ def _effects(catalog: Catalog, person: Person, d: int, n: int) -> list[Effect]:
     shares = taste.cell_shares(found, every, np.full_like(every, d))
     means = scale.mean(shares, catalog.levels)
     effect = means[0] - means[1:]
+    # Ratings of other parts have no effect but rounding, by which nothing is ranked.
     return [
         Effect(
             item=catalog.items[person.columns[i]],
             rating=float(person.values[i]),
             effect=float(effect[i]),
         )
-        for i in _top(np.abs(effect), min(n, len(effect)))
+        for i in _top(np.abs(effect).round(6), min(n, len(effect)))
     ]
 
 

@@ -51,10 +51,16 @@ def state_information(m: Array, P: Array, entropies: Array) -> Array:
 
 
 def state_error(m: Array, P: Array, second: Array) -> Array:
-    """Expected fall of squared error, (D,); ``second`` (J, J) is sum_d weight_d M_d M_d'."""
+    """Expected fall of squared error, (D,); ``second`` (J, J) is sum_d weight_d M_d M_d'.
+
+    It is the expected square of what an answer changes, so ``second`` is taken around what is
+    expected now: the difference of two squares would leave the rounding of m and P.
+    """
+    m = m / m.sum()
+    pull = second @ m
+    around = second - pull - pull[:, None] + m @ pull
     joint, marginal = _answers(m, P)
-    after = np.einsum("dlj,dlj->dl", joint @ second, joint) / marginal
-    return after.sum(axis=1) - m @ second @ m
+    return (np.einsum("dlj,dlj->dl", joint @ around, joint) / marginal).sum(axis=1)
 
 
 def state_value(m: Array, P: Array, M: Array, rival: float) -> Array:

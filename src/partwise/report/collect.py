@@ -362,7 +362,7 @@ def _live(
     """Gather the parameters, and what is needed to show what they say."""
     names, only = seen.names, None
     if kind == "ratings" and len(names) > _MOST_ITEMS:
-        only = np.sort(np.argsort(-model._counts, kind="stable")[:_MOST_ITEMS])
+        only = np.sort(np.argsort(-model._fitted.counts, kind="stable")[:_MOST_ITEMS])
         names = [names[d] for d in only]
     live: dict[str, Any] = {
         "kind": kind,

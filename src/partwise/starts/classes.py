@@ -117,7 +117,17 @@ def _best_start(
         tried.append(_settle(core, begun, evidence, None, weight, N_STEPS))
     tried.sort(key=lambda result: -result[0])
     best = [_settle(core, begun, evidence, None, weight, MOST_STEPS) for _, begun in tried[:N_BEST]]
-    return max(best, key=lambda result: result[0])
+    bound, theta = max(best, key=lambda result: result[0])
+    return bound, _in_order(core, theta, evidence, weight)
+
+
+def _in_order(core: Any, theta: Any, evidence: Array, weight: Array) -> Any:
+    """The largest class first: beginnings find the same classes in any order, equally good."""
+    m = evidence.copy()
+    counts = core.class_sums(m, core.weigh(theta, m, None), weight)
+    shares = (counts / weight.sum()).round(6)
+    order = sorted(range(len(shares)), key=lambda n: (-shares[n].sum().round(6), *-shares[n]))
+    return core.learn_states(theta, counts[order])
 
 
 def _by_hand(core: Any, params: Any, evidence: Array, labels: Array, weight: Array) -> Any:

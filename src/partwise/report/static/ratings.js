@@ -94,7 +94,10 @@ class Taste {
       }
     }
     const m = found.m[k];
-    const now = dot(m, times(second, m));
+    /* Around what is expected now: a difference of two squares would leave the rounding of answers. */
+    const pull = times(second, m);
+    const now = dot(m, pull);
+    const around = second.map((value, at) => value - pull[Math.floor(at / J)] - pull[at % J] + now);
     const joint = new Float64Array(J);
     for (let i = 0; i < n; i++) {
       if (!block.own[i]) continue;
@@ -102,9 +105,9 @@ class Taste {
       for (let l = 0; l < L; l++) {
         let total = 0;
         for (let j = 0; j < J; j++) total += joint[j] = m[j] * block.answers[(j * n + i) * L + l];
-        after += dot(joint, times(second, joint)) / Math.max(total, 1e-300);
+        after += dot(joint, times(around, joint)) / Math.max(total, 1e-300);
       }
-      out[block.columns[i]] = after - now;
+      out[block.columns[i]] = after;
     }
   }
 
@@ -215,7 +218,9 @@ class RatingsModel {
       rating,
       effect: means[0][item] - means[i + 1][item],
     }));
-    return effects.sort((a, b) => Math.abs(b.effect) - Math.abs(a.effect) || a.item - b.item).slice(0, n);
+    /* Less than a millionth is rounding, by which nothing is ranked. */
+    const size = (one) => Math.round(1e6 * Math.abs(one.effect));
+    return effects.sort((a, b) => size(b) - size(a) || a.item - b.item).slice(0, n);
   }
 
   /* Items of the same part that people rate most alike. */
