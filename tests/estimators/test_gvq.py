@@ -1,6 +1,7 @@
 """The estimator GVQ: recovery, proofs, special cases, verbs, files and refusals."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import partwise
 from partwise import GVQ
+from partwise.answers import codes as answers
 from partwise.association import METHODS
-from partwise.estimators import gvq as estimator
 from tests.common.helpers import assert_never_falls, punch_holes
 from tests.reference import gvq as reference
 
@@ -105,7 +106,8 @@ def test_a_budget_that_runs_out_gives_bounds():
     X = np.random.default_rng(0).normal(size=(200, 4))
     model = fitted(X, 14, max_nodes=5)
     free = fitted(X, 14, max_nodes=5).set_params(max_nodes=10**6)
-    free._model = free._core()
+    core = free._core(free._fitted.columns, free._fitted.seed)
+    free._fitted = replace(free._fitted, model=core)
     best = free.certify(X)
     found = model.certificate_
     assert not found.proven.all()
@@ -157,7 +159,7 @@ def test_one_feature_of_several_values_is_kmeans():
 def test_a_full_mask_is_no_mask_and_blocks_are_no_matter(monkeypatch):
     X, _ = planted(0, 6, 12, 300)
     whole = fitted(X, 6)
-    monkeypatch.setattr(estimator, "BLOCK_ROWS", 37)
+    monkeypatch.setattr(answers, "BLOCK_ROWS", 37)
     parts = fitted(X, 6, n_jobs=2)
     assert_allclose(parts.features_, whole.features_, atol=1e-9)
     # One entry hidden: all rows but one are whole, and go another way.
