@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import partwise
 from partwise import BayesianPCA, BayesianPCAMixture
 from partwise.data.additive import Additive
-from partwise.estimators._class_calibration import LeftOut
+from partwise.fitting.class_calibration import LeftOut
 from tests.common.helpers import assert_never_falls, punch_holes
 from tests.common.manifolds import embedded, gaussian, near_curve, near_sphere
 

@@ -9,20 +9,16 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import fit_context
+from partwise.answers import components
+from partwise.answers.components import FittedComponents
+from partwise.answers.rows import source_of
 from partwise.contracts import Array
 from partwise.data import BlockSource
-from partwise.estimators._bayesian_pca_base import (
-    MOST_BEGUN,
-    SHARED,
-    SIZE,
-    Analysers,
-    Space,
-    begin,
-    effective_dimension,
-    in_units,
-)
+from partwise.estimators._bayesian_pca_base import SHARED, SIZE, Analysers
 from partwise.estimators._rows import by_rows
 from partwise.fitting.checkpoint import FitLog
+from partwise.fitting.component_space import MOST_BEGUN, Space, begin, calibrated
+from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Stage
 from partwise.models.bayesian_pca import BayesianPCAParams
 from partwise.starts.principal import encoded_rows, likely_dimension
@@ -159,10 +155,12 @@ class BayesianPCA(Analysers):
         -------
         self
         """
-        X, weight, _, q, group = self._read(X, sample_weight)
-        self._columns = (group,)
-        source = BlockSource(X, self._columns, weight, n_powers=2)
-        model = self._core(source, q)
+        X, weight, _, group = self._read(X, sample_weight)
+        deadline = self._deadline()
+        options = self._options(1, deadline)
+        q = options.most_directions(X)
+        source = BlockSource(X, (group,), weight, n_powers=2)
+        model = options.model(source, q)
 
         log = FitLog(self, checkpoint, X, weight)
 
@@ -177,31 +175,30 @@ class BayesianPCA(Analysers):
             return [Stage(model)], log.once("start", child, partial(start, child))
 
         rng = log.generator()
-        _, theta, monitor = self._climb_best(source, first, rng, X, 1, log=log)
-        self._model, self._theta = model, (theta,)
-        self.n_directions_ = q
-        self._tell_fit(model, theta, monitor, float(weight.sum()))
-        everyone = [np.arange(X.shape[0])]
-        fits = [(Space(model, source), theta)]
-        self._calibration = self._calibrate(fits, X, everyone, rng.spawn(1)[0])
-        self._describe()
+        _, params, monitor = self._climb_best(source, first, rng, X, 1, deadline, log)
+        everyone, fits = [np.arange(X.shape[0])], [(Space(model, source), params)]
+        of_rows = partial(source_of, (group,))
+        fitted = FittedComponents(
+            model,
+            (params,),
+            (group,),
+            self.n_features_in_,
+            X.dtype,
+            recorded(monitor, float(weight.sum()), shift=model.counted_turns(params)),
+            getattr(self, "feature_names_in_", None),
+            calibration=calibrated(fits, of_rows, X, everyone, rng.spawn(1)[0]),
+            n_directions=q,
+        )
+        self._adopt(fitted)
         log.finish()
         return self
 
-    def _describe(self) -> None:
-        """Set the learned attributes from the parameters, in the user's units."""
-        (group,), (theta,) = self._columns, self._theta
-        unit = float(group.scale[0])
-        self.components_ = (theta.mean[0, :, :-1].T * unit).astype(self._dtype)
-        self.mean_ = group.decode(theta.mean[0, :, -1]).astype(self._dtype)
-        variance, relevances = in_units(theta, unit)
-        self.noise_variance_ = variance
-        self.relevances_ = relevances.astype(self._dtype)
-        self.effective_dimension_ = effective_dimension(theta)
+    def _attributes(self) -> dict[str, Any]:
+        return components.pca_attributes(self._fitted)
 
     @property
     def _n_features_out(self) -> int:
-        return self._theta[0].mean.shape[2] - 1
+        return self._fitted.params[0].mean.shape[2] - 1
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: factor0, factor1, ...
@@ -231,7 +228,8 @@ class BayesianPCA(Analysers):
             Columns named factor0, ...
         """
         check_is_fitted(self)
-        codes = self._codes(self._check_rows(X, reset=False))
+        X = self._check_rows(X, reset=False)
+        codes = components.codes(self._fitted, X, self.n_jobs)
         return codes[:, :-1].astype(self._dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -247,8 +245,8 @@ class BayesianPCA(Analysers):
         """
         check_is_fitted(self)
         x = self._check_transformed(X, "factor")
-        rows = np.hstack([x, np.ones((len(x), 1))]) @ self._loadings()
-        return self._columns[0].decode(rows).astype(self._dtype, copy=False)
+        rows = components.expected_rows(self._fitted, np.hstack([x, np.ones((len(x), 1))]))
+        return rows.astype(self._dtype, copy=False)
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Array]:
         """Draw new rows.
@@ -266,6 +264,6 @@ class BayesianPCA(Analysers):
             Their positions.
         """
         rng = self._draw(n_samples, random_state)
-        x = rng.standard_normal((n_samples, self._n_features_out))
-        rows = self._rows_of(self._theta[0], np.zeros(n_samples, int), x, rng)
+        alone = np.zeros(n_samples, int)
+        rows, x = components.draw_rows(self._fitted, 0, alone, rng)
         return rows, x.astype(self._dtype)

@@ -2,60 +2,33 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import special
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
+from partwise.answers import components
+from partwise.answers.components import FittedComponents
+from partwise.answers.rows import source_of
 from partwise.contracts import Array
-from partwise.data import BlockSource, ColumnGroup, RowSource
-from partwise.engine import Monitor, climb
+from partwise.data import BlockSource, RowSource
 from partwise.engine.randomness import as_generator
 from partwise.estimators._base import has_classes
-from partwise.estimators._bayesian_pca_base import (
-    MOST_BEGUN,
-    SHARED,
-    SIZE,
-    Analysers,
-    Space,
-    begin,
-    effective_dimension,
-    in_units,
-)
-from partwise.estimators._class_calibration import LeftOut
+from partwise.estimators._bayesian_pca_base import SHARED, SIZE, Analysers
 from partwise.estimators._rows import by_rows
-from partwise.fitting.component_search import Search, giving_up, size_posterior
+from partwise.fitted import FitRecord
+from partwise.fitting.class_calibration import LeftOut
+from partwise.fitting.component_fit import ClassFit, fit_components, gone_on
+from partwise.fitting.component_search import size_posterior
+from partwise.fitting.component_space import MOST_BEGUN, calibrated
 from partwise.fitting.labels import classes_of_rows, read_labels
-from partwise.fitting.restarts import Stage
-from partwise.models.bayesian_pca import BayesianPCAParams
-from partwise.models.mcfa import column_totals
-from partwise.runners import runner_of
-from partwise.starts.principal import (
-    encoded_rows,
-    grouped_rows,
-    kinds_of_rows,
-    likely_dimension,
-    plain_columns,
-    principal_groups,
-    subspace_cost,
-)
+from partwise.fitting.record import recorded
 from partwise.starts.rows import some_rows
-
-# Noise of less than this share of the strongest direction's variance is taken for noise.
-MOST_NOISE = 0.1
-
-# While moves are looked for, a climb ends at this many times the tolerance of the last one.
-LOOSE = 300.0
-
-# Most components that are looked for, and rows that each should have at least.
-MOST_COMPONENTS = 100
-ROWS_A_COMPONENT = 4
 
 
 class BayesianPCAMixture(Analysers):
@@ -205,73 +178,60 @@ class BayesianPCAMixture(Analysers):
                 'n_components="auto" needs a prior, since likelihood alone always wants more '
                 "components; give their number, or leave prior as it is."
             )
-        X, weight, kept, q, group = self._read(X, sample_weight)
+        X, weight, kept, group = self._read(X, sample_weight)
         names, labels = read_labels(y, None, len(kept))
         labels = np.zeros(len(weight), int) if labels is None or names is None else labels[kept]
         whole = X, weight, labels
         rng, deadline = as_generator(self.random_state), self._deadline()
+        size = None if isinstance(self.n_components, str) else int(self.n_components)
+        options, ascend = self._options(size, deadline), self._ascend(rng, deadline)
+        q = options.most_directions(X)
         if isinstance(X, RowSource):
             some = some_rows(weight, max(MOST_BEGUN // X.shape[1], 1), rng)
             X, weight, labels = X[some], weight[some], labels[some]
         parts = [np.flatnonzero(labels == c) for c in range(1 if names is None else len(names))]
         self._check_parts(parts, names)
-        self._columns = (group,)
-        self.__dict__.pop("classes_", None)  # of a fit before
-        self.__dict__.pop("class_priors_", None)
+        class_priors, of_rows = None, partial(source_of, (group,))
         if names is not None:
             counts = np.bincount(whole[2][whole[2] >= 0], whole[1][whole[2] >= 0], len(names))
-            self.classes_, self.class_priors_ = names, counts / counts.sum()
-        left_out = LeftOut(self._source, X, weight, parts, self._class_shares())
-        left_out.cut(rng.spawn(1)[0])
+            class_priors = counts / counts.sum()
+        shares = np.ones(1) if class_priors is None else class_priors
+        left_out = LeftOut(of_rows, X, weight, parts, shares).cut(rng.spawn(1)[0])
 
-        def fit_all(noise: float | None) -> list[Any]:
+        def fit_all(noise: float | None) -> list[ClassFit]:
             return [
-                self._fit_rows(X[rows], weight[rows], group, noise, rng, deadline) for rows in parts
+                fit_components(X[rows], weight[rows], group, noise, options, ascend, rng)
+                for rows in parts
             ]
 
         learned = left_out.fold is None or self.prior is None
         found = fit_all(None) if learned else left_out.choose_noise(fit_all, deadline)
         if X.shape[0] < len(whole[1]):  # what some rows told goes on with all
-            found = [self._go_on(*whole, c, one, rng, deadline) for c, one in enumerate(found)]
-        fits = [(space, theta) for space, theta, *_ in found]
-        self.moves_, posteriors = [], []
-        for c, (_, _, _, search) in enumerate(found):
-            which = {} if names is None else {"class": names.tolist()[c]}
-            self.moves_ += [{**move._asdict(), **which} for move in search.moves]
-            posteriors.append(size_posterior(search.bounds))
-        total = float(whole[1].sum())
-        at, theta, monitor, _ = found[0]
-        self._tell_fit(at.model, theta, monitor, total)
-        reached = [one.trace[-1] - at.model.counted_turns(theta) for at, theta, one, _ in found]
-        self.lower_bound_ = sum(reached) / total
-        longest = max(len(p) for p in posteriors)
-        table = np.stack([np.pad(p, (0, longest - len(p))) for p in posteriors])
-        self.n_components_posterior_ = table[0] if names is None else table
-        self._model = fits[0][0].model
-        self._theta = tuple(space.told(theta) for space, theta in fits)
-        self.n_directions_ = q
-        self._calibration = self._calibrate(fits, X, parts, rng.spawn(1)[0])
+            for c, one in enumerate(found):
+                own = whole[2] == c
+                source = BlockSource(whole[0].some(own), (group,), whole[1][own], n_powers=2)
+                found[c] = gone_on(one, source, whole[0], options, ascend)
+        fits = [(one.space, one.params) for one in found]
+        calibration = calibrated(fits, of_rows, X, parts, rng.spawn(1)[0])
         _, slope, offsets = left_out.tell(fits)
-        self._teller: dict[str, Any] = {"slope": slope, "offsets": offsets}
-        self._describe()
-        return self
-
-    def _go_on(
-        self, X: RowSource, weight: Array, labels: Array, c: int,
-        found: tuple[Space, BayesianPCAParams, Monitor, Search], rng: np.random.Generator,
-        deadline: float,
-    ) -> tuple[Space, BayesianPCAParams, Monitor, Search]:  # fmt: skip
-        """A class's mixture, learned from some of its rows, climbed on with all of them."""
-        own = labels == c
-        source = BlockSource(X.some(own), self._columns, weight[own], n_powers=2)
-        begun = found[0].model
-        core = self._core(source, begun.directions or 1)
-        at = Space(replace(core, holds=begun.holds), source, forgets=False)
-        start = found[0].told(found[1])
-        _, theta, monitor = self._climb_best(
-            source, lambda *_: ([Stage(at.model)], start), rng, X, 1, deadline
+        fitted = FittedComponents(
+            fits[0][0].model,
+            tuple(space.told(params) for space, params in fits),
+            (group,),
+            self.n_features_in_,
+            X.dtype,
+            _recorded(found, float(whole[1].sum())),
+            getattr(self, "feature_names_in_", None),
+            calibration=calibration,
+            classes=names,
+            n_directions=q,
+            class_priors=class_priors,
+            slope=slope,
+            offsets=offsets,
+            moves=_moves(found, names),
+            size_posterior=_sizes(found, names),
         )
-        return at, theta, monitor, found[3]
+        return self._adopt(fitted)
 
     def _check_parts(self, parts: list[Array], names: Array | None) -> None:
         """Refuse classes, or all rows, that are too few."""
@@ -287,104 +247,6 @@ class BayesianPCAMixture(Analysers):
             raise ValueError(
                 f"n_components={self.n_components} is more than n_samples={n_rows}; lower it."
             )
-
-    def _fit_rows(
-        self, X: Array, weight: Array, group: ColumnGroup, noise: float | None,
-        rng: np.random.Generator, deadline: float,
-    ) -> tuple[Space, BayesianPCAParams, Monitor, Search]:  # fmt: skip
-        """A mixture of some rows, with a given noise or one that is learned."""
-        source = BlockSource(X, (group,), weight, n_powers=2)
-        kinds = kinds_of_rows(X)
-        q = self._most_directions(X, kinds)
-        whole = Space(self._core(source, q, noise), source)
-        with runner_of(self.n_jobs, source) as runner:
-
-            def settle(
-                at: Space, theta: BayesianPCAParams, aim: float = -np.inf
-            ) -> tuple[BayesianPCAParams, float]:
-                monitor = Monitor(
-                    self.max_iter, LOOSE * self.tol, float(weight.sum()), deadline,
-                    on_step=giving_up(aim, at.model.leaps),
-                )  # fmt: skip
-                theta = climb(at.model, theta, at.source, runner, monitor)
-                return theta, monitor.trace[-1]
-
-            def start(at: Space, M: int) -> BayesianPCAParams:
-                Z = encoded_rows(at.source)
-                holed = np.where(np.isnan(X), np.nan, Z) if at.frame is None else Z
-                shares = np.ones((1, len(Z)))
-                if M > 1:
-                    shares = grouped_rows(holed, weight, M, kinds, rng)
-                widest = min(q, Z.shape[1] if len(shares) == 1 else Z.shape[1] - 1)
-                if at.frame is None and at.model.prior.relevance:
-                    widest = likely_dimension(Z, weight, widest)
-                return begin(at.model, at.source, Z, weight, shares, max(widest, 1), rng, noise)
-
-            at, alone = whole, None
-            if self.prior is not None and self.n_components != 1 and not np.isnan(X).any():
-                at, alone = self._choose_frame(whole, q, start, settle, rng)
-            search = Search(
-                at.model, at.source, lambda M: start(at, M) if M > 1 or alone is None else alone,
-                lambda theta, aim: settle(at, theta, aim),
-                lambda: time.monotonic() > deadline,
-                max(min(int(weight.sum()) // ROWS_A_COMPONENT, MOST_COMPONENTS), 1),
-            )  # fmt: skip
-            if self.n_components == "auto":
-                theta = search.run()
-            else:
-                theta, bound = settle(at, start(at, int(self.n_components)))
-                search.bounds[len(theta.counts)] = bound
-        _, theta, monitor = self._climb_best(
-            at.source, lambda *_: ([Stage(at.model)], theta), rng, X, 1, deadline
-        )
-        return at, theta, monitor, search
-
-    def _choose_frame(
-        self, whole: Space, q: int, start: Any, settle: Any, rng: np.random.Generator
-    ) -> tuple[Space, BayesianPCAParams]:
-        """The subspace that components lie in, and one component: outside there is noise alone.
-
-        One analyser of all rows says which directions there are. Its bound, less what the choice
-        of the subspace costs, says whether to keep all that were not switched off, or those that
-        count. With the former, one component is the analyser of all columns told otherwise: that
-        is no rival, and taken only if nothing was switched off, or if what looks like noise is
-        large: rows on a sphere, too, have equal variance in all directions.
-        """
-        source = whole.source
-        theta, _ = settle(whole, start(whole, 1))
-        left = theta.alpha.shape[1]
-        known = (theta.mean[:, :, :-1] ** 2).sum(axis=(0, 1))
-        strongest = known.max() + 1.0 / theta.precision
-        if left == q or 1.0 / theta.precision > MOST_NOISE * strongest:
-            return whole, theta
-        best, bound = (whole, theta), -np.inf
-        Z, weight, D = encoded_rows(source), source.weight, source.X.shape[1]
-        rows = float(weight.sum())
-        alone = np.ones((1, len(Z)))
-        _, (centre,), (values,), (vectors,) = principal_groups(Z, weight, alone, left, rng)
-        away = Z - centre
-        for n in sorted({effective_dimension(theta), left}):
-            directions = vectors[:, :n]
-            inside = away @ directions
-            columns = (plain_columns(source.columns[0], n),)
-            inner = BlockSource(inside, columns, weight, n_powers=2)
-            squares = max(float(weight @ (away**2).sum(axis=1)) - rows * values[:n].sum(), 0.0)
-            outside = (rows * (D - n), squares)
-            # Densities are of the user's units, here as elsewhere.
-            units = rows * float(source.columns[0].log_scale.sum())
-            totals = column_totals(inner)
-            place = subspace_cost(values[:n], D, rows, 1.0 / theta.precision)
-            place += (D - n) * whole.model.prior.cost_of_mean(rows * theta.precision)
-            model = replace(
-                whole.model, totals=totals, outside=outside,
-                units=units + place,
-                leaps=self._may_leap(totals, weight),
-            )  # fmt: skip
-            at = Space(model, inner, (centre, directions))
-            one, reached = settle(at, start(at, 1), bound)
-            if reached > bound:
-                best, bound = (at, one), reached
-        return best
 
     # --- classes ---
 
@@ -406,55 +268,17 @@ class BayesianPCAMixture(Analysers):
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self)
-        return self._class_weights(self._check_rows(X, reset=False)).T
-
-    def _class_weights(self, X: Any) -> Array:
-        if len(self._theta) == 1:
-            return np.ones((1, X.shape[0]))
-        density = self._component_densities(X)
-        joint = self._teller["slope"] * density + np.log(self.class_priors_)[:, None]
-        return special.softmax(joint + self._teller["offsets"][:, None], axis=0)
-
-    def _class_shares(self) -> Array:
-        return self.class_priors_ if hasattr(self, "classes_") else np.ones(1)
+        X = self._check_rows(X, reset=False)
+        return components.class_weights(self._fitted, X, self.n_jobs).T
 
     # --- what was learned ---
 
-    def _describe(self) -> None:
-        """Set the learned attributes from the parameters, in the user's units."""
-        (group,), thetas = self._columns, self._theta
-        unit = float(group.scale[0])
-        q = max(theta.alpha.shape[1] for theta in thetas)
-        sizes = [len(theta.counts) for theta in thetas]
-        self.n_components_ = sum(sizes)
-
-        def padded(values: Array, fill: float = 0.0) -> Array:
-            widths = [(0, 0)] * (values.ndim - 1) + [(0, q - values.shape[-1])]
-            return np.pad(values, widths, constant_values=fill)
-
-        W = np.concatenate([padded(theta.mean[:, :, :-1]) for theta in thetas])
-        self.components_ = (np.swapaxes(W, 1, 2) * unit).astype(self._dtype)
-        means = np.concatenate([theta.mean[:, :, -1] for theta in thetas])
-        self.means_ = group.decode(means).astype(self._dtype)
-        shares = zip(self._class_shares(), thetas, strict=True)
-        weights = [share * self._model.shares.mean(theta.counts) for share, theta in shares]
-        self.weights_ = np.concatenate(weights).astype(self._dtype)
-        told = [in_units(theta, unit) for theta in thetas]
-        noise = np.array([variance for variance, _ in told])
-        alpha = np.stack([padded(relevances, np.inf) for _, relevances in told])
-        alpha = alpha.astype(self._dtype)
-        dimension = np.array([effective_dimension(theta) for theta in thetas])
-        self.__dict__.pop("component_classes_", None)  # of a fit before
-        by_class = hasattr(self, "classes_")
-        if by_class:
-            self.component_classes_ = np.repeat(self.classes_, sizes)
-        self.noise_variance_ = noise if by_class else float(noise[0])
-        self.relevances_ = alpha if by_class else alpha[0]
-        self.effective_dimension_ = dimension if by_class else int(dimension[0])
+    def _attributes(self) -> dict[str, Any]:
+        return components.mixture_attributes(self._fitted)
 
     @property
     def _n_features_out(self) -> int:
-        return sum(theta.mean.shape[0] * theta.mean.shape[2] for theta in self._theta)
+        return sum(t.mean.shape[0] * t.mean.shape[2] for t in self._fitted.params)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: component0_factor0, ..., component0, ...
@@ -468,13 +292,7 @@ class BayesianPCAMixture(Analysers):
         names : ndarray of shape (n_features_out,)
         """
         check_is_fitted(self)
-        names, m = [], 0
-        for theta in self._theta:
-            for _ in theta.counts:
-                names += [f"component{m}_factor{i}" for i in range(theta.alpha.shape[1])]
-                names.append(f"component{m}")
-                m += 1
-        return np.asarray(names, dtype=object)
+        return np.asarray(components.mixture_names_out(self._fitted), dtype=object)
 
     # --- rows ---
 
@@ -494,7 +312,8 @@ class BayesianPCAMixture(Analysers):
             Columns named component0_factor0, ..., component0, ...
         """
         check_is_fitted(self)
-        codes = self._codes(self._check_rows(X, reset=False))
+        X = self._check_rows(X, reset=False)
+        codes = components.codes(self._fitted, X, self.n_jobs)
         return codes.astype(self._dtype, copy=False)
 
     @by_rows
@@ -510,8 +329,8 @@ class BayesianPCAMixture(Analysers):
         probability : ndarray of shape (n, M)
         """
         check_is_fitted(self)
-        ends = np.cumsum([t.mean.shape[2] for t in self._theta for _ in t.counts]) - 1
-        return np.asarray(self._codes(self._check_rows(X, reset=False))[:, ends])
+        X = self._check_rows(X, reset=False)
+        return components.responsibilities(self._fitted, X, self.n_jobs)
 
     def inverse_transform(self, X: Any) -> Array:
         """Expected row of given codes.
@@ -526,8 +345,9 @@ class BayesianPCAMixture(Analysers):
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        rows = self._check_transformed(X, "number") @ self._loadings()
-        return self._columns[0].decode(rows).astype(self._dtype, copy=False)
+        code = self._check_transformed(X, "number")
+        rows = components.expected_rows(self._fitted, code)
+        return rows.astype(self._dtype, copy=False)
 
     def sample(
         self, n_samples: int = 1, *, classes: Any = None, random_state: Any = None
@@ -557,20 +377,52 @@ class BayesianPCAMixture(Analysers):
         else:
             chosen = classes_of_rows(classes, self.classes_, n_samples)
         rows = np.empty((n_samples, self.n_features_in_), self._dtype)
-        components = np.empty(n_samples, int)
-        for c, theta in enumerate(self._theta):
+        which = np.empty(n_samples, int)
+        for c in range(len(shares)):
             own = np.flatnonzero(chosen == c)
-            share = self._model.shares.mean(theta.counts)
-            components[own] = rng.choice(len(share), len(own), p=share)
-            x = rng.standard_normal((len(own), theta.alpha.shape[1]))
-            rows[own] = self._rows_of(theta, components[own], x, rng)
-        return rows, (self.classes_[chosen] if hasattr(self, "classes_") else components)
+            which[own] = components.draw_components(self._fitted, c, len(own), rng)
+            rows[own], _ = components.draw_rows(self._fitted, c, which[own], rng)
+        return rows, (self.classes_[chosen] if hasattr(self, "classes_") else which)
 
     # --- saving ---
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "teller": self._teller}
+        teller = {"slope": self._fitted.slope, "offsets": self._fitted.offsets}
+        return {**super()._state(), "teller": teller}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._teller = state["teller"]
+        learned, teller = state["learned"], state["teller"]
+        fitted = self._restored(
+            state,
+            class_priors=learned.get("class_priors_"),
+            slope=teller["slope"],
+            offsets=teller["offsets"],
+            moves=learned["moves_"],
+            size_posterior=learned["n_components_posterior_"],
+        )
+        self._adopt(fitted)
+
+
+def _recorded(found: list[ClassFit], weight: float) -> FitRecord:
+    """The record of the first class's last climb, with the bound of all classes."""
+    turns = [one.space.model.counted_turns(one.params) for one in found]
+    record = recorded(found[0].monitor, weight, shift=turns[0])
+    reached = [one.monitor.trace[-1] - own for one, own in zip(found, turns, strict=True)]
+    return replace(record, bound=sum(reached) / weight)
+
+
+def _moves(found: list[ClassFit], names: Array | None) -> list[dict[str, object]]:
+    """Every move that was tried, with its class if there are classes."""
+    moves: list[dict[str, object]] = []
+    for c, one in enumerate(found):
+        which = {} if names is None else {"class": names.tolist()[c]}
+        moves += [{**move._asdict(), **which} for move in one.search.moves]
+    return moves
+
+
+def _sizes(found: list[ClassFit], names: Array | None) -> Array:
+    """Probability of every number of components that was looked at."""
+    posteriors = [size_posterior(one.search.bounds) for one in found]
+    longest = max(len(p) for p in posteriors)
+    table = np.stack([np.pad(p, (0, longest - len(p))) for p in posteriors])
+    return table[0] if names is None else table

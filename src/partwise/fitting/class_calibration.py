@@ -8,14 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import optimize, special
 
 from partwise.contracts import Array
 from partwise.data import BlockSource
-from partwise.estimators._bayesian_pca_base import FOLDS, Space
+from partwise.fitting.component_fit import ClassFit
+from partwise.fitting.component_space import FOLDS, Space
 from partwise.models.bayesian_pca import BayesianPCAParams, pieces
 from partwise.starts.principal import kinds_of_rows
 
@@ -55,19 +55,21 @@ class LeftOut:
                 self.fold[rows] = (rng.permutation(len(first)) % FOLDS)[place]
         return self
 
-    def choose_noise(self, fit_all: Callable[[float], list[Any]], deadline: float) -> list[Any]:
+    def choose_noise(
+        self, fit_all: Callable[[float], list[ClassFit]], deadline: float
+    ) -> list[ClassFit]:
         """Fits of all classes with the noise that tells the rows left out best.
 
-        ``fit_all(noise)`` gives a tuple for every class that begins with space and parameters. Of
-        levels not tried when time is up nothing is known; the middle one is tried first.
+        ``fit_all(noise)`` gives the fit of every class. Of levels not tried when time is up nothing
+        is known; the middle one is tried first.
         """
-        tried: dict[float, tuple[float, list[Any]]] = {}
+        tried: dict[float, tuple[float, list[ClassFit]]] = {}
 
         def best_of(levels: Iterable[float]) -> float:
             for noise in levels:
                 if not tried or time.monotonic() < deadline:
                     found = fit_all(noise)
-                    tried[noise] = self.tell([fit[:2] for fit in found])[0], found
+                    tried[noise] = self.tell([(fit.space, fit.params) for fit in found])[0], found
             return min(tried, key=lambda noise: tried[noise][0])
 
         middle = float(np.median(NOISES))

@@ -1,0 +1,193 @@
+"""What a fit of principal components needs besides moves: spaces, beginnings, calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from partwise.contracts import Array
+from partwise.data import BlockSource
+from partwise.engine import Monitor
+from partwise.likelihoods import Dirichlet
+from partwise.models import calibration
+from partwise.models.bayesian_pca import (
+    BayesianPCA,
+    BayesianPCAParams,
+    Broad,
+    Flat,
+    pieces,
+    total,
+)
+from partwise.models.calibration import Calibration
+from partwise.models.mcfa import column_totals
+from partwise.models.scatter_updates import Principal, Scatter
+from partwise.starts.principal import kinds_of_rows, principal_groups, principal_start
+
+# Dirichlet count of every component: all shares are equally likely.
+SHARES = 1.0
+
+# A direction counts if its loadings carry this share of the largest's.
+DIRECTION_SHARE = 0.01
+
+# Rows are left out in so many parts to see how well new ones are told, and so many steps without
+# them make the parameters forget them. With more cells than this, there is little to forget.
+FOLDS = 5
+FORGETTING_STEPS = 2
+MOST_CELLS = 4_000_000
+
+# Cells that are enough to calibrate intervals.
+ENOUGH_CELLS = 16_000
+
+# Cells of the rows whose principal directions are the beginning.
+MOST_BEGUN = 20_000_000
+
+# Most columns whose scatter matrices are worked with: beyond, sweeps over the rows are cheaper.
+WIDEST_LEAP = 400
+
+# Climbs from parameters on a source to convergence; the rows are for callbacks to hear of.
+Ascend: TypeAlias = Callable[
+    [BlockSource, BayesianPCA, BayesianPCAParams, Array], tuple[BayesianPCAParams, Monitor]
+]
+
+
+@dataclass(frozen=True)
+class ComponentOptions:
+    """What is asked of a fit of components.
+
+    ``n_components`` None leaves their number to the evidence; ``max_directions`` None is one less
+    than there are columns.
+    """
+
+    prior: Broad | Flat
+    n_components: int | None
+    max_directions: int | None
+    max_iter: int
+    tol: float
+    deadline: float
+    n_jobs: int | None
+
+    @property
+    def shares(self) -> Dirichlet:
+        """Prior of the components' shares."""
+        return shares_prior(self.prior)
+
+    def model(self, source: BlockSource, q: int, noise: float | None = None) -> BayesianPCA:
+        """The model of a source's rows, with at most q directions and perhaps a given noise."""
+        holds = frozenset[str]() if noise is None else frozenset(["noise"])
+        totals = column_totals(source)
+        leaps = self.may_leap(totals, source.weight)
+        return BayesianPCA(self.prior, self.shares, totals, holds=holds, directions=q, leaps=leaps)
+
+    def may_leap(self, totals: Array, weight: Array) -> bool:
+        """Whether scatter matrices will do, given the columns' totals and the rows' weights."""
+        few = totals.shape[1] <= min(WIDEST_LEAP, len(weight))
+        return few and isinstance(self.prior, Broad) and is_complete(totals, weight)
+
+    def most_directions(self, X: Array, kinds: tuple[Array, Array] | None = None) -> int:
+        """As many as asked for, but fewer than columns, and than rows that differ."""
+        most = X.shape[1] - 1 if self.max_directions is None else self.max_directions
+        first, _ = kinds_of_rows(X) if kinds is None else kinds
+        return max(min(most, len(first) - 1), 1)
+
+
+def shares_prior(prior: Broad | Flat) -> Dirichlet:
+    """Prior of the components' shares, none where there is no prior."""
+    return Dirichlet(SHARES if isinstance(prior, Broad) else 0.0)
+
+
+class Space(NamedTuple):
+    """Rows to fit a mixture to, perhaps in a frame: a centre (D,) and directions (D, D').
+
+    Where rows are so many that one matters little (not ``forgets``), none is ever forgotten.
+    """
+
+    model: BayesianPCA
+    source: BlockSource
+    frame: tuple[Array, Array] | None = None
+    forgets: bool = True
+
+    def told(self, params: BayesianPCAParams) -> BayesianPCAParams:
+        """Parameters in terms of the columns."""
+        if self.frame is None:
+            return params
+        centre, directions = self.frame
+        params = params.of_columns(directions)
+        params.mean[:, :, -1] += centre
+        return params
+
+    def without(self, params: BayesianPCAParams, rows: Array) -> BayesianPCAParams:
+        """Parameters in terms of the columns that have forgotten some of the rows."""
+        rest = np.setdiff1d(np.arange(self.source.X.shape[0]), rows)
+        if len(rest) and self.forgets and self.source.X.size <= MOST_CELLS:
+            some = self.source.of_rows(rest)
+            n, squares = self.model.outside
+            share = some.weight.sum() / self.source.weight.sum()
+            outside = (n * share, squares * share)
+            model = replace(self.model, totals=column_totals(some), outside=outside)
+            for _ in range(FORGETTING_STEPS):
+                params = model.maximise(params, total(model, params, some))
+        return self.told(params)
+
+
+def begin(
+    model: BayesianPCA, source: BlockSource, Z: Array, weight: Array, shares: Array, q: int,
+    rng: np.random.Generator, noise: float | None = None,
+) -> BayesianPCAParams:  # fmt: skip
+    """First parameters, from principal directions of groups of rows (M, n), noise given or not.
+
+    ``Z`` are rows of the source, or some of them that stand for all by their ``weight``.
+    """
+    if isinstance(model.prior, Broad) and is_complete(model.totals, weight):
+        tau = None if noise is None else model.noise_of(noise)
+        if model.leaps:
+            rows = Scatter.of(Z.T, shares * weight).principal(q)
+        else:
+            rows = Principal(*principal_groups(Z, weight, shares, q, rng))
+        return model.leap(rows, tau)[0]
+    mean, left = principal_start(Z, weight, shares, q, rng)
+    params = model.start(mean, left if noise is None else noise, shares @ weight)
+    if noise is not None:
+        params = model.with_noise(params, noise)
+    return model.maximise(params, total(model, params, source))
+
+
+def is_complete(totals: Array, weight: Array) -> bool:
+    """Whether every column is observed in rows of all this weight."""
+    return bool(totals[0].min() >= weight.sum() * (1.0 - 1e-9))
+
+
+def effective_dimension(params: BayesianPCAParams) -> int:
+    """Directions whose E|w|^2, over all components, is above 1 % of the largest."""
+    squares = params.squares.sum(axis=0)
+    return int(np.sum(squares > DIRECTION_SHARE * squares.max(initial=0.0)))
+
+
+def calibrated(
+    fits: list[tuple[Space, BayesianPCAParams]],
+    source_of: Callable[[Array], BlockSource],
+    X: Array,
+    parts: list[Array],
+    rng: np.random.Generator,
+) -> Calibration:
+    """How often entries lie below what the model says, where it has not seen their rows."""
+    D = X.shape[1]
+    pit, enough = [], ENOUGH_CELLS / len(fits)
+    for (space, fitted), rows in zip(fits, parts, strict=True):
+        fold = rng.permutation(len(rows)) % min(FOLDS, len(rows))
+        n_cells = 0.0
+        for f in range(fold.max() + 1):
+            params = space.without(fitted, np.flatnonzero(fold == f))
+            some = np.flatnonzero(fold == f)[: int(np.ceil(enough / D))]
+            for block in source_of(X[rows[some]]).blocks():
+                for _, view in pieces(params, block):
+                    shown = slice(None) if view.shown is None else view.shown > 0
+                    below = space.model.below(params, view)[shown].ravel()
+                    pit.append(below)
+                    n_cells += len(below)
+            if n_cells >= enough:
+                break
+    u = np.concatenate(pit)
+    return calibration.learn(u, np.zeros(len(u), int), np.ones(len(u)), 1)
