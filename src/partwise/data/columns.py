@@ -20,6 +20,7 @@ from scipy import sparse
 from partwise.contracts import Array
 from partwise.data.rows import is_sparse, map_rows
 from partwise.likelihoods import (
+    ORDERED,
     Conjugate,
     Family,
     Flat,
@@ -27,6 +28,7 @@ from partwise.likelihoods import (
     Ordinal,
     Prior,
     law_class,
+    law_state,
     make_law,
     restore_law,
 )
@@ -78,7 +80,7 @@ class ColumnGroup:
 
     def state(self) -> dict[str, Any]:
         """Plain values, for a model file; `restore` reads them."""
-        return {**self.fields(), "law": self.likelihood.name, **self.likelihood.state()}
+        return {**self.fields(), **law_state(self.likelihood)}
 
     @classmethod
     def restore(cls, state: dict[str, PlainValue], prior: Prior | None) -> ColumnGroup:
@@ -99,7 +101,7 @@ class ColumnGroup:
         if self.levels is None:
             new = _learn_numbers(entries, law, self.absent_zero)
         else:
-            new = _learn_levels(entries, self.absent_zero, law.name, prior, self.levels)
+            new = _learn_levels(entries, self.absent_zero, ORDERED, self.levels)
             new = _order_levels(new, self) if law.latent else new
         moments = np.hstack([self.moments, new.moments])
         return replace(
@@ -111,6 +113,10 @@ class ColumnGroup:
             varies=np.concatenate([self.varies, new.varies]),
             moments=moments,
         )
+
+    def learned_anew(self, X: Any, row_weight: Array) -> ColumnGroup:
+        """Columns of the same kind of numbers, by other rows."""
+        return _learn_numbers(ColumnEntries(X, row_weight), self.likelihood, self.absent_zero)
 
     def entry_prior(self, prior: Prior | None) -> EntryPrior:
         """The prior of this group's parameters."""
@@ -301,16 +307,12 @@ def _learn_group(
         group = _learn_numbers(entries, make_law(name, prior), absent_zero)
         return replace(group, logged=kind.logged)
     levels = np.arange(float(kind.n_levels)) if kind.n_levels else None
-    group = _learn_levels(entries, absent_zero, name, prior, levels)
+    group = _learn_levels(entries, absent_zero, name, levels)
     return _order_levels(group) if group.likelihood.latent else group
 
 
 def _learn_levels(
-    entries: ColumnEntries,
-    absent_zero: bool,
-    name: str,
-    prior: Prior | None,
-    levels: Array | None = None,
+    entries: ColumnEntries, absent_zero: bool, name: str, levels: Array | None = None
 ) -> ColumnGroup:
     """Categories, found if not given, and how often each stands in every column."""
     if levels is None:
@@ -330,7 +332,7 @@ def _learn_levels(
     D = entries.n_columns
     return ColumnGroup(
         np.arange(D),
-        make_law(name, prior, len(levels)),
+        make_law(name, None, len(levels)),
         np.zeros(D),
         np.ones(D),
         levels,
@@ -375,8 +377,8 @@ def _learn_numbers(entries: ColumnEntries, law: Law, absent_zero: bool) -> Colum
     D, family = entries.n_columns, law.family
     if absent_zero and not law.takes_zeros:
         raise ValueError(
-            f'likelihood="{law.name}" has no zeros to be left out of sparse X; choose '
-            'sparse_absent="unobserved".'
+            'sparse_absent="zero" is for entries that are zero as a rule, which angles are not; '
+            'choose sparse_absent="unobserved".'
         )
     found = reduce(add, entries.each(partial(_moments, type(law), D)))
     if absent_zero:

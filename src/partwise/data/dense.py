@@ -6,6 +6,7 @@ cost their own part's states alone, and reductions over states run along rows of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -34,19 +35,33 @@ class DenseGroup:
         Whether any value is missing.
     square : ndarray of shape (D, n), optional
         The squares, if they are at hand.
+    statistics : callable, optional
+        T(x) of values where it is not made of powers, (P, D, n).
     """
 
     def __init__(
-        self, Zt: Array, n_statistics: int, holed: bool, square: Array | None = None
+        self,
+        Zt: Array,
+        n_statistics: int,
+        holed: bool,
+        square: Array | None = None,
+        statistics: Callable[[Array], Array] | None = None,
     ) -> None:
         powers = []
+        seen = None
         if holed:
             missing, square = np.isnan(Zt), None
             Zt = np.where(missing, Zt.dtype.type(0), Zt)
-            powers.append((~missing).astype(Zt.dtype))
-        powers.append(Zt)
-        if n_statistics == 3:
-            powers.append(Zt * Zt if square is None else square)
+            seen = (~missing).astype(Zt.dtype)
+            powers.append(seen)
+        self._values = None if statistics is None else Zt  # else they are the first power
+        if statistics is not None:
+            own = statistics(Zt)[1:].astype(Zt.dtype, copy=False)
+            powers += list(own if seen is None else own * seen)
+        else:
+            powers.append(Zt)
+            if n_statistics == 3:
+                powers.append(Zt * Zt if square is None else square)
         self.n_statistics = n_statistics
         self.complete = len(powers) < n_statistics
         self._powers = powers  # T_p(x) for p = 0.. (1.. if complete), each (D, n)
@@ -57,7 +72,7 @@ class DenseGroup:
 
     def room(self) -> list[Array]:
         """Arrays that can be used again when this block is done with."""
-        return self._powers if self.complete else []
+        return self._powers if self.complete and self._values is None else []
 
     def arrange(self, layout: Layout) -> None:
         """Bring the columns in the layout's order, unless nothing is decided."""
@@ -95,7 +110,7 @@ class DenseGroup:
     @property
     def _plain_squares(self) -> bool:
         """Whether T(x) = (1, x, x^2) with nothing missing, for which there are compiled loops."""
-        return self.complete and self.n_statistics == 3
+        return self.complete and self.n_statistics == 3 and self._values is None
 
     def _add_score(self, out: Array, weights: Array, columns: slice) -> None:
         # A model may ask for fewer powers than there are.
@@ -142,8 +157,13 @@ class DenseGroup:
 
     @property
     def _higher(self) -> list[Array]:
-        """x, x^2, ... without the mask."""
+        """T(x) beyond the 1 or mask: x, x^2, ..."""
         return self._powers if self.complete else self._powers[1:]
+
+    @property
+    def _numbers(self) -> Array:
+        """x, the columns being in their natural order."""
+        return self._higher[0] if self._values is None else self._values
 
     # Quadratic cousins of score and collect: they ask of an entry only whether it is there, so
     # rows that miss the same entries share them. Values per pattern are (Q, U).
@@ -204,7 +224,7 @@ class DenseGroup:
     def totals(self, weight: Array) -> Array:
         """Weighted sums of 1, x and x^2 over observed entries; (3, D)."""
         self._natural_order()
-        x = self._higher[0].astype(float)
+        x = self._numbers.astype(float)
         n = np.full(len(x), weight.sum()) if self.complete else self._powers[0] @ weight
         return np.stack([n, x @ weight, (x * x) @ weight])
 
@@ -213,7 +233,7 @@ class DenseGroup:
     def entries(self, columns: Array, absent: bool = False) -> Entries:
         """Observed entries of some columns."""
         powers = self._natural_order()
-        values = self._higher[0][columns].T
+        values = self._numbers[columns].T
         if self.complete:
             indptr = np.arange(self.n_rows + 1) * len(columns)
             return Entries(indptr, np.tile(columns, self.n_rows), values.ravel())

@@ -2,8 +2,8 @@
 
 Where entries take few values, each sweep turns the weights into a table [column, value, state], and
 an entry costs one gather-add (its own part's states alone once its column is decided). Otherwise
-the weights multiply the powers of the value. An entry that is not stored is missing, or zero, as
-the column group says.
+the weights multiply the statistics of the value. An entry that is not stored is missing, or zero,
+as the column group says.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy as np
 from partwise.contracts import Array, Entries, Layout, Packed
 from partwise.data import kernels
 from partwise.data.patterns import Patterns
+from partwise.likelihoods import Family
 
-# More distinct values than this and tables cost more than powers.
+# More distinct values than this and tables cost more than statistics.
 MOST_VALUES = 32
 
 
@@ -35,8 +36,9 @@ class EntryFormat:
     """How the entries of a column group are coded; shared by its blocks.
 
     ``statistics`` is T_p of value v in column d, (P, D, V) or (P, 1, V), or None when entries are
-    kept as numbers; ``raw`` (V,) are the user's values behind the codes where T is made of powers;
-    ``zero`` is the code of the value zero where absent entries are zero, else None; ``present``
+    kept as numbers; where codes stand for numbers, ``raw`` (V,) are these in the user's units and
+    ``encoded`` (D, V) in the model's; ``family`` has T(x), None if that is made of powers; ``zero``
+    is the code of the value zero where absent entries are zero, else None; ``present``
     (D,) tells which columns have entries at all where rows are few, so that one row costs its own
     columns alone, else None.
     """
@@ -48,6 +50,8 @@ class EntryFormat:
     zero: int | None
     absent_zero: bool
     present: Array | None = None
+    encoded: Array | None = None
+    family: Family | None = None
 
     def __post_init__(self) -> None:
         self._memo: tuple[Packed, Tables] | None = None
@@ -88,6 +92,12 @@ class EntryFormat:
                 absent = zero.sum(axis=0, dtype=float)
         return columns, table, absent if self.absent_zero else np.zeros(weights.shape[1])
 
+    def statistics_of(self, values: Array) -> Array:
+        """T(x) of numbers, those beyond the 1; (P - 1, ...)."""
+        if self.family is not None:
+            return self.family.statistics(values)[1 : self.n_statistics]
+        return values[None] if self.n_statistics == 2 else np.stack([values, values * values])
+
     def _to_values(self, weights: Array, columns: Array) -> Array:
         """sum_p T_p(value) weights[p]: (P, S, D') to (D', V, S)."""
         if self._one_hot:
@@ -127,7 +137,7 @@ class EntryGroup:
         self.indptr, self.indices, self.values, self.form = indptr, indices, values, form
         self.n_rows = len(indptr) - 1
         self.dtype = dtype
-        # Power at which stored entries begin to differ from absent ones.
+        # Statistic at which stored entries begin to differ from absent ones.
         self._start = 1 if form.absent_zero else 0
         # The same entries by column, and by value where there is a table of values.
         V = 1 if form.statistics is None else form.statistics.shape[2]
@@ -138,12 +148,16 @@ class EntryGroup:
         self._rows = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(indptr))[order]
         self._by_column = self._order = None
         if form.statistics is None:
-            self._by_column, self._order = values[order], order
+            self._by_column, self._order = self._sorted_statistics(values, order), order
+
+    def _sorted_statistics(self, values: Array, order: Array) -> Array:
+        return self.form.statistics_of(values[order]).astype(self.dtype, copy=False)
 
     def with_values(self, values: Array) -> EntryGroup:
         """The same entries with other values, (nnz,), kept as numbers."""
+        assert self._order is not None
         other = copy.copy(self)
-        other.values, other._by_column = values, values[self._order]
+        other.values, other._by_column = values, self._sorted_statistics(values, self._order)
         return other
 
     def room(self) -> list[Array]:
@@ -169,7 +183,7 @@ class EntryGroup:
         if self._by_column is None:
             kernels.score_codes(columns, self._pointers, self._rows, table, out)
         else:
-            kernels.score_powers(
+            kernels.score_statistics(
                 columns, self._pointers, self._rows, self._by_column, self._start, table, out
             )
         return np.ascontiguousarray(out.T)
@@ -186,7 +200,7 @@ class EntryGroup:
         form, rows = self.form, np.ascontiguousarray(m.T)
         if form.statistics is None:
             table = np.zeros((form.n_statistics, len(columns), len(m)), self.dtype)
-            kernels.collect_powers(
+            kernels.collect_statistics(
                 columns, self._pointers, self._rows, self._by_column, self._start, rows, table
             )
             sums = table.transpose(0, 2, 1).astype(float)
@@ -257,8 +271,8 @@ class EntryGroup:
 
     def _encoded(self) -> Array:
         """Model units of the stored entries, (nnz,)."""
-        if self.form.raw is not None and self.form.statistics is not None:
-            return self.form.statistics[1][self.indices, self.values]
+        if self.form.encoded is not None:
+            return self.form.encoded[self.indices, self.values]
         return self.values
 
     def entries(self, columns: Array, absent: bool = False) -> Entries:
@@ -297,11 +311,9 @@ class EntryGroup:
         """T(x) . natural of every entry and state; (nnz, S)."""
         out = np.empty((len(self.indices), natural.shape[1]), self.dtype)
         if self.form.statistics is None:
-            power = np.ones_like(self.values)
             out[:] = natural[0].T[self.indices]
-            for eta in natural[1:]:
-                power = power * self.values
-                out += power[:, None] * eta.T[self.indices]
+            for eta, T in zip(natural[1:], self.form.statistics_of(self.values), strict=False):
+                out += T[:, None] * eta.T[self.indices]
             return out
         table = self.form._to_values(natural, np.arange(self.form.n_columns))
         kernels.entry_densities(self.indices, self.values, table.astype(self.dtype), out)
@@ -332,7 +344,8 @@ class EntryGroup:
         """Adjoint of `score_selected`, all columns undecided."""
         form = self.form
         if form.statistics is None:
-            T = np.stack([self.values**p for p in range(form.n_statistics)]).astype(float)
+            T = form.statistics_of(self.values).astype(float)
+            T = np.concatenate([np.ones((1, len(self.values))), T])
         elif form._one_hot:
             T = (self.values == np.arange(form.n_statistics)[:, None]).astype(float)
         else:

@@ -134,31 +134,32 @@ def collect_codes(columns, pointers, rows, m, table):
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
-def score_powers(columns, pointers, rows, values, start, table, out):
-    """out[r] += sum_p x^p table[p, i], p from ``start``, for every entry x of the i-th column."""
+def score_statistics(columns, pointers, rows, T, start, table, out):
+    """out[r] += sum_p T_p table[p, i], p from ``start``, for every entry of the i-th column.
+
+    ``T`` (P - 1, entries) leaves out T_0 = 1.
+    """
     for i in range(len(columns)):
         for e in range(pointers[columns[i]], pointers[columns[i] + 1]):
             row = out[rows[e]]
-            power = values[e] if start == 1 else values.dtype.type(1)
             for p in range(start, len(table)):
                 source = table[p, i]
+                t = T[p - 1, e] if p > 0 else T.dtype.type(1)
                 for s in range(len(source)):
-                    row[s] += power * source[s]
-                power *= values[e]
+                    row[s] += t * source[s]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
-def collect_powers(columns, pointers, rows, values, start, m, table):
-    """table[p, i] += x^p m[r], p from ``start``, for every entry x of the i-th column."""
+def collect_statistics(columns, pointers, rows, T, start, m, table):
+    """table[p, i] += T_p m[r], p from ``start``, for every entry of the i-th column."""
     for i in range(len(columns)):
         for e in range(pointers[columns[i]], pointers[columns[i] + 1]):
             row = m[rows[e]]
-            power = values[e] if start == 1 else values.dtype.type(1)
             for p in range(start, len(table)):
                 target = table[p, i]
+                t = T[p - 1, e] if p > 0 else T.dtype.type(1)
                 for s in range(len(target)):
-                    target[s] += power * row[s]
-                power *= values[e]
+                    target[s] += t * row[s]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)

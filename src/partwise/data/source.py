@@ -293,7 +293,9 @@ class BlockSource:
 def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFormat:
     """Code values by table where they are few, else keep them as numbers."""
     D, law = X.shape[1], column.likelihood
-    n_statistics = n_powers or law.family.n_statistics
+    family = law.family
+    n_statistics = n_powers or family.n_statistics
+    own = None if family.powers else family
     absent_zero = column.absent_zero and is_sparse(X)
     if absent_zero:
         list(map_rows(X, _check_stored))
@@ -307,21 +309,21 @@ def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFor
     if column.levels is not None:
         zero = int(np.searchsorted(column.levels, 0.0)) if absent_zero else None
         one_hot = np.eye(len(column.levels))[:, None, :]
-        return EntryFormat(D, law.family.n_statistics, one_hot, None, zero, absent_zero, present)
+        return EntryFormat(D, family.n_statistics, one_hot, None, zero, absent_zero, present)
     if present is not None:  # a table of values would be made for the sake of few entries
-        return EntryFormat(D, n_statistics, None, None, None, absent_zero, present)
+        return EntryFormat(D, n_statistics, None, None, None, absent_zero, present, None, own)
     raw = np.zeros(1 if absent_zero else 0)
     for found in map_rows(X, lambda rows: np.unique(rows.data[~np.isnan(rows.data)])):
         raw = np.union1d(raw, found)
         if len(raw) > MOST_VALUES:
             break
     if not 0 < len(raw) <= MOST_VALUES:
-        return EntryFormat(D, n_statistics, None, None, None, absent_zero)
+        return EntryFormat(D, n_statistics, None, None, None, absent_zero, family=own)
     encoded = column.encode(raw, np.arange(D)[:, None])  # (D, V)
     encoded = np.broadcast_to(encoded, (D, len(raw)))
-    statistics = np.stack([encoded**p for p in range(n_statistics)])
+    statistics = family.statistics(encoded)[:n_statistics]
     zero = int(np.searchsorted(raw, 0.0)) if absent_zero else None
-    return EntryFormat(D, n_statistics, statistics, raw, zero, absent_zero)
+    return EntryFormat(D, n_statistics, statistics, raw, zero, absent_zero, None, encoded, own)
 
 
 def _check_stored(rows: Any) -> None:
@@ -341,7 +343,9 @@ def _dense_rows(
     if not column.plain_numbers:
         Z = column.encode(rows, everywhere).astype(rows.dtype, copy=False)
         base = column.base(Z, everywhere).sum(axis=1, dtype=float)
-        return DenseGroup(np.ascontiguousarray(Z.T), n_statistics, bool(np.isnan(Z).any())), base
+        family, Zt = column.likelihood.family, np.ascontiguousarray(Z.T)
+        own = None if family.powers else family.statistics
+        return DenseGroup(Zt, n_statistics, bool(np.isnan(Z).any()), statistics=own), base
     # Rows that are not in memory are encoded in every sweep.
     Zt, most = room(rows.shape[::-1], rows.dtype), farthest(rows.dtype)
     rows, units = np.ascontiguousarray(rows), -column.log_scale

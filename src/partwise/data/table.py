@@ -44,7 +44,7 @@ from partwise.data.frames import (
 from partwise.likelihoods import LAWS, ORDERED, Law
 
 # The logarithm of a number; and a column that no model sees.
-LOGGED = "lognormal"
+LOGGED, NUMBER = "lognormal", "gaussian"
 IGNORED = "ignored"
 KINDS = (*LAWS, LOGGED, IGNORED)
 
@@ -124,9 +124,9 @@ class TableColumn:
             return Kind("")
         law = _law(self.kind)
         if not law.has_levels:
-            return Kind(law.name, logged=self.kind == LOGGED)
+            return Kind(NUMBER, logged=True) if self.kind == LOGGED else Kind(self.kind)
         # A model of states has no latent numbers: it sees their levels.
-        return Kind(ORDERED if law.latent else law.name, len(self.levels))
+        return Kind(ORDERED if law.latent else self.kind, len(self.levels))
 
     def encode(self, raw: RawColumn) -> tuple[Array, list[Any]]:
         """Numbers for the model, NaN where missing, and levels that fit did not see."""
@@ -364,7 +364,7 @@ def _listed(names: Sequence[Any], bare: bool = False, most: int = 8) -> str:
 
 def _law(kind: str) -> type[Law]:
     """The law of a kind of columns that a model sees."""
-    return LAWS["gaussian" if kind == LOGGED else kind]
+    return LAWS[NUMBER if kind == LOGGED else kind]
 
 
 def _has_levels(kind: str) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array, Stats
-from partwise.data import BlockSource, ColumnGroup, RowSource, learn_columns
+from partwise.data import BlockSource, ColumnGroup, RowSource
 from partwise.fitting import course
 from partwise.fitting.labels import known_labels, read_labels
 from partwise.runners import runner_of
@@ -264,8 +264,7 @@ def _seen_group(estimator: Any, group: ColumnGroup, rows: Batch) -> ColumnGroup:
     unseen = own.weight <= 0
     shift, scale, varies = group.shift.copy(), group.scale.copy(), group.varies.copy()
     if group.likelihood.has_units and unseen.any():
-        prior = course.prior_of(estimator)
-        (new,) = learn_columns(some, group.likelihood.name, rows.weight, group.absent_zero, prior)
+        new = own.learned_anew(some, rows.weight)
         shift[still[unseen]], scale[still[unseen]] = new.shift[unseen], new.scale[unseen]
         changes = np.where(unseen, new.varies, changes)
     varies[still] = changes

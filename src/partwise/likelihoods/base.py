@@ -27,6 +27,12 @@ Average: TypeAlias = Callable[[Array], Array]
 # Model units to the user's, the last axis being the columns.
 Decode: TypeAlias = Callable[[Array], Array]
 
+# Values of numbers that the page has in tables; counts up to which it has each, and the ratio of
+# those beyond.
+PAGE_VALUES = 64
+PAGE_COUNTS = 32
+PAGE_RATIO = 1.1
+
 
 class Law(ABC):
     """A kind of entry: which values it takes, and how the rest of the library treats them.
@@ -205,6 +211,32 @@ class Family(Law):
 
     # What the page is told.
 
-    @abstractmethod
     def page(self, told: Predictive, natural: Array) -> dict[str, PlainValue]:
-        """What the page infers with: ``told`` (J, n) and ``natural`` (P, J, n) of one part."""
+        """What the page infers with: ``told`` (J, n) and ``natural`` (P, J, n) of one part.
+
+        As a rule that are tables over a `grid` of values, between which the page interpolates: what
+        a value says for a state (expected log density) and its predictive log density, (J, n V).
+        """
+        grid = self.grid(told)
+        T, base = self.statistics(grid), self.base(grid)
+        says = np.moveaxis(np.tensordot(T, natural, axes=(0, 0)), 0, -1) + base  # (J, n, V)
+        density = np.stack([told.log_density(np.asarray(value)) for value in grid], axis=-1) + base
+        J = len(says)
+        return {
+            "law": "tabulated",
+            "grid": [float(value) for value in grid],
+            "says": says.reshape(J, -1),
+            "density": density.reshape(J, -1),
+            "mean": told.mean,
+            "counts": self.counts,
+        }
+
+    def grid(self, told: Predictive) -> Array:
+        """Values over which the page has tables, ascending; (V,)."""
+        if self.counts:
+            top = float(np.max(told.mean + 6.0 * np.sqrt(told.variance), initial=1.0))
+            steps = np.arange(np.log(max(top, PAGE_COUNTS) / PAGE_COUNTS) / np.log(PAGE_RATIO) + 1)
+            far = np.rint(PAGE_COUNTS * PAGE_RATIO ** (steps + 1.0))
+            return np.unique(np.concatenate([np.arange(PAGE_COUNTS + 1.0), far]))
+        edges = [told.quantile(p) for p in np.linspace(0.0, 1.0, PAGE_VALUES + 2)[1:-1]]
+        return np.quantile(np.stack(edges), np.linspace(0.0, 1.0, PAGE_VALUES))

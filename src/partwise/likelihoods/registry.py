@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from partwise.likelihoods.base import Law
 from partwise.likelihoods.bernoulli import Bernoulli
 from partwise.likelihoods.categorical import Categorical
+from partwise.likelihoods.circular import Circular
 from partwise.likelihoods.gaussian import Gaussian
+from partwise.likelihoods.negative_binomial import NegativeBinomial
 from partwise.likelihoods.ordinal import Ordinal
 from partwise.likelihoods.poisson import Poisson
 from partwise.likelihoods.predictive import PlainValue
 from partwise.likelihoods.prior import Prior
+from partwise.likelihoods.zero_inflated import ZeroInflated
 
 LAWS: dict[str, type[Law]] = {
     law.name: law
@@ -21,6 +24,9 @@ LAWS: dict[str, type[Law]] = {
         Poisson,
         Categorical,
         Ordinal,
+        NegativeBinomial,
+        ZeroInflated,
+        Circular,
     )
 }
 
@@ -45,6 +51,11 @@ def zero_if_absent(likelihood: object) -> bool:
     return isinstance(likelihood, str) and likelihood in LAWS and LAWS[likelihood].absent_zero
 
 
+def law_state(law: Law) -> dict[str, PlainValue]:
+    """A law as plain values, for a model file; `restore_law` reads them."""
+    return {"law": law.name, **law.state()}
+
+
 def restore_law(state: Mapping[str, PlainValue], prior: Prior | None, n_levels: int) -> Law:
-    """The law of a model file: ``state`` has its name as "law" besides what its `state` gave."""
+    """What `law_state` describes, under a prior, of so many levels if it has any."""
     return LAWS[str(state["law"])].restore(state, prior, n_levels)
