@@ -106,12 +106,12 @@ class TableColumn:
     @property
     def has_levels(self) -> bool:
         """Whether codes of levels stand in the matrix."""
-        return _has_levels(self.kind)
+        return has_levels(self.kind)
 
     @property
     def is_linear(self) -> bool:
         """Whether differences of the numbers are distances."""
-        return self.kind != IGNORED and _law(self.kind).linear
+        return self.kind != IGNORED and law_of_kind(self.kind).linear
 
     @property
     def is_filled(self) -> bool:
@@ -122,7 +122,7 @@ class TableColumn:
         """What the model is told."""
         if self.kind == IGNORED:
             return Kind("")
-        law = _law(self.kind)
+        law = law_of_kind(self.kind)
         if not law.has_levels:
             return Kind(NUMBER, logged=True) if self.kind == LOGGED else Kind(self.kind)
         # A model of states has no latent numbers: it sees their levels.
@@ -362,12 +362,12 @@ def _listed(names: Sequence[Any], bare: bool = False, most: int = 8) -> str:
     return shown if bare else f"Column{'s' if len(names) > 1 else ''} {shown}"
 
 
-def _law(kind: str) -> type[Law]:
+def law_of_kind(kind: str) -> type[Law]:
     """The law of a kind of columns that a model sees."""
     return LAWS[NUMBER if kind == LOGGED else kind]
 
 
-def _has_levels(kind: str) -> bool:
+def has_levels(kind: str) -> bool:
     """Whether columns of a kind are coded by levels: found ones, or those of the law."""
     law = LAWS.get(kind)
     return law is not None and (law.has_levels or law.own_levels is not None)
@@ -416,7 +416,7 @@ def _learn_levels(
     seen = np.flatnonzero(counts)
     levels = tuple(raw.levels[i] for i in seen)
     n_seen, problems = int(counts.sum()), ["mixed"] if raw.mixed else []
-    if asked != "auto" and not _has_levels(asked):
+    if asked != "auto" and not has_levels(asked):
         raise ValueError(
             f"Column {raw.name!r} holds {levels[:1]}, which is no number; convert it, or choose "
             f'likelihood "categorical" instead of {asked!r}.'
@@ -435,7 +435,7 @@ def _learn_levels(
         raise ValueError(f"Column {raw.name!r} has {len(levels)} levels, above {MOST_LEVELS}.")
     if len(levels) == 1:
         return TableColumn(**base, kind="categorical", note="constant"), [*problems, "constant"]
-    if asked != "auto" and (own := _law(asked).own_levels) and len(levels) > len(own):
+    if asked != "auto" and (own := law_of_kind(asked).own_levels) and len(levels) > len(own):
         raise ValueError(
             f"Column {raw.name!r} has {len(levels)} levels, but {asked!r} takes {len(own)}."
         )
@@ -461,8 +461,8 @@ def _learn_numbers(
     found = np.unique(values)
     base["whole"] = whole = bool(np.all(found == np.rint(found)))
     levels: dict[str, Any] = {"levels": tuple(float(v) for v in found)}
-    if asked != "auto" and _has_levels(asked):
-        own = _law(asked).own_levels
+    if asked != "auto" and has_levels(asked):
+        own = law_of_kind(asked).own_levels
         most = MOST_LEVELS if own is None else len(own)
         if len(found) > most:
             raise ValueError(
@@ -472,7 +472,7 @@ def _learn_numbers(
         if own is not None and len(found) == 1 and found[0] in own:
             levels = {"levels": own}
         return TableColumn(**base, **levels, kind=asked), problems
-    wrong = None if asked == "auto" else _law(asked).check(found)
+    wrong = None if asked == "auto" else law_of_kind(asked).check(found)
     if wrong is not None:
         raise ValueError(f"Column {raw.name!r} has the value {wrong}")
     if asked == "lognormal" and found[0] < 0:

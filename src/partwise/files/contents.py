@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from partwise.data.table import IGNORED, has_levels, law_of_kind
 from partwise.files.pieces import (
-    BUILT_IN,
     DTYPE,
     FARTHEST,
     GATE,
@@ -66,6 +66,7 @@ from partwise.files.schema import (
     Whole,
     inside,
 )
+from partwise.likelihoods import LAWS, ORDERED, law_class, restore_law
 
 
 def check_contents(name: str, arguments: Mapping[str, Any], state: object) -> None:
@@ -107,28 +108,11 @@ def _prior_fits(value: dict[str, Any], scope: Scope) -> str | None:
     for i, (group, chi) in enumerate(
         zip(value["state"]["columns"], value["state"]["theta"]["chi"], strict=True)
     ):
-        if not _is_proper(group["law"], chi, flat):
+        n_levels = 0 if group["levels"] is None else len(group["levels"])
+        family = restore_law(group, None, n_levels).family
+        if not family.is_proper(chi.astype(float), 0.0 if flat else LEAST, REACH):
             return f"has parameters theta.chi[{i}] that are no {group['law']} distribution"
     return None
-
-
-def _is_proper(law: str, chi: np.ndarray, flat: bool) -> bool:
-    """Whether pseudo-sums are those of some entries, under a prior if not ``flat``."""
-    chi, least = chi.astype(float), 0.0 if flat else LEAST
-    if law not in BUILT_IN:
-        return True
-    if law == "categorical":
-        return bool(np.all((chi >= least) & (chi <= REACH)))
-    count = chi[0]
-    proper = (count >= least) & (count <= REACH)
-    if law == "gaussian":
-        some = np.maximum(count, LEAST)
-        proper &= (np.abs(chi[1]) <= REACH * some) & (chi[2] >= 0.0) & (chi[2] <= REACH**2)
-    else:
-        proper &= (chi[1] >= least) & (chi[1] <= REACH)
-    if law == "bernoulli":
-        proper &= (chi[1] <= count) if flat else (chi[1] < count)
-    return bool(np.all(proper))
 
 
 def _likelihood_fits(value: dict[str, Any], scope: Scope) -> str | None:
@@ -139,7 +123,9 @@ def _likelihood_fits(value: dict[str, Any], scope: Scope) -> str | None:
         return f"has likelihood={asked!r} and {'no' if is_table else 'a'} table"
     if is_table:
         return None
-    law = "categorical" if asked == "ordinal" and "schema" in state else asked
+    # A model of states, which may have a table, sees the levels of latent numbers.
+    latent = asked in LAWS and LAWS[asked].latent and "schema" in state
+    law = law_class(ORDERED).name if latent else asked
     if len(state["columns"]) != 1 or state["columns"][0]["law"] != law:
         return f"has likelihood={asked!r}, but other parameters"
     return None
@@ -381,10 +367,13 @@ def _levels_agree(value: dict[str, Any], scope: Scope) -> str | None:
     if table is None:
         return None if np.all(levels == 0) else "has factors of levels, but no table"
     for d, column in enumerate(table["columns"]):
-        wanted = {"ignored": -1, "categorical": len(column["levels"])}.get(column["kind"], 0)
+        law = None if column["kind"] == IGNORED else law_of_kind(column["kind"])
+        wanted = -1 if law is None or not (law.linear or has_levels(column["kind"])) else 0
+        if law is not None and law.has_levels and not law.latent:
+            wanted = len(column["levels"])
         if levels[d] != wanted:
             return f"has factors of {levels[d]} levels of column {d}, not {wanted}"
-        if numbers[d] != (column["kind"] in ("gaussian", "lognormal", "poisson")):
+        if numbers[d] != (law is not None and law.linear):
             return f"says in two ways whether column {d} is a number"
     return None
 

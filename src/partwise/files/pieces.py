@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from partwise.data.frames import has_type
+from partwise.data.table import IGNORED, KINDS, LOGGED, has_levels, law_of_kind
 from partwise.files.schema import (
+    Anything,
     Array,
     Check,
     Each,
@@ -21,7 +23,7 @@ from partwise.files.schema import (
     Text,
     Whole,
 )
-from partwise.likelihoods.registry import LAWS
+from partwise.likelihoods import LAWS, ORDERED, law_class
 
 # Numbers in model units: data beyond are clipped (`partwise.data.columns.farthest`), and the square
 # of a larger one would overflow.
@@ -43,9 +45,6 @@ FARTHEST = 700.0
 
 MOST_LEVELS = 256  # as `partwise.data.columns` allows
 
-BUILT_IN = ("gaussian", "bernoulli", "poisson", "categorical", "ordinal")
-_STATISTICS = {"gaussian": 3, "bernoulli": 2, "poisson": 2}
-_KINDS = ("bernoulli", "categorical", "ordinal", "poisson", "lognormal", "gaussian", "ignored")
 _FORMS = ("number", "date", "span", "level", "other")
 
 
@@ -122,30 +121,21 @@ def is_definite(value: np.ndarray, scope: Scope) -> str | None:
 
 
 def _law_fits(value: dict[str, Any], scope: Scope) -> str | None:
-    """Levels, cuts and statistics of a group are those of its likelihood."""
-    law = value.get("law", "categorical" if value["levels"] is not None else None)
-    if law is not None and law not in LAWS:
-        return "has an unknown likelihood"
-    if law in BUILT_IN and (value["levels"] is None) != (law not in ("categorical", "ordinal")):
-        return f"has levels that do not suit the likelihood {law!r}"
+    """Levels, statistics and units of a group are those of its likelihood, if it names one."""
     n_levels = 0 if value["levels"] is None else len(value["levels"])
-    if law in _STATISTICS and len(value["moments"]) != _STATISTICS[law]:
-        return f"has {len(value['moments'])} moments, which do not suit the likelihood {law!r}"
     if n_levels and len(value["moments"]) != n_levels:
         return f"has {len(value['moments'])} moments of {n_levels} levels"
-    cuts = value.get("cuts", ())
-    if law == "ordinal" and len(cuts) != n_levels - 1:
-        return f"has {len(cuts)} cuts between {n_levels} levels"
-    if law == "ordinal" and np.any(np.diff(cuts) <= 0):
-        return "has cuts that do not rise"
-    if law == "categorical" and "law" in value and "ordered" not in value:
-        return "has no entry 'ordered'"
+    if "law" not in value:
+        return None if not n_levels or np.all(value["moments"] >= 0) else "has shares below 0"
+    name, law = value["law"], LAWS[value["law"]]
+    if (value["levels"] is not None) != law.has_levels:
+        return f"has levels that do not suit the likelihood {name!r}"
+    if not n_levels and len(value["moments"]) != law.make(None, 0).family.n_statistics:
+        return f"has {len(value['moments'])} moments, which do not suit the likelihood {name!r}"
     has_units = np.any(value["shift"] != 0.0) or np.any(value["scale"] != 1.0)
-    if has_units and "law" in value and law in ("bernoulli", "poisson", "categorical"):
-        return f"has units that do not suit the likelihood {law!r}"
-    if law in ("bernoulli", "poisson", "categorical", "ordinal") and np.any(value["moments"] < 0):
-        return "has shares or means below 0"
-    return None
+    if has_units and not (law.has_units or law.latent):
+        return f"has units that do not suit the likelihood {name!r}"
+    return law.misfit(value, value["moments"])
 
 
 _GROUP: dict[str, Check] = {
@@ -185,9 +175,15 @@ GROUPS = Each(
     Record(
         {
             **_GROUP,
-            "law": Text(),
+            "law": Text(tuple(LAWS)),
         },
-        {**_ALSO, "ordered": Flag(), "cuts": Each(Number(low=-REACH, high=REACH))},
+        # What laws save of themselves; each looks at its own.
+        {
+            **_ALSO,
+            **{name: Anything() for law in LAWS.values() for name in law.saved},
+            "ordered": Flag(),
+            "cuts": Each(Number(low=-REACH, high=REACH)),
+        },
         rules=(_law_fits,),
     ),
     "G",
@@ -263,15 +259,16 @@ def _columns_named(value: dict[str, Any], scope: Scope) -> str | None:
 def _levels_fit(value: dict[str, Any], scope: Scope) -> str | None:
     """A kind that has levels has some, and two for yes or no."""
     kind, levels = value["kind"], value["levels"]
-    if kind == "bernoulli" and len(levels) != 2:
-        return f"has {len(levels)} levels, not 2"
-    if kind in ("categorical", "ordinal") and not levels:
+    own = None if kind == IGNORED else law_of_kind(kind).own_levels
+    if own is not None and len(levels) != len(own):
+        return f"has {len(levels)} levels, not {len(own)}"
+    if has_levels(kind) and not levels:
         return "has no levels"
-    if kind == "ignored" or value["form"] == "other":
-        return None if kind == "ignored" else "holds objects, which no model knows"
-    if value["form"] == "level" and kind not in ("bernoulli", "categorical", "ordinal"):
+    if kind == IGNORED or value["form"] == "other":
+        return None if kind == IGNORED else "holds objects, which no model knows"
+    if value["form"] == "level" and not has_levels(kind):
         return f"holds levels, but is {kind}"
-    if kind in ("bernoulli", "categorical", "ordinal") and value["form"] != "level":
+    if has_levels(kind) and value["form"] != "level":
         numbers = all(isinstance(level, int | float) for level in levels)
         return None if numbers else "has levels that are no numbers"
     return None
@@ -280,7 +277,7 @@ def _levels_fit(value: dict[str, Any], scope: Scope) -> str | None:
 _TABLE_COLUMN = Record(
     {
         "name": Plain(),
-        "kind": Text(_KINDS),
+        "kind": Text(KINDS),
         "form": Text(_FORMS),
         "dtype": Text(),
         "levels": Each(Plain(), rules=(differ,)),
@@ -318,18 +315,16 @@ def kinds_fit(value: dict[str, Any], scope: Scope) -> str | None:
     for group in value["columns"]:
         for d in group["index"].tolist():
             column = value["schema"]["columns"][d]
-            law = {"ordinal": "categorical", "lognormal": "gaussian"}.get(
-                column["kind"], column["kind"]
-            )
-            if law != group["law"]:
+            law = None if column["kind"] == IGNORED else law_of_kind(column["kind"])
+            if law is None or law_class(ORDERED if law.latent else law.name).name != group["law"]:
                 return f"has the column {d} as {column['kind']} and as {group['law']}"
-            if law == "categorical" and len(column["levels"]) != len(group["levels"]):
+            if law.has_levels and len(column["levels"]) != len(group["levels"]):
                 return f"has two numbers of levels of column {d}"
-            if (column["kind"] == "lognormal") != group.get("logged", False):
+            if (column["kind"] == LOGGED) != group.get("logged", False):
                 return f"says in two ways whether column {d} is logarithms"
     names = value["learned"].get("feature_names_in_")
     if names is not None and names.tolist() != [str(name) for name in value["schema"]["names"]]:
         return "has two lists of columns' names"
-    given = sum(column["kind"] != "ignored" for column in value["schema"]["columns"])
+    given = sum(column["kind"] != IGNORED for column in value["schema"]["columns"])
     grouped = sum(len(group["index"]) for group in value["columns"])
     return None if given == grouped else f"has {grouped} of {given} columns in groups"

@@ -65,6 +65,10 @@ class Law(ABC):
         Whether entries that a sparse matrix does not store can be zeros at all: T(0) is 1, 0, ...
     calibrated : bool
         Whether intervals are calibrated on held-out cells.
+    saved : tuple of str
+        Names of what `state` gives.
+    shares_or_means : bool
+        Whether no T(x) is ever negative.
     explorer : str
         Which panels of the page serve a matrix of such entries.
     """
@@ -80,6 +84,8 @@ class Law(ABC):
     absent_zero: ClassVar[bool] = False
     takes_zeros: ClassVar[bool] = True
     calibrated: ClassVar[bool] = False
+    saved: ClassVar[tuple[str, ...]] = ()
+    shares_or_means: ClassVar[bool] = False
     explorer: ClassVar[str] = "table"
     ordered: bool = False
 
@@ -101,6 +107,16 @@ class Law(ABC):
     def restore(cls, state: Mapping[str, PlainValue], prior: Prior | None, n_levels: int) -> Self:
         """The law that `state` describes."""
         return cls.make(prior, n_levels)
+
+    @classmethod
+    def misfit(cls, state: Mapping[str, PlainValue], moments: Array) -> str | None:
+        """What is wrong with a state of a file, and with the columns' mean T(x), (P, D)."""
+        missing = [name for name in cls.saved if name not in state]
+        if missing:
+            return f"has no entry {missing[0]!r}"
+        if cls.shares_or_means and np.any(moments < 0):
+            return "has shares or means below 0"
+        return None
 
     @classmethod
     def check(cls, values: Array) -> str | None:
@@ -172,6 +188,13 @@ class Family(Law):
     @abstractmethod
     def pseudo_sums(self, moments: Array, strength: float) -> Array:
         """Prior pseudo-sums (P, D) worth ``strength`` rows at the columns' mean T(x), (P, D)."""
+
+    def is_proper(self, chi: Array, least: float, most: float) -> bool:
+        """Whether pseudo-sums of a file are those of some entries.
+
+        Counts are at least ``least``, and no number in model units is above ``most``.
+        """
+        return bool(np.all((chi[0] >= least) & (np.abs(chi) <= most)))
 
     @abstractmethod
     def natural(self, chi: Array) -> Array:

@@ -21,6 +21,7 @@ class Bernoulli(Family):
     name: ClassVar[str] = "bernoulli"
     powers: ClassVar[bool] = True
     linear: ClassVar[bool] = False
+    shares_or_means: ClassVar[bool] = True
     own_levels: ClassVar[tuple[float, ...] | None] = (0.0, 1.0)
 
     @property
@@ -46,6 +47,13 @@ class Bernoulli(Family):
     def pseudo_sums(self, moments: Array, strength: float) -> Array:
         """Beta with the column's mean, worth ``strength`` rows."""
         return strength * np.stack([np.ones(moments.shape[1]), moments[1]])
+
+    def is_proper(self, chi: Array, least: float, most: float) -> bool:
+        """Some ones, and under a prior some zeros."""
+        zeros = chi[0] - chi[1]
+        return bool(
+            np.all((chi[1] >= least) & (chi[0] <= most) & (zeros > 0 if least else zeros >= 0))
+        )
 
     def natural(self, chi: Array) -> Array:
         """E[log(1 - p)] and E[log p - log(1 - p)]."""

@@ -32,6 +32,8 @@ class Categorical(Family):
     ordered: bool = False
     name: ClassVar[str] = "categorical"
     has_levels: ClassVar[bool] = True
+    shares_or_means: ClassVar[bool] = True
+    saved: ClassVar[tuple[str, ...]] = ("ordered",)
     linear: ClassVar[bool] = False
 
     @property
@@ -67,6 +69,10 @@ class Categorical(Family):
     def pseudo_sums(self, moments: Array, strength: float) -> Array:
         """Dirichlet with the column's shares, worth ``strength`` rows a level."""
         return strength * self.n_levels * moments
+
+    def is_proper(self, chi: Array, least: float, most: float) -> bool:
+        """Counts of every level."""
+        return bool(np.all((chi >= least) & (chi <= most)))
 
     def natural(self, chi: Array) -> Array:
         """E[log p] of each level."""

@@ -132,6 +132,13 @@ class Circular(Family):
         """None: directions and concentrations are equally probable."""
         return np.zeros_like(moments)
 
+    def is_proper(self, chi: Array, least: float, most: float) -> bool:
+        """Directions of some rows, or of none: the prior has no rows."""
+        length = np.hypot(chi[1], chi[2])
+        return bool(
+            np.all((chi[0] >= 0) & (chi[0] <= most) & (length <= chi[0] * (1 + 1e-4) + 1e-9))
+        )
+
     def _terms(self, chi: Array) -> Array:
         """Logarithms of the terms of Z, (G, ...)."""
         kappa, length = _on_grid(chi[0]), _length(chi)

@@ -85,6 +85,12 @@ class Gaussian(Family):
         squares = strength * moments[1] ** 2 + 2.0 * alpha * self.spread
         return np.stack([count, strength * moments[1], squares])
 
+    def is_proper(self, chi: Array, least: float, most: float) -> bool:
+        """Some rows, with means and squares within reach."""
+        count, some = chi[0], np.maximum(chi[0], max(least, np.finfo(float).tiny))
+        proper = (count >= least) & (count <= most) & (np.abs(chi[1]) <= most * some)
+        return bool(np.all(proper & (chi[2] >= 0.0) & (chi[2] <= most**2)))
+
     def _posterior(self, chi: Array) -> tuple[Array, Array, Array, Array]:
         kappa = chi[0]
         m = chi[1] / kappa

@@ -98,6 +98,12 @@ class NegativeBinomial(Family):
             [count[None], total[None], -special.betaln(total, _on_grid(count) * count + 1.0)]
         )
 
+    def is_proper(self, chi: Array, least: float, most: float) -> bool:
+        """Some rows, and under a prior some counts."""
+        return bool(np.all((chi[:2] >= least) & (np.abs(chi[:2]) <= most))) and bool(
+            np.all(np.isfinite(chi))
+        )
+
     def _terms(self, chi: Array) -> tuple[Array, Array, Array]:
         """a, b_g (G, ...), and the logarithms of the terms of Z, (G, ...)."""
         a, b = chi[1], _on_grid(chi[0]) * chi[0] + 1.0

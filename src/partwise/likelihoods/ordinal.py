@@ -42,6 +42,8 @@ class Ordinal(Law):
     cuts: tuple[float, ...]
     name: ClassVar[str] = "ordinal"
     has_levels: ClassVar[bool] = True
+    shares_or_means: ClassVar[bool] = True
+    saved: ClassVar[tuple[str, ...]] = ("cuts",)
     latent: ClassVar[bool] = True
     linear: ClassVar[bool] = False
     ordered: ClassVar[bool] = True  # type: ignore[misc]  # of all
@@ -55,6 +57,17 @@ class Ordinal(Law):
     def make(cls, prior: Prior | None, n_levels: int) -> Ordinal:
         """Cuts that make levels equally frequent."""
         return cls(cuts_of(np.ones(n_levels)))
+
+    @classmethod
+    def misfit(cls, state: Mapping[str, PlainValue], moments: Array) -> str | None:
+        """Cuts rise between all levels."""
+        told = super().misfit(state, moments)
+        if told is not None:
+            return told
+        cuts = np.asarray(state["cuts"], dtype=float)
+        if len(cuts) != len(moments) - 1:
+            return f"has {len(cuts)} cuts between {len(moments)} levels"
+        return "has cuts that do not rise" if np.any(np.diff(cuts) <= 0) else None
 
     def state(self) -> dict[str, PlainValue]:
         """The cuts."""

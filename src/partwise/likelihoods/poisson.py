@@ -22,6 +22,7 @@ class Poisson(Family):
     name: ClassVar[str] = "poisson"
     powers: ClassVar[bool] = True
     counts: ClassVar[bool] = True
+    shares_or_means: ClassVar[bool] = True
     absent_zero: ClassVar[bool] = True
     explorer: ClassVar[str] = "text"
 
@@ -46,6 +47,10 @@ class Poisson(Family):
     def pseudo_sums(self, moments: Array, strength: float) -> Array:
         """Gamma with the column's mean, worth ``strength`` rows."""
         return strength * np.stack([np.ones(moments.shape[1]), moments[1]])
+
+    def is_proper(self, chi: Array, least: float, most: float) -> bool:
+        """Some rows, and under a prior some counts."""
+        return bool(np.all((chi >= least) & (chi <= most)))
 
     def natural(self, chi: Array) -> Array:
         """-E[lambda] and E[log lambda]."""

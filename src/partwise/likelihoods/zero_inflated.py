@@ -121,6 +121,7 @@ class ZeroInflated(Family):
 
     name: ClassVar[str] = "zero_inflated"
     counts: ClassVar[bool] = True
+    shares_or_means: ClassVar[bool] = True
     absent_zero: ClassVar[bool] = True
 
     @property
@@ -153,6 +154,12 @@ class ZeroInflated(Family):
     def pseudo_sums(self, moments: Array, strength: float) -> Array:
         """The column's share and mean of counts above zero, worth ``strength`` rows."""
         return strength * np.stack([np.ones(moments.shape[1]), moments[1], moments[2]])
+
+    def is_proper(self, chi: Array, least: float, most: float) -> bool:
+        """Zeros and others, under a prior some of each; a count above zero is at least one."""
+        zeros = chi[0] - chi[1]
+        proper = (chi[1] >= least) & (zeros > 0 if least else zeros >= 0) & (chi[0] <= most)
+        return bool(np.all(proper & (chi[2] >= chi[1] * (1.0 - 1e-6)) & (chi[2] <= most)))
 
     def natural(self, chi: Array) -> Array:
         """E[log(1 - pi)], E[log pi - log(1 - pi)] - E[log(e^lambda - 1)] and E[log lambda]."""
