@@ -316,7 +316,7 @@ def kinds_fit(value: dict[str, Any], scope: Scope) -> str | None:
         for d in group["index"].tolist():
             column = value["schema"]["columns"][d]
             law = None if column["kind"] == IGNORED else law_of_kind(column["kind"])
-            if law is None or law_class(ORDERED if law.latent else law.name).name != group["law"]:
+            if law is None or (law_class(ORDERED) if law.latent else law) is not LAWS[group["law"]]:
                 return f"has the column {d} as {column['kind']} and as {group['law']}"
             if law.has_levels and len(column["levels"]) != len(group["levels"]):
                 return f"has two numbers of levels of column {d}"
