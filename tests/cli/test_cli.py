@@ -207,3 +207,49 @@ def test_report_with_data_of_other_columns(model_file, tmp_path):
 )
 def test_image_shape(text, shape):
     assert parse_image_shape(text) == shape
+
+
+def test_a_reader_that_has_enough_is_no_error(tmp_path):
+    frame = "x,y\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(20_000))
+    (tmp_path / "t.csv").write_text(frame)
+    model = tmp_path / "m.safetensors"
+    assert run("fit", tmp_path / "t.csv", "-o", model, "--parts", 1, "--states", 2).exit_code == 0
+    command = [sys.executable, "-m", "partwise", "states", str(model), str(tmp_path / "t.csv")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as done:
+        assert done.stdout.readline().split() == [b"row", b"part0"]
+        done.stdout.close()
+        assert done.stderr.read() == b""
+        assert done.wait(60) in (0, 1)
+
+
+def test_mistyped_columns_are_guessed(tmp_path):
+    (tmp_path / "t.csv").write_text("height,weight\n" + "1.5,60\n1.7,70\n" * 20)
+    model = tmp_path / "m.safetensors"
+    args = ("fit", tmp_path / "t.csv", "-o", model, "--parts", 1, "--states", 2)
+    result = run(*args, "--ignore", "wieght")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("no column 'wieght'; did you mean 'weight'?\n")
+    assert run(*args).exit_code == 0
+    result = run("predict", model, tmp_path / "t.csv", "--columns", "Weight")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("did you mean 'weight'?\n")
+    result = run("states", model, tmp_path / "t.csv", "--id", "nme")
+    assert result.exit_code == 1
+    assert "no column 'nme' to name the rows; columns are height, weight." in result.stderr
+    assert run("impute", model, tmp_path / "t.csv").exit_code == 2
+    assert run("odd", model, tmp_path / "t.csv", "--decimal", "::").exit_code == 2
+    assert run("odd", model, tmp_path / "t.csv", "--date-order", "ydm").exit_code == 2
+
+
+def test_columns_may_be_predicted_that_a_table_lacks(tmp_path):
+    lines = "".join(f"{i % 2},{'tall' if i % 2 else 'short'}\n" for i in range(60))
+    (tmp_path / "t.csv").write_text("x,size\n" + lines)
+    (tmp_path / "new.csv").write_text("who,x\nann,1\nbob,0\n")
+    model, out = tmp_path / "m.safetensors", tmp_path / "p.csv"
+    args = ("--parts", 1, "--states", 2)
+    assert run("fit", tmp_path / "t.csv", "-o", model, *args).exit_code == 0
+    result = run(
+        "predict", model, tmp_path / "new.csv", "--columns", "size", "--id", "who", "-o", out
+    )
+    assert result.exit_code == 0, result.stderr
+    assert out.read_text() == "who,size\nann,tall\nbob,short\n"

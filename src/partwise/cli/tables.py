@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.cli.console import fail, need_folders, plural, print_table, say
+from partwise.cli.console import fail, need_folders, plural, say
 
 if TYPE_CHECKING:
     import polars as pl
@@ -270,14 +270,15 @@ def give(table: pl.DataFrame, out: Path | None, like: Data | None = None) -> Non
         write_table(out, table, like)
         say(f"Wrote {out}: {plural(len(table), 'row')}.")
         return
-    from rich.table import Table
-    from rich.text import Text
+    import polars as pl
 
-    shown = Table(*table.columns, box=None, pad_edge=False)
-    texts = [as_written(like, column) for column in table.get_columns()]
-    for row in zip(*(column.fill_null("") for column in texts), strict=True):
-        shown.add_row(*map(Text, row))
-    print_table(shown)
+    lines = pl.Series([""] * (len(table) + 1))
+    for column in table.get_columns():
+        texts = pl.concat(
+            [pl.Series([column.name]), as_written(like, column).fill_null("").alias("")]
+        )
+        lines = lines + texts.str.pad_end(int(str(texts.str.len_chars().max()))) + "  "
+    say("\n".join(lines.str.strip_chars_end(" ")))
 
 
 def is_missing(column: pl.Series) -> pl.Series:

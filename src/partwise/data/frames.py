@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import reprlib
+import zoneinfo
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, NamedTuple
@@ -54,6 +55,9 @@ def has_type(frame: str, name: str) -> bool:
         if frame == "polars":
             import polars as pl
 
+            zone = name.removeprefix("Datetime[").removesuffix("]")
+            if name == f"Datetime[{zone}]":
+                return zone in zoneinfo.available_timezones()
             found = getattr(pl, name, None)
             return isinstance(found, type) and issubclass(found, pl.DataType)
         if frame == "pandas":

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import polars as pl
@@ -28,7 +27,7 @@ class Data(NamedTuple):
     layout: Layout | None = None  # of a text
     ids: pl.Series | None = None  # names of the rows, which are no column of X
     id_place: int = 0  # of their column in the file
-    metadata: Mapping[str, str] = MappingProxyType({})  # of a parquet file
+    pandas_file: Path | None = None  # a parquet file that pandas wrote, with types of its own
 
     @property
     def row_names(self) -> list[str]:

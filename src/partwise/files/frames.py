@@ -26,16 +26,22 @@ def read_parquet(path: Path) -> Data:
     """Read a table with its types."""
     try:
         frame = pl.read_parquet(path)
-        kept = dict(pl.read_parquet_metadata(path)) if hasattr(pl, "read_parquet_metadata") else {}
     except Exception as error:  # polars has many; the file is at fault in all of them
         raise ValueError(f"{path} cannot be read: {error}") from error
     if frame.is_empty():
         raise ValueError(f"{path} has no rows; name a file that has some.")
     refuse_rating_columns(path, frame.columns)
     check_values(path, frame)
-    # What pandas keeps there tells its own types, such as truth values that may be missing.
-    metadata = {name: text for name, text in kept.items() if name == "pandas"}
-    return Data(frame, table_size(frame), metadata=metadata)
+    return Data(frame, table_size(frame), pandas_file=path if _is_of_pandas(path) else None)
+
+
+def _is_of_pandas(path: Path) -> bool:
+    """Whether pandas wrote a file, and what it needs for that is there."""
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        return False
+    return parquet.read_schema(path).pandas_metadata is not None
 
 
 def check_table_name(path: str | os.PathLike[str]) -> None:
@@ -98,17 +104,37 @@ def write_filled(
     layout = _layout(path, data)
     if layout is None:
         table = fill_table(data, filled)
-        if Path(path).suffix.lower() != ".parquet" or not data.metadata:
+        if Path(path).suffix.lower() == ".parquet" and data.pandas_file is not None:
+            write_atomically(path, _like_pandas(data.pandas_file, as_polars(table)))
+        else:
             write_table(path, table)
-            return
-        out = io.BytesIO()
-        as_polars(table).write_parquet(out, metadata=dict(data.metadata))
-        write_atomically(path, out.getvalue())
         return
     check_table_name(path)
     new = _named_like(data, filled)
     fills = {column.name: _only_holes(data.X, column) for column in new.get_columns()}
     write_atomically(path, layout.fill(fills))
+
+
+def _like_pandas(source: Path, table: pl.DataFrame) -> bytes:
+    """A table in the types of a parquet file of pandas, with categories that no row has."""
+    import pyarrow as pa
+    from pyarrow import compute, parquet
+
+    out = parquet.read_table(source)
+    for i, field in enumerate(out.schema):
+        column = table[field.name]
+        if pa.types.is_dictionary(field.type):
+            words = out.column(i).combine_chunks().dictionary
+            found = compute.index_in(column.cast(pl.String).to_arrow().cast(words.type), words)
+            new = pa.DictionaryArray.from_arrays(
+                found.cast(field.type.index_type), words, ordered=field.type.ordered
+            )
+        else:
+            new = column.to_arrow().cast(field.type)
+        out = out.set_column(i, field, new)
+    buffer = io.BytesIO()
+    parquet.write_table(out, buffer)
+    return buffer.getvalue()
 
 
 def fill_table(data: Data, filled: pl.DataFrame | pd.DataFrame | Array) -> pl.DataFrame | Array:
