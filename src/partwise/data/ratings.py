@@ -11,6 +11,7 @@ from scipy import sparse
 from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data.frames import is_missing
+from partwise.data.indices import check_indices
 
 
 class Ratings(NamedTuple):
@@ -40,6 +41,7 @@ def read_ratings(ratings: Any, items: Sequence[Hashable] | None = None) -> Ratin
     ratings : Ratings
     """
     if sparse.issparse(ratings):
+        check_indices(ratings)
         matrix = _rows(ratings)
         _check_numbers(matrix.data)
         if items is not None and matrix.shape[1] != len(items):

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array
+from partwise.data.indices import check_indices
 from partwise.data.stores import (
     ArrayStore,
     BlockStore,
@@ -209,6 +210,7 @@ def converted(X: Any, shape: tuple[int, int], dtype: np.dtype[Any], name: str) -
             f"{name} gave rows of shape {X.shape} where it had {shape} at first; data must not "
             "change while they are used."
         )
+    check_indices(X)
     X = X.astype(dtype, copy=False)
     if sparse.issparse(X) and not X.has_canonical_format:
         X.sum_duplicates()
@@ -235,6 +237,7 @@ def _open(data: Any) -> Store:
     if isinstance(data, str | os.PathLike) or _all_paths(data):
         return FileStore(find_files(data))
     if hasattr(data, "shape") and not isinstance(data, list | tuple):
+        check_indices(data)
         return ArrayStore(data.tocsr() if sparse.issparse(data) else data)
     if callable(data):
         return BlockStore(data)

@@ -20,6 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array
+from partwise.data.indices import check_indices, load_sparse
 
 SUFFIXES = (".npy", ".npz", ".parquet")
 
@@ -51,6 +52,7 @@ class Store(Protocol):
 
 def _table_piece(name: str, X: Any) -> Piece:
     """A piece that is there already."""
+    check_indices(X)
     if len(X.shape) != 2:
         raise ValueError(f"{name} has shape {tuple(X.shape)}, but must be a table of rows.")
     dtype, nnz = np.dtype(X.dtype), int(X.nnz) if sparse.issparse(X) else None
@@ -257,7 +259,7 @@ class _Held(NamedTuple):
             columns = [column.to_numpy(zero_copy_only=False) for column in table.columns]
             return np.stack([np.asarray(c, dtype=float) for c in columns], axis=1)
         if self.part is None and self.path.suffix.lower() == ".npz":
-            return sparse.load_npz(self.path).tocsr()
+            return load_sparse(self.path)
         if self.part is None:
             return np.load(self.path)
         with np.load(self.path) as file:
@@ -355,6 +357,7 @@ def read_piece(store: Store, i: int, read: Callable[[], Any]) -> Any:
 
 def as_table(block: Any) -> Any:
     """A block as an array or CSR."""
+    check_indices(block)
     return block.tocsr() if sparse.issparse(block) else np.asarray(block)
 
 

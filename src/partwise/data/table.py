@@ -494,7 +494,8 @@ def _learn_numbers(
         if numbered or _NAMED_AS_IDENTIFIER.search(str(raw.name)):
             return TableColumn(**base, kind="ignored", note="identifier"), [*problems, "identifier"]
         problems.append("differ")
-    mean, variance = float(values.mean()), float(values.var())
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers near the largest
+        mean, variance = float(values.mean()), float(values.var())
     if whole and found[0] >= 0 and mean <= MOST_COUNTED and variance <= MOST_SPREAD * mean:
         return TableColumn(**base, kind="poisson"), problems
     if found[0] >= 0 and len(values) >= LEAST_ROWS:

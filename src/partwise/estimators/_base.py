@@ -23,6 +23,7 @@ from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, ObservedCells, RowBlock, RowSource, by_column
 from partwise.data.cells import cells_of_block, check_cells
 from partwise.data.frames import as_numbers, frame_of
+from partwise.data.indices import check_indices
 from partwise.data.rows import check_finite, is_sparse, out_of_memory
 from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
@@ -134,6 +135,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                 )
             X = X.table()
         dtype = [np.float64, np.float32] if reset else self._dtype
+        check_indices(X)
         X = validate_data(
             self,
             X if sparse.issparse(X) else as_numbers(X),

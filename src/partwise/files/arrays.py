@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 from scipy import sparse
 
-from partwise.files.data import Data
+from partwise.contracts import Array
+from partwise.data.indices import load_sparse
+from partwise.files.data import Data, unreadable
+
+
+class _ContentError(ValueError):
+    """The file is whole, but does not hold what is wanted."""
 
 
 def read_arrays(path: Path) -> Data:
     """Read a ``.npy`` array; the only one, or data or X, of a ``.npz``; or a sparse one."""
     try:
-        with path.open("rb") as file:
-            content = np.load(file, allow_pickle=False)
-            if isinstance(content, np.ndarray):
-                array = content
-            elif not any(name.endswith(".npy") for name in content.zip.namelist()):
-                raise ValueError("it holds no array; save a workbook's table as .csv first.")
-            elif "format" in content.files and "shape" in content.files:
-                array = sparse.csr_array(sparse.load_npz(path))
-            else:
-                array = content[_choose(content.files)]
-    except (ValueError, OSError, EOFError, BadZipFile) as error:
+        array = _read(path)
+    except _ContentError as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
+    except Exception as error:  # numpy and scipy have many; the file is at fault in all of them
+        raise unreadable(path, error) from error
     shape = None
     if array.ndim == 3:  # a stack of images
         shape = (int(array.shape[1]), int(array.shape[2]))
@@ -40,13 +38,28 @@ def read_arrays(path: Path) -> Data:
     return Data(array, f"{kind} of {array.shape[0]:,} rows and {array.shape[1]:,} columns", shape)
 
 
+def _read(path: Path) -> Array | sparse.csr_array:
+    with path.open("rb") as file:
+        content = np.load(file, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return content
+        if not any(name.endswith(".npy") for name in content.zip.namelist()):
+            raise _ContentError("it holds no array; save a workbook's table as .csv first.")
+        if "format" in content.files and "shape" in content.files:
+            return load_sparse(path)
+        array = content[_choose(content.files)]
+        if not isinstance(array, np.ndarray):
+            raise _ContentError("it holds no array.")
+        return array
+
+
 def _choose(names: list[str]) -> str:
     """Choose the array to read from a file with several."""
     for name in ("data", "X"):
         if name in names:
             return name
     if len(names) != 1:
-        raise ValueError(
+        raise _ContentError(
             f"it holds the arrays {', '.join(names) or '(none)'}; call the one to read data or X."
         )
     return names[0]

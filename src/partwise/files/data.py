@@ -51,6 +51,14 @@ def check_values(path: Path, frame: pl.DataFrame) -> None:
         )
 
 
+def unreadable(path: Path, error: Exception) -> ValueError:
+    """What to say of a file that its own library cannot read, in one sentence."""
+    why = "".join(c if c.isprintable() else " " for c in str(error)).split()
+    reason = " ".join(why).rstrip(".") or type(error).__name__
+    reason = reason if len(reason) <= 200 else f"{reason[:200]} ..."
+    return ValueError(f"{path} cannot be read ({reason}): it is damaged, or not what it is called.")
+
+
 def shortened(text: str, most: int = 40) -> str:
     """A text in quotes for a message, cut where it is long."""
     return repr(text if len(text) <= most else f"{text[: most - 3]}...")

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from partwise.contracts import Array
-from partwise.files.data import Data, Rows, check_values, table_size
+from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
 from partwise.files.model import write_atomically
 from partwise.files.ratings import refuse_rating_columns
@@ -27,7 +27,7 @@ def read_parquet(path: Path) -> Data:
     try:
         frame = pl.read_parquet(path)
     except Exception as error:  # polars has many; the file is at fault in all of them
-        raise ValueError(f"{path} cannot be read: {error}") from error
+        raise unreadable(path, error) from error
     if frame.is_empty():
         raise ValueError(f"{path} has no rows; name a file that has some.")
     refuse_rating_columns(path, frame.columns)
@@ -81,7 +81,14 @@ def write_table(
     elif (layout := _layout(path, like)) is not None:
         out.write(layout.write(as_polars(table)))
     else:
-        as_polars(table).write_csv(out, separator="\t" if ending == ".tsv" else ",")
+        frame = as_polars(table)
+        for column in frame.get_columns():
+            if column.dtype.is_nested() or column.dtype == pl.Object:
+                raise ValueError(
+                    f"{path} would hold text alone, but the column {column.name!r} has lists or "
+                    "objects; write it as .parquet, or leave that column out."
+                )
+        frame.write_csv(out, separator="\t" if ending == ".tsv" else ",")
     write_atomically(path, out.getvalue())
 
 

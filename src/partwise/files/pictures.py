@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.files.data import Data
+from partwise.files.data import Data, unreadable
 from partwise.files.model import write_atomically
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp")
@@ -23,11 +23,14 @@ def read_picture(path: Path) -> Array:
     images stay grey, all others become red, green and blue, without transparency.
     """
     if path.suffix == ".npy":
-        image = np.load(path, allow_pickle=False)
+        try:
+            image = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError, TypeError, SyntaxError, MemoryError) as error:
+            raise unreadable(path, error) from error
         if image.dtype.kind == "f" and np.all((image >= 0) & (image <= 1)):
             image = np.rint(255.0 * image).astype(np.uint8)
     else:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
 
         try:
             with Image.open(path) as opened:
@@ -35,16 +38,12 @@ def read_picture(path: Path) -> Array:
                     image = (np.asarray(opened).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8)
                 else:
                     image = np.asarray(opened.convert("L" if opened.mode in GREY_MODES else "RGB"))
-        except (UnidentifiedImageError, SyntaxError) as error:
+        except Exception as error:  # pillow has many
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # absent, not ours to read: the system says it best
             raise ValueError(
                 f"{path} cannot be read as an image, or is damaged; save it anew, as .png say, or "
                 "leave it out."
-            ) from error
-        except OSError as error:
-            if error.errno is not None:  # absent, not ours to read: the system says it best
-                raise
-            raise ValueError(
-                f"{path} cannot be read as an image: {error}; save it anew, or leave it out."
             ) from error
     image = image[:, :, None] if image.ndim == 2 else image
     if image.ndim != 3 or image.shape[2] not in (1, 3) or image.dtype != np.uint8 or not image.size:

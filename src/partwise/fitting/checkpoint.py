@@ -23,7 +23,7 @@ from partwise.data.rows import map_rows
 from partwise.engine import Monitor, Place
 from partwise.engine.randomness import as_generator, freeze, thaw
 from partwise.files.checkpoints import load_checkpoint, save_checkpoint, temporary_name
-from partwise.files.model import ModelFileError
+from partwise.files.model import ModelFileError, short
 
 # Arguments that change how long a fit takes and what it says, but not where it goes.
 _IDLE = ("max_time", "n_jobs", "verbose")
@@ -223,8 +223,10 @@ def _refuse_other(path: Any, kept: dict[str, Any], now: dict[str, Any]) -> None:
     """Refuse a file of another fit."""
     for name in kept | now:
         before, after = kept.get(name), now.get(name)
-        if before != after:
-            what = f"{name}={before!r}, not {after!r}" if name != "data" else "other data"
+        same = before == after
+        if not (isinstance(same, bool | np.bool_) and same):  # an array is the same as nothing
+            said = f"{short(name, 40)}={short(repr(before), 80)}, not {short(repr(after), 80)}"
+            what = said if name != "data" else "other data"
             raise ModelFileError(
                 f"'{path}' is the checkpoint of another fit ({what}); repeat that fit, delete the "
                 "file to begin anew, or name another one."
