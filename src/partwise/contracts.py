@@ -1,10 +1,12 @@
 """What the pieces promise each other; imports nothing of ours.
 
-A model is two pure functions on a block of rows and a parameter tuple: ``expect`` gives a posterior
-and sums, ``maximise`` turns the total of the sums into new parameters. A runner maps ``expect``
-over blocks and adds. A data view answers the linear questions of the model and hides how its
-entries are stored. States of all parts are numbered in one row, part after part, so that parts may
-have different numbers of states.
+A model is two pure functions on a block of rows and prepared parameters: ``expect`` gives a
+posterior and sums, ``maximise`` turns the total of the sums into new parameters. A runner maps
+``expect`` over blocks and adds. A block answers the linear questions of the model and hides how its
+entries are stored; what else the views of its column groups can do are capabilities (`Pairs`,
+`Selections`, `Additive`, `Entries`, `Latent`), of which a model names those it ``needs``. States of
+all parts are numbered in one row, part after part, so that parts may have different numbers of
+states.
 
 Shapes: n rows of a block, D columns, K parts, J the largest number of states of a part, S states in
 all, N classes of rows, P sufficient statistics of a likelihood.
@@ -15,12 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+DType: TypeAlias = np.dtype[Any]
+Span: TypeAlias = "slice[int, int, None]"  # of rows, states or columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +162,7 @@ class Stats:
         return [self.states, *gates, *(array for packed in self.sums for array in packed)]
 
 
-class Entries(NamedTuple):
+class EntryList(NamedTuple):
     """Observed entries row after row, encoded: row r has those from indptr[r] to indptr[r + 1]."""
 
     indptr: Array  # (n + 1,)
@@ -171,14 +175,28 @@ class Entries(NamedTuple):
         return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
 
 
-class Block(Protocol):
-    """Some rows, and the linear maps that a model needs of them."""
+# --- blocks and what the views of their column groups can do ---
+
+# A view of a column group. Which capabilities it has hangs on how rows are stored, so this is
+# checked when a fit begins (`check_needs`), not by types.
+AnyView: TypeAlias = Any
+
+View_co = TypeVar("View_co", covariant=True)
+
+
+class Block(Protocol[View_co]):
+    """Some rows, the linear maps that every model needs of them, and a view per column group."""
 
     n_rows: int
-    dtype: np.dtype[Any]
+    dtype: DType
     weight: Array  # (n,) row weights
     base: Array  # (n,) log base measure of the observed entries
     labels: Array | None  # (n,) known classes, -1 where unknown
+
+    @property
+    def groups(self) -> Sequence[View_co]:
+        """Views of the column groups."""
+        ...
 
     def score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
         """Sum over observed columns of T(x) . weights; (S, n)."""
@@ -197,10 +215,203 @@ class Block(Protocol):
         """`score`, a posterior made of it, and `collect`, part by part."""
         ...
 
+    def with_values(self, values: Array) -> Self:
+        """The same entries of one `Latent` group with other values, (nnz,)."""
+        ...
+
+
+class MissingPatterns(Protocol):
+    """Which rows miss the same entries, in U patterns."""
+
+    @property
+    def n_patterns(self) -> int:
+        """U."""
+        ...
+
+    @property
+    def pattern_of(self) -> Array | None:
+        """Pattern of each row, (n,); None if every row is its own."""
+        ...
+
+    @property
+    def masks(self) -> Array | None:
+        """1 where a pattern shows a column, (D, U)."""
+        ...
+
+    def spread(self, values: Array) -> Array:
+        """Values of patterns (Q, U) at their rows, (Q, n), or (Q, 1) if there is one pattern."""
+        ...
+
+    def gather(self, values: Array) -> Array:
+        """Sums over the rows of each pattern, (Q, n) to (Q, U)."""
+        ...
+
+
+class Pairs(Protocol):
+    """Quadratic maps, for models with factors."""
+
+    @property
+    def patterns(self) -> MissingPatterns:
+        """Which rows miss the same entries."""
+        ...
+
+    def pair_score(self, weights: Packed, layout: Layout) -> Array:
+        """Sum over observed columns of weights (1, Q, D), for every pattern; (Q, U)."""
+        ...
+
+    def pair_sums(self, values: Array, layout: Layout) -> Packed:
+        """Adjoint of `pair_score`."""
+        ...
+
+    def totals(self, weight: Array) -> Array:
+        """Weighted sums of 1, x and x^2 over observed entries; (3, D)."""
+        ...
+
+
+class Selections(Protocol):
+    """Maps of rows whose entries each select a part; E are a group's entries, as it stores them."""
+
+    def spread(self, values: Array) -> Array:
+        """Per-column values (K, D) at the entries, (K, E) or broadcastable to it."""
+        ...
+
+    def observed(self) -> Array:
+        """1 where an entry is observed, broadcastable to (E,)."""
+        ...
+
+    def expected(self, m: Array, natural: Array, first: Array) -> Array:
+        """Expected log density of every entry under each part's posterior; (K, E)."""
+        ...
+
+    def densities(self, natural: Array) -> Array:
+        """T(x) . natural of every entry, for one state's natural parameters (P, D); (E,)."""
+        ...
+
+    def score_selected(self, natural: Array, G: Array, first: Array) -> Array:
+        """As `Block.score`, every entry counted with its own weight in each part; (S, n)."""
+        ...
+
+    def collect_selected(self, m: Array, G: Array, first: Array) -> Packed:
+        """Adjoint of `score_selected`, all columns undecided."""
+        ...
+
+    def sum_selected(self, G: Array, weight: Array) -> Array:
+        """Weighted column sums of G (K, E); (K, D)."""
+        ...
+
+    def row_sums(self, values: Array) -> Array:
+        """Sum of per-entry values (E,) over each row's observed entries; (n,)."""
+        ...
+
+
+class Entries(Protocol):
+    """Entries one by one."""
+
+    @property
+    def zero_value(self) -> float | None:
+        """Model units of an entry that is not stored, None if such entries are missing."""
+        ...
+
+    def entries(self, columns: Array, absent: bool = False) -> EntryList:
+        """Observed entries of some columns; with ``absent`` also zeros that are not stored."""
+        ...
+
+
+class Latent(Pairs, Protocol):
+    """Entries that tell where a latent number lies; `Block.with_values` puts numbers in place."""
+
+    def codes(self) -> EntryList:
+        """All observed entries, by the codes of their levels."""
+        ...
+
+    def row_sums(self, values: Array) -> Array:
+        """Sum of per-entry values (E,) over each row's observed entries; (n,)."""
+        ...
+
+
+class Field(Protocol):
+    """How the other parts' means weigh on a part's states, while posteriors change in place."""
+
+    def field(self, part: Span) -> Array:
+        """Sum over the other parts' states, for those of ``part``; (J, n). `changed` follows."""
+        ...
+
+    def changed(self, part: Span) -> None:
+        """The posterior of ``part`` has changed, or has been looked at."""
+        ...
+
+
+class SumView(Protocol):
+    """Rows as sums of what parts add: ``x`` (D, n), 0 where missing, ``shown`` 1 where not."""
+
+    x: Array
+    shown: Array | None
+
+    @property
+    def patterns(self) -> MissingPatterns:
+        """Which rows miss the same entries."""
+        ...
+
+    def pieces(self, n_states: int) -> Iterable[tuple[Span, SumView]]:
+        """Views of so many rows at a time that their `grams` need little memory."""
+        ...
+
+    def rows(self, rows: Span) -> SumView:
+        """The view of some of the rows."""
+        ...
+
+    def residual(self, mean: Array, scale: Array) -> Array:
+        """Rows less ``mean``, over ``scale``, both (D,), 0 where missing; (D, n)."""
+        ...
+
+    def project(self, linear: Array, constant: Array) -> Array:
+        """Sum over observed columns of x linear + constant, both (S, D); (S, n)."""
+        ...
+
+    def squares(self, constant: Array, precision: Array) -> Array:
+        """Sum over observed columns of constant + x^2 precision, both (D,); (n,)."""
+        ...
+
+    def couple(self, mu: Array, precision: Array, m: Array) -> Field:
+        """How the other parts' means, averaged by m (S, n), weigh on a part's states."""
+        ...
+
+    def grams(self, mu: Array, precision: Array) -> Array:
+        """Sum over observed columns of mu[s] precision mu[t]; (n, S, S), or (1, S, S) for all."""
+        ...
+
+    def second_moments(self, mean: Array, cov: Array, precision: Array, wide: Array) -> Array:
+        """Sum over observed columns of precision mean mean' + wide cov per pattern; (U, p, p)."""
+        ...
+
+    def collect(self, m: Array, weight: Array) -> tuple[Array, Array]:
+        """Sums over rows of weight m x, (S, D), and of weight m[s] m[t], (D or 1, S, S)."""
+        ...
+
+    def collect_moments(self, m: Array, weight: Array, cov: Array) -> Array:
+        """Adjoint of `second_moments`; (D or 1, p, p)."""
+        ...
+
+    def collect_squares(self, weight: Array) -> tuple[Array, Array]:
+        """Sums over observed rows of weight and of weight x^2; each (D,)."""
+        ...
+
+
+class Additive(Protocol):
+    """The maps of models whose parts add up."""
+
+    def additive(self) -> SumView:
+        """Numbers as they are, and which of them are observed."""
+        ...
+
+
+# --- models ---
 
 Params = TypeVar("Params")
-Params_contra = TypeVar("Params_contra", contravariant=True)
 Params_co = TypeVar("Params_co", covariant=True)
+Params_contra = TypeVar("Params_contra", contravariant=True)
+View_contra = TypeVar("View_contra", contravariant=True)
+Memory = TypeVar("Memory")
 
 
 class HasParams(Protocol[Params_co]):
@@ -212,21 +423,32 @@ class HasParams(Protocol[Params_co]):
         ...
 
 
-Prepared = TypeVar("Prepared", bound=HasParams[Any])
+class Summable(Protocol):
+    """Sums over rows; they start at zero and add, and hold no prior."""
+
+    def __add__(self, other: Self) -> Self: ...
+
+    @staticmethod
+    def total(results: Iterable[Any]) -> Any:
+        """Sum of all, in their order."""
+        ...
 
 
-class Model(Protocol[Params_contra, Prepared]):
-    """What the engine needs of a model; ``remembers`` if rows keep something between sweeps.
+Prepared = TypeVar("Prepared", bound=HasParams[object])
+Total = TypeVar("Total", bound=Summable)
+
+
+class Model(Protocol[Params_contra, Prepared, View_contra, Memory, Total]):
+    """What the engine needs of a model.
 
     Parameters are what is learned and saved. What blocks and M-steps need of them besides is
     prepared: a step hands on what it has found out anyway, and may leave out what is as good as
-    decided until a `thorough` sweep.
+    decided until a `thorough` sweep. ``needs`` are the capabilities of the blocks' views,
+    ``remembers`` whether the first result of `expect` is handed to the next sweep.
     """
 
-    @property
-    def remembers(self) -> bool:
-        """Whether the first result of `expect` is handed to the next sweep."""
-        ...
+    needs: ClassVar[tuple[type, ...]]
+    remembers: ClassVar[bool]
 
     def prepare(self, params: Params_contra) -> Prepared:
         """Parameters to infer rows with."""
@@ -236,15 +458,17 @@ class Model(Protocol[Params_contra, Prepared]):
         """Parameters to begin to learn with."""
         ...
 
-    def expect(self, prepared: Prepared, block: Any, memory: Any) -> tuple[Any, Any]:
-        """Posterior of the rows (the next ``memory``) and their `Stats`."""
+    def expect(
+        self, prepared: Prepared, block: Block[View_contra], memory: Memory
+    ) -> tuple[Memory, Total]:
+        """Posterior of the rows (the next ``memory``) and their sums."""
         ...
 
-    def maximise(self, prepared: Prepared, stats: Any) -> Prepared:
+    def maximise(self, prepared: Prepared, stats: Total) -> Prepared:
         """Parameters that raise the bound given the sums, prepared."""
         ...
 
-    def bound(self, prepared: Prepared, stats: Any) -> float:
+    def bound(self, prepared: Prepared, stats: Total) -> float:
         """Whole lower bound of the parameters, given the sums taken with them."""
         ...
 
@@ -252,9 +476,16 @@ class Model(Protocol[Params_contra, Prepared]):
         """The parameters without short cuts, or None if the step that gave them took none."""
         ...
 
-    def fresh_memory(self, index: int) -> Any:
+    def fresh_memory(self, index: int) -> Memory:
         """What block ``index`` remembers before the first sweep."""
         ...
+
+
+Result = TypeVar("Result")
+
+
+# ``function(block, *items)``
+OnBlock: TypeAlias = Callable[..., Result]
 
 
 class Source(Protocol):
@@ -262,15 +493,28 @@ class Source(Protocol):
 
     n_blocks: int
 
-    def blocks(self) -> Iterable[Any]:
+    @property
+    def views(self) -> Sequence[type]:
+        """Classes of the column groups' views, whose capabilities models may need."""
+        ...
+
+    def blocks(self) -> Iterable[Block[AnyView]]:
         """The blocks, in order."""
         ...
 
-    def release(self, block: Any) -> None:
-        """Be told that a block that a maker made is used no more."""
+    def each(self, function: Callable[[Any], Result]) -> Iterable[Result]:
+        """``function(block)`` of every block, in order, wherever they are."""
         ...
 
-    def makers(self) -> Iterable[Callable[[], Any]]:
+    def column_weight(self) -> Array:
+        """Summed weight of the observed entries of every column, (D,)."""
+        ...
+
+    def release(self, block: Any) -> None:
+        """Release a block after use, if one of `makers` made it."""
+        ...
+
+    def makers(self) -> Iterable[Callable[[], Block[AnyView]]]:
         """What makes each block, in order: rows are read here, and encoded when it is called."""
         ...
 
@@ -279,11 +523,37 @@ class Runner(Protocol):
     """Maps functions over the blocks of a source, wherever they are."""
 
     def map(
-        self, function: Callable[..., Any], source: Any, *arguments: Iterable[Any]
-    ) -> Iterable[Any]:
+        self, function: OnBlock[Result], source: Any, *arguments: Iterable[object]
+    ) -> Iterable[Result]:
         """``function(block, *items)``, an item of each argument, in the order of the blocks."""
         ...
 
-    def total(self, model: Any, prepared: Any, source: Any, memory: list[Any]) -> Any:
+    def total(
+        self,
+        model: Model[Any, Prepared, Any, Memory, Total],
+        prepared: Prepared,
+        source: Any,
+        memory: list[Memory],
+    ) -> Total:
         """Sums of all blocks; what they remember is replaced in ``memory``."""
         ...
+
+
+def check_needs(model: object, needs: Sequence[type], views: Sequence[type]) -> None:
+    """Refuse blocks whose views lack what a model needs of them, and say what."""
+    for view in views:
+        for capability in needs:
+            lacking = sorted(name for name in members(capability) if not hasattr(view, name))
+            if lacking:
+                raise TypeError(
+                    f"{type(model).__name__} needs the capability {capability.__name__} of blocks, "
+                    f"but {view.__name__} has no {', no '.join(lacking)}; store the rows in "
+                    "another form, or choose another model."
+                )
+
+
+def members(capability: type) -> set[str]:
+    """Names that a capability asks for."""
+    protocols = [base for base in capability.__mro__ if getattr(base, "_is_protocol", False)]
+    own = [name for base in protocols for name in (*vars(base), *base.__annotations__)]
+    return {name for name in own if not name.startswith("_")}

@@ -86,7 +86,7 @@ class Fitted(Generic[ModelT, Params]):
     @cached_property
     def prepared(self) -> Any:
         """The parameters as the model needs them to infer new rows."""
-        return cast(Model[Params, Any], self.model).prepare(self.params)
+        return cast(Model[Params, Any, Any, Any, Any], self.model).prepare(self.params)
 
     def column_name(self, d: int) -> str:
         """Name of a column, or its number where columns have no names."""

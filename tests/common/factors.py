@@ -7,7 +7,7 @@ from partwise.data import BlockSource, learn_columns
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Tied
-from partwise.models.loadings import Flat, Loadings, Relevant
+from partwise.models.loadings import Loadings, PointLoadings, Relevant
 from partwise.models.mcfa import MCFA
 
 
@@ -22,7 +22,7 @@ def build_factors(X, weight, n_factors, gating=None, prior=None, absent_zero=Fal
         gate_entropy,
         columns[0].weight,
     )
-    how = Relevant(prior.entries, prior.spread, prior.shape) if prior else Flat()
+    how = Relevant(prior.entries, prior.spread, prior.shape) if prior else PointLoadings()
     strength = prior.states if prior else 0.0
     classes = ClassVariable(n_classes, Dirichlet(strength))
     totals = np.sum([b.groups[0].totals(b.weight) for b in source.blocks()], axis=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from partwise.data.additive import Additive
+from partwise.data.additive import AdditiveRows
 
 
 @pytest.mark.parametrize("holes", [False, True])
@@ -14,7 +14,7 @@ def test_maps_are_sums_over_observed_entries(holes):
     shown = (rng.random((D, n)) < (0.6 if holes else 2.0)).astype(float)
     x, mu, other = shown * rng.normal(size=(D, n)), rng.normal(size=(S, D)), rng.normal(size=(S, D))
     psi, m, w = rng.uniform(1, 2, D), rng.random((S, n)), rng.random(n)
-    view = Additive(x, shown if holes else None)
+    view = AdditiveRows(x, shown if holes else None)
     assert_allclose(view.project(mu, other), mu @ x + other @ shown)
     assert_allclose(view.squares(mu[0], psi), mu[0] @ shown + psi @ x**2)
     away = (x - mu[0][:, None]) / psi[:, None]

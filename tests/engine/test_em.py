@@ -28,6 +28,7 @@ class Given:
     plain: tuple[float, ...] = LOW
     annealed: tuple[float, ...] = HIGH
     remembers: bool = True
+    needs = ()
 
     def fresh_memory(self, index):
         return "nothing"
@@ -52,7 +53,7 @@ class Stage(Given):
 
 
 class Source:
-    n_blocks = 1
+    n_blocks, views = 1, ()
 
 
 class Runner:

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from partwise import MCFA, MCVQ, StreamingOptions, load, make_faces
 from partwise.fitting import course
-from partwise.models.loadings import Relevant, Sums
+from partwise.models.loadings import RegressionSums, Relevant
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -113,7 +113,9 @@ def test_sums_are_told_by_parameters():
     rng = np.random.default_rng(0)
     S = rng.normal(size=(50, 3))
     prior, relevance = Relevant(0.02, 0.03, 2.0), np.array([[2.0, 3.0], [1.0, 5.0]])
-    sums = Sums((S.T @ S)[None], rng.normal(size=(1, 3)), np.array([60.0]), np.array([50.0]))
+    sums = RegressionSums(
+        (S.T @ S)[None], rng.normal(size=(1, 3)), np.array([60.0]), np.array([50.0])
+    )
     found = prior.sums(prior.posterior(sums, relevance), relevance)
     for one, other in zip(sums, found, strict=True):
         assert_allclose(one, other, rtol=1e-9, atol=1e-9)

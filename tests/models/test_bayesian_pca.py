@@ -1,6 +1,6 @@
 """Bayesian PCA's updates and bound against loops, quadrature and simulation."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from scipy import integrate, special, stats
 
 from partwise.data import BlockSource, learn_columns
-from partwise.data.additive import Additive
+from partwise.data.additive import AdditiveRows
 from partwise.likelihoods import Dirichlet
-from partwise.models.bayesian_pca import BayesianPCA, Broad, Flat, Sums, pieces
+from partwise.models.bayesian_pca import BayesianPCA, BayesianPCASums, Broad, PointValues, pieces
 from partwise.models.bayesian_pca import total as model_total
 from partwise.models.loadings import gamma_divergence
 from partwise.models.mcfa import column_totals
@@ -46,7 +46,7 @@ def problem(holes=0.0, prior=None, seed=0, n_rows=C, max_rows=None, M=M, q=Q, pa
 
 
 def total(model, theta, source):
-    return Sums.total(model.expect(theta, block, None)[1] for block in source.blocks())
+    return BayesianPCASums.total(model.expect(theta, block, None)[1] for block in source.blocks())
 
 
 def told(model, source, theta):
@@ -161,7 +161,7 @@ def test_no_single_update_lowers_the_bound(kind, seed):
         assert_never_falls(trace)
 
 
-@pytest.mark.parametrize("prior", [Broad(), Broad(relevance=False), Flat()])
+@pytest.mark.parametrize("prior", [Broad(), Broad(relevance=False), PointValues()])
 @KINDS
 def test_the_trace_never_falls(kind, prior):
     model, source, theta = problem(**kind, prior=prior, n_rows=80, q=3)
@@ -228,7 +228,7 @@ def test_any_split_into_blocks_gives_the_same_sums(holes):
     model, source, theta = problem(holes=holes, n_rows=200)
     whole = total(model, theta, source)
     parts = in_three_blocks(source)
-    for a, b in zip(whole._fields(), total(model, theta, parts)._fields(), strict=True):
+    for a, b in zip(astuple(whole), astuple(total(model, theta, parts)), strict=True):
         assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
@@ -238,11 +238,11 @@ def test_views_agree_on_second_moments():
     x, mean = rng.normal(size=(D, 9)), rng.normal(size=(D, 3))
     half = rng.normal(size=(D, 3, 3))
     cov, precision, wide = half @ half.transpose(0, 2, 1), rng.random(D), rng.random(D)
-    plain, shown = Additive(x, None), Additive(x, np.ones((D, 9)))
+    plain, shown = AdditiveRows(x, None), AdditiveRows(x, np.ones((D, 9)))
     args = (mean, cov, precision, wide)
     assert_allclose(shown.second_moments(*args), plain.second_moments(*args))
     mask = (np.arange(9) % 2 == np.arange(D)[:, None] % 2).astype(float)
-    view = Additive(x, mask)
+    view = AdditiveRows(x, mask)
     found = view.patterns.spread(view.second_moments(*args).reshape(2, 9).T)
     for n in range(9):
         own = sum(
@@ -269,8 +269,8 @@ def test_a_frame_changes_nothing_about_rows_inside_it():
         mean=theta.mean[:, :3], leverage=np.ones(3), cov=theta.cov[:, :1]
     )
     rows = rng.normal(size=(5, D))
-    small = model.infer(inside, Additive((rows @ frame).T, None))
-    large = model.infer(inside.of_columns(frame), Additive(rows.T, None))
+    small = model.infer(inside, AdditiveRows((rows @ frame).T, None))
+    large = model.infer(inside.of_columns(frame), AdditiveRows(rows.T, None))
     assert_allclose(small.r, large.r, rtol=1e-10)
     assert_allclose(small.m, large.m, rtol=1e-9)
     assert_allclose(small.log_z, large.log_z, rtol=1e-10)
@@ -385,7 +385,7 @@ def test_any_split_into_blocks_gives_the_same_scatter():
     model, _, source, theta = leaping(Broad(), 2)
     whole = model_total(model, theta, source)
     parts = in_three_blocks(source)
-    for a, b in zip(whole._fields(), model_total(model, theta, parts)._fields(), strict=True):
+    for a, b in zip(astuple(whole), astuple(model_total(model, theta, parts)), strict=True):
         assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 

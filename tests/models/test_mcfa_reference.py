@@ -15,7 +15,7 @@ from partwise.contracts import Layout, Packed
 from partwise.data import BlockSource, learn_columns
 from partwise.data.patterns import Patterns
 from partwise.likelihoods import Prior
-from partwise.models import factors, mcfa
+from partwise.models import factor_rows, factors
 from partwise.models.gating import REFRESH_EVERY, Chooser, Standard, Tied
 from partwise.models.mcfa import MCFA
 from partwise.models.rowwise import Rowwise
@@ -320,11 +320,13 @@ def test_parts_worked_on_together_equal_one_at_a_time(missing, prior, monkeypatc
     rng = np.random.default_rng(8)
     X, *_ = drawn_factors(rng, 30, (2, 1, 2), 4, missing=missing)
     called = []
-    real = mcfa.gaussians
-    monkeypatch.setattr(mcfa, "gaussians", lambda *of: called.append(len(of[0])) or real(*of))
+    real = factor_rows.gaussians
+    monkeypatch.setattr(
+        factor_rows, "gaussians", lambda *of: called.append(len(of[0])) or real(*of)
+    )
     found = []
     for most in (0, 1 << 15):
-        monkeypatch.setattr(mcfa, "MOST_TOGETHER", most)
+        monkeypatch.setattr(factor_rows, "MOST_TOGETHER", most)
         core, source, theta, child = begin(X, (2, 1, 2, 0), "tied", prior, seed=9, n_classes=3)
         found.append(climb_from(core, with_classes(core, theta, child), source, 6))
         assert set(called) == ({1} if most == 0 else {1, 2})

@@ -10,7 +10,7 @@ from partwise.likelihoods import Dirichlet, Prior
 from partwise.models import factors, predict_factors
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Standard, Tied
-from partwise.models.loadings import Flat, Relevant
+from partwise.models.loadings import PointLoadings, Relevant
 from partwise.models.mcfa import MCFA
 from partwise.models.ordinal import SETTLED, SETTLING_ROUNDS, Ordinal
 from tests.common.factors import (
@@ -48,7 +48,7 @@ def build(X, weight, n_factors, gating="tied", prior=None, n_classes=1, labels=N
     chooser = Chooser(
         GATINGS[gating], Dirichlet(prior.gates if prior else 0.0), 0.0, columns[0].weight
     )
-    how = Relevant(prior.entries, prior.spread, prior.shape) if prior else Flat()
+    how = Relevant(prior.entries, prior.spread, prior.shape) if prior else PointLoadings()
     strength = prior.states if prior else 0.0
     classes = ClassVariable(n_classes, Dirichlet(strength))
     # What the start takes from the totals is how many rows there are.

@@ -20,7 +20,7 @@ from partwise.data.patterns import Patterns
 MOST_PAIRS = 1 << 20
 
 
-class Additive:
+class AdditiveRows:
     """Linear maps of some rows.
 
     Parameters
@@ -34,7 +34,7 @@ class Additive:
     def __init__(self, x: Array, shown: Array | None) -> None:
         self.x, self.shown = x, shown
 
-    def pieces(self, n_states: int) -> Iterator[tuple[slice, Additive]]:
+    def pieces(self, n_states: int) -> Iterator[tuple[slice, AdditiveRows]]:
         """Views of so many rows at a time that their `grams` need little memory."""
         n = self.x.shape[1]
         step = n if self.shown is None else max(MOST_PAIRS // n_states**2, 1)
@@ -42,9 +42,9 @@ class Additive:
             rows = slice(lo, lo + step)
             yield rows, self.rows(rows)
 
-    def rows(self, rows: slice) -> Additive:
+    def rows(self, rows: slice) -> AdditiveRows:
         """The view of some of the rows."""
-        return Additive(self.x[:, rows], None if self.shown is None else self.shown[:, rows])
+        return AdditiveRows(self.x[:, rows], None if self.shown is None else self.shown[:, rows])
 
     @cached_property
     def patterns(self) -> Patterns:

@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from partwise.contracts import Array, Entries, Layout, Packed
+from partwise.contracts import Array, EntryList, Layout, Packed
 from partwise.data import kernels
-from partwise.data.additive import Additive
+from partwise.data.additive import AdditiveRows
 from partwise.data.patterns import Patterns
 
 # Rows whose sums are taken in the data's own precision before they are added in double. Equal
@@ -230,16 +230,16 @@ class DenseGroup:
 
     zero_value = None  # no entry is absent
 
-    def entries(self, columns: Array, absent: bool = False) -> Entries:
+    def entries(self, columns: Array, absent: bool = False) -> EntryList:
         """Observed entries of some columns."""
         powers = self._natural_order()
         values = self._numbers[columns].T
         if self.complete:
             indptr = np.arange(self.n_rows + 1) * len(columns)
-            return Entries(indptr, np.tile(columns, self.n_rows), values.ravel())
+            return EntryList(indptr, np.tile(columns, self.n_rows), values.ravel())
         seen = powers[0][columns].T > 0
         indptr = np.concatenate([[0], np.cumsum(seen.sum(axis=1))])
-        return Entries(indptr, columns[np.nonzero(seen)[1]], values[seen])
+        return EntryList(indptr, columns[np.nonzero(seen)[1]], values[seen])
 
     # Selections of single entries: G is (K, D, n), 0 where an entry is missing.
 
@@ -316,7 +316,7 @@ class DenseGroup:
         """Weighted column sums of G; (K, D)."""
         return np.asarray(G @ weight, dtype=float)
 
-    def additive(self) -> Additive:
+    def additive(self) -> AdditiveRows:
         """The maps of models whose parts add up; only for T(x) that begins with (1, x)."""
         powers = self._natural_order()
-        return Additive(self._higher[0], None if self.complete else powers[0])
+        return AdditiveRows(self._higher[0], None if self.complete else powers[0])

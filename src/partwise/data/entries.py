@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.contracts import Array, Entries, Layout, Packed
+from partwise.contracts import Array, EntryList, Layout, Packed
 from partwise.data import kernels
 from partwise.data.patterns import Patterns
 from partwise.likelihoods import Family
@@ -160,6 +160,10 @@ class EntryGroup:
         other.values, other._by_column = values, self._sorted_statistics(values, self._order)
         return other
 
+    def codes(self) -> EntryList:
+        """All observed entries, by the codes of their levels."""
+        return EntryList(self.indptr, self.indices, self.values)
+
     def room(self) -> list[Array]:
         """Nothing that could be used again: blocks differ in their number of entries."""
         return []
@@ -275,7 +279,7 @@ class EntryGroup:
             return self.form.encoded[self.indices, self.values]
         return self.values
 
-    def entries(self, columns: Array, absent: bool = False) -> Entries:
+    def entries(self, columns: Array, absent: bool = False) -> EntryList:
         """Stored entries of some columns; with ``sparse_absent`` also zeros that are not stored."""
         wanted = np.zeros(self.form.n_columns, bool)
         wanted[columns] = True
@@ -288,9 +292,9 @@ class EntryGroup:
             rows = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))[kept]
             full[rows, place[self.indices[kept]]] = values[kept]
             indptr = np.arange(self.n_rows + 1) * len(columns)
-            return Entries(indptr, np.tile(columns, self.n_rows), full.ravel())
+            return EntryList(indptr, np.tile(columns, self.n_rows), full.ravel())
         counts = np.concatenate([[0], np.cumsum(kept)])
-        return Entries(counts[self.indptr], self.indices[kept], values[kept])
+        return EntryList(counts[self.indptr], self.indices[kept], values[kept])
 
     @property
     def zero_value(self) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from partwise.contracts import Array, Layout, Packed
+from partwise.contracts import AnyView, Array, Layout, Packed
 from partwise.data import kernels
 from partwise.data.columns import ColumnEntries, ColumnGroup, farthest
 from partwise.data.dense import DenseGroup
@@ -38,16 +38,21 @@ class RowBlock:
         base: Array,
         labels: Array | None = None,
     ) -> None:
-        self.groups = tuple(groups)
+        self._views = tuple(groups)
         self.weight = weight
         self.base = base
         self.labels = labels
         self.n_rows = len(weight)
-        self.dtype = self.groups[0].dtype
+        self.dtype = self._views[0].dtype
+
+    @property
+    def groups(self) -> tuple[AnyView, ...]:
+        """Views of the column groups."""
+        return self._views
 
     def with_values(self, values: Array) -> RowBlock:
         """The same entries of one group with other values, (nnz,)."""
-        (group,) = self.groups
+        (group,) = self._views
         assert isinstance(group, EntryGroup)
         return RowBlock([group.with_values(values)], self.weight, self.base, self.labels)
 
@@ -87,13 +92,13 @@ class RowBlock:
         return m, self._collect(np.concatenate(weighted) if shared else m, own, layouts)
 
     def _arrange(self, layouts: Sequence[Layout]) -> None:
-        for group, layout in zip(self.groups, layouts, strict=True):
+        for group, layout in zip(self._views, layouts, strict=True):
             group.arrange(layout)
 
     def _shared_score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
         """Score of the undecided columns, (S, n)."""
         self._arrange(layouts)
-        groups = list(zip(self.groups, weights, layouts, strict=True))
+        groups = list(zip(self._views, weights, layouts, strict=True))
         total = groups[0][0].shared_score(*groups[0][1:])
         for group, w, layout in groups[1:]:
             total += group.shared_score(w, layout)
@@ -102,11 +107,11 @@ class RowBlock:
     def _add_part_score(
         self, out: Array, weights: Sequence[Packed], layouts: Sequence[Layout], k: int
     ) -> None:
-        for group, w, layout in zip(self.groups, weights, layouts, strict=True):
+        for group, w, layout in zip(self._views, weights, layouts, strict=True):
             group.add_part_score(out, w, layout, k)
 
     def _part_sums(self, m: Array, layouts: Sequence[Layout], k: int) -> list[Array]:
-        return [g.part_sums(m, layout, k) for g, layout in zip(self.groups, layouts, strict=True)]
+        return [g.part_sums(m, layout, k) for g, layout in zip(self._views, layouts, strict=True)]
 
     def _collect(
         self, m: Array, own: list[list[Array]], layouts: Sequence[Layout]
@@ -114,7 +119,7 @@ class RowBlock:
         """Sums of own columns (a list over groups for every part) and of undecided ones."""
         return tuple(
             Packed(_join([parts[g] for parts in own], layout), group.shared_sums(m, layout))
-            for g, (group, layout) in enumerate(zip(self.groups, layouts, strict=True))
+            for g, (group, layout) in enumerate(zip(self._views, layouts, strict=True))
         )
 
 
@@ -182,6 +187,11 @@ class BlockSource:
         if self.reads:
             keep = keep and entries * X.dtype.itemsize <= KEPT_BYTES
         self._kept: list[RowBlock | None] | None = [None] * self.n_blocks if keep else None
+
+    @property
+    def views(self) -> list[type]:
+        """Classes of the column groups' views, whose capabilities models may need."""
+        return [DenseGroup if form is None else EntryGroup for form in self._forms]
 
     def block(self, i: int) -> RowBlock:
         """Block ``i``; made when first asked for."""

@@ -1,10 +1,21 @@
 """The only EM loop."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar, cast
 
-from partwise.contracts import Model, Params, Prepared, Runner, Source
+from partwise.contracts import (
+    Memory,
+    Model,
+    Params,
+    Prepared,
+    Runner,
+    Source,
+    Total,
+    check_needs,
+)
 from partwise.engine.monitor import Monitor
+
+View = TypeVar("View")
 
 # Where a climb may be: steps to be held against, warm-up stages, the climb from these, and the
 # climb from the steps if they reached more.
@@ -16,10 +27,10 @@ class Place(NamedTuple):
 
     phase: int
     step: int  # steps of the phase that are done, while they are counted
-    prepared: Any  # parameters to sweep with next
-    plain: Any  # what the steps to be held against reached
-    memory: tuple[Any, ...]  # what the rows of each block remember
-    remembered: tuple[Any, ...]  # the same with the plain parameters
+    prepared: object  # parameters to sweep with next
+    plain: object  # what the steps to be held against reached
+    memory: tuple[object, ...]  # what the rows of each block remember
+    remembered: tuple[object, ...]  # the same with the plain parameters
     trace: tuple[float, ...]
 
 
@@ -37,12 +48,12 @@ class Log(Protocol):
 
 
 def climb(
-    model: Model[Params, Prepared],
+    model: Model[Params, Prepared, View, Memory, Total],
     params: Params,
     source: Source,
     runner: Runner,
     monitor: Monitor,
-    stages: Sequence[Model[Params, Prepared]] = (),
+    stages: Sequence[Model[Params, Prepared, View, Memory, Total]] = (),
     probe: int = 3,
     log: Log | None = None,
 ) -> Params:
@@ -66,10 +77,12 @@ def climb(
     was.
     """
 
-    def fresh() -> list[Any]:
+    check_needs(model, model.needs, source.views)
+
+    def fresh() -> list[Memory]:
         return [model.fresh_memory(i) for i in range(source.n_blocks)]
 
-    def sweep(model: Model[Params, Prepared], prepared: Prepared) -> Any:
+    def sweep(model: Model[Params, Prepared, View, Memory, Total], prepared: Prepared) -> Total:
         return runner.total(model, prepared, source, memory)
 
     def note(phase: int, step: int, prepared: Prepared) -> None:
@@ -83,7 +96,7 @@ def climb(
             if monitor.stop(model.bound(prepared, stats)):
                 thorough = None if monitor.spent else model.thorough(prepared)
                 if thorough is None:
-                    return prepared.params
+                    return cast(Params, prepared.params)
                 prepared, stats = thorough, sweep(model, thorough)
             prepared = model.maximise(prepared, stats)
             note(phase, 0, prepared)
@@ -91,10 +104,13 @@ def climb(
     place = None if log is None else log.place
     phase, done, prepared = PROBE if stages else RISE, 0, model.begin(params)
     plain = prepared
-    memory, remembered = fresh(), list[Any]()
-    if place is not None:
-        phase, done, prepared, plain = place[:4]
-        memory, remembered = list(place.memory), list(place.remembered)
+    memory, remembered = fresh(), list[Memory]()
+    if place is not None:  # as this model noted it
+        phase, done = place[:2]
+        prepared, plain = cast(Prepared, place.prepared), cast(Prepared, place.plain)
+        memory, remembered = (
+            cast(list[Memory], list(kept)) for kept in (place.memory, place.remembered)
+        )
         monitor.trace[:] = place.trace
     if phase == PROBE:
         for step in range(done, probe):

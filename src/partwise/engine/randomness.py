@@ -1,6 +1,7 @@
 """One way to turn what a user passes as ``random_state`` into a Generator, and to keep one."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TypedDict, cast
 
 import numpy as np
 
@@ -8,7 +9,9 @@ import numpy as np
 _KINDS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
-def as_generator(random_state: Any) -> np.random.Generator:
+def as_generator(
+    random_state: int | np.random.Generator | np.random.RandomState | None,
+) -> np.random.Generator:
     """Generator from None, an int, a Generator (itself) or a RandomState (a draw of it).
 
     Examples
@@ -22,7 +25,18 @@ def as_generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(random_state)
 
 
-def freeze(rng: np.random.Generator) -> dict[str, Any]:
+class Frozen(TypedDict):
+    """A Generator as plain values."""
+
+    kind: str
+    state: object
+    entropy: int | list[int]
+    spawn_key: list[int]
+    pool_size: int
+    n_children: int
+
+
+def freeze(rng: np.random.Generator) -> Frozen:
     """All that a Generator will draw and spawn, as plain values.
 
     Examples
@@ -43,18 +57,20 @@ def freeze(rng: np.random.Generator) -> dict[str, Any]:
     return {
         "kind": kind,
         "state": bits.state,
-        "entropy": seed.entropy if isinstance(seed.entropy, int) else _ints(seed.entropy),
+        "entropy": seed.entropy
+        if isinstance(seed.entropy, int)
+        else _ints(cast(Iterable[int], seed.entropy)),
         "spawn_key": _ints(seed.spawn_key),
         "pool_size": seed.pool_size,
         "n_children": seed.n_children_spawned,
     }
 
 
-def _ints(values: Any) -> list[int]:
+def _ints(values: Iterable[int]) -> list[int]:
     return [int(value) for value in values]
 
 
-def thaw(kept: dict[str, Any]) -> np.random.Generator:
+def thaw(kept: Frozen) -> np.random.Generator:
     """The Generator that was frozen."""
     if kept["kind"] not in _KINDS:
         raise ValueError(f"unknown bit generator {kept['kind']!r}")

@@ -20,7 +20,7 @@ from partwise.fitted import restored_fields
 from partwise.fitting.component_space import Ascend, ComponentOptions, shares_prior
 from partwise.fitting.restarts import Stage
 from partwise.likelihoods import Gaussian
-from partwise.models.bayesian_pca import BayesianPCA, BayesianPCAParams, Broad, Flat
+from partwise.models.bayesian_pca import BayesianPCA, BayesianPCAParams, Broad, PointValues
 from partwise.models.calibration import Calibration
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts.principal import isotropic
@@ -79,9 +79,9 @@ class Analysers(PartsEstimator):
         self._warn_of_holes(columns)
         return X, weight, kept, isotropic(columns[0])
 
-    def _prior(self) -> Broad | Flat:
+    def _prior(self) -> Broad | PointValues:
         if self.prior is None:
-            return Flat()
+            return PointValues()
         strength = STRENGTH if isinstance(self.prior, str) else float(self.prior)
         return Broad(strength, bool(getattr(self, "relevance", True)))
 

@@ -341,7 +341,7 @@ class MCFA(PartsEstimator):
         totals: Array,
     ) -> mcfa.MCFA:
         prior = course.prior_of(self)
-        how: Any = loadings.Flat()
+        how: Any = loadings.PointLoadings()
         if prior is not None:
             # Of two levels the unit of the latent number cannot be told, so its noise is given.
             levels_of = columns[0].levels

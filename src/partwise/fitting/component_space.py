@@ -17,7 +17,7 @@ from partwise.models.bayesian_pca import (
     BayesianPCA,
     BayesianPCAParams,
     Broad,
-    Flat,
+    PointValues,
     pieces,
     total,
 )
@@ -61,7 +61,7 @@ class ComponentOptions:
     than there are columns.
     """
 
-    prior: Broad | Flat
+    prior: Broad | PointValues
     n_components: int | None
     max_directions: int | None
     max_iter: int
@@ -93,7 +93,7 @@ class ComponentOptions:
         return max(min(most, len(first) - 1), 1)
 
 
-def shares_prior(prior: Broad | Flat) -> Dirichlet:
+def shares_prior(prior: Broad | PointValues) -> Dirichlet:
     """Prior of the components' shares, none where there is no prior."""
     return Dirichlet(SHARES if isinstance(prior, Broad) else 0.0)
 

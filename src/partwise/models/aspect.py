@@ -29,13 +29,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numba
 import numpy as np
 from scipy import special
 
-from partwise.contracts import Array
+from partwise.contracts import Array, Block, Entries
 from partwise.sampling.importance import RowLikelihood, summarise_weights
 
 # A Gaussian's standard deviation in units of half the scale: at most twice the scale, when it is
@@ -49,8 +49,8 @@ NARROWEST = 1.0 / 15.0
 LEAST_STRENGTH = 1e-3
 
 # Rounds in which a new row settles, and the change of its shares at which it has.
-MOST_ROUNDS = 200
-SETTLED = 1e-7
+MOST_FOLD_ROUNDS = 200
+SHARES_SETTLED = 1e-7
 
 # Steps of Newton's method for a Gaussian, from where it was; most need three.
 NEWTON_STEPS = 30
@@ -70,18 +70,20 @@ class AspectPrepared(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class AspectSums:
     """Sums over rows; they start at zero and add, and hold no prior."""
 
     bound: float  # the rows' share of the bound
     held: float  # log density of held-out ratings
     moments: Array  # q, q t and q t^2, (3, D, Z)
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(self.bound + other.bound, self.held + other.held, self.moments + other.moments)
+    def __add__(self, other: AspectSums) -> AspectSums:
+        return AspectSums(
+            self.bound + other.bound, self.held + other.held, self.moments + other.moments
+        )
 
     @staticmethod
-    def total(results: Iterable[Sums]) -> Sums:
+    def total(results: Iterable[AspectSums]) -> AspectSums:
         """Sum of all, in their order."""
         return reduce(add, results)
 
@@ -112,6 +114,7 @@ class Aspect:
     mixing: float
     beta: float = 1.0
     judged: bool = False
+    needs: ClassVar[tuple[type, ...]] = (Entries,)
     remembers: ClassVar[bool] = True
 
     @cached_property
@@ -123,14 +126,16 @@ class Aspect:
 
     # --- E-step ---
 
-    def fresh_memory(self, index: int) -> Any:
+    def fresh_memory(self, index: int) -> None:
         """No shares yet."""
-        return None
+        return
 
-    def expect(self, prepared: AspectPrepared, block: Any, memory: Any) -> tuple[Array, Sums]:
+    def expect(
+        self, prepared: AspectPrepared, block: Block[Entries], memory: Array | None
+    ) -> tuple[Array, AspectSums]:
         """Shares of the aspects in the rows, one step on from where they were, and sums."""
         pi = self.infer(prepared, block) if memory is None else memory
-        entries = _entries(block)
+        entries = self._entries(block)
         moments = np.zeros((prepared.table.shape[0], 3, self.n_aspects))
         counts, log_p = np.zeros_like(pi), np.zeros(len(pi))
         _expect(
@@ -142,18 +147,24 @@ class Aspect:
             row_bound += self.mixing * np.log(pi).sum(axis=1)
         held = 0.0
         if self.judged:
-            indptr, *cells = _entries(block, 1)
+            indptr, *cells = self._entries(block, 1)
             rows = np.repeat(np.arange(block.n_rows), np.diff(indptr))
             held = float(block.weight[rows] @ self.log_density(prepared, pi, rows, *cells))
         bound = float(block.weight @ (row_bound + block.base))
-        sums = Sums(bound, held, moments.transpose(1, 0, 2))
+        sums = AspectSums(bound, held, moments.transpose(1, 0, 2))
         return self._shares(counts), sums
 
-    def infer(self, prepared: AspectPrepared, block: Any) -> Array:
+    def infer(self, prepared: AspectPrepared, block: Block[Entries]) -> Array:
         """Shares (n, Z) of rows that remember nothing, with the columns held."""
         pi = np.full((block.n_rows, self.n_aspects), 1.0 / self.n_aspects)
-        _fold_in(*_entries(block), prepared.table**self.beta, self.beta, self.mixing, pi)
+        _fold_in(*self._entries(block), prepared.table**self.beta, self.beta, self.mixing, pi)
         return pi
+
+    def _entries(self, block: Block[Entries], group: int = 0) -> tuple[Array, Array, Array]:
+        """Where rows begin, columns and numbers of the levels."""
+        everything = np.arange(self.moments.shape[1])
+        indptr, columns, codes = block.groups[group].entries(everything)
+        return indptr, columns, codes.astype(np.int64)
 
     def _shares(self, counts: Array) -> Array:
         """Expected ratings of each aspect as shares; all alike for a row without any."""
@@ -184,7 +195,7 @@ class Aspect:
         """No step takes a short cut."""
         return
 
-    def maximise(self, prepared: AspectPrepared, stats: Sums) -> AspectPrepared:
+    def maximise(self, prepared: AspectPrepared, stats: AspectSums) -> AspectPrepared:
         """Gaussians with the moments of the ratings, pseudo-ratings among them."""
         return self.prepare(self._matched(prepared.params.eta, stats.moments))
 
@@ -197,7 +208,7 @@ class Aspect:
         _match((s + own[0]) / total, (ss + own[1]) / total, self.nodes, *self.curvature, eta)
         return AspectParams(eta)
 
-    def bound(self, prepared: AspectPrepared, stats: Sums) -> float:
+    def bound(self, prepared: AspectPrepared, stats: AspectSums) -> float:
         """Tempered log-likelihood and log density of the pseudo-ratings; or what judges."""
         if self.judged:
             return stats.held
@@ -230,11 +241,11 @@ class Aspect:
         return level
 
     def row_likelihood(
-        self, prepared: AspectPrepared, block: Any, n_draws: int, seed: int = 0
+        self, prepared: AspectPrepared, block: Block[Entries], n_draws: int, seed: int = 0
     ) -> RowLikelihood:
         """Log-likelihood of the rows, fields (n,): shares are drawn from about their posterior."""
         pi = replace(self, beta=1.0).infer(prepared, block)
-        indptr, columns, codes = _entries(block)
+        indptr, columns, codes = self._entries(block)
         prior = np.full(self.n_aspects, 1.0 + self.mixing)
         found = np.empty((block.n_rows, n_draws))
         for r, (lo, hi) in enumerate(pairwise(indptr)):
@@ -253,13 +264,6 @@ class Aspect:
 def _log_beta(counts: Array) -> float:
     """Log normaliser of a Dirichlet distribution."""
     return float(special.gammaln(counts).sum() - special.gammaln(counts.sum()))
-
-
-def _entries(block: Any, group: int = 0) -> tuple[Array, Array, Array]:
-    """Where rows begin, columns and numbers of the levels."""
-    view = block.groups[group]
-    indptr, columns, codes = view.entries(np.arange(view.form.n_columns))
-    return indptr, columns, codes.astype(np.int64)
 
 
 # ---------------------------------------------------------------- compiled
@@ -301,7 +305,7 @@ def _fold_in(indptr, columns, codes, table, beta, mixing, pi):  # type: ignore[n
         n = indptr[r + 1] - indptr[r]
         if n == 0:
             continue
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MOST_FOLD_ROUNDS):
             for z in range(Z):
                 powered[z] = pi[r, z] ** beta
                 counts[z] = mixing
@@ -318,7 +322,7 @@ def _fold_in(indptr, columns, codes, table, beta, mixing, pi):  # type: ignore[n
                 share = counts[z] / (n + mixing * Z)
                 change = max(change, abs(share - pi[r, z]))
                 pi[r, z] = share
-            if change < SETTLED:
+            if change < SHARES_SETTLED:
                 break
 
 

@@ -33,102 +33,30 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg, special
 
-from partwise.contracts import Array
+from partwise.contracts import Additive, Array, Block, Source, Span, SumView
 from partwise.likelihoods import Dirichlet
-from partwise.models.loadings import gamma_divergence
+from partwise.models.principal_params import (
+    LEAST_NOISE,
+    BayesianPCAParams,
+    BayesianPCASums,
+    Broad,
+    PointValues,
+    sure_noise,
+)
 from partwise.models.scatter_updates import Principal, Scatter, leap, log_joint, turns
 
 _LOG_2PI = float(np.log(2 * np.pi))
-
-# Least noise variance at maximum likelihood, of the columns' mean variance: without it, as many
-# directions as rows would have density without limit.
-LEAST_NOISE = 1e-6
 
 # A direction of whose expected squared loadings less than this share is in their mean is idle.
 IDLE = 0.1
 
 # A component of fewer rows keeps its positions' scale, which so few cannot tell.
-LEAST_ROWS = 1e-3
-
-
-class BayesianPCAParams(NamedTuple):
-    """Posterior of all that rows share."""
-
-    mean: Array  # (M, D, p)
-    cov: Array  # (M, D or 1, p, p)
-    log_det: Array  # of cov, (M, D or 1); 0 without width
-    leverage: Array  # times which a covariance for all columns is that of each, (D,)
-    tau: Array  # (2,)
-    alpha: Array  # (2, q)
-    counts: Array  # (M,)
-
-    @property
-    def params(self) -> BayesianPCAParams:
-        """Blocks take them as they are."""
-        return self
-
-    @property
-    def precision(self) -> float:
-        """E[tau]."""
-        return float(self.tau[0] / self.tau[1])
-
-    @property
-    def squares(self) -> Array:
-        """E|w_mi|^2 of every component and direction, (M, q)."""
-        return ((self.mean**2).sum(axis=1) + np.diagonal(self.spread, axis1=1, axis2=2))[:, :-1]
-
-    @property
-    def spread(self) -> Array:
-        """Covariance of (W, mu) summed over columns, (M, p, p)."""
-        if self.cov.shape[1] == 1:
-            return self.leverage.sum() * self.cov[:, 0]
-        return self.cov.sum(axis=1)
-
-    def of_columns(self, U: Array) -> BayesianPCAParams:
-        """The same told of the columns that an orthonormal frame U (D, D') stands for."""
-        return self._replace(mean=U @ self.mean, leverage=(U**2).sum(axis=1))
-
-    def take(self, components: Any) -> BayesianPCAParams:
-        """The same with some components, in this order."""
-        return self._replace(
-            mean=self.mean[components], cov=self.cov[components],
-            log_det=self.log_det[components], counts=self.counts[components],
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Sums over rows; they start at zero and add, and hold no prior."""
-
-    bound: float  # log normalisers of the rows, less what only the noise decides
-    moments: Array  # <x~ x~'> of each component's rows, (M, p, p)
-    second: Array  # the same by column, of rows that show it, (M, D or 1, p, p)
-    first: Array  # <x~> t, (M, D, p)
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(*(a + b for a, b in zip(self._fields(), other._fields(), strict=True)))
-
-    def scaled(self, factor: float) -> Sums:
-        """All sums times a number."""
-        return Sums(*(field * factor for field in self._fields()))
-
-    def _fields(self) -> tuple[Any, ...]:
-        return self.bound, self.moments, self.second, self.first
-
-    @staticmethod
-    def total(results: Iterable[Sums]) -> Sums:
-        """Sum of all, in their order."""
-        return reduce(add, results)
-
-    @property
-    def counts(self) -> Array:
-        """Expected rows of each component, (M,)."""
-        return self.moments[:, -1, -1]
+LEAST_RESCALED_ROWS = 1e-3
 
 
 class Found(NamedTuple):
@@ -141,113 +69,17 @@ class Found(NamedTuple):
     cov_x: list[Array]  # a component: (U, q, q), U patterns of missing entries
 
 
-@dataclass(frozen=True)
-class Broad:
-    """The paper's priors: Gammas of this shape and rate, and mu ~ N(0, 1/strength).
-
-    Without ``relevance`` the directions have mu's prior instead of relevances of their own.
-    """
-
-    strength: float = 1e-3
-    relevance: bool = True
-
-    def loadings(
-        self, second: Array, first: Array, params: BayesianPCAParams
-    ) -> tuple[Array, Array, Array]:
-        """Mean (M, D, p), covariance and its log determinant, given the sums."""
-        tau = params.precision
-        cov = np.linalg.inv(np.diag(self._precisions(params)[0]) + tau * second)
-        cov = 0.5 * (cov + np.swapaxes(cov, 2, 3))
-        return tau * _by_column(first, cov), cov, np.linalg.slogdet(cov)[1]
-
-    def _precisions(self, params: BayesianPCAParams) -> tuple[Array, Array]:
-        """Expected precision of w~'s prior, and its expected logarithm, each (p,)."""
-        if not self.relevance:
-            A = np.full(params.alpha.shape[1] + 1, self.strength)
-            return A, np.log(A)
-        a, b = params.alpha
-        A = np.append(a / b, self.strength)
-        return A, np.append(special.digamma(a) - np.log(b), np.log(self.strength))
-
-    def cost_of_mean(self, precision: float) -> float:
-        """What a column's mean costs that rows of this summed precision tell, being 0."""
-        return float(0.5 * np.log1p(precision / self.strength))
-
-    def noise(self, n: float, error: float) -> Array:
-        """Posterior of tau from the number of entries and their expected squared error."""
-        return np.array([self.strength + 0.5 * n, self.strength + 0.5 * max(error, 0.0)])
-
-    def log_tau(self, tau: Array) -> float:
-        """E[log tau]."""
-        return float(special.digamma(tau[0]) - np.log(tau[1]))
-
-    def relevances(self, params: BayesianPCAParams) -> Array:
-        """Posterior of alpha, (2, q)."""
-        M, D, _ = params.mean.shape
-        rate = self.strength + 0.5 * params.squares.sum(axis=0)
-        return np.stack([np.full(len(rate), self.strength + 0.5 * M * D), rate])
-
-    def cost(self, params: BayesianPCAParams) -> float:
-        """KL of the posterior of W, mu, alpha and tau from their prior."""
-        A, log_A = self._precisions(params)
-        M, D, p = params.mean.shape
-        times = D / params.cov.shape[1]
-        centre = (params.mean[:, :, -1] ** 2).sum() + params.spread[:, -1, -1].sum()
-        squares = np.append(params.squares.sum(axis=0), centre)
-        kl = 0.5 * (squares @ A - times * params.log_det.sum() - M * D * (log_A.sum() + p))
-        s = self.strength
-        kl += float(gamma_divergence(params.tau, s, s))
-        if self.relevance:
-            kl += gamma_divergence(params.alpha, s, s).sum()
-        return float(kl)
-
-
-@dataclass(frozen=True)
-class Flat:
-    """Maximum likelihood: point values told as posteriors without width, nothing to pay."""
-
-    relevance: ClassVar[bool] = False
-
-    def loadings(
-        self, second: Array, first: Array, params: BayesianPCAParams
-    ) -> tuple[Array, Array, Array]:
-        """Least squares, directions that the rows do not tell apart left at zero."""
-        inverse = np.linalg.pinv(second, hermitian=True)
-        mean = _by_column(first, inverse)
-        return mean, np.zeros((len(mean), 1, *second.shape[2:])), np.zeros((len(mean), 1))
-
-    def cost_of_mean(self, precision: float) -> float:
-        """Nothing."""
-        return 0.0
-
-    def noise(self, n: float, error: float) -> Array:
-        """The mean squared error: a shape without limit makes tau what it is."""
-        return np.array([1e300, 1e300 * max(error / n, LEAST_NOISE)])
-
-    def log_tau(self, tau: Array) -> float:
-        """Log tau."""
-        return float(np.log(tau[0] / tau[1]))
-
-    def relevances(self, params: BayesianPCAParams) -> Array:
-        """Nothing is learned about directions."""
-        return params.alpha
-
-    def cost(self, params: BayesianPCAParams) -> float:
-        """Nothing."""
-        return 0.0
-
-
 @dataclass(frozen=True, eq=False)
 class BayesianPCA:
     """The model; one component is Bayesian PCA.
 
     Parameters
     ----------
-    prior : Broad or Flat
+    prior : Broad or PointValues
     shares : Dirichlet
         Prior of pi.
     totals : ndarray of shape (3, D)
-        Sums of 1, t and t^2 over the observed entries.
+        BayesianPCASums of 1, t and t^2 over the observed entries.
     outside : tuple of two float
         Number of entries that only noise explains, and the sum of their squares: what rows have
         outside of the subspace that the columns here span.
@@ -263,7 +95,7 @@ class BayesianPCA:
         Whether to take sums of t t' and leap (see `leaps`): for complete rows of few columns.
     """
 
-    prior: Broad | Flat
+    prior: Broad | PointValues
     shares: Dirichlet
     totals: Array
     outside: tuple[float, float] = (0.0, 0.0)
@@ -271,6 +103,7 @@ class BayesianPCA:
     holds: frozenset[str] = frozenset()
     directions: int | None = None
     leaps: bool = False
+    needs: ClassVar[tuple[type, ...]] = (Additive,)
     remembers: ClassVar[bool] = False
 
     @property
@@ -281,15 +114,15 @@ class BayesianPCA:
 
     # --- E-step ---
 
-    def fresh_memory(self, index: int) -> Any:
+    def fresh_memory(self, index: int) -> None:
         """Rows keep nothing from one sweep to the next."""
-        return None
+        return
 
     def expect(
-        self, params: BayesianPCAParams, block: Any, memory: Any
-    ) -> tuple[None, Sums | Scatter]:
+        self, params: BayesianPCAParams, block: Block[Additive], memory: object
+    ) -> tuple[None, BayesianPCASums | Scatter]:
         """Sums of the rows' posterior; rows remember nothing."""
-        total: Sums | None = None
+        total: BayesianPCASums | None = None
         if self.leaps:
             return None, self._scatter(params, block)
         for rows, view in pieces(params, block):
@@ -300,7 +133,7 @@ class BayesianPCA:
         assert total is not None
         return None, total
 
-    def _scatter(self, params: BayesianPCAParams, block: Any) -> Scatter:
+    def _scatter(self, params: BayesianPCAParams, block: Block[Additive]) -> Scatter:
         x, weight = block.groups[0].additive().x, block.weight
         log_r = log_joint(params, x)
         log_r += self.shares.expected_log(params.counts)[:, None]
@@ -312,12 +145,12 @@ class BayesianPCA:
         bound = float(weight @ (highest + np.log(sums)))
         return Scatter.of(x, r, bound + units, bound + units - float(np.vdot(r, log_r)))
 
-    def infer(self, params: BayesianPCAParams, view: Any) -> Found:
+    def infer(self, params: BayesianPCAParams, view: SumView) -> Found:
         """Posterior of some rows; its normaliser lacks what only the noise decides."""
         precision = np.full(params.mean.shape[:2], params.precision)
         return infer(params, precision, self.shares.expected_log(params.counts), view)
 
-    def predictive(self, params: BayesianPCAParams, view: Any) -> tuple[Found, Array]:
+    def predictive(self, params: BayesianPCAParams, view: SumView) -> tuple[Found, Array]:
         """Posterior of some rows with parameters at their expectation, and the noise (M, D).
 
         The parameters' uncertainty, given positions of the prior, is so much more noise. The
@@ -331,7 +164,7 @@ class BayesianPCA:
         prior = np.log(self.shares.mean(params.counts))
         return infer(sure, 1.0 / noise, prior[:, None] + np.stack(alone), view), noise
 
-    def log_density(self, params: BayesianPCAParams, view: Any) -> Array:
+    def log_density(self, params: BayesianPCAParams, view: SumView) -> Array:
         """Log density of rows, without their units, (n,).
 
         Besides the components there may be one that no row has come from yet. It has the share that
@@ -347,7 +180,7 @@ class BayesianPCA:
         stray = view.squares(-0.5 * _LOG_2PI * ones, -0.5 * ones)
         return np.asarray(np.logaddexp(np.log1p(-unseen) + log_z, np.log(unseen) + stray))
 
-    def below(self, params: BayesianPCAParams, view: Any) -> Array:
+    def below(self, params: BayesianPCAParams, view: SumView) -> Array:
         """Probability that each entry would be less, given the row's other entries, (D, n).
 
         An entry given the others is Gaussian with precision K_dd and mean t_d - (K (t - mu))_d /
@@ -364,7 +197,9 @@ class BayesianPCA:
             log_r.append(found.log_r[k] + 0.5 * (z[k] ** 2 - np.log(K)))
         return np.asarray((special.softmax(log_r, axis=0) * special.ndtr(z)).sum(axis=0))
 
-    def entries(self, params: BayesianPCAParams, view: Any, found: Found) -> tuple[Array, Array]:
+    def entries(
+        self, params: BayesianPCAParams, view: SumView, found: Found
+    ) -> tuple[Array, Array]:
         """Mean and variance of new entries under every component, each (M, D, n)."""
         a, b = params.tau
         means, variances = [], []
@@ -389,7 +224,7 @@ class BayesianPCA:
         M, D, p = mean.shape
         squares = np.maximum((mean[:, :, :-1] ** 2).sum(axis=(0, 1)), LEAST_NOISE)
         alpha = np.stack([np.full(p - 1, 0.5 * M * D), 0.5 * squares])
-        tau = np.array([1e300, 1e300 * max(noise, LEAST_NOISE)])
+        tau = sure_noise(noise)
         width = np.zeros((M, 1, p, p)), np.zeros((M, 1)), np.ones(D)
         return BayesianPCAParams(mean, *width, tau, alpha, counts)
 
@@ -402,7 +237,9 @@ class BayesianPCA:
         n, _ = self._entries
         return self.prior.noise(n, n * noise)
 
-    def maximise(self, params: BayesianPCAParams, stats: Sums | Scatter) -> BayesianPCAParams:
+    def maximise(
+        self, params: BayesianPCAParams, stats: BayesianPCASums | Scatter
+    ) -> BayesianPCAParams:
         """All posteriors of what rows share, one after another."""
         if isinstance(stats, Scatter):
             return self._leap(params, stats)
@@ -437,6 +274,7 @@ class BayesianPCA:
         noise = None if tau is None else float(tau[1] / tau[0])
         held = tau if "noise" in self.holds else None
         given = alpha if "relevances" in self.holds else None
+        assert isinstance(self.prior, Broad)
         found = leap(self.prior, rows, given, held, noise, self._entries)
         (M, D), counts = rows.mean.shape, rows.counts
         p = found.variances.shape[1]
@@ -450,7 +288,7 @@ class BayesianPCA:
         return new, found.worth + shares - self.shares.divergence(counts)
 
     def from_shares(
-        self, r: Array, source: Any, params: BayesianPCAParams
+        self, r: Array, source: Source, params: BayesianPCAParams
     ) -> tuple[float, BayesianPCAParams]:
         """Parameters of components with shares r (M, C) in rows, and a bound that they have.
 
@@ -468,20 +306,22 @@ class BayesianPCA:
         new, worth = self.leap(self._principal(scatter, params), params.tau, params.alpha)
         return worth + scatter.entropy - self.units, new
 
-    def _learn(self, params: BayesianPCAParams, stats: Sums) -> BayesianPCAParams:
+    def _learn(self, params: BayesianPCAParams, stats: BayesianPCASums) -> BayesianPCAParams:
         """W and mu, then noise, then relevances, unless they are held."""
         params = self.learn_loadings(params, stats)
         if "noise" not in self.holds:
             params = self.learn_noise(params, stats)
         return params if "relevances" in self.holds else self.learn_relevances(params)
 
-    def learn_loadings(self, params: BayesianPCAParams, stats: Sums) -> BayesianPCAParams:
+    def learn_loadings(
+        self, params: BayesianPCAParams, stats: BayesianPCASums
+    ) -> BayesianPCAParams:
         """W and mu given the rest."""
         mean, cov, log_det = self.prior.loadings(stats.second, stats.first, params)
         leverage = np.ones_like(params.leverage)
         return params._replace(mean=mean, cov=cov, log_det=log_det, leverage=leverage)
 
-    def learn_noise(self, params: BayesianPCAParams, stats: Sums) -> BayesianPCAParams:
+    def learn_noise(self, params: BayesianPCAParams, stats: BayesianPCASums) -> BayesianPCAParams:
         """Noise given the rest."""
         n, squares = self._entries
         return params._replace(tau=self.prior.noise(n, squares + self._error(params, stats)))
@@ -491,7 +331,7 @@ class BayesianPCA:
         return params._replace(alpha=self.prior.relevances(params))
 
     @staticmethod
-    def _error(params: BayesianPCAParams, stats: Sums) -> float:
+    def _error(params: BayesianPCAParams, stats: BayesianPCASums) -> float:
         """Expected squared error of all entries, less sum t^2."""
         error = -2.0 * np.vdot(params.mean, stats.first)
         if stats.second.shape[1] == 1:
@@ -500,7 +340,9 @@ class BayesianPCA:
         spread = np.einsum("mdi,mdij,mdj->", params.mean, stats.second, params.mean, optimize=True)
         return float(error + spread + (params.cov * stats.second).sum())
 
-    def shed(self, params: BayesianPCAParams, stats: Sums) -> tuple[BayesianPCAParams, Sums]:
+    def shed(
+        self, params: BayesianPCAParams, stats: BayesianPCASums
+    ) -> tuple[BayesianPCAParams, BayesianPCASums]:
         """Leave out directions that are nothing but uncertain, if the bound gains by it.
 
         What is left of the positions' posterior costs no more than the whole, so the bound gains at
@@ -520,7 +362,7 @@ class BayesianPCA:
                     params, stats = less, sums
         return params, stats
 
-    def rescale(self, params: BayesianPCAParams, stats: Sums) -> BayesianPCAParams:
+    def rescale(self, params: BayesianPCAParams, stats: BayesianPCASums) -> BayesianPCAParams:
         """Positions of mean 0 and covariance I, directions principal, if the bound gains by it.
 
         With x = L x' + c the densities of entries stay what they are. What changes is the cost of
@@ -531,7 +373,7 @@ class BayesianPCA:
         gain = 0.0
         for k, S in enumerate(stats.moments):
             n = S[q, q]
-            if n < LEAST_ROWS:
+            if n < LEAST_RESCALED_ROWS:
                 continue
             c = S[:q, q] / n
             V = S[:q, :q] / n - np.outer(c, c)
@@ -567,7 +409,7 @@ class BayesianPCA:
 
     # --- bound ---
 
-    def bound(self, params: BayesianPCAParams, stats: Sums | Scatter) -> float:
+    def bound(self, params: BayesianPCAParams, stats: BayesianPCASums | Scatter) -> float:
         """Lower bound of the log evidence, given the sums taken with these parameters.
 
         What leaps raise is more: the bound of a posterior that knows all turns of directions.
@@ -591,7 +433,7 @@ class BayesianPCA:
         A = params.alpha[0] / params.alpha[1]
         return float(turns(length, width.copy(), A, np.ones(len(A), bool)).sum())
 
-    def expected(self, params: BayesianPCAParams, stats: Sums) -> float:
+    def expected(self, params: BayesianPCAParams, stats: BayesianPCASums) -> float:
         """What the bound has of ``params``, given sums that any parameters may have given.
 
         With these sums held, the bounds of two parameters differ by as much as this does.
@@ -603,17 +445,19 @@ class BayesianPCA:
         return out - self.prior.cost(params) - self.shares.divergence(params.counts)
 
 
-def total(model: BayesianPCA, params: BayesianPCAParams, source: Any) -> Any:
+def total(
+    model: BayesianPCA, params: BayesianPCAParams, source: Source
+) -> BayesianPCASums | Scatter:
     """Sums over all rows, those that the model asks for."""
     return reduce(add, source.each(lambda block: model.expect(params, block, None)[1]))
 
 
-def pieces(params: BayesianPCAParams, block: Any) -> Any:
+def pieces(params: BayesianPCAParams, block: Block[Additive]) -> Iterable[tuple[Span, SumView]]:
     """Views of some rows of a block at a time, and which rows they are."""
     return block.groups[0].additive().pieces(params.mean.shape[2])
 
 
-def infer(params: BayesianPCAParams, precision: Array, log_pi: Array, view: Any) -> Found:
+def infer(params: BayesianPCAParams, precision: Array, log_pi: Array, view: SumView) -> Found:
     """Posterior of rows, with a precision of the noise for every component and column (M, D).
 
     ``log_pi`` is what else speaks for a component, (M,) or (M, n).
@@ -647,7 +491,9 @@ def infer(params: BayesianPCAParams, precision: Array, log_pi: Array, view: Any)
     return Found(np.exp(log_r), log_r, log_z, m, cov_x)
 
 
-def _without(params: BayesianPCAParams, stats: Sums, kept: Array) -> tuple[BayesianPCAParams, Sums]:
+def _without(
+    params: BayesianPCAParams, stats: BayesianPCASums, kept: Array
+) -> tuple[BayesianPCAParams, BayesianPCASums]:
     """Parameters and sums of some of (x, 1) alone, ``kept`` (p,)."""
     cov = params.cov[:, :, kept][:, :, :, kept]
     less = params._replace(
@@ -663,13 +509,6 @@ def _without(params: BayesianPCAParams, stats: Sums, kept: Array) -> tuple[Bayes
         first=stats.first[:, :, kept],
     )
     return less, sums
-
-
-def _by_column(vectors: Array, matrices: Array) -> Array:
-    """Vectors (M, D, p) times matrices (M, D, p, p), or (M, 1, p, p) for all columns."""
-    if matrices.shape[1] == 1:
-        return vectors @ matrices[:, 0]
-    return (vectors[:, :, None, :] @ matrices)[:, :, 0]
 
 
 def _quadratic(W: Array, cov_x: Array) -> Array:
@@ -690,7 +529,7 @@ def _inverses(matrices: Array) -> tuple[Array, Array]:
     return np.swapaxes(half, 1, 2) @ half, log_det
 
 
-def collect(found: Found, view: Any, weight: Array, bound: float) -> Sums:
+def collect(found: Found, view: SumView, weight: Array, bound: float) -> BayesianPCASums:
     """Sums of rows' posteriors."""
     M, q, n = len(found.r), len(found.m[0]), found.r.shape[1]
     stacked = np.empty((M, q + 1, n))
@@ -709,4 +548,4 @@ def collect(found: Found, view: Any, weight: Array, bound: float) -> Sums:
             moments.append(stacked[k] @ x.T + np.tensordot(rows, cov, 1))
     first = stacked.reshape(-1, n) @ view.x.T  # (M p, D)
     first = np.swapaxes(first.reshape(M, q + 1, -1), 1, 2)
-    return Sums(bound, np.stack(moments), np.stack(second), np.ascontiguousarray(first))
+    return BayesianPCASums(bound, np.stack(moments), np.stack(second), np.ascontiguousarray(first))

@@ -26,13 +26,13 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from operator import add
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg, special
 
 from partwise.association import Association, Codes, Problem
-from partwise.contracts import Array
+from partwise.contracts import Additive, Array, Block, Span
 from partwise.likelihoods import Dirichlet
 from partwise.sampling.importance import RowLikelihood, summarise_weights
 
@@ -71,7 +71,7 @@ class CVQPrepared(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class CVQSums:
     """Sums over rows; they start at zero and add, and hold no prior."""
 
     bound: float
@@ -81,8 +81,8 @@ class Sums:
     weight: Array  # (D,)
     squares: Array  # x^2, (D,)
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(
+    def __add__(self, other: CVQSums) -> CVQSums:
+        return CVQSums(
             self.bound + other.bound,
             self.states + other.states,
             self.linear + other.linear,
@@ -92,7 +92,7 @@ class Sums:
         )
 
     @staticmethod
-    def total(results: Iterable[Sums]) -> Sums:
+    def total(results: Iterable[CVQSums]) -> CVQSums:
         """Sum of all, in their order."""
         return reduce(add, results)
 
@@ -121,21 +121,24 @@ class CVQ:
     noise_guess: float
     state_prior: Dirichlet
     beta: float = 1.0
+    needs: ClassVar[tuple[type, ...]] = (Additive,)
     remembers: ClassVar[bool] = True
 
     @property
-    def parts(self) -> list[slice]:
+    def parts(self) -> list[Span]:
         """Where each part's states stand."""
         J = self.n_states
         return [slice(k * J, (k + 1) * J) for k in range(self.n_parts)]
 
     # --- E-step ---
 
-    def fresh_memory(self, index: int) -> Any:
+    def fresh_memory(self, index: int) -> None:
         """No posterior yet."""
-        return None
+        return
 
-    def expect(self, prepared: CVQPrepared, block: Any, memory: Any) -> tuple[Array, Sums]:
+    def expect(
+        self, prepared: CVQPrepared, block: Block[Additive], memory: Array | None
+    ) -> tuple[Array, CVQSums]:
         """Posterior of the rows' states from where it was last time, and its sums."""
         if memory is None:
             m, row_bound = self.infer(prepared, block)
@@ -150,7 +153,7 @@ class CVQ:
         bound = float(block.weight @ (row_bound + block.base))
         return m, self.collect(block, m, bound)
 
-    def infer(self, prepared: CVQPrepared, block: Any) -> tuple[Array, Array]:
+    def infer(self, prepared: CVQPrepared, block: Block[Additive]) -> tuple[Array, Array]:
         """Posterior (S, n) of rows that remember nothing, and their bounds without base measure.
 
         From the priors of the states the temperature falls to 1. Rows may still stand where no
@@ -169,7 +172,7 @@ class CVQ:
         better = its_bound > row_bound
         return np.where(better, other, m), np.where(better, its_bound, row_bound)
 
-    def _hop(self, params: CVQParams, block: Any, m: Array) -> Array:
+    def _hop(self, params: CVQParams, block: Block[Additive], m: Array) -> Array:
         """One-hot states (S, n): from the likeliest in m, every two parts take their best pair."""
         S, J = len(m), self.n_states
         out = np.zeros_like(m)
@@ -195,7 +198,9 @@ class CVQ:
         energy = 0.5 * (params.mu**2 / params.psi).sum(axis=1)
         return max(float(energy.mean()), 1.0)
 
-    def _climb(self, params: CVQParams, block: Any, m: Array, betas: Array) -> tuple[Array, Array]:
+    def _climb(
+        self, params: CVQParams, block: Block[Additive], m: Array, betas: Array
+    ) -> tuple[Array, Array]:
         """Update m in place, part after part, at each inverse temperature; the rows' bounds."""
         view = block.groups[0].additive()
         precision = 1.0 / params.psi
@@ -218,18 +223,18 @@ class CVQ:
         """Log density of an entry to which no state adds: constant, and factor of its square."""
         return -0.5 * np.log(2 * np.pi * params.psi), -0.5 / params.psi
 
-    def collect(self, block: Any, m: Array, bound: float = 0.0) -> Sums:
+    def collect(self, block: Block[Additive], m: Array, bound: float = 0.0) -> CVQSums:
         """Sums of posteriors m (S, n)."""
         view = block.groups[0].additive()
         linear, pairs = view.collect(m, block.weight)
         for part in self.parts:  # two states of one part never go together
             seen = pairs[:, part, part].sum(axis=2)
             pairs[:, part, part] = seen[:, :, None] * np.eye(self.n_states)
-        return Sums(bound, m @ block.weight, linear, pairs, *view.collect_squares(block.weight))
+        return CVQSums(bound, m @ block.weight, linear, pairs, *view.collect_squares(block.weight))
 
     # --- M-step ---
 
-    def maximise(self, prepared: CVQPrepared, stats: Sums) -> CVQPrepared:
+    def maximise(self, prepared: CVQPrepared, stats: CVQSums) -> CVQPrepared:
         """Parameters at the maximum given the sums; rows go on from where they are."""
         params = self.start(*self.least_squares(stats), stats.states)
         return CVQPrepared(params, anew=False, tried=prepared.anew)
@@ -240,7 +245,7 @@ class CVQ:
         log_b = np.concatenate([self.state_prior.expected_log(n) for n in by_part])
         return CVQParams(mu, psi, counts, log_b)
 
-    def least_squares(self, stats: Sums) -> tuple[Array, Array]:
+    def least_squares(self, stats: CVQSums) -> tuple[Array, Array]:
         """All of mu at once, by column where columns were seen in different rows; then Psi."""
         S = len(stats.states)
         normal = stats.pairs + self.ridge * np.eye(S)
@@ -283,7 +288,7 @@ class CVQ:
 
     # --- bound ---
 
-    def bound(self, prepared: CVQPrepared, stats: Sums) -> float:
+    def bound(self, prepared: CVQPrepared, stats: CVQSums) -> float:
         """Lower bound of the log-likelihood plus the log density of the pseudo-rows."""
         params = prepared.params
         squares = self.ridge * (params.mu**2).sum(axis=0) + self.noise_rows * self.noise_guess
@@ -299,7 +304,7 @@ class CVQ:
 
     # --- the most probable combination of states ---
 
-    def best_states(self, params: CVQParams, block: Any, method: Association) -> Codes:
+    def best_states(self, params: CVQParams, block: Block[Additive], method: Association) -> Codes:
         """Most probable states (n, K) of rows; energies are minus their log densities with them.
 
         Codes of features with J values, the first state of each part taken as the origin.
@@ -333,7 +338,9 @@ class CVQ:
         found = self.n_states**self.n_parts
         return found if found <= MOST_COMBINATIONS else None
 
-    def row_likelihood(self, prepared: CVQPrepared, block: Any, uniforms: Array) -> RowLikelihood:
+    def row_likelihood(
+        self, prepared: CVQPrepared, block: Block[Additive], uniforms: Array
+    ) -> RowLikelihood:
         """Exact where combinations of states are few, else by importance sampling.
 
         States are drawn from the mean-field posterior mixed with the prior, a quarter of them with
@@ -367,7 +374,9 @@ class CVQ:
         found = summarise_weights(weight)
         return found._replace(log_likelihood=found.log_likelihood + alone)
 
-    def _log_joint(self, params: CVQParams, block: Any, states: Array, prior: Array) -> Array:
+    def _log_joint(
+        self, params: CVQParams, block: Block[Additive], states: Array, prior: Array
+    ) -> Array:
         """log b p(x | states) - log p(x | nothing added), states (K, 1 or n, T); (n, T)."""
         view = block.groups[0].additive()
         scaled = params.mu / params.psi

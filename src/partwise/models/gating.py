@@ -147,7 +147,7 @@ class Chooser:
         """New gates of the columns looked at; one never observed keeps its prior."""
         g = gates.g.copy()
         seen = looked_at & (self.weight > 0)
-        log_a = gates.log_a if self.barred is None else np.where(self.barred, -1e300, gates.log_a)
+        log_a = gates.log_a if self.barred is None else np.where(self.barred, -np.inf, gates.log_a)
         g[:, seen] = self.gating.choose(
             log_a[:, seen], gain[:, seen], divergence[:, seen], self.weight[seen]
         )

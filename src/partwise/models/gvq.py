@@ -25,13 +25,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
 from partwise.association import Association, Exact, Problem
 from partwise.association.exact import one_hot
-from partwise.contracts import Array
+from partwise.contracts import Additive, Array, Block, SumView
 
 # Nodes of the exact search while features still move: proofs are for the end.
 QUICK_NODES = 2000
@@ -78,20 +78,29 @@ class SetSums:
         return SetSums(self.linear + other.linear, self.pairs + other.pairs)
 
 
+class AddsUp(Protocol):
+    """Sums over the rows of one set."""
+
+    def __add__(self, other: Self) -> Self: ...
+
+
+Own = TypeVar("Own", bound=AddsUp)
+
+
 @dataclass(frozen=True, eq=False)
-class Sums:
+class GVQSums(Generic[Own]):
     """Sums over rows; they start at zero and add."""
 
     error: float
     taken: Array  # (M, B)
-    sets: tuple[Any, ...]
+    sets: tuple[Own, ...]
 
-    def __add__(self, other: Sums) -> Sums:
+    def __add__(self, other: GVQSums[Own]) -> GVQSums[Own]:
         sets = tuple(a + b for a, b in zip(self.sets, other.sets, strict=True))
-        return Sums(self.error + other.error, self.taken + other.taken, sets)
+        return GVQSums(self.error + other.error, self.taken + other.taken, sets)
 
     @staticmethod
-    def total(results: Iterable[Sums]) -> Sums:
+    def total(results: Iterable[GVQSums[Own]]) -> GVQSums[Own]:
         """Sum of all, in their order."""
         return reduce(add, results)
 
@@ -128,6 +137,7 @@ class GVQ:
     n_values: int
     penalty: float
     association: Association
+    needs: ClassVar[tuple[type, ...]] = (Additive,)
     remembers: ClassVar[bool] = True
 
     @property
@@ -137,16 +147,20 @@ class GVQ:
 
     # --- E-step ---
 
-    def fresh_memory(self, index: int) -> Any:
+    def fresh_memory(self, index: int) -> None:
         """No codes yet."""
-        return None
+        return
 
-    def expect(self, prepared: GVQPrepared, block: Any, memory: Any) -> tuple[RowCodes, Sums]:
+    def expect(
+        self, prepared: GVQPrepared, block: Block[Additive], memory: RowCodes | None
+    ) -> tuple[RowCodes, GVQSums]:
         """Codes of the rows, and their sums."""
         found = self.codes(prepared, block, memory)
         return found, self.collect(block, found)
 
-    def codes(self, prepared: GVQPrepared, block: Any, memory: Any = None) -> RowCodes:
+    def codes(
+        self, prepared: GVQPrepared, block: Block[Additive], memory: RowCodes | None = None
+    ) -> RowCodes:
         """Codes of rows; ``memory`` are codes they had, for the exact search to better."""
         view = block.groups[0].additive()
         pieces = []
@@ -157,7 +171,7 @@ class GVQ:
         return RowCodes(*(np.concatenate(fields) for fields in zip(*pieces, strict=True)))
 
     def _codes_in(
-        self, prepared: GVQPrepared, m: int, view: Any, kept: RowCodes | None
+        self, prepared: GVQPrepared, m: int, view: SumView, kept: RowCodes | None
     ) -> RowCodes:
         """Codes of rows in set m."""
         problem = Problem.posed(
@@ -185,13 +199,13 @@ class GVQ:
         """Which atoms codes take, and the origin, which they always do; (B, n)."""
         return np.vstack([one_hot(values, self.n_values).T, np.ones(len(values))])
 
-    def collect(self, block: Any, found: RowCodes) -> Sums:
+    def collect(self, block: Block[Additive], found: RowCodes) -> GVQSums:
         """Sums of rows with these codes."""
         S, view = self.design(found.values), block.groups[0].additive()
         sets = tuple(
             SetSums(*view.collect(S, block.weight * (found.sets == m))) for m in range(self.n_sets)
         )
-        return Sums(float(block.weight @ found.error), self.count(found, block.weight), sets)
+        return GVQSums(float(block.weight @ found.error), self.count(found, block.weight), sets)
 
     def count(self, found: RowCodes, weight: Array) -> Array:
         """Summed weight of the rows that take each atom of a set, the set last; (M, B)."""
@@ -200,7 +214,7 @@ class GVQ:
 
     # --- M-step ---
 
-    def maximise(self, prepared: GVQPrepared, stats: Sums) -> GVQPrepared:
+    def maximise(self, prepared: GVQPrepared, stats: GVQSums) -> GVQPrepared:
         """Least squares; a set that no row took stays as it is."""
         params = prepared.params
         features, origins = params.features.copy(), params.origins.copy()
@@ -230,7 +244,7 @@ class GVQ:
         """The same parameters with all nodes allowed; None if they already are."""
         return None if prepared.thorough else self.prepare(prepared.params)
 
-    def bound(self, prepared: GVQPrepared, stats: Sums) -> float:
+    def bound(self, prepared: GVQPrepared, stats: GVQSums) -> float:
         """Minus the squared error and the penalty."""
         return -stats.error
 
@@ -264,13 +278,16 @@ class Shaken:
     model: GVQ
     share: float
     seed: int
+    needs: ClassVar[tuple[type, ...]] = (Additive,)
     remembers: ClassVar[bool] = True
 
-    def expect(self, prepared: GVQPrepared, block: Any, memory: Any) -> tuple[RowCodes, Sums]:
+    def expect(
+        self, prepared: GVQPrepared, block: Block[Additive], memory: RowCodes | None
+    ) -> tuple[RowCodes, GVQSums]:
         """As the model."""
         return self.model.expect(prepared, block, memory)
 
-    def maximise(self, prepared: GVQPrepared, stats: Sums) -> GVQPrepared:
+    def maximise(self, prepared: GVQPrepared, stats: GVQSums) -> GVQPrepared:
         """As the model, and noise."""
         prepared = self.model.maximise(prepared, stats)
         params = prepared.params

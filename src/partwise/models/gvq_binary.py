@@ -19,16 +19,15 @@ where the features are, so that the error never rises while codes are exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numba
 import numpy as np
 from scipy import optimize, special
 
 from partwise.association.exact import all_codes
-from partwise.contracts import Array
+from partwise.contracts import Additive, Array, Block, SumView
 from partwise.models import gvq
-from partwise.models.gvq import GVQParams, GVQPrepared, RowCodes, Sums, best_of_sets
+from partwise.models.gvq import GVQParams, GVQPrepared, GVQSums, RowCodes, best_of_sets
 
 # Features of a set whose codes (65536) are gone through.
 MOST_ENUMERATED = 16
@@ -81,7 +80,9 @@ class BinaryGVQ(gvq.GVQ):
 
     # --- E-step ---
 
-    def codes(self, prepared: GVQPrepared, block: Any, memory: Any = None) -> RowCodes:
+    def codes(
+        self, prepared: GVQPrepared, block: Block[Additive], memory: RowCodes | None = None
+    ) -> RowCodes:
         """Codes of rows; ``memory`` are codes they had, for coordinate descent to better."""
         params = prepared.params
         view = block.groups[0].additive()
@@ -93,7 +94,7 @@ class BinaryGVQ(gvq.GVQ):
         """F and origin of a set, between 0 and 1; (K, D) and (D,)."""
         return special.expit(params.features[m]), special.expit(params.origins[m])
 
-    def _enumerate(self, params: GVQParams, m: int, view: Any) -> RowCodes:
+    def _enumerate(self, params: GVQParams, m: int, view: SumView) -> RowCodes:
         F, o = self.squashed(params, m)
         every = all_codes(self.n_components, 2)
         y = squash(every @ F + o, self.beta)  # (T, D)
@@ -110,7 +111,7 @@ class BinaryGVQ(gvq.GVQ):
         error = np.maximum(error + square, 0.0)
         return RowCodes(np.full(n, m), every[best], error, error, np.ones(n, bool))
 
-    def _descend(self, params: GVQParams, m: int, view: Any, kept: RowCodes | None) -> RowCodes:
+    def _descend(self, params: GVQParams, m: int, view: SumView, kept: RowCodes | None) -> RowCodes:
         F, o = self.squashed(params, m)
         x = np.ascontiguousarray(view.x.T, float)
         shown = np.ones_like(x) if view.shown is None else view.shown.T.astype(float)
@@ -127,7 +128,7 @@ class BinaryGVQ(gvq.GVQ):
         lower = np.minimum((shown * away**2).sum(axis=1), error)
         return RowCodes(np.full(len(x), m), values, error, lower, lower >= error)
 
-    def collect(self, block: Any, found: RowCodes) -> Sums:
+    def collect(self, block: Block[Additive], found: RowCodes) -> GVQSums:
         """Sums of rows with these codes."""
         view, sets = block.groups[0].additive(), []
         for m in range(self.n_sets):
@@ -142,11 +143,11 @@ class BinaryGVQ(gvq.GVQ):
             )
             sets.append(CodeSums(codes, count, weight @ view.x.T))
         taken = self.count(found, block.weight)
-        return Sums(float(block.weight @ found.error), taken, tuple(sets))
+        return GVQSums(float(block.weight @ found.error), taken, tuple(sets))
 
     # --- M-step ---
 
-    def maximise(self, prepared: GVQPrepared, stats: Sums) -> GVQPrepared:
+    def maximise(self, prepared: GVQPrepared, stats: GVQSums) -> GVQPrepared:
         """Steps towards the least error for given codes."""
         params = prepared.params
         features, origins = params.features.copy(), params.origins.copy()

@@ -11,7 +11,7 @@ alpha    relevance   (2, J)           precision of a direction's loadings, Gamma
 
 Regression of x on s~ with w | tau ~ N(0, (tau A)^-1), A = diag(alpha, kappa), and tau ~ Gamma. The
 sums are Sss = sum o <s~ s~'>, Ssx = sum o <s~> x, Sxx = sum o x^2 and n = sum o. ``cov`` is in
-units of the noise variance. `Flat` is maximum likelihood: no covariance, nothing to pay.
+units of the noise variance. `PointLoadings` is maximum likelihood: no covariance, nothing to pay.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ from partwise.contracts import Array
 
 # Shape and rate of the Gamma prior of relevances: broad, as in Bishop & Winn (2000).
 RELEVANCE = 1e-3
+
+# Shape of a Gamma posterior without width: its mean is the shape over the rate, both of which a
+# double holds, and its divergences are never asked for.
+SURE_SHAPE = 1e300
 
 # Least noise variance at maximum likelihood, of the column's own, as for states.
 VARIANCE_FLOOR = 1e-6
@@ -86,7 +90,9 @@ class Loadings(NamedTuple):
     def sure(cls, mean: Array, variance: Array) -> Loadings:
         """Values without width: a shape without limit makes tau what it is."""
         D, p = mean.shape
-        shape = np.full(D, 1e300) / np.where(variance < 1e7, 1.0, variance)  # rate: no overflow
+        shape = np.full(D, SURE_SHAPE) / np.where(
+            variance < 1e7, 1.0, variance
+        )  # rate: no overflow
         return cls(mean, np.zeros((D, p, p)), np.zeros(D), shape, shape * variance)
 
     def moved(self, T: Array) -> Loadings:
@@ -96,7 +102,7 @@ class Loadings(NamedTuple):
         return Loadings(self.mean @ T.T, T @ self.cov @ T.T, log_det, self.shape, self.rate)
 
 
-class Sums(NamedTuple):
+class RegressionSums(NamedTuple):
     """Sums of some columns over rows."""
 
     ss: Array  # (D, J + 1, J + 1)
@@ -104,9 +110,9 @@ class Sums(NamedTuple):
     xx: Array  # (D,)
     n: Array  # (D,)
 
-    def scaled(self, share: Array) -> Sums:
+    def scaled(self, share: Array) -> RegressionSums:
         """Sums times a number for each column, (D,)."""
-        return Sums(
+        return RegressionSums(
             self.ss * share[:, None, None],
             self.sx * share[:, None],
             self.xx * share,
@@ -134,7 +140,7 @@ class Relevant:
         a0 = 0.5 * self.strength
         return np.append(relevance[0] / relevance[1], self.kappa), a0, a0 * self.spread
 
-    def posterior(self, sums: Sums, relevance: Array) -> Loadings:
+    def posterior(self, sums: RegressionSums, relevance: Array) -> Loadings:
         """Posterior given the sums."""
         A, a0, b0 = self._prior(relevance)
         precision = sums.ss + np.diag(A)
@@ -147,13 +153,13 @@ class Relevant:
         # The prior alone gives b0; sums of single precision may cancel to less.
         return Loadings(mean, cov, log_det, shape, b0 + 0.5 * np.maximum(left, 0.0))
 
-    def sums(self, loadings: Loadings, relevance: Array) -> Sums:
+    def sums(self, loadings: Loadings, relevance: Array) -> RegressionSums:
         """Sums that give a posterior."""
         A, a0, b0 = self._prior(relevance)
         precision = np.linalg.inv(loadings.cov)
         sx = np.einsum("dij,dj->di", precision, loadings.mean)
         xx = 2.0 * (loadings.rate - b0) + np.einsum("di,di->d", loadings.mean, sx)
-        return Sums(precision - np.diag(A), sx, xx, 2.0 * (loadings.shape - a0))
+        return RegressionSums(precision - np.diag(A), sx, xx, 2.0 * (loadings.shape - a0))
 
     def log_precision(self, loadings: Loadings) -> Array:
         """E[log tau]."""
@@ -186,14 +192,14 @@ class Relevant:
 
 
 @dataclass(frozen=True)
-class Flat:
+class PointLoadings:
     """Maximum likelihood: point values told as posteriors without width."""
 
     def start(self, J: int) -> Array:
         """Nothing is learned about directions."""
         return np.ones((2, J))
 
-    def posterior(self, sums: Sums, relevance: Array) -> Loadings:
+    def posterior(self, sums: RegressionSums, relevance: Array) -> Loadings:
         """Least squares, directions that the rows do not tell apart left at zero."""
         mean = np.einsum("dij,dj->di", np.linalg.pinv(sums.ss, hermitian=True), sums.sx)
         count = np.where(sums.n > 0, sums.n, 1.0)
@@ -203,7 +209,7 @@ class Flat:
         variance = np.maximum(variance, VARIANCE_FLOOR)
         return Loadings.sure(mean, variance)
 
-    def sums(self, loadings: Loadings, relevance: Array) -> Sums:
+    def sums(self, loadings: Loadings, relevance: Array) -> RegressionSums:
         """Never asked for: sure values do not say how many rows there were."""
         raise NotImplementedError("Loadings that are sure do not tell the sums they come from.")
 

@@ -25,22 +25,18 @@ paper's updates approach slowly, whenever that raises the bound. A background pa
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
-from partwise.contracts import Array, Layout, Packed, Stats
+from partwise.contracts import Array, DType, Layout, Packed, Source, Stats
 from partwise.models import factors
 from partwise.models.class_variable import ClassVariable
-from partwise.models.gating import Chooser, Gates
-from partwise.models.loadings import Flat, Loadings, Relevant, Sums
-from partwise.models.weights import weighted
+from partwise.models.factor_rows import FactorRows, MCFAParams, MCFAPrepared
+from partwise.models.gating import Chooser
+from partwise.models.loadings import Loadings, PointLoadings, RegressionSums, Relevant
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -51,59 +47,18 @@ LEAST_SPREAD = 1e-6
 # Gates below this tell nothing about the sums that they weighed.
 LEAST_GATE = 1e-8
 
-# Parts are worked on together while all their features are at most so many numbers: with more, the
-# calls that this saves cost little, and the numbers would not stay in the cache.
-MOST_TOGETHER = 1 << 15
-
 # Added to the factors' second moment before it is inverted: a direction that no row takes is 0.
 _JITTER = 1e-12
 
 
-class MCFAParams(NamedTuple):
-    """What is learned."""
-
-    loadings: tuple[Loadings, ...]  # a part, of all columns
-    relevance: tuple[Array, ...]  # a part (2, J)
-    gate: Gates
-    class_counts: Array  # (N,)
-    log_beta: Array  # (N,)
-    eta: tuple[Array, ...]  # a part (N, J)
-    sigma: tuple[Array, ...]  # a part (N, J, J)
-
-    @property
-    def gates(self) -> Array:
-        """g, (K, D)."""
-        return self.gate.g
-
-
-class MCFAPrepared(NamedTuple):
-    """Parameters, and what follows from them in the form that blocks and M-steps need."""
-
-    params: MCFAParams
-    natural: tuple[Array, ...]  # (3, F, D), of the one column group
-    divergence: Array  # of the columns' loadings, (K, D)
-    age: int  # sweeps since all parts were looked at
-    layouts: tuple[Layout, ...]  # of factors, of pairs
-    weights: tuple[Packed, ...]  # natural times gates, of factors (2, ...) and of pairs (1, ...)
-
-
-class Weighed(NamedTuple):
-    """Classes of a block's rows, and the posterior of their factors in each class."""
-
-    z: Array  # (N, n)
-    log_z: Array  # log normaliser of the rows, (n,)
-    means: list[Array]  # a part: (N, J, n)
-    covs: list[Array]  # a part: (N, Q, n) or (N, Q, 1)
-
-
 @dataclass(frozen=True, eq=False)
-class MCFA:
+class MCFA(FactorRows):
     """The model with one posterior of the parts for all rows (standard, tied, annealed).
 
     Parameters
     ----------
     n_factors : tuple of K int
-    prior : Relevant or Flat
+    prior : Relevant or PointLoadings
         How a column's loadings are learned.
     chooser : Chooser
         How columns choose parts.
@@ -111,64 +66,22 @@ class MCFA:
     class_strength : float
         How many rows the standard Gaussian weighs in every class's prior of the factors.
     totals : ndarray of shape (3, D)
-        Sums of 1, x and x^2 over the observed entries.
+        RegressionSums of 1, x and x^2 over the observed entries.
     dtype : dtype of the data
     """
 
     n_factors: tuple[int, ...]
-    prior: Relevant | Flat
+    prior: Relevant | PointLoadings
     chooser: Chooser
     classes: ClassVariable
     class_strength: float
     totals: Array
-    dtype: Any
-    remembers: ClassVar[bool] = False
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of factors of every part."""
-        return self.n_factors
+    dtype: DType
 
     @cached_property
     def columns(self) -> tuple[Array, ...]:
         """All columns, one group."""
         return (np.arange(self.totals.shape[1]),)
-
-    @cached_property
-    def n_pairs(self) -> tuple[int, ...]:
-        """Pairs of factors of every part."""
-        return tuple(factors.n_pairs(J) for J in self.n_factors)
-
-    @cached_property
-    def first(self) -> Array:
-        """Number of each part's first feature, then F."""
-        sizes = [1 + J + Q for J, Q in zip(self.n_factors, self.n_pairs, strict=True)]
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-    def spans(self) -> list[tuple[int, slice, slice]]:
-        """Of every part: the feature 1, the factors, and the pairs."""
-        return [
-            (lo, slice(lo + 1, lo + 1 + J), slice(lo + 1 + J, hi))
-            for (lo, hi), J in zip(pairwise(self.first), self.n_factors, strict=True)
-        ]
-
-    @cached_property
-    def stacks(self) -> list[list[int]]:
-        """Parts with the same number of factors, which can be worked on together."""
-        return [
-            [k for k, own in enumerate(self.n_factors) if own == J]
-            for J in dict.fromkeys(self.n_factors)
-        ]
-
-    @cached_property
-    def linear(self) -> Array:
-        """Features that are factors, part after part."""
-        return np.concatenate([np.arange(f.start, f.stop) for _, f, _ in self.spans()])
-
-    @cached_property
-    def quadratic(self) -> Array:
-        """Features that are pairs of factors, part after part."""
-        return np.concatenate([np.arange(q.start, q.stop) for _, _, q in self.spans()])
 
     @property
     def n_columns(self) -> int:
@@ -179,184 +92,6 @@ class MCFA:
     def all_undecided(self) -> Array:
         """A -1 for every column."""
         return np.full(self.n_columns, -1)
-
-    # --- E-step ---
-
-    def fresh_memory(self, index: int) -> Any:
-        """Rows keep nothing from one sweep to the next."""
-        return None
-
-    def infer(self, prepared: MCFAPrepared, block: Any) -> tuple[Array, Array]:
-        """Features of the rows' factors (F, n), and their log normaliser less what is constant."""
-        score = self.evidence(prepared, block)
-        found = self.weigh(prepared.params, score, block.labels)
-        self.mix(score, found, block.weight)
-        return score, found.log_z
-
-    def propose(self, prepared: MCFAPrepared, block: Any) -> Array:
-        """Factors to draw when a row's likelihood is estimated, as features in each class."""
-        return self.class_features(prepared.params, self.evidence(prepared, block))
-
-    def likely_rows(self, prepared: MCFAPrepared, block: Any) -> Array:
-        """Features to begin with where rows select parts for themselves."""
-        return self.infer(prepared, block)[0]
-
-    def wide_rows(self, prepared: MCFAPrepared, block: Any, settled: Callable[[], Array]) -> Array:
-        """As `propose`, where rows select parts for themselves: from evidence that settled."""
-        return self.class_features(prepared.params, settled())
-
-    def class_features(self, params: MCFAParams, score: Array) -> Array:
-        """Features of the rows' factors in every class, (N, F, n)."""
-        found = self.weigh(params, score, None)
-        out = np.ones((len(found.z), *score.shape))
-        for k, (_, linear, quadratic) in enumerate(self.spans()):
-            for n, (m, cov) in enumerate(zip(found.means[k], found.covs[k], strict=True)):
-                out[n, linear] = m
-                out[n, quadratic] = factors.products(m) + cov
-        return out
-
-    def evidence(self, prepared: MCFAPrepared, block: Any) -> Array:
-        """What the entries say about the factors: coefficients of their features, (F, n)."""
-        (group,) = block.groups
-        out = np.zeros((self.first[-1], block.n_rows), block.dtype)
-        out[self.linear] = block.score(prepared.weights[:1], prepared.layouts[:1])
-        out[self.quadratic] = group.patterns.spread(
-            group.pair_score(prepared.weights[1], prepared.layouts[1])
-        )
-        return out
-
-    def expect(self, prepared: MCFAPrepared, block: Any, memory: Any) -> tuple[None, Stats]:
-        """Sums of the features of the rows' factors; rows remember nothing."""
-        if self.classes.n_classes > 1:
-            return None, self._expect_classes(prepared, block)
-        (group,) = block.groups
-        weights, layouts = prepared.weights, prepared.layouts
-        score = group.pair_score(weights[1], layouts[1])  # (Q, U)
-        log_z, counts = np.zeros(block.n_rows), np.empty((1, self.first[-1]))
-        pairs = np.empty_like(score)
-        second = layouts[1].first
-
-        def on_part(k: int, b: Array) -> Array:
-            """Posterior mean of part k's factors in place of their scores (J, n)."""
-            one, linear, quadratic = self.spans()[k]
-            span = slice(second[k], second[k + 1])
-            # In double: with little noise the precision is all but singular.
-            exact = _precision(score[span].astype(float), factors.pack(np.eye(len(b)))[:, None])
-            cov, log_det = factors.invert(exact, len(b))
-            m = factors.multiply(group.patterns.spread(cov), b.astype(float))
-            log_z[:] += 0.5 * np.einsum("jn,jn->n", b, m)
-            log_z[:] -= 0.5 * group.patterns.spread(log_det[None])[0]
-            b[:] = m
-            m, cov = b, cov.astype(b.dtype, copy=False)
-            wm = weighted(m, block.weight)
-            counts[0, one] = block.weight.sum()
-            counts[0, linear] = wm.sum(axis=1, dtype=float)
-            pairs[span] = self._pair_totals(group.patterns, m, wm, cov, block.weight)
-            counts[0, quadratic] = pairs[span].sum(axis=1, dtype=float)
-            return wm
-
-        _, sums = block.sweep(weights[:1], layouts[:1], on_part)
-        sums = (*sums, group.pair_sums(pairs, layouts[1]))
-        return None, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
-
-    def _expect_classes(self, prepared: MCFAPrepared, block: Any) -> Stats:
-        """The same with classes: they depend on all parts, so all are scored first."""
-        (group,) = block.groups
-        features = self.evidence(prepared, block)
-        found = self.weigh(prepared.params, features, block.labels)
-        bound = float(block.weight @ (found.log_z + block.base))
-        if group.patterns.n_patterns > 1:
-            counts = self.mix(features, found, block.weight)
-            return Stats(bound, counts, self.collect(prepared, block, features))
-        # Of the pairs, only sums over all rows are needed.
-        counts = self.class_sums(features, found, block.weight)
-        m = np.concatenate([self._mean(found, k) for k in range(len(self.n_factors))])
-        pairs = counts[:, self.quadratic].sum(axis=0)[:, None]
-        return Stats(bound, counts, self._collect(prepared, block, m, pairs))
-
-    def collect(self, prepared: MCFAPrepared, block: Any, features: Array) -> tuple[Packed, ...]:
-        """Sums of features (F, n), as they are and times the entries."""
-        patterns = block.groups[0].patterns
-        pairs = patterns.gather(weighted(features[self.quadratic], block.weight))
-        return self._collect(prepared, block, features[self.linear], pairs)
-
-    def _collect(
-        self, prepared: MCFAPrepared, block: Any, m: Array, pairs: Array
-    ) -> tuple[Packed, ...]:
-        """The same from means (J, n) and the pairs' sums over each pattern's rows (Q, U)."""
-        (group,) = block.groups
-        wm = weighted(m.astype(block.dtype, copy=False), block.weight)
-        return (
-            *block.collect(wm, prepared.layouts[:1]),
-            group.pair_sums(pairs, prepared.layouts[1]),
-        )
-
-    @staticmethod
-    def _pair_totals(patterns: Any, m: Array, wm: Array, cov: Array, weight: Array) -> Array:
-        """Weighted sums over each pattern's rows of <s s'>, packed; (Q, U)."""
-        if patterns.n_patterns == 1:
-            total = factors.pack(wm @ m.T)[:, None] + weight.sum() * cov
-            return total.astype(m.dtype, copy=False)
-        i, j = factors.pair_index(len(m))
-        own = wm[i] * m[j] + weighted(patterns.spread(cov), weight)
-        return patterns.gather(own)
-
-    def weigh(self, params: MCFAParams, score: Array, labels: Array | None) -> Weighed:
-        """Posterior of the rows' classes and factors, from coefficients of features (F, n).
-
-        Without classes the prior of the factors is the standard Gaussian; class n has
-        N(eta_n, Sigma_n), so Omega_n = (Sigma_n^-1 + sum_d o g <Lambda' Psi^-1 Lambda>)^-1.
-        """
-        evidence = np.repeat(params.log_beta[:, None], score.shape[1], axis=1)
-        spans = self.spans()
-        means, covs = [np.empty(0)] * len(spans), [np.empty(0)] * len(spans)
-        together = score.size <= MOST_TOGETHER
-        for parts in self.stacks if together else [[k] for k in range(len(spans))]:
-            log_z, mean, cov = gaussians(
-                np.stack([score[spans[k][1]] for k in parts], dtype=float),
-                np.stack([score[spans[k][2]] for k in parts], dtype=float),
-                np.stack([params.eta[k] for k in parts]),
-                np.stack([params.sigma[k] for k in parts]),
-            )
-            evidence += log_z.sum(axis=0) + score[[spans[k][0] for k in parts]].sum(axis=0)
-            for i, k in enumerate(parts):
-                means[k], covs[k] = mean[i], cov[i]
-        return Weighed(*self.classes.posterior(evidence, labels), means, covs)
-
-    def mix(self, features: Array, found: Weighed, weight: Array) -> Array:
-        """Put the features of the posterior in place (F, n); their sums in each class (N, F)."""
-        for k, (one, linear, quadratic) in enumerate(self.spans()):
-            features[one] = 1.0
-            features[linear] = self._mean(found, k)
-            features[quadratic] = 0.0
-            for z, m, cov in zip(found.z, found.means[k], found.covs[k], strict=True):
-                features[quadratic] += z * (factors.products(m) + cov)
-        return self.class_sums(features, found, weight)
-
-    def _mean(self, found: Weighed, k: int) -> Array:
-        """Posterior mean of part k's factors over all classes, (J, n)."""
-        means = found.means[k]
-        total = np.zeros_like(means[0])
-        for z, m in zip(found.z, means, strict=True):
-            total += z.astype(m.dtype) * m
-        return total
-
-    def class_sums(self, score: Array, found: Weighed, weight: Array) -> Array:
-        """Weighted sums of the features in each class, (N, F); what `weigh` found tells them."""
-        out = np.empty((len(found.z), self.first[-1]))
-        wz = found.z * weight
-        total = wz.sum(axis=1, keepdims=True)
-        for k, (one, linear, quadratic) in enumerate(self.spans()):
-            m, cov = found.means[k], found.covs[k]
-            out[:, one] = total[:, 0]
-            out[:, linear] = (m @ wz[:, :, None])[..., 0]
-            spread = cov[..., 0] * total if cov.shape[-1] == 1 else (cov @ wz[:, :, None])[..., 0]
-            out[:, quadratic] = factors.pack((m * wz[:, None]) @ m.transpose(0, 2, 1)) + spread
-        return out
-
-    def row_features(self, features: Array) -> Array:
-        """What tells rows apart, for clustering; (n, J of all parts)."""
-        return features[self.linear].T
 
     # --- M-step ---
 
@@ -442,7 +177,9 @@ class MCFA:
         params = self._learn_rest(params, stats, np.ones_like(gate.g))
         return self._prepared(params, self.all_undecided)
 
-    def _sums(self, stats: Stats, layouts: tuple[Layout, ...], k: int) -> tuple[Array, Sums]:
+    def _sums(
+        self, stats: Stats, layouts: tuple[Layout, ...], k: int
+    ) -> tuple[Array, RegressionSums]:
         """Columns that part k was looked at for, and their sums."""
         linear, quadratic = stats.sums
         layout = layouts[0]
@@ -458,7 +195,7 @@ class MCFA:
         s, sx = (joined(linear, p, J, layout.first) for p in (0, 1))
         return columns, _regression_sums(ss, s, sx, self.totals[:, columns])
 
-    def _gain(self, loadings: Loadings, sums: Sums) -> Array:
+    def _gain(self, loadings: Loadings, sums: RegressionSums) -> Array:
         """Expected log-likelihood of columns under new loadings, (D,)."""
         quadratic = np.einsum("dij,dij->d", loadings.outer, sums.ss)
         cross = np.einsum("di,di->d", loadings.mean, sums.sx)
@@ -574,7 +311,7 @@ class MCFA:
         cost += np.einsum("...i,...ij,...j->...", eta, inverse, eta)
         return 0.5 * self.class_strength * float(cost.sum())
 
-    def without_cells(self, seen: Any, holed: Any) -> MCFA:
+    def without_cells(self, seen: Source, holed: Source) -> MCFA:
         """The model for rows of ``holed`` instead of ``seen``, sources of rows."""
         change = column_totals(holed) - column_totals(seen)
         totals = np.maximum(self.totals + change, [[0.0], [-np.inf], [0.0]])
@@ -596,7 +333,9 @@ class MCFA:
         loadings = []
         for w, alpha in zip(params.loadings, params.relevance, strict=True):
             p = w.mean.shape[1]
-            nothing = Sums(np.zeros((n, p, p)), np.zeros((n, p)), np.zeros(n), np.zeros(n))
+            nothing = RegressionSums(
+                np.zeros((n, p, p)), np.zeros((n, p)), np.zeros(n), np.zeros(n)
+            )
             loadings.append(w.beside(self.prior.posterior(nothing, alpha)))
         gate = self.chooser.learn(np.hstack([params.gates, np.full((K, n), 1.0 / K)]))
         return params._replace(loadings=tuple(loadings), gate=gate)
@@ -716,61 +455,16 @@ class MCFA:
         return cost + self.classes.cost(params.class_counts)
 
 
-def column_totals(source: Any) -> Array:
+def column_totals(source: Source) -> Array:
     """Sums of 1, x and x^2 over the observed entries of every column, (3, D)."""
     return np.sum(list(source.each(lambda block: block.groups[0].totals(block.weight))), axis=0)
 
 
-def _precision(score: Array, prior: Array) -> Array:
-    """Precision of the factors: the prior's plus what pairs' scores say, all packed (Q, ...)."""
-    i, j = factors.pair_index(factors.n_vectors(len(score)))
-    weight = np.where(i == j, -2.0, -1.0).reshape(-1, *[1] * (score.ndim - 1))
-    return weight * score + prior
-
-
-def gaussians(b: Array, pairs: Array, eta: Array, sigma: Array) -> tuple[Array, Array, Array]:
-    """Posterior of the factors of P parts of one size, in every class.
-
-    From scores of factors (P, J, n) and pairs (P, Q, n), and the classes' Gaussians (P, N, J) and
-    (P, N, J, J): log normalisers (P, N, n), means (P, N, J, n) and packed covariances
-    (P, N, Q, n), or (P, N, Q, 1) where all rows share them.
-    """
-    b, pairs = b.astype(float, copy=False), pairs.astype(float, copy=False)
-    P, J, n = b.shape
-    inverse = np.linalg.inv(sigma)
-    pull = np.einsum("pkij,pkj->pki", inverse, eta)
-    kinds, kind_of = _distinct(pairs.reshape(-1, n))
-    score = kinds.reshape(P, pairs.shape[1], kinds.shape[1]).transpose(1, 0, 2)[:, :, None]
-    prior = np.moveaxis(factors.pack(inverse), -1, 0)[..., None]
-    precision = _precision(score, prior)  # (Q, P, N, U)
-    shape = precision.shape
-    cov, log_det = factors.invert(precision.reshape(shape[0], math.prod(shape[1:])), J)
-    cov, log_det = cov.reshape(shape), log_det.reshape(shape[1:])
-    if kind_of is not None:
-        cov, log_det = cov[..., kind_of], log_det[..., kind_of]
-    shifted = b[:, None] + pull[..., None]
-    mean = np.moveaxis(factors.multiply(cov, np.moveaxis(shifted, 2, 0)), 0, 2)
-    log_z = 0.5 * (np.einsum("pkjn,pkjn->pkn", shifted, mean) - log_det)
-    own = np.linalg.slogdet(sigma)[1] + np.einsum("pki,pki->pk", eta, pull)
-    return log_z - 0.5 * own[..., None], mean, np.moveaxis(cov, 0, 2)
-
-
-def _distinct(pairs: Array) -> tuple[Array, Array | None]:
-    """Columns of (Q, n) that differ, and where each stands, if rows with equal holes share them."""
-    if len(pairs) == 0:
-        return pairs[:, :1], None
-    _, first, place = np.unique(pairs[0], return_index=True, return_inverse=True)
-    kinds = pairs[:, first]
-    if 2 * len(first) > pairs.shape[1] or not np.array_equal(pairs, kinds[:, place]):
-        return pairs, None
-    return kinds, None if len(first) == 1 else place
-
-
-def _regression_sums(ss: Array, s: Array, sx: Array, totals: Array) -> Sums:
+def _regression_sums(ss: Array, s: Array, sx: Array, totals: Array) -> RegressionSums:
     """Sums of (s, 1) from packed pairs (Q, D), factors (J, D), times x, and totals (3, D)."""
     J, D = s.shape
     full = np.empty((D, J + 1, J + 1))
     full[:, :J, :J] = factors.unpack(ss.T, J)
     full[:, :J, J] = full[:, J, :J] = s.T
     full[:, J, J] = totals[0]
-    return Sums(full, np.vstack([sx, totals[1]]).T, totals[2], totals[0])
+    return RegressionSums(full, np.vstack([sx, totals[1]]).T, totals[2], totals[0])

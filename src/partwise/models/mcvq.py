@@ -26,11 +26,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from partwise.contracts import Array, Layout, Packed, Stats
+from partwise.contracts import Array, Block, DType, Layout, Packed, Selections, Source, Stats
 from partwise.likelihoods import Dirichlet
 from partwise.likelihoods.prior import EntryPrior
 from partwise.models.class_variable import ClassVariable
@@ -107,7 +107,8 @@ class MCVQ:
     chooser: Chooser
     state_prior: Dirichlet
     classes: ClassVariable
-    dtype: Any
+    dtype: DType
+    needs: ClassVar[tuple[type, ...]] = ()
     remembers: ClassVar[bool] = False
 
     @cached_property
@@ -144,18 +145,18 @@ class MCVQ:
 
     # --- E-step ---
 
-    def fresh_memory(self, index: int) -> Any:
+    def fresh_memory(self, index: int) -> None:
         """Rows keep nothing from one sweep to the next."""
-        return None
+        return
 
-    def infer(self, prepared: MCVQPrepared, block: Any) -> tuple[Array, Array]:
+    def infer(self, prepared: MCVQPrepared, block: Block[object]) -> tuple[Array, Array]:
         """m[kj] proportional to b exp(sum_d o g E[log p]), (S, n); the log normaliser, (n,)."""
         m = self.evidence(prepared, block)
         found = self.weigh(prepared.params, m, block.labels)
         self.mix(m, found, block.weight)
         return m, found.log_z
 
-    def propose(self, prepared: MCVQPrepared, block: Any) -> Array:
+    def propose(self, prepared: MCVQPrepared, block: Block[object]) -> Array:
         """States to draw when a row's likelihood is estimated, in each class; (N, S, n)."""
         m = self.evidence(prepared, block)
         found = self.weigh(prepared.params, m, None)
@@ -165,11 +166,13 @@ class MCVQ:
         ]
         return np.concatenate(pieces, axis=1)
 
-    def evidence(self, prepared: MCVQPrepared, block: Any) -> Array:
+    def evidence(self, prepared: MCVQPrepared, block: Block[object]) -> Array:
         """What the entries say about the states, sum_d o g E[log p]; (S, n)."""
         return block.score(prepared.weights, prepared.layouts)
 
-    def expect(self, prepared: MCVQPrepared, block: Any, memory: Any) -> tuple[Array, Stats]:
+    def expect(
+        self, prepared: MCVQPrepared, block: Block[object], memory: object
+    ) -> tuple[Array, Stats]:
         """Posterior of the rows' states, and its sums."""
         params, weights, layouts = prepared.params, prepared.weights, prepared.layouts
         if self.classes.n_classes == 1:
@@ -214,16 +217,20 @@ class MCVQ:
         """What tells rows apart, for clustering; (n, S)."""
         return m.T
 
-    def likely_rows(self, prepared: MCVQPrepared, block: Any) -> Array:
+    def likely_rows(self, prepared: MCVQPrepared, block: Block[Selections]) -> Array:
         """One-hot states (S, n) to begin with where rows select parts for themselves."""
         return self._climb_states(prepared, block)[0]
 
-    def wide_rows(self, prepared: MCVQPrepared, block: Any, settled: Callable[[], Array]) -> Array:
+    def wide_rows(
+        self, prepared: MCVQPrepared, block: Block[Selections], settled: Callable[[], Array]
+    ) -> Array:
         """As `propose`, given the other parts' likely states: wider than what settled."""
         given = self._climb_states(prepared, block)[1]
         return np.broadcast_to(given, (self.classes.n_classes, *given.shape))
 
-    def _climb_states(self, prepared: MCVQPrepared, block: Any) -> tuple[Array, Array]:
+    def _climb_states(
+        self, prepared: MCVQPrepared, block: Block[Selections]
+    ) -> tuple[Array, Array]:
         """One-hot states (S, n) of high joint density with the row, selections summed out.
 
         Also the probability of every state given those of the other parts.
@@ -357,7 +364,7 @@ class MCVQ:
         """Nothing is left to do after a fit."""
         return params
 
-    def without_cells(self, seen: Any, holed: Any) -> MCVQ:
+    def without_cells(self, seen: Source, holed: Source) -> MCVQ:
         """The model for rows of ``holed`` instead of ``seen``, sources of rows."""
         weight = self.chooser.weight + holed.column_weight() - seen.column_weight()
         return replace(self, chooser=replace(self.chooser, weight=np.maximum(weight, 0.0)))
@@ -500,7 +507,7 @@ def expect_states(
     log_b: Array,
     weights: Sequence[Packed],
     layouts: Sequence[Layout],
-    block: Any,
+    block: Block[object],
 ) -> tuple[Array, Stats]:
     """Posterior of the rows' states (S, n) and its sums, without classes; ``log_b`` is (S,)."""
     log_z, counts = np.zeros(block.n_rows), np.empty((1, first[-1]))
@@ -516,7 +523,7 @@ def expect_states(
     return m, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
 
 
-def _one_hot(chosen: Array, n_states: int, dtype: Any) -> Array:
+def _one_hot(chosen: Array, n_states: int, dtype: DType) -> Array:
     """States numbered in ``chosen`` (K, n) as posteriors (S, n)."""
     out = np.zeros((n_states, chosen.shape[1]), dtype)
     np.put_along_axis(out, chosen, 1, axis=0)

@@ -18,15 +18,16 @@ log Z + log(2 pi / T) / 2 + T E[(x - mu)^2] / 2.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numba
 import numpy as np
 
-from partwise.contracts import Array, Packed, Stats
+from partwise.contracts import Array, Block, Latent, Packed, Stats
 from partwise.likelihoods.ordinal import interval_moments
 from partwise.models import factors
-from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared
+from partwise.models.factor_rows import MCFAParams, MCFAPrepared
+from partwise.models.mcfa import MCFA
 
 # Times at most that rows without memory update factors and numbers in turn, and the change of a
 # number, in deviations of its noise, that counts as none. With classes all rounds are gone through.
@@ -50,29 +51,30 @@ class Ordinal:
 
     core: MCFA
     ends: Array
+    needs: ClassVar[tuple[type, ...]] = (Latent,)
     remembers: ClassVar[bool] = True
 
-    def fresh_memory(self, index: int) -> Any:
+    def fresh_memory(self, index: int) -> None:
         """No numbers yet."""
-        return None
+        return
 
-    def infer(self, prepared: MCFAPrepared, block: Any) -> tuple[Array, Array]:
+    def infer(self, prepared: MCFAPrepared, block: Block[Latent]) -> tuple[Array, Array]:
         """Features of the factors of rows that remember nothing, (F, n), and their normaliser."""
         return self._settle(prepared, block)[1:]
 
-    def evidence(self, prepared: MCFAPrepared, block: Any) -> Array:
+    def evidence(self, prepared: MCFAPrepared, block: Block[Latent]) -> Array:
         """What settled numbers say about the factors, (F, n)."""
         return self.core.evidence(prepared, block.with_values(self.settle(prepared, block)))
 
-    def propose(self, prepared: MCFAPrepared, block: Any) -> Array:
+    def propose(self, prepared: MCFAPrepared, block: Block[Latent]) -> Array:
         """Factors to draw when a row's likelihood is estimated, as features in each class."""
         return self.core.class_features(prepared.params, self.evidence(prepared, block))
 
-    def settle(self, prepared: MCFAPrepared, block: Any) -> Array:
+    def settle(self, prepared: MCFAPrepared, block: Block[Latent]) -> Array:
         """Numbers of rows that remember nothing, (nnz,)."""
         return self._settle(prepared, block)[0]
 
-    def _settle(self, prepared: MCFAPrepared, block: Any) -> tuple[Array, Array, Array]:
+    def _settle(self, prepared: MCFAPrepared, block: Block[Latent]) -> tuple[Array, Array, Array]:
         """Numbers, features and normalisers of rows after rounds to settle."""
         core, columns = self.core, combined(self.core, prepared.params)
         latent = self._begin(columns, block)
@@ -99,7 +101,7 @@ class Ordinal:
         return latent, score, found.log_z
 
     def _walk(
-        self, columns: Columns, block: Any, score: Array, covs: list[Array], latent: Array
+        self, columns: Columns, block: Block[Latent], score: Array, covs: list[Array], latent: Array
     ) -> tuple[Array, Array]:
         """Settled numbers (nnz,), and what they say about the factors (J, n)."""
         (group,) = block.groups
@@ -107,12 +109,14 @@ class Ordinal:
         rows = [np.broadcast_to(cov, (len(cov), block.n_rows)) for cov in covs]
         latent = latent.astype(float)
         _settle_rows(
-            group.indptr, group.indices, group.values, self.ends, *columns,
+            *group.codes(), self.ends, *columns,
             np.ascontiguousarray(np.concatenate(rows).T), np.array(self.core.n_factors), b, latent,
         )  # fmt: skip
         return latent.astype(block.dtype), b.T
 
-    def expect(self, prepared: MCFAPrepared, block: Any, memory: Any) -> tuple[Array, Stats]:
+    def expect(
+        self, prepared: MCFAPrepared, block: Block[Latent], memory: Array | None
+    ) -> tuple[Array, Stats]:
         """Factors given the numbers, then the numbers given the factors; sums of both."""
         core, columns = self.core, combined(self.core, prepared.params)
         before = self._begin(columns, block) if memory is None else memory
@@ -124,14 +128,14 @@ class Ordinal:
         sums = core.collect(prepared, block.with_values(latent), features)
         return latent, Stats(bound, counts, (*sums, Packed(np.zeros((3, 1, 0)), totals[:, None])))
 
-    def _begin(self, columns: Columns, block: Any) -> Array:
+    def _begin(self, columns: Columns, block: Block[Latent]) -> Array:
         """Numbers of rows whose factors are unknown, (nnz,)."""
         nothing = np.zeros((self.core.first[-1], block.n_rows), block.dtype)
-        start = np.zeros(len(block.groups[0].indices), block.dtype)
+        start = np.zeros(len(block.groups[0].codes().columns), block.dtype)
         return self._numbers(columns, block, nothing, start)[0]
 
     def _numbers(
-        self, columns: Columns, block: Any, features: Array, before: Array
+        self, columns: Columns, block: Block[Latent], features: Array, before: Array
     ) -> tuple[Array, Array, Array]:
         """New E[x] given the factors; gain of each row over ``before``; sums of 1, x, x^2 (3, D).
 
@@ -143,7 +147,7 @@ class Ordinal:
         latent, gain = np.empty_like(before), np.zeros(block.n_rows)
         totals = np.zeros((3, len(columns.offset)))
         _censor(
-            group.indptr, group.indices, group.values, self.ends, m, *columns, before,
+            *group.codes(), self.ends, m, *columns, before,
             block.weight, latent, gain, totals,
         )  # fmt: skip
         return latent, gain, totals

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from partwise.contracts import Array, Entries
+from partwise.contracts import Array, Block, Entries, EntryList
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
 from partwise.likelihoods.predictive import Predictive
 from partwise.sampling.importance import RowLikelihood, enumerate_states, sample_states
@@ -92,7 +91,7 @@ def log_density(
 
 
 def part_densities(
-    block: Any,
+    block: Block[Entries],
     laws: Sequence[Predictive],
     columns: Sequence[Array],
     parts: Array,
@@ -121,8 +120,8 @@ def part_densities(
 
 
 def row_likelihood(
-    block: Any,
-    proposal: Any,
+    block: Block[Entries],
+    proposal: Array | None,
     laws: Sequence[Predictive],
     columns: Sequence[Array],
     gates: Array,
@@ -162,6 +161,7 @@ def row_likelihood(
     found = []
     for n, b in enumerate(log_prior):
         if len(table) and needs_draws(gates, first):
+            assert proposal is not None
             posterior = np.ascontiguousarray(proposal[n].T, dtype=float)
             rng = np.random.default_rng(seed)  # the same draws for every block and class
             found.append(sample_states(indptr, table, own, b, posterior, first, n_draws, rng))
@@ -181,7 +181,7 @@ def needs_draws(gates: Array, first: Array) -> bool:
     return bool(np.any(gates.max(axis=0) < 1.0) and not few)
 
 
-def _log_densities(law: Predictive, entries: Entries, n_columns: int, n_rows: int) -> Array:
+def _log_densities(law: Predictive, entries: EntryList, n_columns: int, n_rows: int) -> Array:
     """Log density of every entry under every state, (entries, S)."""
     S = law.mean.shape[0]
     table = np.empty((len(entries.values), S))

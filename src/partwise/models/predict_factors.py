@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Protocol
 
 import numba
 import numpy as np
 from scipy import special
 
-from partwise.contracts import Array, Layout, Packed
+from partwise.contracts import Array, Block, Entries, Latent, Layout, Packed, Pairs
 from partwise.likelihoods import mixtures
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
 from partwise.likelihoods.ordinal import ROOT_HALF, interval_moments
 from partwise.models import factors
+from partwise.models.factor_rows import MCFAParams, MCFAPrepared, gaussians
 from partwise.models.loadings import Loadings
-from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared, gaussians
+from partwise.models.mcfa import MCFA
 from partwise.sampling.importance import RowLikelihood, summarise_weights
+
+
+class _PairEntries(Pairs, Entries, Protocol):
+    """Views that offer both."""
+
 
 # Factors are drawn somewhat wider than the variational posterior, which is too sure of itself where
 # columns have no one part.
@@ -178,7 +184,7 @@ def point(core: MCFA, params: MCFAParams, parts: Array, gates: Array) -> MCFAPre
     return core.pack(params._replace(gate=gate, loadings=tuple(sure)), np.zeros_like(gates), parts)
 
 
-def evidence(core: MCFA, sure: MCFAPrepared, block: Any) -> Array:
+def evidence(core: MCFA, sure: MCFAPrepared, block: Block[Pairs]) -> Array:
     """Coefficients of the features, (F, n), that of 1 included: the block has squares."""
     out = core.evidence(sure, block)
     ones = Layout(sure.layouts[0].parts, (1,) * len(core.n_factors))
@@ -189,7 +195,7 @@ def evidence(core: MCFA, sure: MCFAPrepared, block: Any) -> Array:
     return out
 
 
-def part_likelihoods(core: MCFA, params: MCFAParams, block: Any) -> Array:
+def part_likelihoods(core: MCFA, params: MCFAParams, block: Block[Pairs]) -> Array:
     """Log density of every part's entries, each column given to its likeliest part; (N, K, n)."""
     hard = hardened(params)
     parts = hard.gates.argmax(axis=0)
@@ -215,7 +221,12 @@ def _by_part(core: MCFA, params: MCFAParams, score: Array) -> Array:
 
 
 def row_likelihood(
-    core: MCFA, params: MCFAParams, block: Any, proposal: Any, n_draws: int, seed: int = 0
+    core: MCFA,
+    params: MCFAParams,
+    block: Block[_PairEntries],
+    proposal: Array | None,
+    n_draws: int,
+    seed: int = 0,
 ) -> RowLikelihood:
     """Log-likelihood of a block's rows under every class; fields of shape (N, n).
 
@@ -230,6 +241,7 @@ def row_likelihood(
         value = _by_part(core, params, score).sum(axis=1)
         exact = RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf))
         return exact._replace(log_likelihood=value + block.base)
+    assert proposal is not None
     shared = np.flatnonzero(~closed)
     (group,) = block.groups
     entries = group.entries(shared, absent=True)
@@ -264,7 +276,7 @@ def row_likelihood(
 def level_likelihood(
     core: MCFA,
     params: MCFAParams,
-    block: Any,
+    block: Block[Latent],
     ends: Array,
     proposal: Array,
     n_draws: int,
@@ -294,15 +306,14 @@ def level_likelihood(
         draws, log_q = _draw_factors(core, features, n_draws, rng, parts, WIDER_OF_LEVELS)
         density = np.empty(log_q.shape)
         _level_densities(
-            group.indptr, group.indices, group.values, ends, chosen, slope, rho, root, draws,
-            density,
+            *group.codes(), ends, chosen, slope, rho, root, draws, density,
         )  # fmt: skip
         nothing = np.zeros((core.first[-1], block.n_rows))
         density += _given_factors(core, params, nothing, draws, n, parts)
         found.append(summarise_weights(density - log_q))
     value, error, n_effective = (np.stack(field) for field in zip(*found, strict=True))
     # Nothing was seen of some rows, and that is certain.
-    empty = group.row_sums(chosen.sum(axis=0)[group.indices]) == 0.0
+    empty = group.row_sums(chosen.sum(axis=0)[group.codes().columns]) == 0.0
     value[:, empty], error[:, empty], n_effective[:, empty] = 0.0, 0.0, np.inf
     return RowLikelihood(value, error, n_effective)
 

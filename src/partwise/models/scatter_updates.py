@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numba
 import numpy as np
@@ -31,10 +31,11 @@ from scipy import special
 
 from partwise.contracts import Array
 from partwise.models.loadings import gamma_divergence
+from partwise.models.principal_params import BayesianPCAParams, Broad
 
 # Rounds of the loop over numbers, and relative change at which it is content.
-MOST_ROUNDS = 60
-SETTLED = 1e-5
+MOST_LEAP_ROUNDS = 60
+LEAP_SETTLED = 1e-5
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -59,10 +60,13 @@ class Scatter:
     second: Array  # sums of t t', (M, D, D)
 
     def __add__(self, other: Scatter) -> Scatter:
-        return Scatter(*(a + b for a, b in zip(self._fields(), other._fields(), strict=True)))
-
-    def _fields(self) -> tuple[Any, ...]:
-        return self.bound, self.entropy, self.counts, self.first, self.second
+        return Scatter(
+            self.bound + other.bound,
+            self.entropy + other.entropy,
+            self.counts + other.counts,
+            self.first + other.first,
+            self.second + other.second,
+        )
 
     @staticmethod
     def total(results: Iterable[Scatter]) -> Scatter:
@@ -99,7 +103,7 @@ class Principal(NamedTuple):
     vectors: Array  # (M, D, q)
 
 
-def log_joint(params: Any, x: Array) -> Array:
+def log_joint(params: BayesianPCAParams, x: Array) -> Array:
     """Log normalisers of complete rows (D, n) under every component, its share aside, (M, n)."""
     tau, W, mu = params.precision, params.mean[:, :, :-1], params.mean[:, :, -1]
     M, D, q = W.shape
@@ -117,6 +121,10 @@ def log_joint(params: Any, x: Array) -> Array:
     return out
 
 
+# Evidence, precision, lengths, widths, rates, and which directions are left; see `_settle`.
+Settled: TypeAlias = tuple[float, float, Array, Array, Array, Array]
+
+
 class Leap(NamedTuple):
     """Where a leap ends."""
 
@@ -128,7 +136,7 @@ class Leap(NamedTuple):
 
 
 def leap(
-    prior: Any, rows: Principal, alpha: Array | None, tau: Array | None,
+    prior: Broad, rows: Principal, alpha: Array | None, tau: Array | None,
     noise: float | None, entries: tuple[float, float],
 ) -> Leap:  # fmt: skip
     """Nearly the best posterior of W, mu, tau and alpha, given the rows' components.
@@ -162,11 +170,12 @@ def leap(
         strength, shape, float(special.digamma(shape)),
         float(gamma_divergence(flat, strength, strength)[0]) - shape * strength, noise_shape,
     )  # fmt: skip
-    best: tuple[float, Any, Array] | None = None
+    best: tuple[float, Settled, Array] | None = None
     if tau is not None:
         noise = float(tau[1] / tau[0])
-    starts: list[Any] = [noise]
-    if noise is None:
+    if noise is not None:
+        starts = [noise]
+    else:
         js = np.unique((np.array(BEGIN_WITH) * q).astype(int))
         left = squares - np.append(0.0, np.cumsum(n @ values))[js]
         starts = list(np.maximum(left / (entries[0] - n.sum() * js), LEAST_START))
@@ -241,7 +250,7 @@ def _settle(  # type: ignore[no-untyped-def]  # compiled
     if kind == LEARNED:
         for i in range(q):
             rates[i] = strength + 0.5 * (np.sum(length[:, i] ** 2) + D * np.sum(width[:, i]))
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_LEAP_ROUNDS):
         before, moved, explained = t, 0.0, 0.0
         for i in range(q):
             if not on[i]:
@@ -294,11 +303,9 @@ def _settle(  # type: ignore[no-untyped-def]  # compiled
         for i in range(q):
             if on[i]:
                 longest = max(longest, np.max(length[:, i]))
-        if not dropped and abs(t - before) < SETTLED * t and moved < SETTLED * longest:
+        if not dropped and abs(t - before) < LEAP_SETTLED * t and moved < LEAP_SETTLED * longest:
             break
     total = np.sum(worth) - 0.5 * t * squares
     if kind == LEARNED:
         total += np.sum(turns(length, width, shape / rates, on))
-    for m in range(M):
-        total -= 0.5 * D * ((t * n[m] + strength) / (strength + t * n[m]) - 1.0)
     return total, t, length, width, rates, on

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from partwise.contracts import Array
+
+# What a block's selections are drawn with, None where nothing is drawn.
+Randomness: TypeAlias = np.random.Generator | None
 
 
 class Selection(Protocol):
@@ -21,19 +24,19 @@ class Selection(Protocol):
 
     averages: ClassVar[bool]
 
-    def generator(self, index: int) -> Any:
+    def generator(self, index: int) -> Randomness:
         """The random source of block ``index``, if one is needed."""
         ...
 
-    def parts(self, log_a: Array, expected: Array, rng: Any) -> tuple[Array, Array]:
+    def parts(self, log_a: Array, expected: Array, rng: Randomness) -> tuple[Array, Array]:
         """Selections of every entry, and the entries' share of the bound."""
         ...
 
-    def states(self, posterior: Array, first: Array, rng: Any) -> Array:
+    def states(self, posterior: Array, first: Array, rng: Randomness) -> Array:
         """Selections of every part's states from their posterior."""
         ...
 
-    def classes(self, z: Array, rng: Any) -> Array:
+    def classes(self, z: Array, rng: Randomness) -> Array:
         """Selections of the rows' classes from their posterior, (N, n)."""
         ...
 
@@ -56,17 +59,17 @@ class Expected:
         """No randomness."""
         return
 
-    def parts(self, log_a: Array, expected: Array, rng: Any) -> tuple[Array, Array]:
+    def parts(self, log_a: Array, expected: Array, rng: Randomness) -> tuple[Array, Array]:
         """g proportional to a exp(E[log p]); the entry adds sum_k g (log a - log g)."""
         log_g, _ = _log_softmax(log_a, expected)
         G = np.exp(log_g)
         return G, (G * (log_a - log_g)).sum(axis=0)
 
-    def states(self, posterior: Array, first: Array, rng: Any) -> Array:
+    def states(self, posterior: Array, first: Array, rng: Randomness) -> Array:
         """The posterior itself."""
         return posterior
 
-    def classes(self, z: Array, rng: Any) -> Array:
+    def classes(self, z: Array, rng: Randomness) -> Array:
         """The posterior itself."""
         return z
 
@@ -82,23 +85,24 @@ class Draws:
         """A generator of the block's own."""
         return np.random.default_rng([self.seed, index])
 
-    def parts(self, log_a: Array, expected: Array, rng: Any) -> tuple[Array, Array]:
+    def parts(self, log_a: Array, expected: Array, rng: Randomness) -> tuple[Array, Array]:
         """r drawn in proportion to a p(x | s); the entry adds log sum_k a p(x | s_k)."""
         log_g, total = _log_softmax(log_a, expected)
         return draw(np.exp(log_g), rng), total
 
-    def states(self, posterior: Array, first: Array, rng: Any) -> Array:
+    def states(self, posterior: Array, first: Array, rng: Randomness) -> Array:
         """s drawn from its posterior given the selections."""
         pieces = [draw(posterior[lo:hi], rng) for lo, hi in pairwise(first)]
         return np.concatenate(pieces)
 
-    def classes(self, z: Array, rng: Any) -> Array:
+    def classes(self, z: Array, rng: Randomness) -> Array:
         """y drawn from its posterior."""
         return draw(z, rng)
 
 
-def draw(probability: Array, rng: np.random.Generator) -> Array:
+def draw(probability: Array, rng: Randomness) -> Array:
     """One-hot draws along the first axis."""
+    assert rng is not None
     above = np.cumsum(probability, axis=0)
     u = rng.random(probability.shape[1:]) * above[-1]
     choice = np.minimum((above <= u).sum(axis=0), len(probability) - 1)

@@ -23,13 +23,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numba
 import numpy as np
 from scipy import special
 
-from partwise.contracts import Array, Layout, Packed, Stats
+from partwise.contracts import Array, Block, Layout, Packed, Span, Stats
 from partwise.likelihoods import Dirichlet
 from partwise.likelihoods.prior import EntryPrior
 from partwise.models.gating import Chooser
@@ -122,7 +122,7 @@ class Judge:
             alone[i] = self.entries([s[:, [i]] for s in sums])[0]
         return list(groups.values())
 
-    def _joint(self, sums: Sequence[Array], i: int, others: Any) -> Array:
+    def _joint(self, sums: Sequence[Array], i: int, others: Span | Array) -> Array:
         """Evidence of the entries of state i and every other, were they one."""
         return self.entries([s[:, [i]] + s[:, others] for s in sums])
 
@@ -187,11 +187,12 @@ class HeldParts:
 
     core: MCVQ
     layouts: tuple[Layout, ...]
+    needs: ClassVar[tuple[type, ...]] = ()
     remembers: ClassVar[bool] = False
 
-    def fresh_memory(self, index: int) -> Any:
+    def fresh_memory(self, index: int) -> None:
         """Rows keep nothing from one sweep to the next."""
-        return None
+        return
 
     def prepare(self, params: HeldParams) -> HeldParams:
         """Parameters are prepared as they are."""
@@ -201,7 +202,9 @@ class HeldParts:
         """Parameters are prepared as they are."""
         return params
 
-    def expect(self, params: HeldParams, block: Any, memory: None = None) -> tuple[Array, Stats]:
+    def expect(
+        self, params: HeldParams, block: Block[object], memory: object = None
+    ) -> tuple[Array, Stats]:
         """Posterior of the rows' states (S, n), and its sums."""
         return expect_states(self.core.first, params.log_b, params.weights, self.layouts, block)
 
@@ -290,7 +293,7 @@ def parts_of(model: HeldParts, stats: Stats, overlap: Array) -> list[Part]:
     return out
 
 
-def summed(model: HeldParts, m: Array, block: Any, everywhere: bool = False) -> Survey:
+def summed(model: HeldParts, m: Array, block: Block[object], everywhere: bool = False) -> Survey:
     """What posteriors (S, n) of a block's rows sum to, in their parts' own columns or in all."""
     layouts = model.layouts
     if everywhere:
@@ -300,7 +303,7 @@ def summed(model: HeldParts, m: Array, block: Any, everywhere: bool = False) -> 
     return Survey(Stats(0.0, counts, block.collect(wm, layouts)), overlaps(model, m, block))
 
 
-def overlaps(model: HeldParts, m: Array, block: Any) -> Array:
+def overlaps(model: HeldParts, m: Array, block: Block[object]) -> Array:
     """Overlaps of the states of every part, (S, S)."""
     out = np.zeros((len(m), len(m)))
     for lo, hi in pairwise(model.core.first):
@@ -308,13 +311,13 @@ def overlaps(model: HeldParts, m: Array, block: Any) -> Array:
     return out
 
 
-def survey(model: HeldParts, params: HeldParams, block: Any) -> Survey:
+def survey(model: HeldParts, params: HeldParams, block: Block[object]) -> Survey:
     """What a block's posteriors under the parameters sum to."""
     m, stats = model.expect(params, block)
     return Survey(stats, overlaps(model, m, block))
 
 
-def together(model: HeldParts, params: HeldParams, block: Any) -> Array:
+def together(model: HeldParts, params: HeldParams, block: Block[object]) -> Array:
     """Rows in two states at once, (S, S)."""
     m, _ = model.expect(params, block)
     return (m @ weighted(m, block.weight).T).astype(float)

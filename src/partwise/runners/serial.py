@@ -2,12 +2,30 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import TypeVar, cast
 
-from partwise.contracts import Source
+from partwise.contracts import (
+    AnyView,
+    Block,
+    Memory,
+    Model,
+    OnBlock,
+    Prepared,
+    Result,
+    Source,
+    Total,
+)
+
+Params = TypeVar("Params")
+View = TypeVar("View")
 
 
-def work(function: Callable[..., Any], source: Source, make: Callable[[], Any], *items: Any) -> Any:
+def work(
+    function: OnBlock[Result],
+    source: Source,
+    make: Callable[[], Block[AnyView]],
+    *items: object,
+) -> Result:
     """``function`` of a block that is made for it alone."""
     block = make()
     found = function(block, *items)
@@ -19,26 +37,33 @@ class Serial:
     """Blocks in turn; matrix products use the threads that BLAS has."""
 
     def map(
-        self, function: Callable[..., Any], source: Source, *arguments: Iterable[Any]
-    ) -> Iterator[Any]:
+        self, function: OnBlock[Result], source: Source, *arguments: Iterable[object]
+    ) -> Iterator[Result]:
         """``function(block, *items)`` in order."""
         for make, *items in zip(source.makers(), *arguments, strict=True):
             yield work(function, source, make, *items)
 
-    def total(self, model: Any, prepared: Any, source: Source, memory: list[Any]) -> Any:
+    def total(
+        self,
+        model: Model[Params, Prepared, View, Memory, Total],
+        prepared: Prepared,
+        source: Source,
+        memory: list[Memory],
+    ) -> Total:
         """Sums of all blocks, added in their order; what they remember is replaced."""
 
-        def on_block(block: Any, kept: Any) -> tuple[Any, Any]:
+        def on_block(block: Block[View], kept: Memory) -> tuple[Memory, Total]:
             return model.expect(prepared, block, kept)
 
-        def results() -> Iterator[Any]:
+        def results() -> Iterator[Total]:
             for i, (kept, stats) in enumerate(self.map(on_block, source, memory)):
-                memory[i] = kept if model.remembers else None
+                if model.remembers:
+                    memory[i] = kept
                 yield stats
 
         found = results()
         first = next(found)
-        return type(first).total(chain([first], found))
+        return cast(Total, type(first).total(chain([first], found)))
 
     def __enter__(self) -> "Serial":
         return self

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Any
 
 import joblib
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from partwise.contracts import Source
+from partwise.contracts import OnBlock, Result, Source
+from partwise.data.dask import ClusterRows
+from partwise.data.source import BlockSource
 from partwise.runners.serial import Serial, work
 
 
@@ -36,7 +37,7 @@ class Threads(Serial):
     # Pools of concurrent fits share one limit, lifted when the last of them closes.
     _lock = threading.Lock()
     _n_open = 0
-    _limits: Any = None
+    _limits: threadpool_limits | None = None
 
     def __enter__(self) -> Threads:
         with Threads._lock:
@@ -51,13 +52,14 @@ class Threads(Serial):
         with Threads._lock:
             Threads._n_open -= 1
             if Threads._n_open == 0:
+                assert Threads._limits is not None
                 Threads._limits.restore_original_limits()
 
     def map(
-        self, function: Callable[..., Any], source: Source, *arguments: Iterable[Any]
-    ) -> Iterator[Any]:
+        self, function: OnBlock[Result], source: Source, *arguments: Iterable[object]
+    ) -> Iterator[Result]:
         """``function(block, *items)`` in order; rows are read a few blocks ahead."""
-        waiting: deque[Future[Any]] = deque()
+        waiting: deque[Future[Result]] = deque()
         for items in zip(source.makers(), *arguments, strict=True):
             waiting.append(self._pool.submit(work, function, source, *items))
             if len(waiting) >= 2 * self.n_workers:
@@ -86,8 +88,8 @@ def runner_for(n_jobs: int | None, n_blocks: int, *, reads: bool = False) -> Ser
     return Threads(n_workers) if n_workers > 1 or n_jobs is not None or reads else Serial()
 
 
-def runner_of(n_jobs: int | None, source: Any) -> Any:
+def runner_of(n_jobs: int | None, source: BlockSource) -> Serial:
     """The runner for a source of rows: where these are, or threads here."""
-    if getattr(source.X, "runner", None) is not None:
+    if isinstance(source.X, ClusterRows):
         return source.X.runner
     return runner_for(n_jobs, source.n_blocks, reads=source.reads)
