@@ -10,9 +10,8 @@ import numpy as np
 from scipy import special
 
 from partwise.answers.rows import map_rows, telling
-from partwise.contracts import Array
+from partwise.contracts import Array, SumView
 from partwise.data import RowBlock
-from partwise.data.additive import AdditiveRows
 from partwise.fitted import Fitted
 from partwise.fitting.component_space import effective_dimension
 from partwise.likelihoods import mixtures
@@ -138,7 +137,7 @@ def mixture_names_out(fitted: FittedComponents) -> list[str]:
 def _found(
     fitted: FittedComponents,
     X: Array,
-    function: Callable[[BayesianPCAParams, AdditiveRows, Found], Answer],
+    function: Callable[[BayesianPCAParams, SumView, Found], Answer],
     n_jobs: int | None,
 ) -> list[list[Answer]]:
     """``function(params, view, posterior)`` of rows, a list for every mixture."""
@@ -168,7 +167,7 @@ def class_weights(fitted: FittedComponents, X: Array, n_jobs: int | None) -> Arr
 def codes(fitted: FittedComponents, X: Array, n_jobs: int | None) -> Array:
     """r (x, 1) of every component of every class, (n, sum of p)."""
 
-    def code(_: BayesianPCAParams, __: AdditiveRows, found: Found) -> Array:
+    def code(_: BayesianPCAParams, __: SumView, found: Found) -> Array:
         rows = [
             np.vstack([m, np.ones_like(m[:1])]) * r for m, r in zip(found.m, found.r, strict=True)
         ]
@@ -206,7 +205,7 @@ def interval(
     weights = class_weights(fitted, X, n_jobs)
 
     def entries(
-        params: BayesianPCAParams, view: AdditiveRows, found: Found
+        params: BayesianPCAParams, view: SumView, found: Found
     ) -> tuple[Array, Array, Array]:
         return (found.r, *fitted.model.entries(params, view, found))
 
@@ -263,7 +262,7 @@ def explain(
 def _densities(
     fitted: FittedComponents,
     X: Array,
-    function: Callable[[BayesianPCAParams, AdditiveRows], Array],
+    function: Callable[[BayesianPCAParams, SumView], Array],
     n_jobs: int | None,
 ) -> Array:
     """``function(params, view)`` of rows under every class, in the user's units, (N, n)."""
