@@ -16,6 +16,7 @@ import partwise
 HERE = Path(__file__).parent
 GENERATED = HERE / "generated"
 EXPLORERS = GENERATED / "explorers"
+EXPLORERS.mkdir(parents=True, exist_ok=True)  # before html_extra_path is checked
 sys.path.insert(0, str(HERE))  # for make_images.py
 
 project = "Partwise"
@@ -111,7 +112,6 @@ def lead_to_pages(app: Any, docname: str, source: list[str]) -> None:
 
 def write_pages(app: Any) -> None:
     """Write the pages that are kept outside of this folder: changes, and how to contribute."""
-    GENERATED.mkdir(exist_ok=True)
     root = HERE.parent
     fragments = [
         path.read_text().strip()
@@ -119,7 +119,8 @@ def write_pages(app: Any) -> None:
         if path.name != "README.md"
     ]
     changes = (root / "CHANGELOG.md").read_text().strip()
-    changes += "\n\n## Not yet released\n\n" + "\n".join(sorted(fragments)) + "\n"
+    if fragments:
+        changes += "\n\n## Not yet released\n\n" + "\n".join(sorted(fragments)) + "\n"
     contributing = (root / "CONTRIBUTING.md").read_text()
     for name, text in {"changes": changes, "contributing": contributing}.items():
         text = re.sub(r"\]\(docs/", "](../", text)
@@ -131,7 +132,6 @@ def write_explorers(app: Any) -> None:
     """Fit the small models whose explorers the pages embed, unless an earlier build did."""
     from make_images import EXPLORER_PAGES
 
-    EXPLORERS.mkdir(exist_ok=True, parents=True)
     for name, make in EXPLORER_PAGES.items():
         if not (EXPLORERS / f"{name}.html").exists():
             make(EXPLORERS / f"{name}.html")
