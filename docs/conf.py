@@ -64,7 +64,7 @@ html_extra_path = ["generated/explorers"]
 html_css_files = ["partwise.css"]
 html_show_sourcelink = False
 html_theme_options = {
-    "header_links_before_dropdown": 9,
+    "header_links_before_dropdown": 6,
     "navbar_persistent": [],
     "navbar_end": ["search-button", "theme-switcher"],
     "navigation_with_keys": False,
@@ -72,7 +72,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"start": [], "results": [], "migrate": []}
+html_sidebars = dict.fromkeys(("start", "results", "migrate", "faq", "glossary"), [])
 
 # Pages in Markdown read well where the code is hosted: they link to files, and the pages below
 # list others in plain bullets. Here these links lead to pages, and the bullets are the table of
