@@ -72,7 +72,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = dict.fromkeys(("start", "results", "migrate", "faq", "glossary"), [])
+html_sidebars = {name: [] for name in ("start", "results", "migrate", "faq", "glossary")}
 
 # Pages in Markdown read well where the code is hosted: they link to files, and the pages below
 # list others in plain bullets. Here these links lead to pages, and the bullets are the table of
