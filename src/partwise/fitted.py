@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
+from scipy import sparse
 
-from partwise.contracts import Array, Model
+from partwise.contracts import Array, Model, Stats
 from partwise.data.columns import ColumnGroup
 from partwise.data.table import Schema
 from partwise.models.calibration import Calibration
@@ -40,6 +41,40 @@ class FitRecord:
     weight: float | None = None
     size_path: list[dict[str, object]] | None = None
     row_labels: Array | None = None
+
+
+class Batch(NamedTuple):
+    """Checked rows in memory, dense or CSR, their weights, and their classes if there are some."""
+
+    X: Any
+    weight: Array
+    labels: Array | None
+
+    def beside(self, other: Batch) -> Batch:
+        """These rows, then others."""
+        pairs = [self.X, other.X]
+        X = sparse.vstack(pairs, format="csr") if sparse.issparse(self.X) else np.vstack(pairs)
+        labels = None
+        if self.labels is not None and other.labels is not None:
+            labels = np.append(self.labels, other.labels)
+        return Batch(X, np.append(self.weight, other.weight), labels)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that the entries take."""
+        return int(self.X.data.nbytes)
+
+
+class Running(NamedTuple):
+    """What a stream has left behind, to go on with."""
+
+    stats: Stats | None  # sums at the scale of ``weight``; None: those that the parameters tell
+    totals: Array | None  # of the columns, if the model holds them
+    column_weight: Array  # C_d, (D,)
+    weight: float  # rows that the sums stand for
+    seen: float  # summed weight of all rows
+    kept: Batch | None  # that wait for a good start
+    at_last_fit: int  # rows that parameters were last fitted to
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +104,8 @@ class Fitted(Generic[ModelT, Params]):
         Of intervals.
     classes : ndarray of shape (N,) or None
         Names of the classes of rows.
+    running : Running or None
+        Where a stream of rows goes on; files do not keep it.
     """
 
     model: ModelT
@@ -82,6 +119,7 @@ class Fitted(Generic[ModelT, Params]):
     schema: Schema | None = None
     calibration: Calibration | None = None
     classes: Array | None = None
+    running: Running | None = None
 
     @cached_property
     def prepared(self) -> Any:
@@ -99,6 +137,23 @@ class Fitted(Generic[ModelT, Params]):
             known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
             raise ValueError(f"There is no column {name!r}; columns are {known}.")
         return names.index(str(name))
+
+
+def fitted_of(estimator: Any) -> Fitted[Any, Any]:
+    """What a fitted estimator of gated parts, or of components, has learned."""
+    fitted: Fitted[Any, Any] = estimator._fitted
+    return fitted
+
+
+def schema_of(estimator: object) -> Schema | None:
+    """What the columns of a fitted estimator's table are, None for others."""
+    schema: Schema | None = getattr(getattr(estimator, "_fitted", None), "schema", None)
+    return schema
+
+
+def core_of(model: Any) -> Any:
+    """The model's core, whether or not rows remember something of their own on top of it."""
+    return getattr(model, "core", model)
 
 
 # Public attribute of an estimator, and where a `Fitted` or its record has it. Those that are None

@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from partwise import CVQ, MCFA, MCVQ, CellKFold, ObservedCells
+from partwise.answers import factors, states
+from partwise.fitted import core_of
 from tests.common.helpers import punch_holes, random_entries
 
 LIKELIHOODS = ["gaussian", "bernoulli", "poisson", "categorical"]
@@ -37,7 +39,7 @@ def held(model, test):
 
 def state_density(model, s, d, x):
     """Predictive density of one entry in the user's units, by scipy's distributions."""
-    group, law, kind = model._columns[0], model._laws()[0], model.likelihood
+    group, law, kind = model._fitted.columns[0], states.laws(model._fitted)[0], model.likelihood
     if kind == "gaussian":
         scale, shift = group.scale[d], group.shift[d]
         mean, spread = law.mean[s, d] * scale + shift, law.scale[s, d] * scale
@@ -55,10 +57,10 @@ def state_density(model, s, d, x):
 def test_a_cell_is_a_mixture_of_parts_and_states(likelihood, gating):
     train, test = problem(likelihood)
     model = fitted(MCVQ(3, 2, likelihood=likelihood, gating=gating), train)
-    gates, part_of = model._theta.gates, model._part_of
+    gates, part_of = model._fitted.params.gates, core_of(model._fitted.model).part_of
     expected = []
     for row, d, x in zip(test.rows, test.columns, test.values, strict=True):
-        m = model._posteriors(test.others().table()[[row]])[0]
+        m = states.posteriors(model._fitted, test.others().table()[[row]])[0]
         expected.append(
             sum(
                 gates[part_of[s], d] * m[s] * state_density(model, s, d, x)
@@ -105,8 +107,9 @@ def test_densities_of_numbers_integrate_to_one(model):
 def test_a_mixture_of_parts_with_uncertain_loadings():
     train, test = problem()
     model = fitted(MCFA(3, 2, gating="standard"), train)
-    theta, core, group = model._theta, model._mcfa, model._columns[0]
-    features = model._features(test.others().table()).astype(float)
+    known = model._fitted
+    theta, core, group = known.params, core_of(known.model), known.columns[0]
+    features = factors.features(model._fitted, test.others().table()).astype(float)
     expected = np.zeros(len(test))
     for i, (row, d, x) in enumerate(zip(test.rows, test.columns, test.values, strict=True)):
         for k, (_, linear, quadratic) in enumerate(core.spans()):

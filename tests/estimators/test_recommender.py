@@ -11,6 +11,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from partwise import CVQ, MCFA, MCVQ, ObservedCells, Recommender, load
+from partwise.answers import factors, states
+from partwise.fitted import core_of
 from partwise.models import levels as scale_of
 from partwise.models.questions import RULES
 
@@ -88,12 +90,13 @@ def test_distributions_are_those_of_the_estimator(kind):
         return
     # P(X <= cut) of the predictive mixture of parts.
     block = estimator._source(estimator._check_rows(row, reset=False)).block(0)
-    group = estimator._columns[0]
+    fitted = estimator._fitted
+    group = fitted.columns[0]
     below = [np.zeros(D)]
     for cut in (LEVELS[1:] + LEVELS[:-1]) / 2:
         z = (cut - group.shift) / group.scale
         cells = np.zeros(D, int), np.arange(D)
-        below.append(estimator._below(estimator._prepared, block, 0, *cells, z))
+        below.append(estimator._family().below(fitted.model, fitted.prepared, block, 0, *cells, z))
     assert_allclose(found, np.diff([*below, np.ones(D)], axis=0).T, atol=2e-5)
 
 
@@ -127,7 +130,7 @@ def test_folding_in_a_known_user_is_transform(kind):
     )
     features = taste.fold_in(model._fitted.row(model._person(person)))
     if isinstance(estimator, MCFA):
-        features = features[estimator._mcfa.linear]
+        features = features[core_of(estimator._fitted.model).linear]
     found = estimator.transform(row)
     assert_allclose(features.T[:, : found.shape[1]], found, atol=1e-6)
 
@@ -435,7 +438,7 @@ def test_reasons_name_parts_states_and_neighbours(kind):
             )
         if isinstance(estimator, MCVQ) and told["part"] >= 0:
             m = estimator.transform(as_row(PERSON))[0]
-            sizes = np.cumsum([0, *estimator._own_states()])
+            sizes = np.cumsum([0, *estimator.n_states_])
             own = m[sizes[told["part"]] : sizes[told["part"] + 1]]
             assert told["state"] == own.argmax()
             assert_allclose(told["probability"], own.max(), atol=1e-5)
@@ -457,7 +460,7 @@ def test_neighbours_are_rated_alike():
         if kind == "categorical":
             k = taste.parts[0]
             span = slice(taste.core.first[k], taste.core.first[k + 1])
-            share = taste.estimator._state_shares()[0, span]
+            share = states.state_shares(taste.estimator._fitted)[0, span]
             centred = taste.M[span] - share @ taste.M[span]
             size = np.sqrt(share @ centred**2)
             alike = [share @ (centred[:, i] * centred[:, 0]) / size[i] for i in same]
@@ -619,10 +622,11 @@ def test_numbers_between_cuts():
     """A Gaussian estimator's levels are what lies nearest."""
     model = served("gaussian")
     estimator = model.estimators_[0]
-    d, k = 2, estimator._theta.gates[:, 2].argmax()
-    features = estimator._features(estimator._check_rows(as_row({}), reset=False)).astype(float)
-    w, group = estimator._theta.loadings[k], estimator._columns[0]
-    _, linear, quadratic = estimator._mcfa.spans()[k]
+    d, k = 2, estimator._fitted.params.gates[:, 2].argmax()
+    nobody = estimator._check_rows(as_row({}), reset=False)
+    features = factors.features(estimator._fitted, nobody).astype(float)
+    w, group = estimator._fitted.params.loadings[k], estimator._fitted.columns[0]
+    _, linear, quadratic = core_of(estimator._fitted.model).spans()[k]
     s = np.append(features[linear, 0], 1.0)
     second = np.outer(s, s)
     second[:-1, :-1] = features[quadratic, 0].reshape(1, 1)
@@ -664,9 +668,9 @@ def test_items_that_arrive_later_change_nothing_but_themselves(kind):
 def test_what_is_conspicuous_is_what_states_say():
     model = served("categorical")
     taste = model._fitted.tastes[0]
-    share = taste.estimator._state_shares()[0]
+    share = states.state_shares(taste.estimator._fitted)[0]
     kinds = model.state_items(2, min_ratings=1)
-    assert len(kinds) == sum(taste.estimator._own_states())
+    assert len(kinds) == sum(taste.estimator.n_states_)
     for kind in kinds:
         k, j = kind["part"], kind["state"]
         lo, hi = taste.core.first[k], taste.core.first[k + 1]

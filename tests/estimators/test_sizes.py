@@ -48,10 +48,9 @@ def auto(X, *, y=None, sample_weight=None, n_parts="auto", n_states="auto", **ar
 
 def search(X, prior, n_states=None):
     """A search about to begin."""
-    estimator = MCVQ(prior=prior)
-    estimator._dtype, estimator.n_features_in_ = X.dtype, X.shape[1]
     columns = learn_columns(X, "gaussian", np.ones(len(X)), False, prior)
-    core = estimator._core(columns, (1, 1), ClassVariable())
+    family = MCVQ(prior=prior)._family()
+    core = family.core(columns, X.shape[1], X.dtype, (1, 1), ClassVariable(), None)
     made = Search(
         core, BlockSource(X, columns, np.ones(len(X))), Serial(), np.random.default_rng(0), None,
         n_states, lambda: False, 1e-3,

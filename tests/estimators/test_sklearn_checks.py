@@ -51,7 +51,7 @@ class LevelledMCFA(MCFA):
         values = X.data if sparse.issparse(X) else X
         values = np.clip(np.rint(values), -3, 3)
         if not reset:
-            known = self._columns[0].levels
+            known = self._fitted.columns[0].levels
             nearest = known[np.abs(values[..., None] - known).argmin(axis=-1)]
             values = np.where(np.isnan(values), np.nan, nearest).astype(values.dtype)
         if not sparse.issparse(X):

@@ -13,7 +13,9 @@ from sklearn.metrics import adjusted_rand_score
 
 import partwise
 from partwise import MCVQ, PartsImputer, make_survey
+from partwise.answers.states import log_marginal
 from partwise.data import Kind, source
+from partwise.fitted import core_of
 from partwise.likelihoods import Prior
 from tests.common.helpers import (
     assert_never_falls,
@@ -41,8 +43,9 @@ def model(survey):
 
 def parts_of(model):
     """Learned numbers that tell two fits apart."""
-    theta = model._theta
-    return [*theta.chi, theta.gates, theta.state_counts, model.lower_bounds_, model._calibration[0]]
+    theta = model._fitted.params
+    knots = model._fitted.calibration[0]
+    return [*theta.chi, theta.gates, theta.state_counts, model.lower_bounds_, knots]
 
 
 def same(a, b, **tolerance):
@@ -121,12 +124,12 @@ def test_kinds_add_up(prior):
 
 def by_hand(model, row):
     """Log density of one row, summed over all states, from the laws' definitions."""
-    core, theta, schema = model._mcvq, model._theta, model._schema
-    log_b = model._log_marginal()
+    core, theta, schema = core_of(model._fitted.model), model._fitted.params, model._fitted.schema
+    log_b = log_marginal(model._fitted)
     total = []
     for states in itertools.product(*(range(lo, hi) for lo, hi in itertools.pairwise(core.first))):
         density = sum(log_b[s] for s in states)
-        for g, group in enumerate(model._columns):
+        for g, group in enumerate(model._fitted.columns):
             for i, d in enumerate(group.index):
                 value = row.iloc[d]
                 if pd.isna(value):
@@ -374,7 +377,7 @@ def test_dependence_is_that_of_the_joint_table(survey, model):
     assert list(found.columns) == list(survey.frame.columns)
     assert_array_equal(found, found.T)
     other = model.parts_[:, None] != model.parts_
-    closed = model._theta.gates.max(axis=0) == 1.0
+    closed = model._fitted.params.gates.max(axis=0) == 1.0
     assert_allclose(found.to_numpy()[other & closed & closed[:, None]], 0.0, atol=1e-12)
     # Two columns of levels: sum over states, then the definition.
     a, b = "answer0", "group0"
@@ -434,7 +437,7 @@ def test_rows_drawn_given_some_cells(survey, model):
     assert (rows["number1"] == 0.5).all()
     assert states.shape == (500, 3)
     p = model.predict_proba_columns(
-        model._schema.decode(model._schema.encode_row(known)), ["scale0"]
+        model._fitted.schema.decode(model._fitted.schema.encode_row(known)), ["scale0"]
     )["scale0"][0]
     drawn = rows["scale0"].cat.codes.value_counts(normalize=True).reindex(range(5), fill_value=0)
     assert_allclose(drawn.sort_index(), p, atol=5 * np.sqrt(0.25 / 500))
@@ -466,7 +469,7 @@ def test_odd_cells_are_found_and_explained(survey, model):
 def test_surprise_by_its_definition(survey, model):
     table = survey.complete.iloc[:30]
     odd = model.anomalous_cells(table, 10_000)
-    first, gates = model._first, model._theta.gates
+    first, gates = core_of(model._fitted.model).first, model._fitted.params.gates
     assert (gates.max(axis=0) == 1.0).all()
     for name in ("answer0", "group1"):
         d = list(table).index(name)

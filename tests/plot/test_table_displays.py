@@ -46,10 +46,10 @@ def test_rows_stand_by_their_states_with_holes(survey, model):
     states = model.predict_states(survey.frame)[every]
     counts = np.bincount(model.parts_[model.parts_ >= 0], minlength=2)
     main = states[:, np.argsort(counts, kind="stable")[-1]]
-    number = model._schema.encode(survey.frame)[every, 0]
+    number = model._fitted.schema.encode(survey.frame)[every, 0]
     first = np.nan_to_num(display.values[:, 0]) * np.nanstd(
-        model._schema.encode(survey.frame)[:, 0]
-    ) + np.nanmean(model._schema.encode(survey.frame)[:, 0])
+        model._fitted.schema.encode(survey.frame)[:, 0]
+    ) + np.nanmean(model._fitted.schema.encode(survey.frame)[:, 0])
     sizes = np.bincount(main)
     start = 0
     for j, n in enumerate(sizes):

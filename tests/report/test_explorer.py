@@ -230,7 +230,7 @@ def pixels(locator):
 
 def certain(model, states):
     """The row that is expected of sure states."""
-    first = np.cumsum([0, *model._own_states()])[:-1]
+    first = np.cumsum([0, *model.n_states_])[:-1]
     sure = np.zeros((1, model.get_feature_names_out().size))
     sure[0, first + states] = 1.0
     return model.inverse_transform(sure)[0]
@@ -486,7 +486,7 @@ def test_tables_of_several_kinds(browser, mixed, tmp_path):
             parts = [row["parts"] for row in found]
             np.testing.assert_allclose(parts, -model.anomaly_scores(some), **AGREE)
             # The page sums states out where every column has one part.
-            closed = np.all(model._theta.gates[:, used].max(axis=0) >= 1.0)
+            closed = np.all(model._fitted.params.gates[:, used].max(axis=0) >= 1.0)
             assert (found[0]["whole"] is not None) == closed
             # All is shown, and read back, in the user's own terms.
             complete = int(np.flatnonzero(mixed.iloc[:, :7].notna().all(axis=1))[0])

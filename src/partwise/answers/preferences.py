@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from partwise.answers.rows import map_rows, source_of
+from partwise.answers.states import laws, marginal
 from partwise.contracts import Array
-from partwise.fitting import course
+from partwise.fitted import core_of, fitted_of
 from partwise.likelihoods.ordinal import FARTHEST
 from partwise.models import factors, predict_factors, questions
 from partwise.models import levels as scale
@@ -29,7 +31,7 @@ CHUNK = 1 << 22
 
 def tastes_of(estimator: Any, levels: Array, popularity: Array) -> Tastes:
     """Tastes by the kind of model; ``popularity`` (D,) is each item's share of the ratings."""
-    states = isinstance(course.core_of(estimator._model), MCVQ)
+    states = isinstance(core_of(fitted_of(estimator).model), MCVQ)
     return (StateTastes if states else FactorTastes)(estimator, levels, popularity)
 
 
@@ -38,12 +40,13 @@ class Tastes(ABC):
 
     def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
         self.estimator, self.levels, self.popularity = estimator, levels, popularity
-        self.core, self.theta = course.core_of(estimator._model), estimator._theta
-        self.prepared = estimator._prepared
+        self.fitted = fitted_of(estimator)
+        self.core, self.theta = core_of(self.fitted.model), self.fitted.params
+        self.prepared = self.fitted.prepared
         self.parts = self.theta.gates.argmax(axis=0)
         self.columns = [np.flatnonzero(self.parts == k) for k in range(len(self.theta.gates))]
         self.n_parts, self.own_parts = int(estimator.n_parts_), estimator.parts_
-        known = estimator._columns[0].known_levels
+        known = self.fitted.columns[0].known_levels
         known = levels if known is None else known
         # The estimator's levels on the scale, in the precision that it keeps them in.
         self.seen = np.searchsorted(levels.astype(known.dtype), known)
@@ -60,23 +63,23 @@ class Tastes(ABC):
     def fold_in(self, X: Any) -> Array:
         """Features of people, (F, n), from their ratings (CSR)."""
         X = self.heard(X)
-        infer, prepared = self.estimator._model.infer, self.prepared
-        pieces = self.estimator._map_rows(X, lambda block, _: infer(prepared, block)[0])
+        infer, prepared, n_jobs = self.fitted.model.infer, self.prepared, self.estimator.n_jobs
+        pieces = map_rows(self.fitted.columns, X, lambda block: infer(prepared, block)[0], n_jobs)
         return np.concatenate(pieces, axis=1)
 
     def evidence(self, columns: Array, values: Array) -> Array:
         """What each of a person's ratings says by itself, (F, ratings)."""
-        values = values.astype(self.estimator._dtype)
+        values = values.astype(self.fitted.dtype)
         where = np.zeros(len(columns), int), columns
         one = self.heard(sparse.csr_matrix((values, where), shape=(1, len(self.parts))))
         apart = sparse.csr_matrix(
             (one.data, one.indices, np.arange(len(columns) + 1)),
             shape=(len(columns), len(self.parts)),
         )
-        block = self.estimator._source(apart, max_rows=max(len(columns), 1)).block(0)
-        if isinstance(self.estimator._model, Ordinal):
-            whole = self.estimator._source(one).block(0)
-            block = block.with_values(self.estimator._model.settle(self.prepared, whole))
+        block = source_of(self.fitted.columns, apart, max(len(columns), 1)).block(0)
+        if isinstance(self.fitted.model, Ordinal):
+            whole = source_of(self.fitted.columns, one).block(0)
+            block = block.with_values(self.fitted.model.settle(self.prepared, whole))
         return self.core.evidence(self.prepared, block)
 
     def features_of(self, evidence: Array) -> Array:
@@ -148,7 +151,7 @@ class StateTastes(Tastes):
 
     def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
         super().__init__(estimator, levels, popularity)
-        law, group = estimator._laws()[0], estimator._columns[0]
+        law, group = laws(self.fitted)[0], self.fitted.columns[0]
         S, D, L = len(self.core.part_of), len(self.parts), len(levels)
         if law.probability is not None:
             P = np.zeros((S, D, L))
@@ -168,7 +171,7 @@ class StateTastes(Tastes):
 
     def state_shares(self) -> Array:
         """Share of people in every state, (S,)."""
-        return self.estimator._class_shares() @ self.estimator._state_shares()
+        return marginal(self.fitted)
 
     @cached_property
     def _own(self) -> list[tuple[Array, Array, Array]]:
@@ -228,8 +231,8 @@ class FactorTastes(Tastes):
 
     def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
         super().__init__(estimator, levels, popularity)
-        group, K = estimator._columns[0], len(self.columns)
-        if isinstance(estimator._model, Ordinal):
+        group, K = self.fitted.columns[0], len(self.columns)
+        if isinstance(self.fitted.model, Ordinal):
             # Levels of the scale that were never seen have no interval.
             seen = self.seen
             at = np.concatenate([np.searchsorted(seen, np.arange(len(levels))), [len(seen)]])

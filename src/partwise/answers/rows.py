@@ -33,7 +33,7 @@ def map_rows(
     columns: Columns,
     X: Any,
     on_block: Callable[[RowBlock], Answer],
-    n_jobs: int | None,
+    n_jobs: int | None = None,
     max_rows: int | None = None,
 ) -> list[Answer]:
     """``on_block`` of every block of checked rows, in order."""
@@ -46,7 +46,7 @@ def likelihood_of_rows(
     columns: Columns,
     X: Any,
     on_block: Callable[[RowBlock], RowLikelihood],
-    n_jobs: int | None,
+    n_jobs: int | None = None,
     max_rows: int | None = None,
 ) -> RowLikelihood:
     """Likelihoods of every block's rows under every class, side by side."""
@@ -65,7 +65,7 @@ def score_cells(
     X: Any,
     cells: tuple[Any, Any, Any],
     densities: Callable[[RowBlock, int, Array, Array, Array], Array],
-    n_jobs: int | None,
+    n_jobs: int | None = None,
 ) -> Array:
     """Log predictive density of cells (rows, columns, values), in the units of X.
 
@@ -106,17 +106,11 @@ def telling(
     out: list[dict[str, object]] = []
     for i in np.argsort(-evidence, kind="stable")[:n_columns]:
         d = int(columns[i])
-        shown = (float(values[d]), float(expected[i]))
+        value, usual = float(values[d]), float(expected[i])
         if fitted.schema is not None:
-            shown = tuple(fitted.schema.columns[d].value(one) for one in shown)
-        out.append(
-            {
-                "column": fitted.column_name(d),
-                "value": shown[0],
-                "expected": shown[1],
-                "evidence": float(evidence[i]),
-            }
-        )
+            value, usual = (fitted.schema.columns[d].value(one) for one in (value, usual))
+        told = {"column": fitted.column_name(d), "value": value, "expected": usual}
+        out.append({**told, "evidence": float(evidence[i])})
     return out
 
 

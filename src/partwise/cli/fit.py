@@ -262,7 +262,7 @@ def _content(model: Any, found: Data, seconds: float, out: Path, stopped: bool) 
     """All that is told of a fit, as plain values."""
     n_columns = int(found.X.shape[1])
     parts = [int(k) for k in model.parts_]
-    names = [model._column_name(d) for d in range(n_columns)]
+    names = [str(name) for name in getattr(model, "feature_names_in_", range(n_columns))]
     kinds = [str(kind) for kind in getattr(model, "kinds_", [model.likelihood] * n_columns)]
     sizes = [int(n) for n in (model.n_states_ if hasattr(model, "n_states_") else model.n_factors_)]
     described = _described(model) if found.image_shape is None else {}

@@ -395,7 +395,7 @@ def make_faces(
 
     References
     ----------
-    D. A. Ross and R. S. Zemel (2006). Learning Parts-Based Representations of Data. FitLog of
+    D. A. Ross and R. S. Zemel (2006). Learning Parts-Based Representations of Data. Journal of
     Machine Learning Research 7; section 3.1.1 for the occlusion.
 
     Examples

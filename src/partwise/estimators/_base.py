@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from numbers import Integral, Real
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse, special
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags
@@ -19,45 +19,28 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import CallbackSupportMixin, check_columns
 from partwise._warnings import warn
+from partwise.answers.rows import source_of
 from partwise.contracts import Array
-from partwise.data import BlockSource, ColumnGroup, ObservedCells, RowBlock, RowSource, by_column
-from partwise.data.cells import cells_of_block, check_cells
+from partwise.data import BlockSource, ColumnGroup, ObservedCells, RowBlock, RowSource
 from partwise.data.frames import as_numbers, frame_of
 from partwise.data.indices import check_indices
 from partwise.data.rows import check_finite, is_sparse, out_of_memory
-from partwise.engine import Monitor, climb
-from partwise.engine.progress import ProgressBar
-from partwise.engine.randomness import as_generator
+from partwise.engine import Monitor
 from partwise.estimators._rows import by_rows
+from partwise.estimators._verbs import ClassMixin, DensityMixin, can
 from partwise.fitted import Fitted, shared_attributes
 from partwise.fitting.checkpoint import FitLog
-from partwise.fitting.labels import class_numbers, classes_of_rows
-from partwise.fitting.restarts import Stage
+from partwise.fitting.course import warn_of_holes
+from partwise.fitting.options import AscentOptions, Listener
+from partwise.fitting.restarts import Stage, climb_best
 from partwise.fitting.weights import read_weights
 from partwise.likelihoods import Prior
 from partwise.runners import placed, runner_of
-from partwise.sampling.importance import RowLikelihood, mix_classes
-
-# Draws a row where classes are told by importance sampling.
-CLASS_DRAWS = 200
 
 
-def has_classes(estimator: Any) -> bool:
-    """Whether there is, or will be after fit, a class variable."""
-    if getattr(estimator, "n_classes", None) is None and not hasattr(estimator, "classes_"):
-        how = "set n_classes, or fit" if hasattr(estimator, "n_classes") else "fit"
-        raise AttributeError(f"There are no classes; {how} with labels.")
-    return True
-
-
-def _number(value: Any) -> float:
-    """A weight, NaN if it is none."""
-    return float(value) if isinstance(value, Real) else np.nan
-
-
-def _can(hook: str) -> Callable[[Any], bool]:
-    """Whether the model defines what a verb needs."""
-    return lambda estimator: hasattr(type(estimator), hook)
+def prior_of(estimator: Any) -> Prior | None:
+    """Strengths of the priors, None for maximum likelihood."""
+    return estimator._usual_prior if isinstance(estimator.prior, str) else estimator.prior
 
 
 class _OfFitted:
@@ -70,7 +53,9 @@ class _OfFitted:
         return self if estimator is None else getattr(estimator._fitted, self.field)
 
 
-class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
+class PartsEstimator(
+    DensityMixin, ClassMixin, CallbackSupportMixin, TransformerMixin, BaseEstimator
+):
     """Base of the estimators: data in and out, and the driving of the engine.
 
     A child defines ``fit`` and the verbs of its model. What is learned is one value, ``_fitted``
@@ -172,14 +157,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         return values
 
     def _warn_of_holes(self, columns: tuple[ColumnGroup, ...]) -> None:
-        weights = [group.weight for group in columns]
-        empty = by_column(columns, weights, self.n_features_in_) <= 0
-        if empty.any():
-            warn(
-                f"{empty.sum()} of {len(empty)} columns have no observed entry "
-                f"(first: {self._column_name(int(empty.argmax()))}); the model learns nothing "
-                "about them, and fills them with zero or the first level."
-            )
+        warn_of_holes(columns, self.n_features_in_, getattr(self, "feature_names_in_", None))
 
     def _column_name(self, d: int) -> str:
         names = getattr(self, "feature_names_in_", None)
@@ -198,10 +176,6 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         """What ``prior="conjugate"`` is."""
         return Prior()
 
-    def _modelled(self, core: Any, columns: tuple[ColumnGroup, ...]) -> Any:
-        """What is climbed with: the core, or more on top of it."""
-        return core
-
     def _check_transformed(self, X: Any, what: str, dtype: Any = float) -> Array:
         """What `inverse_transform` is given: a column for every ``what``."""
         codes, n = np.asarray(X, dtype=dtype), self._n_features_out
@@ -215,8 +189,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     # --- rows in blocks ---
 
     def _source(self, X: Any, max_rows: int | None = None) -> BlockSource:
-        weight = np.ones(X.shape[0])
-        return BlockSource(X, self._columns, weight, keep=False, max_rows=max_rows)
+        return source_of(self._columns, X, max_rows)
 
     def _map_rows(
         self,
@@ -228,16 +201,6 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         source = self._source(X, max_rows)
         with runner_of(self.n_jobs, source) as runner:
             return list(runner.map(function, source, range(source.n_blocks)))
-
-    def _likelihood_of_rows(
-        self,
-        X: Any,
-        on_block: Callable[[RowBlock, int], RowLikelihood],
-        max_rows: int | None = None,
-    ) -> RowLikelihood:
-        """Likelihoods of every block's rows under every class, side by side."""
-        fields = zip(*self._map_rows(X, on_block, max_rows), strict=True)
-        return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
 
     # --- fitting ---
 
@@ -270,56 +233,35 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         on from the one before. ``max_time`` begins to run here unless a ``deadline`` is given. What
         the ``log`` records as done is not done again.
         """
-        log = FitLog(self, None) if log is None else log
-        deadline = self._deadline() if deadline is None else deadline
+        name, verbose = type(self).__name__, bool(self.verbose)
+        limits = n_init, self.max_iter, self.tol, self.max_time
+        ascent = AscentOptions(name, *limits, self.n_jobs, verbose)
+        log = FitLog(self.random_state) if log is None else log
+        deadline = ascent.deadline() if deadline is None else deadline
+        with self._listen(X) as listener:
+            return climb_best(source, begin, rng, ascent, log, listener, deadline)
+
+    def _log(self, checkpoint: Any, *rows: Any) -> FitLog:
+        """What a fit to these rows (X, weights, labels) has done so far."""
+        return FitLog(self.random_state, checkpoint, self._arguments(), *rows)
+
+    def _arguments(self) -> dict[str, Any]:
+        """Arguments of the estimator, and its name, which a checkpoint is compared with."""
+        return {"model": type(self).__name__, **self.get_params(deep=False)}
+
+    @contextmanager
+    def _listen(self, X: Any) -> Iterator[Listener]:
+        """Tell scikit-learn's callbacks of an ascent on rows X while it lasts."""
         root = self._init_callback_context(max_subtasks=None)
         root.call_on_fit_task_begin(estimator=self, X=X)
-        name, weight = type(self).__name__, float(source.weight.sum())
-        best = log.best(partial(Monitor, self.max_iter, self.tol, weight))
-        with (
-            ProgressBar(name, self.max_iter, bool(self.verbose)) as bar,
-            runner_of(self.n_jobs, source) as runner,
-        ):
-            for i, child in log.starts(rng.spawn(n_init)):
-                stages, theta = begin(i, child)
-                for stage, begun in log.stages(stages):
-                    theta = theta if stage.enter is None or begun else stage.enter(theta)
 
-                    def on_step(n_iter: int, bound: float, i: int = i) -> bool:
-                        bar.update(n_iter, bound, f"{name} start {i + 1}/{n_init}")
-                        step = root.subcontext(task_name="sweep")
-                        step.call_on_fit_task_begin(estimator=self, X=X)
-                        return bool(step.call_on_fit_task_end(estimator=self, X=X))
+        def on_step(n_iter: int, bound: float) -> bool:
+            step = root.subcontext(task_name="sweep")
+            step.call_on_fit_task_begin(estimator=self, X=X)
+            return bool(step.call_on_fit_task_end(estimator=self, X=X))
 
-                    monitor = Monitor(
-                        self.max_iter,
-                        self.tol,
-                        weight,
-                        deadline,
-                        stage.window,
-                        on_step,
-                        enough=stage.enough,
-                        halted=lambda: self._halted,
-                    )
-                    theta = climb(
-                        stage.model,
-                        theta,
-                        source,
-                        runner,
-                        monitor,
-                        stage.annealing,
-                        stage.probe,
-                        log,
-                    )
-                if best is None or monitor.trace[-1] > best[1].trace[-1]:
-                    best = theta, monitor
-                    log.note_best(*best)
-                if monitor.out_of_time or monitor.interrupted:
-                    break
-        assert best is not None
-        self._warn_of_end(best[1])
+        yield Listener(on_step, lambda: self._halted, self._warn_of_end)
         root.call_on_fit_task_end(estimator=self, X=X)
-        return stage.model, *best
 
     def _keep(self, model: Any, params: Any) -> None:
         """Set the model and what it learned, prepared for new rows."""
@@ -381,7 +323,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         filled[X.row[seen], X.col[seen]] = X.data[seen]
         return filled
 
-    @available_if(_can("_interval"))
+    @available_if(can("_interval"))
     @by_rows
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Interval that should hold an entry with probability ``coverage``.
@@ -406,7 +348,7 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         lower, upper = (self._as_given(end.astype(self._dtype, copy=False), X) for end in ends)
         return lower, upper
 
-    @available_if(_can("_anomaly_scores"))
+    @available_if(can("_anomaly_scores"))
     @by_rows
     def anomaly_scores(self, X: Any) -> Array:
         """How odd each part of each row is: minus the log-likelihood of the part's entries.
@@ -444,228 +386,6 @@ class PartsEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         if row.shape[0] != 1:
             raise ValueError(f"x must be one row, but has {row.shape[0]}; call explain(X[i]).")
         return row
-
-    def _telling(
-        self, row: Any, columns: Array, expected: Array, evidence: Array, most: int
-    ) -> list[dict[str, Any]]:
-        """The columns whose entries speak loudest for what the model sees in a row."""
-        values = row.toarray()[0] if sparse.issparse(row) else row[0]
-        return [
-            {
-                "column": self._column_name(int(columns[i])),
-                "value": float(values[columns[i]]),
-                "expected": float(expected[i]),
-                "evidence": float(evidence[i]),
-            }
-            for i in np.argsort(-evidence, kind="stable")[:most]
-        ]
-
-    # --- densities ---
-
-    @available_if(_can("_likelihoods"))
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion; lower is better.
-
-        Counts the parameters of each column under its own part, the priors and the gates.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-
-        Returns
-        -------
-        bic : float
-        """
-        log_likelihood = np.asarray(self.score_samples(X))
-        penalty = self._n_parameters() * np.log(len(log_likelihood))
-        return float(penalty - 2.0 * log_likelihood.sum())
-
-    @available_if(_can("_likelihoods"))
-    @by_rows
-    def row_likelihood(self, X: Any, n_draws: int = 200) -> RowLikelihood:
-        """Log-likelihood of each row with its error.
-
-        Exact where every column has one part, or where the combinations of states are few; else by
-        importance sampling of the states, the selections of parts summed out.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-        n_draws : int, default=200
-            Draws a row where sampling is needed.
-
-        Returns
-        -------
-        result : RowLikelihood
-            Fields ``log_likelihood``, ``standard_error`` (0 where exact) and ``effective_draws``
-            (infinite where exact), each of shape (n,).
-        """
-        check_is_fitted(self)
-        if n_draws < 1:
-            raise ValueError(f"n_draws={n_draws!r} must be at least 1.")
-        found = self._likelihoods(self._check_rows(X, reset=False), n_draws)
-        return mix_classes(found, np.log(self._class_shares()))
-
-    def score_samples(self, X: Any) -> Array:
-        """Log-likelihood of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-
-        Returns
-        -------
-        log_likelihood : ndarray of shape (n,)
-            See `row_likelihood` for its error where it is an estimate.
-        """
-        return self.row_likelihood(X).log_likelihood
-
-    @available_if(_can("_cell_densities"))
-    def score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
-        """Log predictive density of single cells, each given what X holds of its row.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-            What is known; a cell asked for should be missing here.
-        rows, columns : array-like of shape (n_cells,), int
-            Places of the cells, in any order.
-        values : array-like of shape (n_cells,)
-            What stands there.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_cells,)
-            In nats, for the units of X; of counts and categories the log probability.
-        """
-        check_is_fitted(self)
-        return self._score_cells(self._check_rows(X, reset=False), rows, columns, values)
-
-    def _score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
-        """The same of checked rows and values as these have them."""
-        cells = check_cells(X.shape, rows, columns, values)
-        order = np.argsort(cells[0], kind="stable")
-        row, column, value = (field[order] for field in cells)
-        source, found = self._source(X), np.empty(len(row))
-
-        def on_block(block: RowBlock, i: int) -> None:
-            bounds = source.bounds[i]
-            for g, which, r, d, coded in cells_of_block(self._columns, bounds, row, column, value):
-                density = self._cell_densities(block, g, r, d, coded)
-                found[order[which]] = density + self._columns[g].base(coded, d)
-
-        self._map_rows(X, on_block)
-        return found
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log-likelihood of the rows, or mean log predictive density of held-out cells.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D), or ObservedCells
-            Each of `partwise.ObservedCells` that were chosen from a table is judged given its
-            row's others: see `score_cells`.
-        y : ignored
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows; a cell has that of its row.
-
-        Returns
-        -------
-        score : float
-        """
-        if isinstance(X, ObservedCells):
-            found = self.score_cells(X.others(), X.rows, X.columns, X.values)
-            weight = read_weights(sample_weight, X.n_rows)[X.rows]
-        else:
-            found = np.asarray(self.score_samples(X))
-            weight = read_weights(sample_weight, len(found))
-        return float(np.average(found, weights=weight))
-
-    # --- classes ---
-
-    @available_if(has_classes)
-    @by_rows
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of every class.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-
-        Returns
-        -------
-        probability : ndarray of shape (n, N)
-            Columns in the order of ``classes_``.
-        """
-        check_is_fitted(self)
-        return self._class_proba(self._check_rows(X, reset=False))
-
-    def _class_proba(self, X: Any) -> Array:
-        """Probability of every class of checked rows, (n, N)."""
-        found = self._likelihoods(X, CLASS_DRAWS)
-        joint = found.log_likelihood.T + np.log(self._class_shares())
-        return special.softmax(joint, axis=1)
-
-    @available_if(has_classes)
-    @by_rows
-    def predict(self, X: Any) -> Array:
-        """Most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-
-        Returns
-        -------
-        labels : ndarray of shape (n,)
-        """
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
-    def _draw_parts(self, n_samples: int, rng: np.random.Generator) -> Array:
-        """Part that each entry of new rows selects, (n, D)."""
-        gates = np.cumsum(self._theta.gates, axis=0)
-        u = rng.random((n_samples, gates.shape[1])) * gates[-1]
-        return np.minimum((gates[:, None, :] <= u).sum(axis=0), len(gates) - 1)
-
-    def _draw_classes(
-        self, n_samples: int, states: Any, classes: Any, hybrid: Any, random_state: Any
-    ) -> tuple[Array, Array, np.random.Generator]:
-        """Class of each new row (n,), class whose prior each of its parts takes (n, K), and rng."""
-        if states is not None and (classes is not None or hybrid is not None):
-            raise ValueError("Give either states, or classes and hybrid to draw them from.")
-        if not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 1.")
-        if not isinstance(hybrid, dict | None):
-            raise ValueError(f"hybrid={hybrid!r} must map parts to classes, as {{0: 'smile'}}.")
-        rng = as_generator(self.random_state if random_state is None else random_state)
-        if not hasattr(self, "classes_"):
-            if classes is not None or hybrid is not None:
-                raise ValueError(
-                    "classes and hybrid need a class variable; set n_classes, or fit with labels."
-                )
-            return np.zeros(n_samples, int), np.zeros((n_samples, self.n_parts_), int), rng
-        shares = self._class_shares()
-        if classes is None:
-            rows = rng.choice(len(shares), n_samples, p=shares / shares.sum())
-        else:
-            rows = classes_of_rows(classes, self.classes_, n_samples)
-        by_part = np.repeat(rows[:, None], self.n_parts_, axis=1)
-        for part, wanted in (hybrid or {}).items():
-            if isinstance(part, bool) or part not in range(self.n_parts_):
-                raise ValueError(
-                    f"hybrid names part {part!r}, but parts are 0 to {self.n_parts_ - 1}."
-                )
-            mixture = wanted.items() if isinstance(wanted, dict) else [(wanted, 1.0)]
-            numbers = class_numbers([name for name, _ in mixture], self.classes_, "hybrid")
-            weights = np.array([_number(weight) for _, weight in mixture])
-            if numbers.ndim != 1 or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
-                raise ValueError(
-                    f"hybrid[{part!r}]={wanted!r} must be one class, or map classes to positive "
-                    "weights."
-                )
-            by_part[:, int(part)] = rng.choice(numbers, n_samples, p=weights / weights.sum())
-        return rows, by_part, rng
 
     # --- showing, saving, and what scikit-learn asks ---
 

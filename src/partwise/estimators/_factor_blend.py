@@ -19,6 +19,7 @@ import numpy as np
 from partwise.contracts import Array
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
+from partwise.fitted import fitted_of, schema_of
 
 # Known cells hidden to see who tells them better: this share of those of this many rows.
 HIDDEN = 0.2
@@ -68,11 +69,11 @@ class NumberFactors:
         D = coded.shape[1]
         numbers, counts = np.zeros(D, bool), np.zeros(D, bool)
         levels = np.full(D, -1)
-        for group in model._columns:
+        for group in fitted_of(model).columns:
             law, known = group.likelihood, group.known_levels
             numbers[group.index], counts[group.index] = law.linear, law.counts
             if law.linear or known is not None:
-                unordered = model._schema is not None and law.has_levels and not law.ordered
+                unordered = schema_of(model) is not None and law.has_levels and not law.ordered
                 levels[group.index] = len(known) if unordered and known is not None else 0
         width = int(_widths(levels).sum())
         if not numbers.any() or min(most, width - 1) < 1:

@@ -17,11 +17,9 @@ from partwise.contracts import Array
 from partwise.data import BlockSource, RowBlock
 from partwise.data.rating_levels import ScaleGroup, learn_scale
 from partwise.engine.randomness import as_generator
-from partwise.estimators._base import PartsEstimator
+from partwise.estimators._base import PartsEstimator, prior_of
 from partwise.estimators._rows import by_rows
 from partwise.fitted import Fitted, restored_fields
-from partwise.fitting.checkpoint import FitLog
-from partwise.fitting.course import prior_of
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Stage
 from partwise.fitting.temperature import likeliest_temperature
@@ -171,7 +169,7 @@ class AspectModel(PartsEstimator):
         X, weight, _ = self._check_fit_rows(X, sample_weight)
         group = learn_scale(X, weight)
         self._warn_of_holes((group,))
-        log = FitLog(self, checkpoint, X, weight)
+        log = self._log(checkpoint, X, weight)
         rng = log.generator()
         source = BlockSource(X, (group,), weight)
         core = self._core(group, 1.0)

@@ -16,7 +16,6 @@ from partwise.contracts import Array
 from partwise.data import BlockSource
 from partwise.estimators._bayesian_pca_base import SHARED, SIZE, Analysers
 from partwise.estimators._rows import by_rows
-from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.component_space import MOST_BEGUN, Space, begin, calibrated
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Stage
@@ -162,7 +161,7 @@ class BayesianPCA(Analysers):
         source = BlockSource(X, (group,), weight, n_powers=2)
         model = options.model(source, q)
 
-        log = FitLog(self, checkpoint, X, weight)
+        log = self._log(checkpoint, X, weight)
 
         def start(child: np.random.Generator) -> BayesianPCAParams:
             some = source.sample(MOST_BEGUN, child)

@@ -18,9 +18,9 @@ from partwise.answers.rows import source_of
 from partwise.contracts import Array
 from partwise.data import BlockSource, RowSource
 from partwise.engine.randomness import as_generator
-from partwise.estimators._base import has_classes
 from partwise.estimators._bayesian_pca_base import SHARED, SIZE, Analysers
 from partwise.estimators._rows import by_rows
+from partwise.estimators._verbs import has_classes
 from partwise.fitted import FitRecord
 from partwise.fitting.class_calibration import LeftOut
 from partwise.fitting.component_fit import ClassFit, fit_components, gone_on

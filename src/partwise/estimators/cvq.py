@@ -17,11 +17,9 @@ from partwise.association import Certificate
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, learn_columns
 from partwise.engine.randomness import as_generator
-from partwise.estimators._base import PartsEstimator
+from partwise.estimators._base import PartsEstimator, prior_of
 from partwise.estimators._rows import by_rows
 from partwise.fitted import Fitted, restored_fields
-from partwise.fitting.checkpoint import FitLog
-from partwise.fitting.course import prior_of
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Stage
 from partwise.likelihoods import Dirichlet, Gaussian, Prior
@@ -187,7 +185,7 @@ class CVQ(PartsEstimator):
         betas = np.geomspace(WARMEST, 1.0, COOLING_SWEEPS, endpoint=False)
         stages = [replace(model, beta=float(beta)) for beta in betas]
 
-        log = FitLog(self, checkpoint, X, weight)
+        log = self._log(checkpoint, X, weight)
 
         def begin(i: int, child: np.random.Generator) -> tuple[list[Stage], Any]:
             start = partial(ways[i % len(ways)], source, K, J, child)

@@ -18,7 +18,6 @@ from partwise.data import BlockSource, ColumnGroup
 from partwise.estimators._coded_rows import CodedRows
 from partwise.fitted import restored_fields
 from partwise.fitting import features
-from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Stage
 from partwise.likelihoods import Bernoulli, Gaussian
@@ -207,7 +206,7 @@ class GVQ(CodedRows):
         before = self._kept_features()
         columns = features.learn_unit(X, weight, bool(self.binary))
         self._warn_of_holes(columns)
-        log = FitLog(self, checkpoint, X, weight)
+        log = self._log(checkpoint, X, weight)
         rng = log.generator()
         seed = int(rng.integers(2**31))
         model = self._core(columns, seed)

@@ -12,11 +12,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.answers import tables
+from partwise.answers import states, tables
 from partwise.contracts import Array
 from partwise.engine.randomness import as_generator
 from partwise.estimators._factor_blend import NumberFactors
 from partwise.estimators.mcvq import MCVQ
+from partwise.fitted import fitted_of
 from partwise.fitting.weights import read_weights
 
 
@@ -177,7 +178,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         if sparse.issparse(X):
             return self.model_.impute(X)
         coded = self.model_._check_rows(X, reset=False)
-        filled = tables.fill(self.model_, X, coded, self._filled(coded))
+        filled = tables.fill(fitted_of(self.model_), X, coded, self._filled(coded))
         return self.model_.add_states(X, filled) if self.add_states else filled
 
     def _filled(self, coded: Array) -> Array:
@@ -187,15 +188,19 @@ class PartsImputer(TransformerMixin, BaseEstimator):
 
     def _by_states(self, coded: Array) -> Array:
         """The same by all fits' states, without the factors."""
-        filled = np.mean([model._impute(coded) for model in self.models_], axis=0)
+        fits = map(fitted_of, self.models_)
+        filled = np.mean([states.impute(fit, coded, self.n_jobs) for fit in fits], axis=0)
         if len(self.models_) > 1:
             for d, shares in self._probabilities(coded, range(coded.shape[1])).items():
-                filled[:, d] = tables.likely_level(self.model_, d, shares)
+                filled[:, d] = tables.likely_level(fitted_of(self.model_), d, shares)
         return filled
 
     def _probabilities(self, coded: Array, places: Sequence[int]) -> dict[int, Array]:
         """Probability of every level of columns, all fits averaged: {place: (n, V)}."""
-        found = [tables.predict_proba_columns(model, coded, places) for model in self.models_]
+        found = [
+            tables.predict_proba_columns(fitted_of(model), coded, places, self.n_jobs)
+            for model in self.models_
+        ]
         return {d: np.mean([told[d] for told in found], axis=0) for d in found[0]}
 
     def predict_proba_columns(self, X: Any) -> dict[Any, Array]:
@@ -214,7 +219,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         coded = self.model_._check_rows(X, reset=False)
         found = self._probabilities(coded, range(self.n_features_in_))
-        return {self.model_._name_of(d): shares for d, shares in found.items()}
+        return {tables.name_of(fitted_of(self.model_), d): shares for d, shares in found.items()}
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: those of X, then part0, part1, ... if asked for.
@@ -228,7 +233,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         names : ndarray of shape (D,) or (D + K,)
         """
         check_is_fitted(self)
-        names = [self.model_._column_name(d) for d in range(self.n_features_in_)]
+        names = [fitted_of(self.model_).column_name(d) for d in range(self.n_features_in_)]
         if not hasattr(self.model_, "feature_names_in_"):
             names = [f"x{name}" for name in names]
         states = [f"part{k}" for k in range(self.model_.n_parts_)] if self.add_states else []

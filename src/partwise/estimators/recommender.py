@@ -26,7 +26,6 @@ from partwise.data.ratings import check_scale, plain, read_levels, read_ratings
 from partwise.estimators._rating_reasons import RatingReasons
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
-from partwise.fitting.add_columns import with_new_columns
 
 # Factors of the usual estimator, and the rise of its bound at which it stops, in nats a person: a
 # person's ratings are worth hundreds.
@@ -159,7 +158,7 @@ class Recommender(RatingReasons, BaseEstimator):
         X = sparse.csr_matrix((X.data, (X.row, columns)), (X.shape[0], len(items)))
         X = X[np.diff(X[:, len(known.items) :].indptr) > 0]
         members = zip(self.estimators_, known.tastes, strict=True)
-        fitted = [with_new_columns(member, taste.heard(X)) for member, taste in members]
+        fitted = [member._widened(taste.heard(X)) for member, taste in members]
         first = np.bincount(X.indices, minlength=len(items))[len(known.items) :]
         self._adopt(fitted, items, known.levels, np.append(known.counts, first), known.n_users)
         return self

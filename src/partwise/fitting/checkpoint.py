@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +24,8 @@ from partwise.engine import Monitor, Place
 from partwise.engine.randomness import as_generator, freeze, thaw
 from partwise.files.checkpoints import load_checkpoint, save_checkpoint, temporary_name
 from partwise.files.model import ModelFileError, short
+
+Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
 # Arguments that change how long a fit takes and what it says, but not where it goes.
 _IDLE = ("max_time", "n_jobs", "verbose")
@@ -70,13 +72,22 @@ class FitLog:
 
     Parameters
     ----------
-    estimator : estimator
+    seed : int, Generator, RandomState or None
+        What the fit's generator is made of.
     checkpoint : None, path or Checkpoint
+    arguments : dict
+        What another fit would have to share, by name.
     rows : ndarray, CSR or RowSource, then ndarray or None
         Rows of the fit and what they have with them, of which a checksum is kept.
     """
 
-    def __init__(self, estimator: Any, checkpoint: Any, *rows: Any) -> None:
+    def __init__(
+        self,
+        seed: Seed,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        arguments: Mapping[str, object] | None = None,
+        *rows: Any,
+    ) -> None:
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         self._checkpoint: Checkpoint | None = checkpoint
@@ -87,11 +98,11 @@ class FitLog:
             "place": None,
             "told": [],
         }
-        self._seed = estimator.random_state
+        self._seed = seed
         if checkpoint is None:
             return
         self._key = digest(*rows)
-        self._of = _described(estimator, rows[0].shape, self._key)
+        self._of = _described(arguments or {}, rows[0].shape, self._key)
         if os.path.exists(checkpoint.path):
             of, opened = load_checkpoint(checkpoint.path)
             _refuse_other(checkpoint.path, of, self._of)
@@ -206,17 +217,16 @@ def _here(memory: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(one.result() if hasattr(one, "result") else one for one in memory)
 
 
-def _described(estimator: Any, shape: tuple[int, ...], key: str) -> dict[str, Any]:
+def _described(arguments: Mapping[str, object], shape: tuple[int, ...], key: str) -> dict[str, Any]:
     """What a fit that goes on must share with the one that was killed; the key is not told."""
-    arguments = estimator.get_params(deep=False)
     streams = (np.random.Generator, np.random.RandomState)
     described = {
         name: (value.tolist() if isinstance(value, np.ndarray) else value)
         for name, value in arguments.items()
         if name not in _IDLE and not isinstance(value, streams)
     }
-    data = {"shape": list(shape), "data": hashlib.sha256(key.encode()).hexdigest()}
-    return {"model": type(estimator).__name__, **described, **data}
+    told = hashlib.sha256(key.encode()).hexdigest()
+    return {**described, "shape": list(shape), "data": told}
 
 
 def _refuse_other(path: Any, kept: dict[str, Any], now: dict[str, Any]) -> None:

@@ -13,15 +13,18 @@ the rate is t^-decay. Until there are enough rows for a good start, they are kep
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from partwise.contracts import Array, Stats
 from partwise.data import BlockSource, ColumnGroup, RowSource
-from partwise.fitting import course
+from partwise.fitted import Batch, Fitted, Running, core_of
+from partwise.fitting.course import Classes, fit_rows
+from partwise.fitting.family import Family
 from partwise.fitting.labels import known_labels, read_labels
+from partwise.fitting.options import Listen, TrainingRows
 from partwise.runners import runner_of
 
 # Rows that wait for a good start are kept as long as they are no more bytes than this.
@@ -72,163 +75,167 @@ class StreamingOptions:
             raise ValueError(f"StreamingOptions(warm_up={self.warm_up!r}): must be 0 or more rows.")
 
 
-class Batch(NamedTuple):
-    """Checked rows."""
-
-    X: Any
-    weight: Array
-    labels: Array | None
-
-    def beside(self, other: Batch) -> Batch:
-        """These rows, then others."""
-        pairs = [self.X, other.X]
-        X = sparse.vstack(pairs, format="csr") if sparse.issparse(self.X) else np.vstack(pairs)
-        labels = None
-        if self.labels is not None and other.labels is not None:
-            labels = np.append(self.labels, other.labels)
-        return Batch(X, np.append(self.weight, other.weight), labels)
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory that the entries take."""
-        return int(self.X.data.nbytes)
+def refused(family: Family, fitted: Fitted[Any, Any] | None) -> str | None:
+    """What the sums that a stream goes on with do not tell all of, if anything."""
+    options = family.options
+    if options.inference == "gibbs":
+        return 'inference="gibbs"'
+    if options.gating == "factorised":
+        return 'gating="factorised"'
+    if options.has_latent:
+        return f'likelihood="{options.likelihood}"'
+    # How sure parameters are says from how many rows they come; without a prior they are sure.
+    learned = fitted is not None and fitted.running is None
+    if learned and options.prior is None and not family.sums_without_prior:
+        return "a model of prior=None that fit has learned; begin with partial_fit"
+    return None
 
 
-class Running(NamedTuple):
-    """What a stream has left behind."""
-
-    stats: Stats | None  # sums at the scale of ``weight``; None: those that the parameters tell
-    totals: Array | None  # of the columns, if the model holds them
-    column_weight: Array  # C_d, (D,)
-    weight: float  # rows that the sums stand for
-    seen: float  # summed weight of all rows
-    kept: Batch | None  # that wait for a good start
-    at_last_fit: int  # rows that parameters were last fitted to
-
-
-def can_stream(estimator: Any) -> bool:
-    """Whether the model's sums tell its parameters, with nothing that rows remember."""
-    reason = course.refuses_stream(estimator)
-    if reason is not None:
-        raise AttributeError(f"partial_fit does not go with {reason}.")
-    return True
-
-
-def learn_block(estimator: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> Any:
-    """Learn from some more rows; sets all learned attributes."""
-    first = not hasattr(estimator, "_theta")
-    X, weight, kept = estimator._check_fit_rows(X, sample_weight, reset=first)
-    if isinstance(X, RowSource):
+def learn_block(
+    family: Family,
+    how: StreamingOptions,
+    rows: TrainingRows,
+    y: Any,
+    classes: Any,
+    listen: Listen,
+    fitted: Fitted[Any, Any] | None,
+) -> Fitted[Any, Any]:
+    """Learn from some more rows: ``fitted`` is what the rows before have taught, if any."""
+    if isinstance(rows.X, RowSource):
         raise TypeError("partial_fit learns from rows in memory; pass some of them at a time.")
-    names, labels = _labels_of(estimator, y, classes, len(kept), first)
-    rows = Batch(X, weight, None if labels is None else labels[kept])
-    how = estimator.streaming or StreamingOptions()
-    if first:
-        return _fit(estimator, rows, names, how, len(kept))
-    run, n_seen = _running(estimator), estimator.n_samples_seen_ + len(kept)
+    names, labels = _labels_of(family, fitted, y, classes, len(rows.kept))
+    batch = Batch(rows.X, rows.weight, None if labels is None else labels[rows.kept])
+    n_seen = len(rows.kept)
+    if fitted is None:
+        return _fit(family, how, rows, batch, names, listen, n_seen)
+    run = _running(fitted)
+    n_seen += fitted.record.n_rows or 0
     if run.kept is not None:
-        rows_kept = run.kept.beside(rows)
-        full = rows_kept.X.shape[0] >= how.warm_up or rows_kept.n_bytes > MOST_BYTES
-        if full or len(rows_kept.weight) >= 2 * run.at_last_fit or _new_levels(estimator, rows):
-            return _fit(estimator, rows_kept, names, how, n_seen)
-        run = run._replace(kept=rows_kept)
-    _step(estimator, rows, run, how)
-    estimator.n_samples_seen_ = n_seen
-    return estimator
+        kept = run.kept.beside(batch)
+        full = kept.X.shape[0] >= how.warm_up or kept.n_bytes > MOST_BYTES
+        if full or len(kept.weight) >= 2 * run.at_last_fit or _new_levels(fitted, batch):
+            return _fit(family, how, rows, kept, names, listen, n_seen)
+        run = run._replace(kept=kept)
+    fitted = _step(family, fitted, batch, run, how)
+    return replace(fitted, record=replace(fitted.record, n_rows=n_seen))
 
 
-def _fit(estimator: Any, rows: Batch, names: Any, how: StreamingOptions, n_seen: int) -> Any:
+def _fit(
+    family: Family,
+    how: StreamingOptions,
+    rows: TrainingRows,
+    batch: Batch,
+    names: Array | None,
+    listen: Listen,
+    n_seen: int,
+) -> Fitted[Any, Any]:
     """Learn from all rows at hand, as `fit` does."""
-    everyone = np.ones(len(rows.weight), bool)
-    deadline = estimator._deadline()
-    course.fit_rows(estimator, rows.X, rows.weight, everyone, names, rows.labels, deadline)
-    wait = len(rows.weight) < how.warm_up and rows.n_bytes <= MOST_BYTES
-    core = course.core_of(estimator._model)
-    source = _source(estimator, rows, estimator._columns)
-    estimator._running = _running(estimator)._replace(
-        stats=_total(estimator, core, core.begin(estimator._theta), source),
-        kept=rows if wait else None,
-        at_last_fit=len(rows.weight),
+    everyone = np.ones(len(batch.weight), bool)
+    rows = replace(rows, X=batch.X, weight=batch.weight, kept=everyone)
+    deadline = family.options.ascent.deadline()
+    fitted = fit_rows(family, rows, Classes(names, batch.labels), listen, deadline)
+    wait = len(batch.weight) < how.warm_up and batch.n_bytes <= MOST_BYTES
+    core, source = core_of(fitted.model), _source(family, batch, fitted.columns)
+    run = _running(fitted)._replace(
+        stats=_total(family, core, core.begin(fitted.params), source),
+        kept=batch if wait else None,
+        at_last_fit=len(batch.weight),
     )
-    estimator.n_samples_seen_ = n_seen
-    estimator.__dict__.pop("row_labels_", None)  # rows have gone by
-    return estimator
+    # Rows have gone by: nothing is told of them.
+    return replace(
+        fitted, running=run, record=replace(fitted.record, n_rows=n_seen, row_labels=None)
+    )
 
 
-def _running(estimator: Any) -> Running:
+def _running(fitted: Fitted[Any, Any]) -> Running:
     """What the stream, or the fit before it, has left behind."""
-    run = getattr(estimator, "_running", None)
-    if run is None:
-        core, weight = course.core_of(estimator._model), estimator.weight_seen_
-        totals = getattr(core, "totals", None)
-        run = Running(None, totals, core.chooser.weight, weight, weight, None, 0)
-    return run
+    if fitted.running is not None:
+        return fitted.running
+    core, weight = core_of(fitted.model), fitted.record.weight
+    assert weight is not None
+    totals = getattr(core, "totals", None)
+    return Running(None, totals, core.chooser.weight, weight, weight, None, 0)
 
 
-def _step(estimator: Any, rows: Batch, run: Running, how: StreamingOptions) -> None:
+def _step(
+    family: Family, fitted: Fitted[Any, Any], rows: Batch, run: Running, how: StreamingOptions
+) -> Fitted[Any, Any]:
     """One step of stepwise EM."""
-    source = _source(estimator, rows, _seen_columns(estimator, rows))
-    core = course.core_of(estimator._model)
-    before = core.sums_of(estimator._theta) if run.stats is None else run.stats
-    prepared = core.begin(estimator._theta)
-    stats = _total(estimator, core, prepared, source)
+    source = _source(family, rows, _seen_columns(fitted, rows))
+    core = core_of(fitted.model)
+    before = core.sums_of(fitted.params) if run.stats is None else run.stats
+    prepared = core.begin(fitted.params)
+    stats = _total(family, core, prepared, source)
     w = float(rows.weight.sum())
     fade = 1.0 if how.half_life is None else 0.5 ** (w / how.half_life)
     seen, weight = run.seen + w, run.weight * fade + w
     rate = max((w / seen) ** how.decay, 1.0 - fade)
     old, new = (1.0 - rate) * weight / run.weight, rate * weight / w
-    totals = estimator._totals(source)
+    totals = family.totals(source)
     column_weight = old * run.column_weight + new * source.column_weight()
-    blended = None if totals is None else old * run.totals + new * totals
     columns = tuple(replace(g, weight=column_weight[g.index]) for g in source.columns)
 
-    def core_of(totals: Array | None) -> Any:
-        return estimator._core(columns, core.sizes, core.classes, totals)
+    def core_with(totals: Array | None) -> Any:
+        of = columns, fitted.n_columns, fitted.dtype
+        return family.core(*of, core.sizes, core.classes, totals)
 
-    whole = core_of(None if totals is None else totals * (weight / w))
+    whole = core_with(None if totals is None else totals * (weight / w))
     bound = whole.bound(prepared, stats.scaled(weight / w)) / weight
-    core, stats = core_of(blended), before.scaled(old) + stats.scaled(new)
-    estimator._columns = columns
-    estimator._keep(core, core.maximise_running(prepared, stats).params)
-    estimator._running = Running(
-        stats, blended, column_weight, weight, seen, run.kept, run.at_last_fit
+    blended = None
+    if totals is not None:
+        assert run.totals is not None
+        blended = old * run.totals + new * totals
+    core, stats = core_with(blended), before.scaled(old) + stats.scaled(new)
+    record = replace(
+        fitted.record,
+        trace=np.append(fitted.record.trace, bound),
+        bound=float(bound),
+        n_iter=fitted.record.n_iter + 1,
+        converged=False,
+        weight=weight,
     )
-    estimator.lower_bounds_ = np.append(estimator.lower_bounds_, bound)
-    estimator.lower_bound_, estimator.converged_ = float(bound), False
-    estimator.n_iter_ += 1
-    estimator.weight_seen_ = weight
-    estimator._describe()
-
-
-def _source(estimator: Any, rows: Batch, columns: tuple[ColumnGroup, ...]) -> BlockSource:
-    return BlockSource(
-        rows.X, columns, rows.weight, labels=rows.labels, n_powers=estimator._n_powers
+    return replace(
+        fitted,
+        model=core,
+        params=core.maximise_running(prepared, stats).params,
+        columns=columns,
+        record=record,
+        running=Running(stats, blended, column_weight, weight, seen, run.kept, run.at_last_fit),
     )
 
 
-def _total(estimator: Any, core: Any, prepared: Any, source: BlockSource) -> Stats:
+def _source(family: Family, rows: Batch, columns: tuple[ColumnGroup, ...]) -> BlockSource:
+    return BlockSource(rows.X, columns, rows.weight, labels=rows.labels, n_powers=family.n_powers)
+
+
+def _total(family: Family, core: Any, prepared: Any, source: BlockSource) -> Stats:
     """Sums over all rows."""
-    with runner_of(estimator.n_jobs, source) as runner:
+    with runner_of(family.options.ascent.n_jobs, source) as runner:
         return runner.total(core, prepared, source, [None] * source.n_blocks)
 
 
 def _labels_of(
-    estimator: Any, y: Any, classes: Any, n_rows: int, first: bool
+    family: Family, fitted: Fitted[Any, Any] | None, y: Any, classes: Any, n_rows: int
 ) -> tuple[Array | None, Array | None]:
     """Names of the classes, which the first call tells, and the number of each row's."""
-    if estimator.n_classes == "auto":
+    n_classes = family.options.n_classes
+    if isinstance(n_classes, str):
         raise ValueError('n_classes="auto" looks at all rows at once; give partial_fit a number.')
-    names = getattr(estimator, "classes_", None)
-    if first and classes is not None:
+    if fitted is None and classes is None:
+        return read_labels(y, n_classes, n_rows)
+    names: Array | None
+    if fitted is None:
         names = np.unique(classes)
-        if estimator.n_classes not in (None, len(names)):
+        if n_classes not in (None, len(names)):
             raise ValueError(
-                f"n_classes={estimator.n_classes}, but classes names {len(names)}; give as many."
+                f"n_classes={n_classes}, but classes names {len(names)}; give as many."
             )
-    if first and classes is None:
-        return read_labels(y, estimator.n_classes, n_rows)
-    if classes is not None and (names is None or list(np.unique(classes)) != list(names)):
-        raise ValueError("classes differs from that of the first call; leave it out from then on.")
+    else:
+        names = fitted.classes
+        if classes is not None and (names is None or list(np.unique(classes)) != list(names)):
+            raise ValueError(
+                "classes differs from that of the first call; leave it out from then on."
+            )
     if names is None:
         if read_labels(y, None, n_rows)[0] is not None:
             raise ValueError(
@@ -239,9 +246,9 @@ def _labels_of(
     return names, np.full(n_rows, -1) if y is None else known_labels(y, names, n_rows)
 
 
-def _new_levels(estimator: Any, rows: Batch) -> bool:
+def _new_levels(fitted: Fitted[Any, Any], rows: Batch) -> bool:
     """Whether rows hold categories that the columns do not know."""
-    for group in estimator._columns:
+    for group in fitted.columns:
         own = rows.X[:, group.index]
         values = own.data if sparse.issparse(own) else own
         if group.levels is not None and not np.isin(values[~np.isnan(values)], group.levels).all():
@@ -249,12 +256,12 @@ def _new_levels(estimator: Any, rows: Batch) -> bool:
     return False
 
 
-def _seen_columns(estimator: Any, rows: Batch) -> tuple[ColumnGroup, ...]:
+def _seen_columns(fitted: Fitted[Any, Any], rows: Batch) -> tuple[ColumnGroup, ...]:
     """Columns with the units of those observed for the first time, and who has begun to vary."""
-    return tuple(_seen_group(estimator, group, rows) for group in estimator._columns)
+    return tuple(_seen_group(group, rows) for group in fitted.columns)
 
 
-def _seen_group(estimator: Any, group: ColumnGroup, rows: Batch) -> ColumnGroup:
+def _seen_group(group: ColumnGroup, rows: Batch) -> ColumnGroup:
     still = np.flatnonzero(~group.varies)
     if len(still) == 0:
         return group

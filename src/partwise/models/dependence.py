@@ -25,6 +25,19 @@ import numpy as np
 from partwise.contracts import Array
 
 
+def state_information(table: Array, gates: Array, overall: Array, first: Array) -> float:
+    """What the state of its part tells of a column: of its bins in each state (S, B).
+
+    ``gates`` (K,) are the column's, ``overall`` (S,) the probability of every state.
+    """
+    told = 0.0
+    for k, (lo, hi) in enumerate(pairwise(first)):
+        if gates[k] > 0:
+            joint = overall[lo:hi, None] * table[lo:hi]
+            told += gates[k] * _information(joint / joint.sum())
+    return told
+
+
 def mutual_information(
     tables: Sequence[Array | None], gates: Array, shares: Array, classes: Array, first: Array
 ) -> Array:
@@ -39,11 +52,7 @@ def mutual_information(
     for d, table in enumerate(tables):
         if table is None:
             continue
-        overall = classes @ shares
-        for k, (lo, hi) in enumerate(parts):
-            if gates[k, d] > 0:
-                joint = overall[lo:hi, None] * table[lo:hi]
-                out[d, d] += gates[k, d] * _information(joint / joint.sum())
+        out[d, d] = state_information(table, gates[:, d], classes @ shares, first)
         for e in range(d):
             other = tables[e]
             if other is None or (one_class and not np.any(gates[:, d] * gates[:, e])):

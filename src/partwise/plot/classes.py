@@ -66,7 +66,7 @@ class ClassPriorsDisplay(Display):
 
     References
     ----------
-    D. A. Ross and R. S. Zemel (2006). Learning Parts-Based Representations of Data. FitLog of
+    D. A. Ross and R. S. Zemel (2006). Learning Parts-Based Representations of Data. Journal of
     Machine Learning Research 7.
 
     Examples

@@ -58,7 +58,7 @@ class StatesDisplay(VectorsDisplay):
 
     References
     ----------
-    D. A. Ross and R. S. Zemel (2006). Learning Parts-Based Representations of Data. FitLog of
+    D. A. Ross and R. S. Zemel (2006). Learning Parts-Based Representations of Data. Journal of
     Machine Learning Research 7.
 
     Examples

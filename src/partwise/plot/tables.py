@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.fitted import schema_of
 from partwise.plot._draw import (
     DEVIATIONS,
     FAR,
@@ -23,6 +24,7 @@ from partwise.plot._draw import (
     show_table,
     with_missing,
 )
+from partwise.plot._pictures import column_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 def _fitted_table(estimator: Any) -> Any:
     """The schema of a model that was fitted to a table."""
     check_is_fitted(estimator)
-    schema = getattr(estimator, "_schema", None)
+    schema = schema_of(estimator)
     if schema is None:
         raise ValueError('This display needs an MCVQ fitted to a table, likelihood="auto".')
     return schema
@@ -205,7 +207,7 @@ class DependenceDisplay:
         display = cls(
             correlation=np.sqrt(-np.expm1(-2.0 * found)),
             parts=estimator.parts_,
-            feature_names=[estimator._column_name(d) for d in range(len(found))],
+            feature_names=column_names(estimator, len(found)),
         )
         return display.plot(ax=ax, cmap=cmap)
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.fitted import schema_of
 from partwise.likelihoods import zero_if_absent
 
 # States that no row needs keep a small prior probability; below this a state is not worth showing.
@@ -350,7 +351,7 @@ def as_shown(X: Any, estimator: Any) -> np.ndarray:
 
     Of a table of several kinds these are the model's own numbers: codes of levels, logarithms.
     """
-    schema = getattr(estimator, "_schema", None)
+    schema = schema_of(estimator)
     if schema is not None:
         return np.asarray(schema.encode(X), dtype=float)
     is_sparse: bool = sparse.issparse(X)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from partwise import __version__
 from partwise.answers.tables import Feature, features
 from partwise.estimators.recommender import Recommender
+from partwise.fitted import fitted_of, schema_of
 from partwise.plot.view import (
     View,
     apart,
@@ -152,7 +153,7 @@ def _kind(model: Any, seen: View | None, shape: tuple[int, int] | None) -> str:
         return "plain"
     if shape is not None:
         return "image"
-    kinds = {group.likelihood.explorer for group in model._columns}
+    kinds = {group.likelihood.explorer for group in fitted_of(model).columns}
     return kinds.pop() if len(kinds) == 1 else "table"
 
 
@@ -184,7 +185,7 @@ def _parts(
             part["agreement"] = float(stability.part_agreement[part["number"]])
     return {
         "noun": seen.noun,
-        "mixed": _schema(seen.model) is not None,
+        "mixed": schema_of(seen.model) is not None,
         "n_refits": 0 if stability is None else len(stability.refits),
         "left_out": seen.left_out,
         "n_parts": seen.n_parts,
@@ -219,10 +220,10 @@ def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> dict[
         for vector in vectors:
             picture = seen.masked(k, seen.vectors[k, vector["number"]], sum(limits) / 2)
             vector["picture"] = grey_picture(picture, shape, limits)
-    elif _schema(seen.model) is not None:
+    elif schema_of(seen.model) is not None:
         part["profile"] = [
             {"name": _told(feature), "cells": [_cell(feature, int(j)) for j in shown]}
-            for feature in features(seen.model, k)[:_SHOWN_COLUMNS]
+            for feature in features(fitted_of(seen.model), k)[:_SHOWN_COLUMNS]
         ]
     else:
         # The columns that the part explains best come first.
@@ -232,11 +233,6 @@ def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> dict[
             {"name": seen.names[d], "cells": row} for d, row in zip(first, cells, strict=True)
         ]
     return part
-
-
-def _schema(model: Any) -> Any:
-    """Give what is known of the columns of a table of several kinds, None if it is none."""
-    return getattr(model, "_schema", None)
 
 
 def _told(feature: Feature) -> str:
@@ -315,7 +311,7 @@ class _Rows:
             n = max(_MOST_ENTRIES // n_columns, 1)
         n = min(n, most, self.n_rows)
         # Of a table of several kinds, the model's own numbers.
-        self.carried = data[:n] if _schema(model) is None else as_shown(data[:n], model)
+        self.carried = data[:n] if schema_of(model) is None else as_shown(data[:n], model)
         usual = [f"Row {i}" if isinstance(i, int) else str(i) for i in index]
         self.names = _named(names, usual, "rows")[:n]
 
@@ -329,9 +325,10 @@ def _scores(
     known = np.isfinite(originals)
     # Columns of a table have units of their own; pixels share one. Levels have no distances.
     numbers, unit = np.ones(originals.shape[1], bool), np.ones(originals.shape[1])
-    if _schema(model) is not None:
-        numbers = np.array([column.is_linear for column in _schema(model).columns])
-    if shape is None and seen is not None and _schema(model) is None:
+    schema = schema_of(model)
+    if schema is not None:
+        numbers = np.array([column.is_linear for column in schema.columns])
+    if shape is None and seen is not None and schema is None:
         unit = seen.own_spread()
     elif shape is None:
         spread = np.sqrt(np.ma.masked_invalid(originals).var(axis=0).filled(0.0))
@@ -391,13 +388,13 @@ def _live(
     elif kind == "table":
         # Parts side by side, in each the columns that tell most first, then the background.
         order = [seen.telling_columns(k, len(names)) for k in range(seen.n_parts)]
-        used = np.concatenate([group.index for group in model._columns])
+        used = np.concatenate([group.index for group in fitted_of(model).columns])
         rest = seen.columns(-1)[np.isin(seen.columns(-1), used)]
         live["columnOrder"] = [int(d) for d in np.concatenate([*order, rest])]
-        schema = _schema(model)
+        schema = schema_of(model)
         live["terms"] = [None] * len(names) if schema is None else _terms(schema)
     if rows is not None and rows.names:
-        absent_zero = bool(model._columns[0].absent_zero)
+        absent_zero = bool(fitted_of(model).columns[0].absent_zero)
         kept = pack_rows(rows.carried, absent_zero, "f4" if kind in ("image", "text") else "f8")
         live["rows"] = {"names": rows.names, **kept}
     return live

@@ -15,15 +15,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from partwise.answers import states as states_of
+from partwise.answers.factors import class_shares
 from partwise.answers.preferences import FactorTastes, StateTastes, Tastes
 from partwise.answers.recommend import COVERAGE
 from partwise.data import ColumnGroup
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.estimators.recommender import Recommender
-from partwise.fitting import course
+from partwise.fitted import Fitted, core_of, fitted_of
 from partwise.likelihoods.predictive import Predictive
 from partwise.models import factors, predict_factors
+from partwise.models.gating import Tied
+from partwise.models.rowwise import Rowwise
 
 # A gate below this opens nothing that a number of the page could show.
 _LEAST_GATE = 1e-9
@@ -80,15 +84,16 @@ def embed(model: Any, only: np.ndarray | None = None) -> dict[str, Any] | None:
 
 @embed.register
 def _(model: MCVQ, only: np.ndarray | None = None) -> dict[str, Any]:
-    core, theta, laws = course.core_of(model._model), model._theta, model._laws()
-    every = model._prepared.natural
-    log_share = np.log(np.maximum(model._state_shares(), 1e-300))
-    log_marginal = model._log_marginal()
+    fitted = fitted_of(model)
+    core, theta, laws = core_of(fitted.model), fitted.params, states_of.laws(fitted)
+    every = fitted.prepared.natural
+    log_share = np.log(np.maximum(states_of.state_shares(fitted), 1e-300))
+    log_marginal = states_of.log_marginal(fitted)
     parts = []
     for k in range(len(core.n_states)):
         states = slice(int(core.first[k]), int(core.first[k + 1]))
         blocks = []
-        for g, group in enumerate(model._columns):
+        for g, group in enumerate(fitted.columns):
             block, live = _columns(theta.gates, k, group, only)
             natural = every[g][:, states][:, :, live]
             law = laws[g].at(np.ix_(np.arange(states.start, states.stop), live))
@@ -102,13 +107,14 @@ def _(model: MCVQ, only: np.ndarray | None = None) -> dict[str, Any]:
                 "blocks": blocks,
             }
         )
-    return _whole(model, "states", parts)
+    return _whole(fitted, "states", states_of.class_shares(fitted), parts)
 
 
 @embed.register
 def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
-    core, theta = course.core_of(model._model), model._theta
-    (group,) = model._columns
+    fitted = fitted_of(model)
+    core, theta = core_of(fitted.model), fitted.params
+    (group,) = fitted.columns
     hard = predict_factors.hardened(theta)
     sure = predict_factors.point(core, theta, core.all_undecided, hard.gates).params.loadings
     parts = []
@@ -134,8 +140,8 @@ def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
             }
         )
     # One part for all rows: a column is given to its likeliest. Ordered levels need draws.
-    tied = model.gating in ("annealed", "tied") and not group.likelihood.latent
-    return _whole(model, "factors", parts, exact=tied)
+    tied = isinstance(core.chooser.gating, Tied) and not group.likelihood.latent
+    return _whole(fitted, "factors", class_shares(fitted), parts, exact=tied)
 
 
 @embed.register
@@ -153,19 +159,23 @@ def _(model: Recommender, only: np.ndarray | None = None) -> dict[str, Any]:
 
 
 def _whole(
-    model: Any, kind: str, parts: list[dict[str, Any]], exact: bool = False
+    fitted: Fitted[Any, Any],
+    kind: str,
+    shares: np.ndarray,
+    parts: list[dict[str, Any]],
+    exact: bool = False,
 ) -> dict[str, Any]:
     """Write what parts have in common; ``exact`` says that every column counts in one part."""
-    used = np.concatenate([group.index for group in model._columns])
-    closed = np.all(model._theta.gates[:, used].max(axis=0) >= 1.0)
+    used = np.concatenate([group.index for group in fitted.columns])
+    closed = np.all(fitted.params.gates[:, used].max(axis=0) >= 1.0)
     return {
         "type": kind,
-        "logBeta": [float(value) for value in model._theta.log_beta],
-        "logClassShare": [float(value) for value in np.log(model._class_shares())],
-        "nParts": int(model.n_parts_),  # a background may follow
+        "logBeta": [float(value) for value in fitted.params.log_beta],
+        "logClassShare": [float(value) for value in np.log(shares)],
+        "nParts": fitted.n_parts,  # a background may follow
         "exact": exact or bool(closed),
-        "byRow": course.selects_by_row(model),
-        "isTable": getattr(model, "_schema", None) is not None,
+        "byRow": isinstance(fitted.model, Rowwise),
+        "isTable": fitted.schema is not None,
         "parts": parts,
     }
 

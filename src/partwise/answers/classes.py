@@ -1,0 +1,61 @@
+"""Classes that new rows are drawn from."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from partwise.contracts import Array
+from partwise.fitted import Fitted
+from partwise.fitting.labels import class_numbers, classes_of_rows
+
+
+def draw_classes(
+    fitted: Fitted[Any, Any],
+    shares: Array,
+    n_samples: int,
+    classes: Any,
+    hybrid: Any,
+    rng: np.random.Generator,
+) -> tuple[Array, Array]:
+    """Class of each new row (n,), and the class whose prior each of its parts takes (n, K).
+
+    ``classes`` names one for all rows or one per row, else they are drawn by their ``shares`` (N,);
+    ``hybrid`` maps parts to a class, or to a mapping of classes to weights, to take instead.
+    """
+    if not isinstance(n_samples, Integral) or n_samples < 1:
+        raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 1.")
+    if not isinstance(hybrid, dict | None):
+        raise ValueError(f"hybrid={hybrid!r} must map parts to classes, as {{0: 'smile'}}.")
+    K, names = fitted.n_parts or 1, fitted.classes
+    if names is None:
+        if classes is not None or hybrid is not None:
+            raise ValueError(
+                "classes and hybrid need a class variable; set n_classes, or fit with labels."
+            )
+        return np.zeros(n_samples, int), np.zeros((n_samples, K), int)
+    if classes is None:
+        rows = rng.choice(len(shares), n_samples, p=shares / shares.sum())
+    else:
+        rows = classes_of_rows(classes, names, n_samples)
+    by_part = np.repeat(rows[:, None], K, axis=1)
+    for part, wanted in (hybrid or {}).items():
+        if isinstance(part, bool) or part not in range(K):
+            raise ValueError(f"hybrid names part {part!r}, but parts are 0 to {K - 1}.")
+        mixture = wanted.items() if isinstance(wanted, dict) else [(wanted, 1.0)]
+        numbers = class_numbers([name for name, _ in mixture], names, "hybrid")
+        weights = np.array([_number(weight) for _, weight in mixture])
+        if numbers.ndim != 1 or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
+            raise ValueError(
+                f"hybrid[{part!r}]={wanted!r} must be one class, or map classes to positive "
+                "weights."
+            )
+        by_part[:, int(part)] = rng.choice(numbers, n_samples, p=weights / weights.sum())
+    return rows, by_part
+
+
+def _number(value: Any) -> float:
+    """A weight, NaN if it is none."""
+    return float(value) if isinstance(value, Real) else np.nan

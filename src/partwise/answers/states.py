@@ -1,0 +1,413 @@
+"""What a fitted model of parts with states says of rows, and of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from partwise.answers.rows import (
+    CLASS_DRAWS,
+    class_probability,
+    draw_parts,
+    in_columns,
+    likelihood_of_rows,
+    map_rows,
+    source_of,
+    telling,
+)
+from partwise.contracts import Array
+from partwise.data import ColumnGroup, RowBlock
+from partwise.fitted import Fitted, core_of
+from partwise.likelihoods.base import Average
+from partwise.likelihoods.predictive import Predictive
+from partwise.models import calibration, predict
+from partwise.models.mcvq import MCVQ, MCVQParams
+from partwise.models.rowwise import Rowwise
+from partwise.sampling.importance import RowLikelihood
+
+FittedStates: TypeAlias = Fitted[MCVQ | Rowwise, MCVQParams]
+
+# Densities of entries and states held at a time where columns have no one part.
+MOST_DENSITIES = 4_000_000
+
+
+# --- what was learned ---
+
+
+def core(fitted: FittedStates) -> MCVQ:
+    """The model without what rows remember on top of it."""
+    found: MCVQ = core_of(fitted.model)
+    return found
+
+
+def n_parts(fitted: FittedStates) -> int:
+    """K, the background left out."""
+    assert fitted.n_parts is not None
+    return fitted.n_parts
+
+
+def own_states(fitted: FittedStates) -> tuple[int, ...]:
+    """Number of states of every part, the background left out."""
+    return core(fitted).n_states[: n_parts(fitted)]
+
+
+def laws(fitted: FittedStates) -> list[Predictive]:
+    """Predictive distribution of entries in every state, (S, D_g) per group."""
+    priors = core(fitted).priors
+    return [p.predictive(chi) for p, chi in zip(priors, fitted.params.chi, strict=True)]
+
+
+def state_shares(fitted: FittedStates) -> Array:
+    """Posterior mean of the state priors of each class, background included; (N, S)."""
+    parts = core(fitted).parts_of(fitted.params.state_counts)
+    means = [prior.mean(counts.T).T for prior, counts in parts]
+    return np.concatenate(means, axis=1)
+
+
+def class_shares(fitted: FittedStates) -> Array:
+    """Posterior mean of the classes' shares, (N,)."""
+    model = core(fitted)
+    return model.classes.prior.mean(model.class_counts(fitted.params.state_counts))
+
+
+def marginal(fitted: FittedStates) -> Array:
+    """Probability of every state, whatever the class; (S,)."""
+    return class_shares(fitted) @ state_shares(fitted)
+
+
+def log_marginal(fitted: FittedStates) -> Array:
+    """Its logarithm, (S,)."""
+    return np.log(np.maximum(marginal(fitted), 1e-300))
+
+
+def by_part(fitted: FittedStates, values: Array, fill: float) -> Array:
+    """(S, ...) as (K, J, ...), padded; the background left out."""
+    n_states, first = own_states(fitted), core(fitted).first
+    out = np.full((len(n_states), max(n_states), *values.shape[1:]), fill, fitted.dtype)
+    for k, J in enumerate(n_states):
+        out[k, :J] = values[first[k] : first[k + 1]]
+    return out
+
+
+def attributes(fitted: FittedStates) -> dict[str, Any]:
+    """Learned attributes of the estimator, in the user's units, by name."""
+    params, groups, found = fitted.params, fitted.columns, laws(fitted)
+    K, dtype = n_parts(fitted), fitted.dtype
+    chosen = params.gates.argmax(axis=0)
+    varies = in_columns(fitted, [group.varies for group in groups])
+    parts = np.where(varies & (chosen < K), chosen, -1)
+    shares = [by_part(fitted, b, 0.0) for b in state_shares(fitted)]
+    out: dict[str, Any] = {
+        "n_states_": np.array(own_states(fitted)),
+        "gates_": params.gates[:K].T.astype(dtype),
+        "parts_": parts,
+        "column_labels_": parts,
+        "state_priors_": shares[0],
+    }
+    if fitted.classes is not None:
+        out["class_priors_"] = class_shares(fitted).astype(dtype)
+        out["state_priors_"] = np.stack(shares)
+    shares_of_levels = found[0].probability
+    if fitted.schema is None and groups[0].levels is not None and shares_of_levels is not None:
+        out["levels_"] = groups[0].levels
+        means = np.moveaxis(shares_of_levels, 0, -1)
+    else:
+        decoded = [g.decode_mean(law.mean) for g, law in zip(groups, found, strict=True)]
+        means = in_columns(fitted, decoded)
+    out["means_"] = by_part(fitted, means, np.nan)
+    with np.errstate(over="ignore"):
+        spread = [law.variance * g.scale**2 for g, law in zip(groups, found, strict=True)]
+        out["variances_"] = by_part(fitted, in_columns(fitted, spread), np.nan)
+    if fitted.schema is not None:
+        ignored = [column.kind == "ignored" for column in fitted.schema.columns]
+        out["means_"][:, :, ignored] = out["variances_"][:, :, ignored] = np.nan
+    return out
+
+
+def n_parameters(fitted: FittedStates) -> float:
+    """Parameters of each column under its own part, state priors and gates."""
+    model = core(fitted)
+    n_states, N = np.asarray(model.n_states), model.classes.n_classes
+    entries = sum(
+        group.likelihood.family.n_parameters
+        * float(n_states @ fitted.params.gates[:, group.index].sum(axis=1))
+        for group in fitted.columns
+    )
+    choices = N * float((n_states - 1).sum()) + N - 1
+    return entries + choices + (len(n_states) - 1) * fitted.n_columns
+
+
+def names_out(fitted: FittedStates) -> list[str]:
+    """Names of the columns of posteriors, the background left out."""
+    return [f"part{k}_state{j}" for k, J in enumerate(own_states(fitted)) for j in range(J)]
+
+
+# --- rows ---
+
+
+def posteriors(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+    """Posterior of every state of checked rows, background included; (n, S)."""
+    return by_block(fitted, X, lambda m: m, n_jobs)
+
+
+def by_block(
+    fitted: FittedStates, X: Any, function: Callable[[Array], Array], n_jobs: int | None = None
+) -> Array:
+    """``function`` of every block's posteriors (n, S), one below the other."""
+
+    def on_block(block: RowBlock) -> Array:
+        return function(fitted.model.infer(fitted.prepared, block)[0].T)
+
+    return np.concatenate(map_rows(fitted.columns, X, on_block, n_jobs))
+
+
+def n_outputs(fitted: FittedStates) -> int:
+    """States of all parts, the background left out."""
+    return int(core(fitted).first[n_parts(fitted)])
+
+
+def transform(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+    """Posterior of every state, (n, S)."""
+    return posteriors(fitted, X, n_jobs)[:, : n_outputs(fitted)]
+
+
+def states_of(fitted: FittedStates, m: Array) -> Array:
+    """Most probable states (n, K) of posteriors (n, S)."""
+    bounds = pairwise(core(fitted).first[: n_parts(fitted) + 1])
+    return np.stack([m[:, lo:hi].argmax(axis=1) for lo, hi in bounds], axis=1)
+
+
+def predict_states(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+    """Most probable state of each part, (n, K)."""
+    return states_of(fitted, posteriors(fitted, X, n_jobs))
+
+
+def inverse_transform(fitted: FittedStates, m: Array) -> Array:
+    """Expected row given posteriors (n, S) without the background."""
+    if len(core(fitted).n_states) > n_parts(fitted):  # it has one state, always taken
+        m = np.hstack([m, np.ones((len(m), 1), fitted.dtype)])
+    return expected_rows(fitted, m)
+
+
+def expected_rows(fitted: FittedStates, m: Array) -> Array:
+    """Expected entries given posteriors (n, S), background included."""
+    if fitted.schema is not None:
+        return likely_rows(fitted, m)
+    rows = fitted.columns[0].expected(laws(fitted)[0], _average(fitted, m, slice(None)))
+    return rows.astype(fitted.dtype, copy=False)
+
+
+def likely_rows(fitted: FittedStates, m: Array) -> Array:
+    """What to put in the place of entries, given posteriors (n, S), background included.
+
+    Numbers get their expectation, categories and yes-or-no entries the likeliest value, ordered
+    levels the median.
+    """
+    pairs = zip(fitted.columns, laws(fitted), strict=True)
+    out = [group.likely(law, _average(fitted, m, group.index)) for group, law in pairs]
+    return in_columns(fitted, out).astype(fitted.dtype, copy=False)
+
+
+def _average(fitted: FittedStates, m: Array, columns: Array | slice) -> Average:
+    """Mixture of states' values in some columns, given posteriors (n, S)."""
+    gates = fitted.params.gates[:, columns]
+    return partial(predict.expectation, m=m.T, gates=gates, part_of=core(fitted).part_of)
+
+
+def reconstruct(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+    """What is expected of each row, (n, D)."""
+    return by_block(fitted, X, lambda m: expected_rows(fitted, m), n_jobs)
+
+
+def impute(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+    """What to put in the place of every entry, (n, D)."""
+    return by_block(fitted, X, lambda m: likely_rows(fitted, m), n_jobs)
+
+
+def interval(
+    fitted: FittedStates, X: Any, tail: float, n_jobs: int | None = None
+) -> tuple[Array, Array]:
+    """Ends of the intervals beyond which ``tail`` of the probability lies, (n, D) each.
+
+    Levels of a table without an order have none.
+    """
+    assert fitted.calibration is not None
+    asked = [calibration.correct(fitted.calibration, p) for p in (tail, 1.0 - tail)]
+    found, part_of = laws(fitted), core(fitted).part_of
+
+    def on_block(block: RowBlock) -> list[Array]:
+        m = fitted.model.infer(fitted.prepared, block)[0].astype(float)
+        ends = []
+        for p in asked:
+            told = []
+            for group, law in zip(fitted.columns, found, strict=True):
+                gates, own = fitted.params.gates[:, group.index], p[group.index]
+                unordered = law.probability is not None and not group.likelihood.ordered
+                if fitted.schema is not None and unordered:
+                    told.append(np.full((m.shape[1], len(own)), np.nan))
+                    continue
+                told.append(group.decode(predict.quantile(law, m, gates, part_of, own)))
+            ends.append(in_columns(fitted, told, np.nan))
+        return ends
+
+    lower, upper = zip(*map_rows(fitted.columns, X, on_block, n_jobs), strict=True)
+    return np.concatenate(lower), np.concatenate(upper)
+
+
+# --- densities ---
+
+
+def likelihoods(
+    fitted: FittedStates, X: Any, n_draws: int, n_jobs: int | None = None
+) -> RowLikelihood:
+    """Likelihood of checked rows under every class, fields (N, n)."""
+    found, model, params = laws(fitted), core(fitted), fitted.params
+    log_prior = np.log(np.maximum(state_shares(fitted), 1e-300))
+    draws = predict.needs_draws(params.gates, model.first)
+
+    def on_block(block: RowBlock) -> RowLikelihood:
+        proposal = fitted.model.propose(fitted.prepared, block) if draws else None
+        return predict.row_likelihood(
+            block, proposal, found, model.columns, params.gates, log_prior, model.first, n_draws
+        )
+
+    n_open = int(np.sum(params.gates.max(axis=0) < 1.0))
+    max_rows = max(MOST_DENSITIES // max(n_open * log_prior.shape[1], 1), 16)
+    return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
+
+
+def class_proba(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+    """Probability of every class, (n, N)."""
+    return class_probability(likelihoods(fitted, X, CLASS_DRAWS, n_jobs), class_shares(fitted))
+
+
+def cell_densities(
+    fitted: FittedStates, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
+) -> Array:
+    """Log density of cells of group g given their rows, in model units."""
+    model = core(fitted)
+    law, gates = laws(fitted)[g], fitted.params.gates[:, model.columns[g]]
+    m = fitted.model.infer(fitted.prepared, block)[0]
+    return predict.log_density(law, m, gates, model.part_of, rows, columns, values)
+
+
+def anomaly_scores(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+    """Minus the log-likelihood of each part's entries, (n, K)."""
+    found, model = laws(fitted), core(fitted)
+    log_prior, parts = log_marginal(fitted), fitted.params.gates.argmax(axis=0)
+
+    def on_block(block: RowBlock) -> Array:
+        own = predict.part_densities(block, found, model.columns, parts, model.first)
+        density = predict.part_likelihoods(own, log_prior, model.first)[:, : n_parts(fitted)]
+        return -density - _base_by_part(fitted, block, parts)
+
+    return np.concatenate(map_rows(fitted.columns, X, on_block, n_jobs))
+
+
+def _base_by_part(fitted: FittedStates, block: RowBlock, parts: Array) -> Array:
+    """Base measure of a row's entries, part by part; (n, K)."""
+    out = np.zeros((block.n_rows, n_parts(fitted)))
+    for group, view in zip(fitted.columns, block.groups, strict=True):
+        absent = group.absent_base() if view.zero_value is not None else None
+        for k in range(out.shape[1]):
+            mine = np.flatnonzero(parts[group.index] == k)
+            entries = view.entries(mine)
+            base = group.base(entries.values.astype(float), entries.columns)
+            out[:, k] += np.bincount(entries.rows, base, minlength=block.n_rows)
+            if absent is not None:
+                stored = absent[entries.columns]
+                stored = np.bincount(entries.rows, stored, minlength=block.n_rows)
+                out[:, k] += absent[mine].sum() - stored
+    return out
+
+
+# --- one row, and new rows ---
+
+
+def explain(
+    fitted: FittedStates, row: Any, n_columns: int, n_jobs: int | None = None
+) -> list[dict[str, object]]:
+    """What is seen in one row (1, D), part by part."""
+    found, first, log_prior = laws(fitted), core(fitted).first, log_marginal(fitted)
+    m = posteriors(fitted, row, n_jobs)[0]
+    shares = -anomaly_scores(fitted, row, n_jobs)[0]
+    parts = fitted.params.gates.argmax(axis=0)
+    block = source_of(fitted.columns, row).block(0)
+    out: list[dict[str, object]] = []
+    for k in range(n_parts(fitted)):
+        lo, hi = int(first[k]), int(first[k + 1])
+        best = lo + int(m[lo:hi].argmax())
+        columns, expected, evidence = [], [], []
+        for group, law, view in zip(fitted.columns, found, block.groups, strict=True):
+            entries = view.entries(np.flatnonzero((parts[group.index] == k) & group.varies))
+            d = entries.columns
+            density = np.stack(
+                [law.at((np.full(len(d), s), d)).log_density(entries.values) for s in range(lo, hi)]
+            )
+            average = np.logaddexp.reduce(density + log_prior[lo:hi, None], axis=0)
+            evidence.append(density[best - lo] - average)
+            expected.append(_expected_in_state(fitted, group, law, best)[d])
+            columns.append(group.index[d])
+        d, values, loud = (np.concatenate(v) for v in (columns, expected, evidence))
+        out.append(
+            {
+                "part": k,
+                "state": best - lo,
+                "probability": float(m[best]),
+                "log_likelihood": float(shares[k]),
+                "columns": telling(fitted, row, d, values, loud, n_columns),
+            }
+        )
+    return out
+
+
+def _expected_in_state(fitted: FittedStates, group: ColumnGroup, law: Predictive, s: int) -> Array:
+    """What is expected of a group's columns in one state, in X's units; (D_g,)."""
+    if fitted.schema is None or law.probability is None:
+        return group.decode_mean(law.mean[s])
+    return group.decode(law.probability[:, s].argmax(axis=0).astype(float))
+
+
+def draw_states(fitted: FittedStates, sources: Array, rng: np.random.Generator) -> Array:
+    """States (n, K), each from its prior in a class; ``sources`` (n, K) has the classes."""
+    shares = state_shares(fitted)
+    states = np.empty(sources.shape, np.int64)
+    for k, (lo, hi) in enumerate(pairwise(core(fitted).first[: n_parts(fitted) + 1])):
+        above = np.cumsum(shares[sources[:, k], lo:hi], axis=1)
+        u = rng.random((len(sources), 1)) * above[:, -1:]
+        states[:, k] = np.minimum((above <= u).sum(axis=1), hi - lo - 1)
+    return states
+
+
+def draw_rows(fitted: FittedStates, states: Array, rng: np.random.Generator) -> Array:
+    """Rows (n, D) of checked states (n, K)."""
+    first, n_states = core(fitted).first, own_states(fitted)
+    part = draw_parts(fitted.params.gates, len(states), rng)
+    every = np.pad(states, ((0, 0), (0, len(first) - 1 - len(n_states))))
+    number = first[part] + np.take_along_axis(every, part, axis=1)
+    drawn = []
+    for group, law in zip(fitted.columns, laws(fitted), strict=True):
+        s = number[:, group.index]
+        d = np.broadcast_to(np.arange(s.shape[1]), s.shape)
+        drawn.append(group.decode(law.at((s, d)).sample(rng)))
+    return in_columns(fitted, drawn).astype(fitted.dtype, copy=False)
+
+
+def checked_states(fitted: FittedStates, states: Any, n_samples: int) -> Array:
+    """States (n, K) as whole numbers; refuse those that parts do not have."""
+    n_states = own_states(fitted)
+    asked, states = np.asarray(states), np.asarray(states, dtype=np.int64)
+    if (
+        np.any(states != asked)
+        or states.shape != (n_samples, len(n_states))
+        or np.any((states < 0) | (states >= np.asarray(n_states)))
+    ):
+        raise ValueError(
+            f"states must have shape ({n_samples}, {len(n_states)}) and numbers from 0 to "
+            f"the part's number of states {n_states} less one."
+        )
+    return states

@@ -1,0 +1,243 @@
+"""What the estimators of gated parts share: one fit, one stream, and answers by rows."""
+
+from __future__ import annotations
+
+from copy import copy
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from partwise._compat import Interval, StrOptions, fit_context
+from partwise.answers.classes import draw_classes
+from partwise.contracts import Array
+from partwise.data import RowBlock
+from partwise.data.columns import Kind
+from partwise.data.table import Schema
+from partwise.engine.randomness import as_generator
+from partwise.estimators._base import PartsEstimator, prior_of
+from partwise.fitting.add_columns import with_new_columns
+from partwise.fitting.course import fit_parts
+from partwise.fitting.family import Family
+from partwise.fitting.options import AscentOptions, PartsOptions, TrainingRows
+from partwise.fitting.saved import restored, saved
+from partwise.fitting.stream import StreamingOptions, learn_block, refused
+from partwise.likelihoods import Prior
+from partwise.sampling.importance import RowLikelihood
+
+# What arguments may be: sizes of parts, and all that both estimators have.
+SIZE = [
+    Interval(Integral, 1, None, closed="left"),
+    StrOptions({"auto"}),
+    list,
+    tuple,
+    np.ndarray,
+]
+CONSTRAINTS: dict[str, list[Any]] = {
+    "n_parts": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
+    "prior": [StrOptions({"conjugate"}), Prior, None],
+    "gate_entropy": [Interval(Real, 0, None, closed="left")],
+    "sparse_absent": [StrOptions({"auto", "unobserved", "zero"})],
+    "n_init": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "max_time": [Interval(Real, 0, None, closed="neither"), None],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state", np.random.Generator],
+    "verbose": ["verbose"],
+    "warm_start": ["boolean"],
+    "streaming": [StreamingOptions, None],
+}
+
+
+def _can_stream(estimator: GatedEstimator) -> bool:
+    """Whether the model's sums tell its parameters, with nothing that rows remember."""
+    reason = refused(estimator._family(), getattr(estimator, "_fitted", None))
+    if reason is not None:
+        raise AttributeError(f"partial_fit does not go with {reason}.")
+    return True
+
+
+class GatedEstimator(PartsEstimator):
+    """Base of MCVQ and MCFA.
+
+    A child names its kind of parts (``_kind``, a `Family`) and the module that answers for them
+    (``_answers``), and may say what ``prior="conjugate"`` is (``_usual_prior``).
+    """
+
+    _kind: ClassVar[type[Family]]
+    _answers: ClassVar[Any]  # a module of partwise.answers: states or factors
+
+    # --- fitting ---
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> Self:
+        """Learn parts, and the states or factors of each.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, sparse matrix or sparse array of shape (C, D)
+            NaN is missing; for sparse input see ``sparse_absent``, for tables of several kinds
+            ``likelihood`` of `MCVQ`.
+        y : array-like of shape (C,), optional
+            Labels of the rows' classes; -1 (None, for strings) where unknown. Without
+            ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
+        sample_weight : array-like of shape (C,), optional
+            A weight of 2 is the row given twice.
+        checkpoint : path or Checkpoint, optional
+            File that is written while the fit goes on and removed when it ends. After a crash the
+            same call goes on from there and gives what it would have given.
+
+        Returns
+        -------
+        self
+        """
+        rows = self._training_rows(X, sample_weight)
+        last = self._fitted if self.warm_start and hasattr(self, "_fitted") else None
+        family = self._family(rows.schema)
+        return self._adopt(fit_parts(family, rows, y, self._listen, last, checkpoint))
+
+    @available_if(_can_stream)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None
+    ) -> Self:
+        """Learn from some more rows, of a stream or of data too large to be held.
+
+        Goes on from the rows before, be they those of `fit`; controlled by ``streaming``. Not with
+        ``gating="factorised"``, Gibbs sampling, and ordered levels of `MCFA`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or sparse array of shape (n, D)
+            With the columns of the first call, and its categories.
+        y : array-like of shape (n,), optional
+            Labels of the rows' classes; -1 (None, for strings) where unknown.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is the row given twice.
+        classes : array-like, optional
+            All labels there will be, in the first call if its rows do not have them all.
+
+        Returns
+        -------
+        self
+        """
+        last = getattr(self, "_fitted", None)
+        rows = self._training_rows(X, sample_weight, reset=last is None)
+        how, family = self.streaming or StreamingOptions(), self._family(rows.schema)
+        return self._adopt(learn_block(family, how, rows, y, classes, self._listen, last))
+
+    def _training_rows(self, X: Any, sample_weight: Any, *, reset: bool = True) -> TrainingRows:
+        """Rows to learn from, checked."""
+        found = self._check_fit_rows(X, sample_weight, reset=reset)
+        return TrainingRows(*found, getattr(self, "feature_names_in_", None))
+
+    def _family(self, schema: Schema | None = None) -> Family:
+        """The kind of parts, with what the arguments ask for."""
+        limits = self.n_init, self.max_iter, self.tol, self.max_time
+        return self._kind(
+            PartsOptions(
+                n_parts=self.n_parts,
+                size=getattr(self, self._kind.size_name),
+                likelihood=self._law(schema),
+                gating=self.gating,
+                inference=getattr(self, "inference", "variational"),
+                n_classes=self.n_classes,
+                prior=prior_of(self),
+                gate_entropy=float(self.gate_entropy),
+                absent_zero=self._absent_zero(),
+                init=self.init,
+                random_state=self.random_state,
+                ascent=AscentOptions(type(self).__name__, *limits, self.n_jobs, bool(self.verbose)),
+                arguments=self._arguments(),
+            )
+        )
+
+    def _law(self, schema: Schema | None) -> str | tuple[Kind, ...]:
+        """Distribution of all columns, or the kind of each."""
+        return self.likelihood
+
+    def _attributes(self) -> dict[str, Any]:
+        return self._answers.attributes(self._fitted)
+
+    def _state(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        return saved(self._family(self._fitted.schema), self._fitted)
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._adopt(restored(self._family(), state))
+
+    def _widened(self, X: Any) -> Self:
+        """The same estimator with the new columns that X (CSR) has after those of the fit."""
+        return copy(self)._adopt(with_new_columns(self._family(), self._fitted, X))
+
+    # --- answers, of checked rows ---
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._answers.n_outputs(self._fitted))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns of `transform`: part0_state0 or part0_factor0, and so on.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        names : ndarray of shape (n_outputs,)
+        """
+        check_is_fitted(self)
+        return np.asarray(self._answers.names_out(self._fitted), dtype=object)
+
+    def _reconstruct(self, X: Any) -> Array:
+        return self._answers.reconstruct(self._fitted, X, self.n_jobs)
+
+    def _impute(self, X: Any) -> Array:
+        return self._answers.impute(self._fitted, X, self.n_jobs)
+
+    def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
+        return self._answers.interval(self._fitted, X, tail, self.n_jobs)
+
+    def _anomaly_scores(self, X: Any) -> Array:
+        return self._answers.anomaly_scores(self._fitted, X, self.n_jobs)
+
+    def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
+        return self._answers.likelihoods(self._fitted, X, n_draws, self.n_jobs)
+
+    def _cell_densities(
+        self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
+    ) -> Array:
+        return self._answers.cell_densities(self._fitted, block, g, rows, columns, values)
+
+    def _class_shares(self) -> Array:
+        return self._answers.class_shares(self._fitted)
+
+    def _n_parameters(self) -> float:
+        return self._answers.n_parameters(self._fitted)
+
+    def _draw(
+        self, n_samples: int, states: Any, classes: Any, hybrid: Any, random_state: Any
+    ) -> tuple[Array, Array]:
+        """New rows as numbers, and their classes, states or factors."""
+        check_is_fitted(self)
+        if states is not None and (classes is not None or hybrid is not None):
+            raise ValueError("Give either states, or classes and hybrid to draw them from.")
+        answers, fitted = self._answers, self._fitted
+        rng = as_generator(self.random_state if random_state is None else random_state)
+        shares = answers.class_shares(fitted)
+        labels, sources = draw_classes(fitted, shares, n_samples, classes, hybrid, rng)
+        by_class = fitted.classes is not None and states is None and hybrid is None
+        if states is None:
+            states = answers.draw_states(fitted, sources, rng)
+        states = answers.checked_states(fitted, states, n_samples)
+        rows = answers.draw_rows(fitted, states, rng)
+        if by_class:
+            return rows, np.asarray(fitted.classes)[labels]
+        return rows, (states.astype(fitted.dtype) if states.dtype.kind == "f" else states)

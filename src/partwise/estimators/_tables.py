@@ -1,0 +1,324 @@
+"""Verbs of tables whose columns are of several kinds, and reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from partwise.answers import states as answers
+from partwise.answers import tables
+from partwise.contracts import Array
+from partwise.data import ObservedCells, RowSource
+from partwise.data.frames import as_table, frame_of, index_of, with_columns, with_own_names
+from partwise.data.rows import out_of_memory
+from partwise.data.table import Schema
+from partwise.engine.randomness import as_generator
+from partwise.estimators._gated import GatedEstimator
+from partwise.fitting.options import TrainingRows
+from partwise.fitting.weights import read_weights
+
+
+class TableEstimator(GatedEstimator):
+    """A model of parts with states, with tables in and out."""
+
+    _answers: ClassVar[Any] = answers
+
+    @property
+    def _is_table(self) -> bool:
+        """Whether columns may be of several kinds."""
+        return not isinstance(self.likelihood, str) or self.likelihood == "auto"
+
+    def _read_table(self, X: Any, *, reset: bool) -> Any:
+        """A table of the right columns, in memory."""
+        if isinstance(X, ObservedCells):
+            X = X.table()
+        if sparse.issparse(X):
+            raise ValueError(
+                "Sparse X has no columns of several kinds; choose one likelihood by name, or pass "
+                "a DataFrame or X.toarray()."
+            )
+        X = np.asarray(X) if isinstance(X, np.memmap) else X  # a table is read whole
+        if isinstance(out_of_memory(X), RowSource):
+            raise ValueError(
+                "Rows that are not in memory have columns of one kind; choose one likelihood by "
+                "name, or pass a DataFrame."
+            )
+        X = as_table(X)
+        validate_data(self, with_own_names(X), reset=reset, skip_check_array=True)
+        return X
+
+    def _check_rows(self, X: Any, *, reset: bool, sample_weight: Any = None) -> Any:
+        """As for other models; a table is turned into numbers."""
+        if not self._is_table:
+            return super()._check_rows(X, reset=reset)
+        schema = self._fitted.schema
+        assert schema is not None
+        coded = schema.encode(self._read_table(X, reset=reset), tell=True)
+        return coded.astype(self._fitted.dtype, copy=False)
+
+    def _training_rows(self, X: Any, sample_weight: Any, *, reset: bool = True) -> TrainingRows:
+        """Rows to learn from; what the columns of a table are is learned of those with weight."""
+        if not self._is_table:
+            return super()._training_rows(X, sample_weight, reset=reset)
+        self._halted = False
+        X = self._read_table(X, reset=reset)
+        weight = read_weights(sample_weight, X.shape[0])
+        kept = weight > 0
+        schema = self._fitted.schema if hasattr(self, "_fitted") else None
+        schema = schema if self.warm_start or not reset else None
+        known = schema is not None
+        schema = schema or Schema.learn(X, self.likelihood, kept)
+        coded = schema.encode(X, tell=known)
+        coded = coded if reset else coded.astype(self._fitted.dtype, copy=False)
+        names = getattr(self, "feature_names_in_", None)
+        return TrainingRows(coded[kept], weight[kept], kept, names, schema)
+
+    def _as_given(self, values: Array, X: Any = None) -> Any:
+        if self._fitted.schema is None:
+            return values
+        return self._fitted.schema.decode(values, index_of(X))
+
+    def _one_row(self, x: Any) -> Any:
+        check_is_fitted(self)
+        if self._fitted.schema is None:
+            return super()._one_row(x)
+        if getattr(x, "ndim", 2) == 1 and hasattr(x, "to_dict"):  # a row of a DataFrame
+            x = x.to_dict()
+        elif not hasattr(x, "columns") and not isinstance(x, Mapping):
+            x = np.atleast_2d(np.asarray(x, dtype=object))
+        row, _ = self._read_given(x)
+        if len(row) != 1:
+            raise ValueError(f"x must be one row, but has {len(row)}; call explain(X.iloc[i]).")
+        return row
+
+    def _read_given(self, given: Any) -> tuple[Array, Any]:
+        """Known cells as rows of numbers, and the rows' index; some columns may be absent.
+
+        A mapping is one row, a table several.
+        """
+        schema, dtype = self._fitted.schema, self._fitted.dtype
+        if isinstance(given, Mapping) and not hasattr(given, "shape"):
+            if schema is not None:
+                return schema.encode_row(given).astype(dtype), None
+            return self._one_row(given), None
+        if schema is not None and frame_of(given) != "array":
+            return schema.encode_some(given).astype(dtype), index_of(given)
+        return self._check_rows(given, reset=False), index_of(given)
+
+    # --- verbs ---
+
+    def score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+        """Log predictive density of single cells, each given what X holds of its row.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse of shape (n, D)
+            What is known; a cell asked for should be missing here.
+        rows, columns : array-like of shape (n_cells,)
+            Places of the cells, in any order; columns of a table also by name.
+        values : array-like of shape (n_cells,)
+            What stands there, in the user's own terms.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_cells,)
+            In nats, for the units of X; of counts and categories the log probability.
+        """
+        check_is_fitted(self)
+        schema = self._fitted.schema
+        if schema is None:
+            return super().score_cells(X, rows, columns, values)
+        places = np.array([schema.place(name) for name in columns], dtype=np.int64)
+        coded = schema.encode_cells(places, values)
+        return self._score_cells(self._check_rows(X, reset=False), rows, places, coded)
+
+    def predict_proba_columns(self, X: Any, columns: Any = None) -> dict[Any, Array]:
+        """Probability of every level of yes-or-no, categorical and ordered columns.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D)
+            Of an observed cell it is what the model expects from the row's other cells and itself.
+        columns : list of names or places, optional
+            All that have levels, if not given.
+
+        Returns
+        -------
+        probabilities : dict
+            For each column, by name, an array of shape (n, V); its levels are in the order of
+            ``column_levels_``.
+        """
+        check_is_fitted(self)
+        coded = self._check_rows(X, reset=False)
+        names = range(self.n_features_in_) if columns is None else columns
+        places = [tables.place_of(self._fitted, name) for name in names]
+        found = tables.predict_proba_columns(self._fitted, coded, places, self.n_jobs)
+        return {tables.name_of(self._fitted, d): values for d, values in found.items()}
+
+    def dependence(self, *, as_frame: bool = True) -> Any:
+        """How much columns tell of each other under the model: mutual information in nats.
+
+        Parameters
+        ----------
+        as_frame : bool, default=True
+            Of a DataFrame's columns give a DataFrame.
+
+        Returns
+        -------
+        information : ndarray or DataFrame of shape (D, D)
+            On the diagonal, what the state of its part tells of a column.
+        """
+        check_is_fitted(self)
+        found, schema = tables.dependence(self._fitted), self._fitted.schema
+        if not as_frame or schema is None or schema.frame == "array":
+            return found
+        names = [str(name) for name in schema.names]
+        if schema.frame == "polars":
+            named = dict(zip(names, found, strict=True))
+            return tables.table_of(self._fitted, {"column": names, **named})
+        import pandas as pd
+
+        return pd.DataFrame(found, index=names, columns=names)
+
+    def summary(self, n_columns: int = 5) -> Any:
+        """Each part with its columns and its states, and what is typical of these, in words.
+
+        Parameters
+        ----------
+        n_columns : int, default=5
+            Columns to name in a profile.
+
+        Returns
+        -------
+        parts : DataFrame, or dict of lists where no DataFrame was fitted
+            One row a state: ``part``, its ``columns`` (the most telling first), ``state``, its
+            ``share`` of the rows, and ``profile``. The last row lists the columns of no part.
+        """
+        check_is_fitted(self)
+        return tables.summary(self._fitted, n_columns)
+
+    def state_profiles(self, part: int) -> dict[str, Any]:
+        """What the states of a part are like, in numbers: what `ProfilesDisplay` draws.
+
+        Parameters
+        ----------
+        part : int
+
+        Returns
+        -------
+        profiles : dict
+            ``state`` and ``share`` of the n states that rows are in, the commonest first; ``name``
+            of the m things told: numbers by their column's name, levels as "column = level";
+            ``away`` (n, m), by how many standard deviations each differs from what is usual, and
+            ``text`` (n, m), the value itself.
+        """
+        check_is_fitted(self)
+        if part not in range(self.n_parts_):
+            raise ValueError(f"There is no part {part!r}; parts are 0 to {self.n_parts_ - 1}.")
+        return tables.state_profiles(self._fitted, int(part))
+
+    def anomalous_cells(self, X: Any, n_cells: int = 20) -> Any:
+        """The most surprising cells, and what would have been expected in their place.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D)
+        n_cells : int, default=20
+
+        Returns
+        -------
+        cells : DataFrame, or dict of lists where no DataFrame was fitted
+            ``row`` (its label), ``column``, ``value``, ``expected`` from the row's other cells,
+            ``surprise`` (by how many nats the value is less likely than the likeliest), ``part``,
+            and the ``state`` that the part's other cells speak for, with its ``probability``.
+        """
+        check_is_fitted(self)
+        if not isinstance(n_cells, Integral) or n_cells < 1:
+            raise ValueError(f"n_cells={n_cells!r} must be a whole number of at least 1.")
+        coded = self._check_rows(X, reset=False)
+        if sparse.issparse(coded):
+            raise ValueError(
+                "anomalous_cells needs dense X; pass X.toarray() with NaN where missing."
+            )
+        return tables.anomalous_cells(self._fitted, X, coded, int(n_cells), self.n_jobs)
+
+    def add_states(self, X: Any, onto: Any = None) -> Any:
+        """The table with the row's state of every part, and its class if there are classes.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D)
+        onto : array-like or DataFrame of n rows, optional
+            Table to append the columns to, X if not given.
+
+        Returns
+        -------
+        table : ndarray or DataFrame of shape (n, D + K), with classes (n, D + K + 1)
+            New columns are called part0, part1, ... and class.
+        """
+        check_is_fitted(self)
+        table, coded = X if onto is None else onto, self._check_rows(X, reset=False)
+        new = tables.state_columns(self._fitted, coded, frame_of(table), self.n_jobs)
+        return with_columns(table, new)
+
+    def predict_columns(self, X: Any = None, columns: Any = None, *, given: Any = None) -> Any:
+        """Predict some columns from the others.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D), optional
+            Rows; a DataFrame may lack some of the columns.
+        columns : str, int or sequence of these
+            Names (or places) of the columns to predict. What X holds of them is not used.
+        given : mapping or DataFrame, optional
+            Instead of X: one row as a mapping of columns to values, or rows.
+
+        Returns
+        -------
+        predicted : ndarray or DataFrame of shape (n, len(columns))
+            Numbers get their expectation, categories the most probable, ordered levels the median.
+        """
+        check_is_fitted(self)
+        if (X is None) == (given is None) or columns is None:
+            raise ValueError(
+                "predict_columns needs the columns to predict and either X or given, as in "
+                "predict_columns(X, ['age']) or predict_columns(given={'height': 180}, "
+                "columns=['age'])."
+            )
+        asked = [columns] if isinstance(columns, str | Integral) else list(columns)
+        places = [tables.place_of(self._fitted, name) for name in asked]
+        coded, index = self._read_given(given if X is None else X)
+        coded[:, places] = np.nan
+        filled = self._impute(coded)
+        if self._fitted.schema is None:
+            return filled[:, places]
+        return self._fitted.schema.decode(filled, index, places)
+
+    def _sample_given(self, n_samples: int, given: Any, random_state: Any) -> tuple[Any, Array]:
+        """Rows with known cells, the others drawn; and the states that their cells speak for."""
+        coded, index = self._read_given(given)
+        if len(coded) not in (1, n_samples):
+            raise ValueError(
+                f"given has {len(coded)} rows; give one, or n_samples={n_samples} of them."
+            )
+        if len(coded) < n_samples:
+            coded, index = np.repeat(coded, n_samples, axis=0), None
+        rng = as_generator(self.random_state if random_state is None else random_state)
+        (rows,) = tables.draw(self._fitted, coded, [rng], self.n_jobs)
+        states, schema = (
+            answers.predict_states(self._fitted, rows, self.n_jobs),
+            self._fitted.schema,
+        )
+        return (rows if schema is None else schema.decode(rows, index)), states
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self._is_table:
+            tags.input_tags.sparse = False
+            tags.input_tags.string = tags.input_tags.categorical = True
+        return tags

@@ -1,0 +1,154 @@
+"""Parts with factors, as the course of a fit sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from partwise.contracts import Array, Runner
+from partwise.data import BlockSource, ColumnGroup, RowBlock, RowSource
+from partwise.fitted import Fitted, core_of
+from partwise.fitting.factor_search import FactorSearch
+from partwise.fitting.family import Family
+from partwise.fitting.options import given
+from partwise.models import predict_factors
+from partwise.models.class_variable import ClassVariable
+from partwise.models.gating import Gates
+from partwise.models.loadings import Loadings, PointLoadings, Relevant
+from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared, column_totals
+from partwise.models.ordinal import Ordinal
+from partwise.starts.factors import dependence_loadings, random_loadings
+
+STARTS = {"dependence": dependence_loadings, "random": random_loadings}
+
+# Rows that a given noise weighs: hardly any data move it.
+GIVEN_ROWS = 1e6
+
+
+@dataclass(frozen=True)
+class Factors(Family):
+    """Parts of an MCFA."""
+
+    size_name = "n_factors"
+    background = 0  # a part without factors
+    probe = 12
+    sums_without_prior = False
+
+    @property
+    def n_powers(self) -> int:
+        """Squares of entries are needed only where rows select parts for themselves."""
+        return 3 if self.options.selects_by_row else 2
+
+    def check_sizes(self, sizes: tuple[int, ...], n_rows: int, n_columns: int) -> None:
+        """Refuse more factors than columns."""
+        if max(sizes) > n_columns:
+            raise ValueError(
+                f"n_factors={max(sizes)} is more than n_features={n_columns} of X; lower n_factors."
+            )
+
+    def core(
+        self,
+        columns: tuple[ColumnGroup, ...],
+        n_columns: int,
+        dtype: np.dtype[np.generic],
+        sizes: tuple[int, ...],
+        classes: ClassVariable,
+        totals: Array | None,
+    ) -> MCFA:
+        """The model for some columns."""
+        prior, how = self.options.prior, None
+        assert totals is not None
+        if prior is not None:
+            # Of two levels the unit of the latent number cannot be told, so its noise is given.
+            levels = columns[0].levels
+            shape = prior.shape if levels is None or len(levels) > 2 else GIVEN_ROWS
+            how = Relevant(prior.entries, prior.spread, shape)
+        strength = prior.states if prior else 0.0
+        chooser = self.chooser(columns, n_columns)
+        return MCFA(sizes, how or PointLoadings(), chooser, classes, strength, totals, dtype)
+
+    def modelled(self, core: MCFA, columns: tuple[ColumnGroup, ...]) -> Any:
+        """The core, or latent numbers of ordered levels on top of it."""
+        return Ordinal(core, columns[0].ends) if columns[0].likelihood.latent else core
+
+    def totals(self, source: BlockSource) -> Array:
+        """Sums of the columns, which no sweep changes."""
+        return column_totals(source)
+
+    def start(
+        self, core: MCFA, source: BlockSource, background: bool, rng: np.random.Generator
+    ) -> MCFAParams:
+        """First parameters, from first loadings."""
+        return core.start(*STARTS[self.options.init](source, core.n_factors, background, rng))
+
+    def search(
+        self,
+        core: MCFA,
+        source: BlockSource,
+        runner: Runner,
+        rng: np.random.Generator,
+        late: Callable[[], bool],
+    ) -> tuple[MCFAParams, list[dict[str, object]]]:
+        """Parameters of the sizes that the evidence wants, and the way there."""
+        if isinstance(source.X, RowSource):
+            raise ValueError(
+                'n_parts="auto" and n_factors="auto" look at columns by themselves, which rows '
+                "outside of memory do not allow; seek the sizes of some rows in memory, and give "
+                "them for all."
+            )
+
+        def make(some: BlockSource, sizes: tuple[int, ...]) -> tuple[MCFA, Any]:
+            (group,), dtype = some.columns, source.X.dtype
+            own = self.core(
+                (group,), core.n_columns, dtype, sizes, ClassVariable(), self.totals(some)
+            )
+            chooser = replace(own.chooser, weight=group.weight)  # of these columns alone
+            own = replace(own, chooser=chooser)
+            return own, self.modelled(own, some.columns)
+
+        sizes = given(self.options.n_parts), given(self.options.size)
+        search = FactorSearch(make, source, runner, rng, *sizes, late, self.options.ascent.tol)
+        n_factors, first, gates = search.run()
+        return replace(core, n_factors=n_factors).start(first, gates), search.path
+
+    def sizes_in(self, params: MCFAParams) -> tuple[int, ...]:
+        """Numbers of factors."""
+        return tuple(w.mean.shape[1] - 1 for w in params.loadings)
+
+    def below(
+        self,
+        model: Any,
+        prepared: MCFAPrepared,
+        block: RowBlock,
+        g: int,
+        rows: Array,
+        columns: Array,
+        values: Array,
+    ) -> Array:
+        """Probability that a cell lies below a value, in model units."""
+        params, features = prepared.params, model.infer(prepared, block)[0]
+        return predict_factors.probability_below(
+            core_of(model), params, features, rows, columns, values
+        )
+
+    def saved(self, fitted: Fitted[Any, MCFAParams]) -> dict[str, Any]:
+        """Loadings, priors of the factors, and sums of the columns."""
+        params = fitted.params
+        names = ("relevance", "class_counts", "log_beta", "eta", "sigma")
+        return {
+            "loadings": [w._asdict() for w in params.loadings],
+            "theta": {name: getattr(params, name) for name in names},
+            "totals": core_of(fitted.model).totals,
+        }
+
+    def restored(self, core: MCFA, state: dict[str, Any], gate: Gates) -> MCFAParams:
+        """Parameters from a file."""
+        loadings = tuple(Loadings(**w) for w in state["loadings"])
+        return MCFAParams(loadings=loadings, gate=gate, **state["theta"])
+
+    def n_saved(self, state: dict[str, Any]) -> int:
+        """Number of classes."""
+        return len(state["theta"]["class_counts"])

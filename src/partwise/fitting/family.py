@@ -1,0 +1,189 @@
+"""What the course of a fit asks of a kind of gated parts: those with states, those with factors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+
+from partwise.contracts import Array, Runner
+from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column
+from partwise.fitted import Fitted
+from partwise.fitting.options import PartsOptions, Size
+from partwise.likelihoods import Dirichlet
+from partwise.models.class_variable import ClassVariable
+from partwise.models.gating import Chooser, Gates, Gating, Standard, Tied
+from partwise.models.rowwise import Rowwise
+from partwise.models.selection import Selection
+
+
+@dataclass(frozen=True)
+class Family(ABC):
+    """A kind of parts, with the options of a fit.
+
+    ``size_name`` is the argument that says how large parts are; ``background`` the size of a part
+    whose columns do not change with anything; ``probe`` the plain EM iterations that tell whether
+    annealing lost what the start knew; ``n_powers`` the powers of entries that blocks hold, None
+    for as many as the likelihood has. ``sums_without_prior`` says whether the parameters tell the
+    sums that they came from even without a prior.
+    """
+
+    options: PartsOptions
+
+    size_name: ClassVar[str]
+    background: ClassVar[int]
+    probe: ClassVar[int]
+    sums_without_prior: ClassVar[bool]
+
+    @property
+    def n_powers(self) -> int | None:
+        """Powers of entries that blocks hold."""
+        return None
+
+    @abstractmethod
+    def check_sizes(self, sizes: tuple[int, ...], n_rows: int, n_columns: int) -> None:
+        """Refuse sizes that data of this shape cannot have."""
+
+    @abstractmethod
+    def core(
+        self,
+        columns: tuple[ColumnGroup, ...],
+        n_columns: int,
+        dtype: np.dtype[np.generic],
+        sizes: tuple[int, ...],
+        classes: ClassVariable,
+        totals: Array | None,
+    ) -> Any:
+        """The model for some columns, with one posterior of the parts for all rows."""
+
+    def modelled(self, core: Any, columns: tuple[ColumnGroup, ...]) -> Any:
+        """What is climbed with: the core, or more on top of it."""
+        return core
+
+    def totals(self, source: BlockSource) -> Array | None:
+        """Sums over rows that the model holds, if it holds some."""
+        return None
+
+    @abstractmethod
+    def start(
+        self, core: Any, source: BlockSource, background: bool, rng: np.random.Generator
+    ) -> Any:
+        """First parameters."""
+
+    @abstractmethod
+    def search(
+        self,
+        core: Any,
+        source: BlockSource,
+        runner: Runner,
+        rng: np.random.Generator,
+        late: Callable[[], bool],
+    ) -> tuple[Any, list[dict[str, object]]]:
+        """Parameters of the sizes that the evidence wants, and the way there."""
+
+    @abstractmethod
+    def sizes_in(self, params: Any) -> tuple[int, ...]:
+        """Sizes that parameters are for, the background's with them."""
+
+    @abstractmethod
+    def below(
+        self,
+        model: Any,
+        prepared: Any,
+        block: RowBlock,
+        g: int,
+        rows: Array,
+        columns: Array,
+        values: Array,
+    ) -> Array:
+        """Probability that a cell of group g lies below a value, in model units."""
+
+    @abstractmethod
+    def saved(self, fitted: Fitted[Any, Any]) -> dict[str, Any]:
+        """Parameters as plain values, the gates aside."""
+
+    @abstractmethod
+    def restored(self, core: Any, state: dict[str, Any], gate: Gates) -> Any:
+        """Parameters from what `saved` made of them."""
+
+    @abstractmethod
+    def n_saved(self, state: dict[str, Any]) -> int:
+        """Number of classes that `saved` knew of."""
+
+    def row_labels(self, fitted: Fitted[Any, Any], source: BlockSource, kept: Array) -> Any:
+        """State of every part in the training rows, (C, K); None for parts without states."""
+        return None
+
+    # --- shared ---
+
+    def sizes(self, n_rows: int, n_columns: int) -> tuple[int, ...] | None:
+        """Size of every part, None where some are sought."""
+        options = self.options
+        if options.is_sought:
+            self._check_sought()
+        if isinstance(options.size, str):
+            return None
+        n_parts = 1 if isinstance(options.n_parts, str) else options.n_parts
+        sizes = sizes_of(options.size, n_parts, self.size_name)
+        self.check_sizes(sizes, n_rows, n_columns)
+        return None if options.is_sought else sizes
+
+    def _check_sought(self) -> None:
+        """Refuse sizes that no evidence can tell."""
+        options, name = self.options, self.size_name
+        if not isinstance(options.size, str | Integral) and isinstance(options.n_parts, str):
+            raise ValueError(
+                f'n_parts="auto" does not go with {name}={options.size!r}, one number a part; '
+                'give one number for all parts, or "auto".'
+            )
+        if not options.wants_background:
+            raise ValueError(
+                f'n_parts="auto" and {name}="auto" are judged by the evidence; choose '
+                'gating="annealed" or "tied", inference="variational" and a prior, or give numbers.'
+            )
+        if options.init != "dependence":
+            raise ValueError(
+                f'n_parts="auto" and {name}="auto" begin with the columns\' dependence; choose '
+                'init="dependence", or give numbers.'
+            )
+
+    def class_variable(self, n_classes: int) -> ClassVariable:
+        """The class variable with the prior of the options."""
+        prior = self.options.prior
+        return ClassVariable(n_classes, Dirichlet(prior.states if prior else 0.0))
+
+    def chooser(self, columns: tuple[ColumnGroup, ...], n_columns: int) -> Chooser:
+        """How columns choose parts."""
+        prior = self.options.prior
+        gating: Gating = Tied() if self.options.is_tied else Standard()
+        return Chooser(
+            gating,
+            Dirichlet(prior.gates if prior else 0.0),
+            self.options.gate_entropy,
+            by_column(columns, [group.weight for group in columns], n_columns),
+        )
+
+    def rowwise(self, core: Any, select: Selection, n_rounds: int = 2) -> Rowwise:
+        """The model with selections of rows' own, begun as ``init`` says."""
+        return Rowwise(core, select, n_rounds, from_gates=self.options.init == "random")
+
+    def with_core(self, model: Any, core: Any) -> Any:
+        """The model on top of another core."""
+        return replace(model, core=core) if hasattr(model, "core") else core
+
+
+def sizes_of(size: Size, n_parts: int, name: str) -> tuple[int, ...]:
+    """Size of every part from one number or one per part."""
+    if isinstance(size, Integral):
+        return (int(size),) * int(n_parts)
+    sizes = tuple(int(j) for j in np.atleast_1d(size))
+    if len(sizes) != n_parts or min(sizes, default=0) < 1:
+        raise ValueError(
+            f"{name}={size!r} must be a number, or {n_parts} positive numbers, one a part "
+            "(n_parts)."
+        )
+    return sizes

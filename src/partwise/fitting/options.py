@@ -1,0 +1,132 @@
+"""What a fit of gated parts is asked for, as values: estimators make these of their arguments."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from partwise.contracts import Array
+from partwise.data import RowSource
+from partwise.data.columns import Kind
+from partwise.data.table import Schema
+from partwise.engine import Monitor
+from partwise.fitting.checkpoint import Seed
+from partwise.likelihoods import LAWS, Prior
+
+# Checked rows: dense with NaN for missing entries, CSR, or outside of memory.
+Rows: TypeAlias = Array | RowSource | sparse.csr_matrix
+# A size as users give it: one number, "auto" where it is sought, or a number per part.
+Size: TypeAlias = int | str | Sequence[int] | Array
+
+
+@dataclass(frozen=True)
+class AscentOptions:
+    """How the bound is raised, and from how many starts; ``name`` is for the progress bar."""
+
+    name: str
+    n_init: int = 1
+    max_iter: int = 200
+    tol: float = 1e-3
+    max_time: float | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
+
+    def deadline(self) -> float:
+        """Value of ``time.monotonic()`` at which ``max_time``, beginning now, is over."""
+        return float("inf") if self.max_time is None else time.monotonic() + self.max_time
+
+
+@dataclass(frozen=True)
+class PartsOptions:
+    """Arguments of a model of gated parts, checked one by one.
+
+    ``likelihood`` is that of all columns or the kind of each, ``prior`` None for maximum
+    likelihood, ``absent_zero`` whether entries that a sparse matrix does not store are zeros.
+    ``arguments`` are those of the estimator and its name, which a checkpoint is compared with.
+    """
+
+    n_parts: int | str
+    size: Size
+    likelihood: str | Sequence[Kind]
+    gating: str
+    inference: str
+    n_classes: int | str | None
+    prior: Prior | None
+    gate_entropy: float
+    absent_zero: bool
+    init: str
+    random_state: Seed
+    ascent: AscentOptions
+    arguments: dict[str, object]
+
+    @property
+    def is_sought(self) -> bool:
+        """Whether some size is left to the evidence."""
+        return isinstance(self.n_parts, str) or isinstance(self.size, str)
+
+    @property
+    def has_latent(self) -> bool:
+        """Whether entries stand for latent numbers, of which rows keep posteriors."""
+        name = self.likelihood
+        return isinstance(name, str) and name in LAWS and LAWS[name].latent
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether a column chooses one part for all rows."""
+        return self.gating in ("annealed", "tied")
+
+    @property
+    def wants_background(self) -> bool:
+        """Whether a part without appearances shall take the columns that no other part explains.
+
+        Its evidence can win only where parameters have a prior and a column chooses once.
+        """
+        return self.is_tied and self.inference == "variational" and self.prior is not None
+
+    @property
+    def selects_by_row(self) -> bool:
+        """Whether every row selects parts for its own entries."""
+        return self.inference == "gibbs" or self.gating == "factorised"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Checked rows that have weight, and what is known of them.
+
+    ``kept`` (C,) tells which of the rows that were given these are; ``names`` (D,) are those of the
+    columns, if they have some, and ``schema`` what the columns of a table are.
+    """
+
+    X: Rows
+    weight: Array
+    kept: Array
+    names: Array | None = None
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who follows a fit.
+
+    ``on_step(n_iter, bound)`` hears every bound, and ends the fit where it gives true, as
+    ``halted()`` does. ``on_end(monitor)`` hears how the ascent ended that is kept.
+    """
+
+    on_step: Callable[[int, float], bool]
+    halted: Callable[[], bool]
+    on_end: Callable[[Monitor], None]
+
+
+# Begins to listen to an ascent on these rows, for as long as it lasts.
+Listen: TypeAlias = Callable[[Rows], AbstractContextManager[Listener]]
+
+
+def given(size: Size) -> int | None:
+    """A size, None where it is sought."""
+    return None if isinstance(size, str) else int(np.max(size))

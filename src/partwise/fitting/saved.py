@@ -1,0 +1,58 @@
+"""A fitted model of gated parts as plain values for a model file, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from partwise.data import ColumnGroup
+from partwise.data.table import Schema
+from partwise.fitted import Fitted, core_of, restored_fields, shared_attributes
+from partwise.fitting.family import Family
+from partwise.models.calibration import Calibration, identity
+from partwise.models.gating import Gates
+from partwise.models.selection import Expected
+
+
+def saved(family: Family, fitted: Fitted[Any, Any]) -> dict[str, Any]:
+    """All that is learned as plain values; `restored` reads them."""
+    learned = shared_attributes(fitted)
+    if fitted.names is not None:
+        learned["feature_names_in_"] = np.asarray([str(n) for n in fitted.names], dtype=object)
+    calibration = fitted.calibration or identity(fitted.n_columns)
+    return {
+        **family.saved(fitted),
+        "gate": fitted.params.gate._asdict(),
+        "columns": [group.state() for group in fitted.columns],
+        family.size_name: list(core_of(fitted.model).sizes),
+        "calibration": calibration._asdict(),
+        "dtype": np.dtype(fitted.dtype).name,
+        "learned": learned,
+    }
+
+
+def restored(family: Family, state: dict[str, Any]) -> Fitted[Any, Any]:
+    """The fitted model of which a file holds the state."""
+    options = family.options
+    # Files of earlier versions have no number of parts besides the argument.
+    fields: dict[str, Any] = restored_fields({"n_parts_": options.n_parts, **state["learned"]})
+    columns = tuple(ColumnGroup.restore(group, options.prior) for group in state["columns"])
+    schema = state.get("schema")
+    dtype, n_columns = np.dtype(state["dtype"]), fields["n_columns"]
+    sizes, variable = tuple(state[family.size_name]), family.class_variable(family.n_saved(state))
+    n_modelled = max(n_columns, len(columns[0].index))
+    core = family.core(columns, n_modelled, dtype, sizes, variable, state.get("totals"))
+    params = family.restored(core, state, Gates(**state["gate"]))
+    model = family.modelled(core, columns)
+    if options.selects_by_row:
+        model = family.rowwise(core, Expected())
+    return Fitted(
+        model,
+        params,
+        columns,
+        dtype=dtype,
+        schema=None if schema is None else Schema.restore(schema),
+        calibration=Calibration(**state["calibration"]),
+        **fields,
+    )

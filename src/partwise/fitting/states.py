@@ -1,0 +1,146 @@
+"""Parts with states, as the course of a fit sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from partwise.contracts import Array, Runner
+from partwise.data import BlockSource, ColumnGroup, RowBlock
+from partwise.fitted import Fitted, core_of
+from partwise.fitting.family import Family
+from partwise.fitting.options import given
+from partwise.fitting.state_search import Search
+from partwise.likelihoods import Dirichlet
+from partwise.models import predict
+from partwise.models.class_variable import ClassVariable
+from partwise.models.gating import Gates
+from partwise.models.mcvq import MCVQ, MCVQParams, MCVQPrepared
+from partwise.runners import runner_of
+from partwise.starts import dependence_start, random_start
+
+STARTS = {"dependence": dependence_start, "random": random_start}
+
+
+@dataclass(frozen=True)
+class States(Family):
+    """Parts of an MCVQ."""
+
+    size_name = "n_states"
+    background = 1  # a part of one state
+    probe = 3
+    sums_without_prior = True  # parameters are shares of the sums, whose weight is known
+
+    def check_sizes(self, sizes: tuple[int, ...], n_rows: int, n_columns: int) -> None:
+        """Refuse more states than rows."""
+        if max(sizes) > n_rows:
+            raise ValueError(
+                f"n_states={max(sizes)} is more than n_samples={n_rows}, the rows with weight; "
+                "lower n_states or give more rows."
+            )
+
+    def core(
+        self,
+        columns: tuple[ColumnGroup, ...],
+        n_columns: int,
+        dtype: np.dtype[np.generic],
+        sizes: tuple[int, ...],
+        classes: ClassVariable,
+        totals: Array | None,
+    ) -> MCVQ:
+        """The model for some columns."""
+        prior, chooser = self.options.prior, self.chooser(columns, n_columns)
+        if self.options.is_sought:  # a part of one state has nothing that the background lacks
+            idle = np.append(np.asarray(sizes[:-1]) == 1, False)
+            chooser = replace(chooser, barred=np.repeat(idle[:, None], len(chooser.weight), 1))
+        return MCVQ(
+            sizes,
+            tuple(group.entry_prior(prior) for group in columns),
+            tuple(group.index for group in columns),
+            chooser,
+            Dirichlet(prior.states if prior else 0.0),
+            classes,
+            dtype,
+        )
+
+    def start(
+        self, core: MCVQ, source: BlockSource, background: bool, rng: np.random.Generator
+    ) -> MCVQParams:
+        """First parameters, from sums of first posteriors."""
+        return core.start(*STARTS[self.options.init](source, core.n_states, background, rng))
+
+    def search(
+        self,
+        core: MCVQ,
+        source: BlockSource,
+        runner: Runner,
+        rng: np.random.Generator,
+        late: Callable[[], bool],
+    ) -> tuple[MCVQParams, list[dict[str, object]]]:
+        """Parameters of the sizes that the evidence wants, and the way there."""
+        sizes = given(self.options.n_parts), given(self.options.size)
+        search = Search(core, source, runner, rng, *sizes, late, self.options.ascent.tol)
+        parts = search.run()
+        n_states = (*(part.n_states for part in parts), self.background)
+        own = self.core(
+            source.columns, core.n_columns, source.X.dtype, n_states, core.classes, None
+        )
+        return search.parameters(own, parts), search.path
+
+    def sizes_in(self, params: MCVQParams) -> tuple[int, ...]:
+        """Numbers of states."""
+        return params.n_states
+
+    def below(
+        self,
+        model: Any,
+        prepared: MCVQPrepared,
+        block: RowBlock,
+        g: int,
+        rows: Array,
+        columns: Array,
+        values: Array,
+    ) -> Array:
+        """Probability that a cell of group g lies below a value, in model units."""
+        core, params = core_of(model), prepared.params
+        law, gates = core.priors[g].predictive(params.chi[g]), params.gates[:, core.columns[g]]
+        m = model.infer(prepared, block)[0]
+        return predict.probability_below(law, m, gates, core.part_of, rows, columns, values)
+
+    def saved(self, fitted: Fitted[Any, MCVQParams]) -> dict[str, Any]:
+        """Parameters of the entries, counts of states, and what the columns of a table are."""
+        params, schema = fitted.params, fitted.schema
+        return {
+            "theta": {"chi": params.chi, "state_counts": params.state_counts},
+            "schema": None if schema is None else schema.state(),
+        }
+
+    def restored(self, core: MCVQ, state: dict[str, Any], gate: Gates) -> MCVQParams:
+        """Parameters from a file."""
+        kept = state["theta"]
+        return core.parameters(kept["chi"], gate, kept["state_counts"])
+
+    def n_saved(self, state: dict[str, Any]) -> int:
+        """Number of classes."""
+        return len(state["theta"]["state_counts"])
+
+    def row_labels(
+        self, fitted: Fitted[Any, MCVQParams], source: BlockSource, kept: Array
+    ) -> Array:
+        """State of every part in the training rows, (C, K), -1 for rows without weight."""
+        assert fitted.n_parts is not None
+        bounds = list(pairwise(core_of(fitted.model).first[: fitted.n_parts + 1]))
+
+        def on_block(block: RowBlock) -> Array:
+            m = fitted.model.infer(fitted.prepared, block)[0]
+            return np.stack([m[lo:hi].argmax(axis=0) for lo, hi in bounds], axis=1)
+
+        labels, rows = np.full((len(kept), fitted.n_parts), -1), np.flatnonzero(kept)
+        with runner_of(self.options.ascent.n_jobs, source) as runner:
+            for (lo, hi), found in zip(source.bounds, runner.map(on_block, source), strict=True):
+                labels[rows[lo:hi]] = found
+        return labels
