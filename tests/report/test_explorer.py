@@ -102,6 +102,15 @@ MODELS = {
     "yes or no": (MCVQ(3, 3, likelihood="bernoulli"), lambda X: np.where(X > 3, 1.0, 0 * X)),
     "levels": (MCVQ(3, 3, likelihood="categorical"), lambda X: 2.5 * np.round(X / 4)),
     "counts": (MCVQ(3, 3, likelihood="poisson"), lambda X: np.maximum(np.round(X), 0)),
+    "overdispersed counts": (
+        MCVQ(3, 3, likelihood="negative_binomial"),
+        lambda X: np.maximum(np.round(X), 0),
+    ),
+    "many zeros": (
+        MCVQ(3, 3, likelihood="zero_inflated"),
+        lambda X: np.maximum(np.round(X) - 2, 0),
+    ),
+    "angles": (MCVQ(3, 3, likelihood="circular"), lambda X: np.clip(X / 2, -6, 6)),
     "factors": (MCFA(3, 2), lambda X: X),
     "factors and classes": (MCFA(3, 2, n_classes=2), lambda X: X),
     "ordered levels": (MCFA(2, 2, likelihood="ordinal"), lambda X: np.clip(np.round(X / 2), 0, 4)),

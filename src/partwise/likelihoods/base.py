@@ -132,6 +132,13 @@ class Law(ABC):
         """What is taken off columns that are not ``scaled``, by their lowest values; (D,)."""
         return np.zeros(len(lowest))
 
+    def start_scores(self, values: Array, levels: Array | None) -> Array | None:
+        """What a start compares columns by: (n, q) of the user's values (n,) of one column.
+
+        None if the values themselves serve. NaN is missing.
+        """
+        return None
+
     def encode(self, values: Array) -> Array:
         """Model units of values that are shifted and scaled; NaN stays NaN."""
         return values

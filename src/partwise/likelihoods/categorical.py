@@ -57,6 +57,12 @@ class Categorical(Family):
         """The law that `state` describes."""
         return cls(n_levels, bool(state["ordered"]))
 
+    def start_scores(self, values: Array, levels: Array | None) -> Array | None:
+        """A yes or no for each of several levels that have no order."""
+        if self.ordered or levels is None or len(levels) <= 2:
+            return None
+        return values[:, None] == levels
+
     def statistics(self, values: Array) -> Array:
         """One-hot, of codes."""
         levels = np.arange(self.n_levels).reshape(-1, *[1] * np.ndim(values))

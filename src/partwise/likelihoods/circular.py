@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from scipy import special
@@ -56,8 +56,12 @@ CONCENTRATIONS = np.concatenate([[0.0], 0.05 * 1.25 ** np.arange(56)])  # up to 
 _LOG_2PI = float(np.log(2 * np.pi))
 
 # Points around the circle at which distribution functions are summed, and arcs of `bins`.
-POINTS = 720
+POINTS = 1440
+STEP = 2 * np.pi / POINTS
 ARCS = 32
+
+# Densities computed at a time.
+MOST_DENSITIES = 1 << 15
 
 # Radians that a turn and rounding may go beyond.
 MOST = 2 * np.pi + 1e-6
@@ -116,6 +120,10 @@ class Circular(Family):
         """Angles from -pi to pi."""
         return _wrapped(values)
 
+    def start_scores(self, values: Array, levels: Array | None) -> Array:
+        """Both coordinates."""
+        return np.stack([np.cos(values), np.sin(values)], axis=1)
+
     def statistics(self, values: Array) -> Array:
         """1, cos x and sin x."""
         return np.stack([np.ones_like(values), np.cos(values), np.sin(values)])
@@ -171,7 +179,7 @@ class Circular(Family):
             return self.log_partition(chi + self.statistics(x)) - log_z
 
         direction = np.arctan2(chi[2], chi[1])
-        return Angles(direction, resultant, log_density, (chi, log_z))
+        return Angles.around(direction, resultant, log_density, (chi, log_z))
 
     def _point(self, sums: Array) -> tuple[Array, Array]:
         """Direction, and concentration on the grid, of maximum likelihood."""
@@ -194,54 +202,104 @@ class Circular(Family):
             return np.sum(eta * self.statistics(x), axis=0)
 
         resultant = special.i1e(kappa) / special.i0e(kappa)
-        return Angles(direction, resultant, log_density, (self.point_natural(sums),))
+        return Angles.around(direction, resultant, log_density, (self.point_natural(sums),))
 
     def expected(self, told: Predictive, average: Average, decode: Decode) -> Array:
         """Mean direction of the mixture."""
         assert isinstance(told, Angles)
-        across = average(told.resultant * np.cos(told.direction))
-        up = average(told.resultant * np.sin(told.direction))
+        across = average(told.resultant * np.cos(told.mean))
+        up = average(told.resultant * np.sin(told.mean))
         return decode(np.arctan2(up, across))
 
     def grid(self, told: Predictive) -> Array:
         """Once around the circle, both ends included."""
-        return np.linspace(-np.pi, np.pi, 129)
+        return np.linspace(-np.pi, np.pi, 257)
 
     def page(self, told: Predictive, natural: Array) -> dict[str, PlainValue]:
         """Tables around the circle, and directions to be averaged."""
         assert isinstance(told, Angles)
         return {
             **super().page(told, natural),
-            "across": told.resultant * np.cos(told.direction),
-            "up": told.resultant * np.sin(told.direction),
+            "across": told.resultant * np.cos(told.mean),
+            "up": told.resultant * np.sin(told.mean),
         }
+
+
+# Density around the circle: of(x, *given), the given arrays' last axis being that of x.
+Density: TypeAlias = Callable[..., Array]
+
+
+@dataclass(frozen=True, eq=False)
+class _Circles:
+    """Distributions side by side, (C,), tabulated when first asked for."""
+
+    direction: Array
+    resultant: Array
+    of: Density
+    given: tuple[Array, ...]  # (..., C) each
+
+    def at(self, x: Array, place: Array) -> Array:
+        """Log density of angles x in distributions ``place``, both (M,)."""
+        out = np.empty(len(x))
+        for lo in range(0, len(x), MOST_DENSITIES):
+            some = place[lo : lo + MOST_DENSITIES]
+            own = (array[..., some] for array in self.given)
+            out[lo : lo + MOST_DENSITIES] = self.of(x[lo : lo + MOST_DENSITIES], *own)
+        return out
+
+    def around(self, start: Array) -> Array:
+        """Probability of equal arcs of a turn that begins at ``start`` (C,); (POINTS, C)."""
+        C = len(self.direction)
+        x = (np.arange(POINTS) + 0.5)[:, None] * STEP + start
+        mass = np.exp(self.at(x.ravel(), np.tile(np.arange(C), POINTS))).reshape(POINTS, C)
+        return mass / mass.sum(axis=0)
+
+    @cached_property
+    def arcs(self) -> Array:
+        """Of the turn from -pi to pi, (POINTS, C)."""
+        return self.around(np.full(len(self.direction), -np.pi))
+
+    @cached_property
+    def below(self) -> Array:
+        """Distribution function of the turn around the direction, (POINTS + 1, C)."""
+        mass = self.around(self.direction - np.pi)
+        return np.concatenate([np.zeros((1, mass.shape[1])), np.cumsum(mass, axis=0)])
 
 
 @dataclass(frozen=True, eq=False)
 class Angles(Predictive):
-    """Angles around a direction, with E[cos(x - direction)] = ``resultant``.
+    """Angles around directions; ``place`` says which of the distributions stand where.
 
     Distribution functions begin opposite the direction: `cdf` and `quantile` are those of the turn
-    from direction - pi to direction + pi. ``given`` has arrays (..., *shape) of ``of(x, *given)``.
+    from direction - pi to direction + pi.
     """
 
-    direction: Array
-    resultant: Array
-    of: Callable[..., Array]
-    given: tuple[Array, ...]
+    circles: _Circles
+    place: Array
+
+    @classmethod
+    def around(
+        cls, direction: Array, resultant: Array, of: Density, given: tuple[Array, ...]
+    ) -> Angles:
+        """From directions, E[cos(x - direction)], and a density with arrays (..., *shape)."""
+        n, size = direction.ndim, direction.size
+        flat = tuple(array.reshape(*array.shape[: array.ndim - n], size) for array in given)
+        circles = _Circles(direction.ravel(), resultant.ravel(), of, flat)
+        return cls(circles, np.arange(size).reshape(direction.shape))
 
     def at(self, index: tuple[Array, ...]) -> Angles:
         """Entries chosen by ``index``."""
-        before = (slice(None),)
-        given = tuple(
-            array[before * (array.ndim - self.direction.ndim) + index] for array in self.given
-        )
-        return Angles(self.direction[index], self.resultant[index], self.of, given)
+        return Angles(self.circles, self.place[index])
 
     @property
     def mean(self) -> Array:
         """The mean direction."""
-        return self.direction
+        return self.circles.direction[self.place]
+
+    @property
+    def resultant(self) -> Array:
+        """E[cos(x - direction)]."""
+        return self.circles.resultant[self.place]
 
     @property
     def variance(self) -> Array:
@@ -251,86 +309,59 @@ class Angles(Predictive):
     @property
     def peak(self) -> Array:
         """Log density of the direction."""
-        return self.log_density(self.direction)
+        return self.log_density(self.mean)
 
     def log_density(self, x: Array) -> Array:
         """Log density."""
-        x = np.broadcast_to(x, np.broadcast_shapes(np.shape(x), self.direction.shape))
-        extra = x.ndim - self.direction.ndim
-        given = (
-            array.reshape(
-                *array.shape[: array.ndim - self.direction.ndim], *[1] * extra,
-                *self.direction.shape,
-            )
-            for array in self.given
-        )  # fmt: skip
-        return self.of(x, *given)
-
-    @cached_property
-    def _below(self) -> Array:
-        """Distribution function at equal steps of the turn, (POINTS + 1, ...)."""
-        middle = (np.arange(POINTS) + 0.5) * (2 * np.pi / POINTS) - np.pi
-        turn = middle.reshape(-1, *[1] * self.direction.ndim) + self.direction
-        mass = np.exp(self.log_density(turn))
-        below = np.concatenate([np.zeros((1, *self.direction.shape)), np.cumsum(mass, axis=0)])
-        return below / below[-1]
+        x, place = np.broadcast_arrays(np.asarray(x, dtype=float), self.place)
+        return self.circles.at(x.ravel(), place.ravel()).reshape(x.shape)
 
     def cdf(self, x: Array) -> Array:
-        """P(direction - pi <= X <= x) of the turn."""
-        place = (_wrapped(x - self.direction) + np.pi) * (POINTS / (2 * np.pi))
-        return _read(self._below, place)
+        """P(X <= x) of the turn; the part of a step is linear."""
+        x, place = np.broadcast_arrays(np.asarray(x, dtype=float), self.place)
+        turned = (_wrapped(x - self.circles.direction[place]) + np.pi) / STEP
+        return self._read(turned, place)
+
+    def _read(self, turned: Array, place: Array) -> Array:
+        i = np.minimum(turned.astype(np.int64), POINTS - 1)
+        low = self.circles.below[i, place]
+        return low + (turned - i) * (self.circles.below[i + 1, place] - low)
 
     def quantile(self, p: float | Array) -> Array:
         """Where the turn from direction - pi on reaches p."""
-        p = np.broadcast_to(p, np.broadcast_shapes(np.shape(p), self.direction.shape))
+        p, place = np.broadcast_arrays(np.asarray(p, dtype=float), self.place)
         low, high = np.zeros(p.shape), np.full(p.shape, float(POINTS))
         for _ in range(40):
             middle = 0.5 * (low + high)
-            short = _read(self._below, middle) < p
+            short = self._read(middle, place) < p
             low, high = np.where(short, middle, low), np.where(short, high, middle)
-        return self.direction - np.pi + high * (2 * np.pi / POINTS)
+        return self.circles.direction[place] - np.pi + high * STEP
 
     def bins(self, d: int, live: Array) -> Array:
         """Equal arcs of the circle."""
-        edges = np.linspace(-np.pi, np.pi, ARCS * 8 + 1)
-        middle = 0.5 * (edges[1:] + edges[:-1])
-        states = np.repeat(np.arange(len(self.direction))[:, None], len(middle), axis=1)
-        mass = np.exp(self.at((states, np.full(states.shape, d))).log_density(middle[None, :]))
-        mass = mass.reshape(len(mass), ARCS, -1).sum(axis=2)
-        return mass / mass.sum(axis=1, keepdims=True)
+        mass = self.circles.arcs[:, self.place[:, d]]
+        return mass.reshape(ARCS, -1, mass.shape[1]).sum(axis=1).T
 
     def mixture_quantile(self, m: Array, gates: Array, part_of: Array, p: Array) -> Array:
         """Of every cell's mixture of states, around its own mean direction; (n, D)."""
-        grid = (np.arange(POINTS) + 0.5) * (2 * np.pi / POINTS) - np.pi
+        grid = (np.arange(POINTS) + 0.5) * STEP - np.pi
         out = np.empty((m.shape[1], len(p)))
         for d in range(len(p)):
-            states = np.repeat(np.arange(len(m))[:, None], POINTS, axis=1)
-            density = np.exp(self.at((states, np.full(states.shape, d))).log_density(grid[None, :]))
-            mixed = m.T @ (gates[part_of, d][:, None] * density)  # (n, POINTS)
-            across, up = mixed @ np.cos(grid), mixed @ np.sin(grid)
-            middle = np.rint((np.arctan2(up, across) + np.pi) * (POINTS / (2 * np.pi)))
+            arcs = gates[part_of, d] * self.circles.arcs[:, self.place[:, d]]  # (POINTS, S)
+            mixed = m.T @ arcs.T  # (n, POINTS)
+            toward = np.arctan2(mixed @ np.sin(grid), mixed @ np.cos(grid))
             # The turn begins opposite the mean direction, at a point of the grid.
-            start = middle.astype(np.int64) - POINTS // 2
+            start = np.rint((toward + np.pi) / STEP).astype(np.int64) - POINTS // 2
             turn = (start[:, None] + np.arange(POINTS)) % POINTS
             below = np.cumsum(np.take_along_axis(mixed, turn, axis=1), axis=1)
             below = np.concatenate([np.zeros((len(below), 1)), below / below[:, -1:]], axis=1)
-            reached = np.minimum((below < p[d]).sum(axis=1), POINTS)
-            row, before = np.arange(len(below)), np.maximum(reached - 1, 0)
+            reached = np.clip((below < p[d]).sum(axis=1), 1, POINTS)
+            row, before = np.arange(len(below)), reached - 1
             step = np.maximum(below[row, reached] - below[row, before], 1e-300)
             share = np.clip((p[d] - below[row, before]) / step, 0.0, 1.0)
-            out[:, d] = (start + before + share) * (2 * np.pi / POINTS) - np.pi
+            out[:, d] = (start + before + share) * STEP - np.pi
         return out
 
     def sample(self, rng: np.random.Generator) -> Array:
         """One draw for every entry."""
-        return _wrapped(self.quantile(rng.random(self.direction.shape)))
-
-
-def _read(table: Array, place: Array) -> Array:
-    """A table (V, ...) between its rows, linearly; ``place`` (...) or with more axes before."""
-    place = np.broadcast_to(place, np.broadcast_shapes(np.shape(place), table.shape[1:]))
-    i = np.minimum(place.astype(np.int64), len(table) - 2)
-    flat = table.reshape(len(table), -1)
-    cell = np.broadcast_to(np.arange(flat.shape[1]).reshape(table.shape[1:]), place.shape)
-    low = flat[i, cell]
-    return low + (place - i) * (flat[i + 1, cell] - low)
+        return _wrapped(self.quantile(rng.random(self.place.shape)))

@@ -134,6 +134,12 @@ class ZeroInflated(Family):
         """Entries are counts."""
         return wrong_counts(cls.name, values)
 
+    def start_scores(self, values: Array, levels: Array | None) -> Array:
+        """Zero or not, and how many if not."""
+        some = values > 0
+        usual = values[some].mean() if some.any() else 0.0
+        return np.stack([some, np.where(some, values, usual)], axis=1)
+
     def statistics(self, values: Array) -> Array:
         """1, 1[x > 0] and x."""
         return np.stack([np.ones_like(values), (values > 0).astype(values.dtype), values])

@@ -239,20 +239,23 @@ def _ties(
 ) -> tuple[Array, Array, Array]:
     """Affinity of columns, the standardised scores that told it, and the column of each score.
 
-    A column is given by its place among ``columns``. Numbers stand for levels, and where levels
-    have no order each has a score of its own as well; what tells more of the other columns is kept.
+    A column is given by its place among ``columns``. Numbers stand for levels. Where one number
+    says too little (levels without order, angles) the law has several scores besides; what tells
+    more of the other columns is kept.
     """
     values = _dense_sample(source, rows, columns)
     sample = _standardised(values, weight)
     affinity, owner = squared_correlations(sample, weight), np.arange(len(columns))
-    levels = _unordered(source, columns)
-    if any(len(known) for known in levels):
-        by_level, owner, share = _by_level(values, levels, weight)
-        found = squared_correlations(by_level, weight, owner, share)
+    scores = _scores(source, columns, values, weight)
+    if any(own.shape[1] > 1 for own, _ in scores):
+        several = _standardised(np.hstack([own for own, _ in scores]), weight)
+        owner = np.repeat(owner, [own.shape[1] for own, _ in scores])
+        share = np.concatenate([each for _, each in scores])
+        found = squared_correlations(several, weight, owner, share)
         ordered = affinity.sum(axis=1) >= found.sum(axis=1)
         affinity = np.maximum(affinity, found)
         kept = ~ordered[owner]
-        sample = np.hstack([sample[:, ordered], by_level[:, kept]])
+        sample = np.hstack([sample[:, ordered], several[:, kept]])
         owner = np.concatenate([np.flatnonzero(ordered), owner[kept]])
     return affinity, sample, owner
 
@@ -268,35 +271,27 @@ def _dense_sample(source: BlockSource, rows: Array, columns: Array) -> Array:
     return out
 
 
-def _by_level(values: Array, levels: Sequence[Array], weight: Array) -> tuple[Array, Array, Array]:
-    """Standardised yes-or-no scores of levels, each one's column, and what it adds to its ties."""
-    owner = np.repeat(np.arange(len(levels)), [max(len(known), 1) for known in levels])
-    out, share = values[:, owner], np.ones(len(owner))
-    for i, known in enumerate(levels):
-        if len(known):
-            at = owner == i
-            seen = ~np.isnan(values[:, i])
-            out[:, at] = np.where(seen[:, None], values[:, i : i + 1] == known, np.nan)
-            p = weight[seen] @ out[np.ix_(seen, at)] / max(weight[seen].sum(), 1e-9)
-            # phi^2 = sum r^2 (1 - p) (1 - p'); chance spreads it by its degrees of freedom.
-            share[at] = (1.0 - p) / np.sqrt(len(known) - 1)
-    return _standardised(out, weight), owner, share
-
-
-def _unordered(source: BlockSource, columns: Array) -> list[Array]:
-    """Levels of each column if they are unordered, some, and not too many in all; else none."""
-    none: Array = np.empty(0)
-    found = [none] * source.X.shape[1]
+def _scores(
+    source: BlockSource, columns: Array, values: Array, weight: Array
+) -> list[tuple[Array, Array]]:
+    """Scores (n, q) of every column, not too many in all, and what each adds to its ties, (q,)."""
+    place = {int(d): i for i, d in enumerate(columns)}
+    alone = [(values[:, i : i + 1], np.ones(1)) for i in range(len(columns))]
+    found = list(alone)
     for group in source.columns:
-        levels = group.levels
-        if group.likelihood.ordered or levels is None:
-            continue
-        if 2 < len(levels) <= MOST_SCORES:
-            for d in group.index:
-                found[d] = levels
-    chosen = [found[d] for d in columns]
-    few = sum(max(len(levels), 1) for levels in chosen) <= MOST_COLUMNS
-    return chosen if few else [none] * len(columns)
+        for d in group.index:
+            i = place.get(int(d))
+            own = None if i is None else group.likelihood.start_scores(values[:, i], group.levels)
+            if i is None or own is None or own.shape[1] > MOST_SCORES:
+                continue
+            own = np.where(np.isnan(values[:, i : i + 1]), np.nan, own).astype(values.dtype)
+            found[i] = own, np.full(own.shape[1], own.shape[1] ** -0.5)
+            if group.levels is not None:
+                seen = ~np.isnan(values[:, i])
+                p = weight[seen] @ own[seen] / max(weight[seen].sum(), 1e-9)
+                # phi^2 = sum r^2 (1 - p) (1 - p'); chance spreads it by its degrees of freedom.
+                found[i] = own, (1.0 - p) / np.sqrt(own.shape[1] - 1)
+    return found if sum(own.shape[1] for own, _ in found) <= MOST_COLUMNS else alone
 
 
 def _standardised(values: Array, weight: Array) -> Array:

@@ -492,8 +492,8 @@ class Inspector {
     const values = Float64Array.from({ length: width * height }, (_, at) => {
       const grey = (0.299 * data[4 * at] + 0.587 * data[4 * at + 1] + 0.114 * data[4 * at + 2]) / 255;
       const value = low + grey * (high - low);
-      const { levels, law } = this.model.columns[at];
-      return law === "levels" ? levels[levelCode(levels, value)] : law === "counts" ? Math.max(0, Math.round(value)) : value;
+      const { levels, counts } = this.model.columns[at];
+      return levels ? levels[levelCode(levels, value)] : counts ? Math.max(0, Math.round(value)) : value;
     });
     this.strip?.mark(null);
     this.show(values, `${file.name}.`);

@@ -28,6 +28,7 @@ function describeColumns(parts, nColumns) {
         const column = out[block.columns[i]];
         column.law = block.law;
         column.levels = block.levels;
+        column.counts = block.counts;
         if (block.own[i]) column.part = k;
       }
     }
@@ -118,6 +119,31 @@ const STATE_LAWS = {
       density: (at, code) => Math.log(probability[at * V + code]),
     };
   },
+  /* Any other law: tables over a grid of values, read between its points. */
+  tabulated(block, J) {
+    const { n, source } = block;
+    const { grid } = source;
+    const V = grid.length;
+    const [says, density] = ["says", "density"].map((name) => unpack(source[name], n * V));
+    const turns = source.up !== undefined; /* angles: the grid is one turn, and means are directions */
+    const mean = unpack(source.mean, n);
+    const read = (table, at, { places, weights }) => places.reduce((sum, place, a) => sum + weights[a] * table[at * V + place], 0);
+    const encode = (value, i) => {
+      const z = (value - block.shift[i]) / block.scale[i];
+      const turn = grid[V - 1] - grid[0];
+      return placesOn(grid, turns ? grid[0] + ((((z - grid[0]) % turn) + turn) % turn) : z, turns);
+    };
+    return {
+      means: Float64Array.from(mean, (value, at) => value * block.scale[at % n] + block.shift[at % n]),
+      across: turns ? unpack(source.across, n) : null,
+      up: turns ? unpack(source.up, n) : null,
+      counts: source.counts,
+      encode,
+      base: (_, i) => -Math.log(block.scale[i]),
+      expected: (at, place) => read(says, at, place),
+      density: (at, place) => read(density, at, place),
+    };
+  },
   counts(block, J) {
     const n = block.n;
     const [shape, rate] = ["shape", "rate"].map((name) => unpack(block.source[name], n));
@@ -126,6 +152,7 @@ const STATE_LAWS = {
     const means = Float64Array.from(shape, (value, at) => (Number.isFinite(rate[at]) ? value / rate[at] : value));
     return {
       means,
+      counts: true,
       encode: (value) => value,
       base: (value) => -logGamma(value + 1),
       expected: (at, x) => x * logRate[at] - means[at],
@@ -144,6 +171,30 @@ const STATE_LAWS = {
     };
   },
 };
+
+/* How to read a table over a grid of ascending values: places and their weights, those of the cubic
+   through the four nearest points. Beyond the grid, and beside its ends, lines are straight. */
+function placesOn(grid, value, turns) {
+  const V = grid.length;
+  let [low, high] = [0, V - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (grid[middle] <= value) low = middle;
+    else high = middle;
+  }
+  let places = [low, high];
+  let xs = [grid[low], grid[high]];
+  const beside = low === 0 || high === V - 1;
+  if (value !== grid[low] && (turns || !beside)) {
+    /* One turn: the first and the last point are the same. */
+    const turn = grid[V - 1] - grid[0];
+    const [before, after] = [low === 0 ? V - 2 : low - 1, high === V - 1 ? 1 : high + 1];
+    places = [before, low, high, after];
+    xs = [grid[before] - (low === 0 ? turn : 0), grid[low], grid[high], grid[after] + (high === V - 1 ? turn : 0)];
+  }
+  const weights = xs.map((x, a) => xs.reduce((product, other, b) => (a === b ? product : (product * (value - other)) / (x - other)), 1));
+  return { places, weights };
+}
 
 class StatesModel {
   constructor(content, nColumns) {
@@ -257,7 +308,20 @@ class StatesModel {
   /* Expected row; of a table of several kinds, what is likely. */
   expect(found) {
     if (this.isTable) return this.fill(found);
-    return Float64Array.from(this.mix(found, (block, at) => block.means[at]), (one) => one?.[0] ?? 0);
+    const out = Float64Array.from(this.mix(found, (block, at) => block.means[at]), (one) => one?.[0] ?? 0);
+    return this.turn(found, out);
+  }
+
+  /* Directions in the place of angles, whose means are no mean direction. */
+  turn(found, out) {
+    if (!this.parts.some((part) => part.blocks.some((block) => block.up))) return out;
+    const [across, up] = ["across", "up"].map((name) => this.mix(found, (block, at) => block[name]?.[at] ?? 0));
+    for (const part of this.parts) {
+      for (const { up: turns, n, columns, shift } of part.blocks) {
+        for (let i = 0; turns && i < n; i++) out[columns[i]] = Math.atan2(up[columns[i]][0], across[columns[i]][0]) + shift[i];
+      }
+    }
+    return out;
   }
 
   /* What goes into holes: expectations of numbers and counts, the likeliest of levels or, where they
@@ -279,7 +343,7 @@ class StatesModel {
         }
       }
     }
-    return out;
+    return this.turn(found, out);
   }
 
   /* Log density of a part's own entries under each of its states, and their base measure. */
