@@ -40,6 +40,7 @@ import math
 import os
 import secrets
 import stat
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Protocol
@@ -212,8 +213,12 @@ def write_atomically(
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:  # an interrupt, too, must leave nothing half-written
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:  # an interrupt, too, must leave nothing half-written
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            told = f"{path} cannot be written: {error.strerror}; make room, or name another place."
+            raise OSError(error.errno, told) from error  # of the class of its number
         raise
     _flush_folder(target.parent)
 
