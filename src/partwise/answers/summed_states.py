@@ -24,9 +24,11 @@ def attributes(fitted: FittedSums) -> dict[str, Array]:
     (group,), model, params = fitted.columns, fitted.model, fitted.params
     by_part = (model.n_parts, model.n_states)
     means = params.mu * group.scale + group.shift / model.n_parts
+    with np.errstate(over="ignore"):  # of columns whose squares are beyond all numbers
+        noise = params.psi * group.scale**2
     found = {
         "means_": means.reshape(*by_part, -1),
-        "noise_variance_": params.psi * group.scale**2,
+        "noise_variance_": noise,
         "state_priors_": model.shares(params).reshape(by_part),
     }
     return {name: value.astype(fitted.dtype) for name, value in found.items()}

@@ -17,6 +17,9 @@ from partwise.likelihoods import Categorical
 MOST_VALUES = 32
 FINE_LEVELS = 64
 
+# Largest value whose square numbers can hold, with some room.
+FARTHEST = 1e150
+
 
 class ScaleGroup(ColumnGroup):
     """Columns coded by the number of the level that is nearest to a value.
@@ -54,6 +57,11 @@ def learn_scale(X: Any, row_weight: Array) -> ScaleGroup:
     entries = ColumnEntries(X, row_weight)
     found = list(entries.each(lambda values, *_: np.unique(values[~np.isnan(values)])))
     levels, width = np.unique(np.concatenate(found)).astype(float), 1.0
+    if len(levels) and max(-levels[0], levels[-1]) > FARTHEST:
+        raise ValueError(
+            f"X has the value {levels[np.abs(levels).argmax()]:g}, whose square is beyond what "
+            "numbers can hold; measure X in another unit."
+        )
     if len(levels) > MOST_VALUES:
         levels = np.linspace(levels[0], levels[-1], FINE_LEVELS)
         width = float(levels[1] - levels[0])

@@ -116,6 +116,11 @@ class NumberFactors:
         holed = np.where(hidden, np.nan, some)
         hidden, true = hidden[:, self.numbers], some[:, self.numbers]
         states, factors = by_states(holed)[:, self.numbers], self._tell(holed)
+        # In units of the columns' own, a power of two each, which rounds nothing: squares are held.
+        unit = np.exp2(
+            np.frexp(np.abs(np.where(hidden, true, 0.0)).max(axis=0, initial=0.0))[1] - 1.0
+        )
+        states, factors, true = states / unit, factors / unit, true / unit
         gain = np.where(hidden, factors - states, 0.0)
         top = weight[rows] @ (gain * np.where(hidden, true - states, 0.0))
         bottom = weight[rows] @ gain**2
