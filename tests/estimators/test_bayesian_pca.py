@@ -210,7 +210,9 @@ def test_classes_to_draw_are_one_or_one_a_row(classes):
 def test_a_component_not_seen_yet_has_its_share_of_the_density():
     X = gaussian(np.random.default_rng(0), 200)
     model = BayesianPCA(3).fit(X)
-    psi = model._model.predictive(model._theta[0], AdditiveRows(np.zeros((10, 1)), None))[1][0]
+    psi = model._fitted.model.predictive(
+        model._fitted.params[0], AdditiveRows(np.zeros((10, 1)), None)
+    )[1][0]
     unit = np.sqrt(X.var(axis=0).mean())
     cov = model.components_.T @ model.components_ + np.diag(psi) * unit**2
     rows = np.vstack([X[:9], X[:9] + 20 * unit])

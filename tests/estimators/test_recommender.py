@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from partwise import CVQ, MCFA, MCVQ, ObservedCells, Recommender, load
 from partwise.answers import factors, states
+from partwise.answers.rows import source_of
 from partwise.fitted import core_of
 from partwise.models import levels as scale_of
 from partwise.models.questions import RULES
@@ -89,8 +90,8 @@ def test_distributions_are_those_of_the_estimator(kind):
             assert_allclose(found[:, v], np.exp(estimator.score_cells(row, *cells)), atol=2e-5)
         return
     # P(X <= cut) of the predictive mixture of parts.
-    block = estimator._source(estimator._check_rows(row, reset=False)).block(0)
     fitted = estimator._fitted
+    block = source_of(fitted.columns, estimator._check_rows(row, reset=False)).block(0)
     group = fitted.columns[0]
     below = [np.zeros(D)]
     for cut in (LEVELS[1:] + LEVELS[:-1]) / 2:

@@ -42,10 +42,10 @@ class Toy:
             "random_state": self.random_state,
         }
 
-    def _state(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, Any]:
         return self.state
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: dict[str, Any]) -> None:
         self.state = state
 
 
@@ -461,7 +461,7 @@ def test_a_header_without_its_keys(path):
 
 def test_a_state_the_estimator_refuses(path, monkeypatch):
     save(toy(), path)
-    monkeypatch.setattr(Toy, "_restore", lambda self, state: state["missing"])
+    monkeypatch.setattr(Toy, "__partwise_restore__", lambda self, state: state["missing"])
     assert_refused(path, "cannot rebuild", "KeyError")
 
 

@@ -19,9 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import CallbackSupportMixin, check_columns
 from partwise._warnings import warn
-from partwise.answers.rows import source_of
 from partwise.contracts import Array
-from partwise.data import BlockSource, ColumnGroup, ObservedCells, RowBlock, RowSource
+from partwise.data import BlockSource, ColumnGroup, ObservedCells, RowSource
 from partwise.data.frames import as_numbers, frame_of
 from partwise.data.indices import check_indices
 from partwise.data.rows import check_finite, is_sparse, out_of_memory
@@ -35,22 +34,12 @@ from partwise.fitting.options import AscentOptions, Listener
 from partwise.fitting.restarts import Stage, climb_best
 from partwise.fitting.weights import read_weights
 from partwise.likelihoods import Prior
-from partwise.runners import placed, runner_of
+from partwise.runners import placed
 
 
 def prior_of(estimator: Any) -> Prior | None:
     """Strengths of the priors, None for maximum likelihood."""
     return estimator._usual_prior if isinstance(estimator.prior, str) else estimator.prior
-
-
-class _OfFitted:
-    """A field of ``_fitted`` by another name, for estimators that set it themselves until then."""
-
-    def __init__(self, field: str) -> None:
-        self.field = field
-
-    def __get__(self, estimator: Any, _: type | None = None) -> Any:
-        return self if estimator is None else getattr(estimator._fitted, self.field)
 
 
 class PartsEstimator(
@@ -61,8 +50,8 @@ class PartsEstimator(
     A child defines ``fit`` and the verbs of its model. What is learned is one value, ``_fitted``
     (`partwise.fitted.Fitted`): ``fit`` makes it and hands it to ``_adopt``, which alone sets public
     attributes, those that all estimators share and what the child's ``_attributes`` gives. A model
-    file holds what ``_state`` makes of it; ``_restore`` makes a `Fitted` of that (its record by
-    `partwise.fitted.restored_fields`) and adopts it. The child answers
+    file holds what ``__partwise_state__`` makes of it; ``__partwise_restore__`` makes a `Fitted` of
+    that (its record by `partwise.fitted.restored_fields`) and adopts it. The child answers
     ``_likelihoods(X, n_draws)``, the rows' likelihood under every class (N, n) with its error,
     ``_class_shares()`` (N,), ``_n_parameters()``, and for checked rows ``_reconstruct``,
     ``_impute``, and where they make sense ``_interval``, ``_anomaly_scores`` and
@@ -70,12 +59,6 @@ class PartsEstimator(
     """
 
     _fitted: Fitted[Any, Any]
-    _columns: Any = _OfFitted("columns")
-    _theta: Any = _OfFitted("params")
-    _prepared: Any = _OfFitted("prepared")
-    _model: Any = _OfFitted("model")
-    _dtype: Any = _OfFitted("dtype")
-    _calibration: Any = _OfFitted("calibration")
 
     def _adopt(self, fitted: Fitted[Any, Any]) -> Self:
         """Make a fitted model this estimator's own; nothing else sets learned attributes."""
@@ -119,7 +102,7 @@ class PartsEstimator(
                     'from cells held out; pass ObservedCells(X, sparse_absent="zero").'
                 )
             X = X.table()
-        dtype = [np.float64, np.float32] if reset else self._dtype
+        dtype = [np.float64, np.float32] if reset else self._fitted.dtype
         check_indices(X)
         X = validate_data(
             self,
@@ -134,9 +117,10 @@ class PartsEstimator(
         if sparse.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        if not reset and sparse.issparse(X) and self._absent_zero() != self._columns[0].absent_zero:
-            X = X.toarray()  # fitted dense: what X does not store is a zero there too
-        return X
+        if reset or not sparse.issparse(X):
+            return X
+        # Fitted dense, what X does not store is a zero there too.
+        return X if self._absent_zero() == self._fitted.columns[0].absent_zero else X.toarray()
 
     def _check_fit_rows(
         self, X: Any, sample_weight: Any, *, reset: bool = True
@@ -159,18 +143,6 @@ class PartsEstimator(
     def _warn_of_holes(self, columns: tuple[ColumnGroup, ...]) -> None:
         warn_of_holes(columns, self.n_features_in_, getattr(self, "feature_names_in_", None))
 
-    def _column_name(self, d: int) -> str:
-        names = getattr(self, "feature_names_in_", None)
-        return str(d) if names is None else str(names[d])
-
-    def _place_of(self, name: Any) -> int:
-        """Place of a column by its name, or its number where columns have no names."""
-        names = [self._column_name(d) for d in range(self.n_features_in_)]
-        if str(name) not in names:
-            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            raise ValueError(f"There is no column {name!r}; columns are {known}.")
-        return names.index(str(name))
-
     @property
     def _usual_prior(self) -> Prior:
         """What ``prior="conjugate"`` is."""
@@ -185,22 +157,6 @@ class PartsEstimator(
                 f"every {what}, as transform gives."
             )
         return codes
-
-    # --- rows in blocks ---
-
-    def _source(self, X: Any, max_rows: int | None = None) -> BlockSource:
-        return source_of(self._columns, X, max_rows)
-
-    def _map_rows(
-        self,
-        X: Any,
-        function: Callable[[RowBlock, int], Any],
-        max_rows: int | None = None,
-    ) -> list[Any]:
-        """``function(block, index)`` of every block of new rows, in order."""
-        source = self._source(X, max_rows)
-        with runner_of(self.n_jobs, source) as runner:
-            return list(runner.map(function, source, range(source.n_blocks)))
 
     # --- fitting ---
 
@@ -263,10 +219,6 @@ class PartsEstimator(
         yield Listener(on_step, lambda: self._halted, self._warn_of_end)
         root.call_on_fit_task_end(estimator=self, X=X)
 
-    def _keep(self, model: Any, params: Any) -> None:
-        """Set the model and what it learned, prepared for new rows."""
-        self._model, self._theta, self._prepared = model, params, model.prepare(params)
-
     def _warn_of_end(self, monitor: Monitor) -> None:
         if monitor.out_of_time:
             text = f"max_time={self.max_time} ran out; the best parameters so far are kept."
@@ -295,7 +247,7 @@ class PartsEstimator(
         """
         check_is_fitted(self)
         rows = self._reconstruct(self._check_rows(X, reset=False))
-        return self._as_given(rows.astype(self._dtype, copy=False), X)
+        return self._as_given(rows.astype(self._fitted.dtype, copy=False), X)
 
     @by_rows
     def impute(self, X: Any) -> Array:
@@ -314,7 +266,7 @@ class PartsEstimator(
         """
         check_is_fitted(self)
         X = self._check_rows(X, reset=False)
-        filled = self._impute(X).astype(self._dtype, copy=False)
+        filled = self._impute(X).astype(self._fitted.dtype, copy=False)
         if not sparse.issparse(X):
             return np.where(np.isnan(X), filled, X)
         X = X.tocoo()
@@ -345,7 +297,8 @@ class PartsEstimator(
         if not isinstance(coverage, Real) or not 0 < coverage < 1:
             raise ValueError(f"coverage={coverage!r} must lie above 0 and below 1, as 0.9.")
         ends = self._interval(self._check_rows(X, reset=False), 0.5 * (1.0 - coverage))
-        lower, upper = (self._as_given(end.astype(self._dtype, copy=False), X) for end in ends)
+        dtype = self._fitted.dtype
+        lower, upper = (self._as_given(end.astype(dtype, copy=False), X) for end in ends)
         return lower, upper
 
     @available_if(can("_anomaly_scores"))
@@ -374,7 +327,7 @@ class PartsEstimator(
         if isinstance(x, Mapping):
             row = np.full((1, self.n_features_in_), np.nan, dtype=object)
             for name, value in x.items():
-                row[0, self._place_of(name)] = value
+                row[0, self._fitted.place_of(name)] = value
         elif sparse.issparse(x) or frame_of(x) != "array":
             row = x
         else:
@@ -438,7 +391,7 @@ class PartsEstimator(
         return learned
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_fitted") or "_theta" in vars(self)
+        return hasattr(self, "_fitted")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -168,7 +168,7 @@ class Analysers(PartsEstimator):
 
     # --- saving ---
 
-    def _state(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, Any]:
         check_is_fitted(self)
         fitted = self._fitted
         assert fitted.calibration is not None
@@ -195,5 +195,5 @@ class Analysers(PartsEstimator):
             **fields,
         )
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: dict[str, Any]) -> None:
         self._adopt(self._restored(state))

@@ -134,14 +134,20 @@ class NumberFactors:
         out[:, self.numbers] = (1.0 - share) * out[:, self.numbers] + share * self._tell(coded)
         return out
 
-    def _state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
+        """All that is learned, as plain values; `restored` reads them."""
         plain = {name: getattr(self, name) for name in ("levels", "numbers", "counts", "share")}
-        return {**plain, "n_factors": self.factors.n_factors, "factors": self.factors._state()}
+        return {
+            **plain,
+            "n_factors": self.factors.n_factors,
+            "factors": self.factors.__partwise_state__(),
+        }
 
     @classmethod
-    def _restored(cls, state: dict[str, Any]) -> NumberFactors:
+    def restored(cls, state: dict[str, Any]) -> NumberFactors:
+        """The same from what `state` made of it."""
         factors = MCFA(1, int(state["n_factors"]))
-        factors._restore(state["factors"])
+        factors.__partwise_restore__(state["factors"])
         return cls(
             state["levels"], state["numbers"].astype(bool), state["counts"].astype(bool), factors,
             state["share"],

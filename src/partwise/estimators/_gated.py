@@ -165,11 +165,11 @@ class GatedEstimator(PartsEstimator):
     def _attributes(self) -> dict[str, Any]:
         return self._answers.attributes(self._fitted)
 
-    def _state(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, Any]:
         check_is_fitted(self)
         return saved(self._family(self._fitted.schema), self._fitted)
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: dict[str, Any]) -> None:
         self._adopt(restored(self._family(), state))
 
     def _widened(self, X: Any) -> Self:

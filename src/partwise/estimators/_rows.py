@@ -62,7 +62,7 @@ def lazily(self: Any, verb: str, X: Any, *args: Any, **kwargs: Any) -> Any:
     check_is_fitted(self)
     array = as_dask_array(X)
     check_columns(self, array, getattr(X, "_meta", None), reset=False)
-    nothing = np.full((1, array.shape[1]), np.nan, self._dtype)
+    nothing = np.full((1, array.shape[1]), np.nan, self._fitted.dtype)
     example = _on_chunk(self, verb, nothing, *args, **kwargs)
     model, sizes = dask.delayed(self), array.chunks[0]
     found = [

@@ -13,6 +13,7 @@ from partwise.answers.rows import CLASS_DRAWS, class_probability, score_cells
 from partwise.contracts import Array
 from partwise.data import ObservedCells
 from partwise.estimators._rows import by_rows
+from partwise.fitted import Fitted
 from partwise.fitting.weights import read_weights
 from partwise.sampling.importance import RowLikelihood, mix_classes
 
@@ -36,7 +37,7 @@ class DensityMixin:
     Those of cells need ``_cell_densities``.
     """
 
-    _columns: Any
+    _fitted: Fitted[Any, Any]
     n_jobs: int | None
     _check_rows: Callable[..., Any]
     _likelihoods: Callable[..., RowLikelihood]
@@ -126,7 +127,7 @@ class DensityMixin:
     def _score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
         """The same of checked rows and values as these have them."""
         cells = rows, columns, values
-        return score_cells(self._columns, X, cells, self._cell_densities, self.n_jobs)
+        return score_cells(self._fitted.columns, X, cells, self._cell_densities, self.n_jobs)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean log-likelihood of the rows, or mean log predictive density of held-out cells.

@@ -269,7 +269,7 @@ class AspectModel(PartsEstimator):
             Rows sum to 1.
         """
         check_is_fitted(self)
-        return self._shares(self._check_rows(X, reset=False)).astype(self._dtype, copy=False)
+        return self._shares(self._check_rows(X, reset=False)).astype(self._fitted.dtype, copy=False)
 
     def _shares(self, X: Any) -> Array:
         return aspects.shares(self._fitted, X, self.n_jobs)
@@ -335,7 +335,7 @@ class AspectModel(PartsEstimator):
 
     # --- saving ---
 
-    def _state(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, Any]:
         fitted = self._fitted
         return {
             "eta": fitted.params.eta,
@@ -344,7 +344,7 @@ class AspectModel(PartsEstimator):
             "learned": self._learned("beta_"),
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: dict[str, Any]) -> None:
         columns = state["columns"]
         likelihood = Categorical(len(columns["levels"]))
         group = ScaleGroup(likelihood=likelihood, **columns)

@@ -229,7 +229,7 @@ class BayesianPCA(Analysers):
         check_is_fitted(self)
         X = self._check_rows(X, reset=False)
         codes = components.codes(self._fitted, X, self.n_jobs)
-        return codes[:, :-1].astype(self._dtype, copy=False)
+        return codes[:, :-1].astype(self._fitted.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Array:
         """Expected row at given positions.
@@ -245,7 +245,7 @@ class BayesianPCA(Analysers):
         check_is_fitted(self)
         x = self._check_transformed(X, "factor")
         rows = components.expected_rows(self._fitted, np.hstack([x, np.ones((len(x), 1))]))
-        return rows.astype(self._dtype, copy=False)
+        return rows.astype(self._fitted.dtype, copy=False)
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Array]:
         """Draw new rows.
@@ -265,4 +265,4 @@ class BayesianPCA(Analysers):
         rng = self._draw(n_samples, random_state)
         alone = np.zeros(n_samples, int)
         rows, x = components.draw_rows(self._fitted, 0, alone, rng)
-        return rows, x.astype(self._dtype)
+        return rows, x.astype(self._fitted.dtype)

@@ -314,7 +314,7 @@ class BayesianPCAMixture(Analysers):
         check_is_fitted(self)
         X = self._check_rows(X, reset=False)
         codes = components.codes(self._fitted, X, self.n_jobs)
-        return codes.astype(self._dtype, copy=False)
+        return codes.astype(self._fitted.dtype, copy=False)
 
     @by_rows
     def responsibilities(self, X: Any) -> Array:
@@ -347,7 +347,7 @@ class BayesianPCAMixture(Analysers):
         check_is_fitted(self)
         code = self._check_transformed(X, "number")
         rows = components.expected_rows(self._fitted, code)
-        return rows.astype(self._dtype, copy=False)
+        return rows.astype(self._fitted.dtype, copy=False)
 
     def sample(
         self, n_samples: int = 1, *, classes: Any = None, random_state: Any = None
@@ -376,7 +376,7 @@ class BayesianPCAMixture(Analysers):
             chosen = rng.choice(len(shares), n_samples, p=shares)
         else:
             chosen = classes_of_rows(classes, self.classes_, n_samples)
-        rows = np.empty((n_samples, self.n_features_in_), self._dtype)
+        rows = np.empty((n_samples, self.n_features_in_), self._fitted.dtype)
         which = np.empty(n_samples, int)
         for c in range(len(shares)):
             own = np.flatnonzero(chosen == c)
@@ -386,11 +386,11 @@ class BayesianPCAMixture(Analysers):
 
     # --- saving ---
 
-    def _state(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, Any]:
         teller = {"slope": self._fitted.slope, "offsets": self._fitted.offsets}
-        return {**super()._state(), "teller": teller}
+        return {**super().__partwise_state__(), "teller": teller}
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: dict[str, Any]) -> None:
         learned, teller = state["learned"], state["teller"]
         fitted = self._restored(
             state,

@@ -384,7 +384,7 @@ class CVQ(PartsEstimator):
 
     # --- saving, and what scikit-learn asks ---
 
-    def _state(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, Any]:
         fitted = self._fitted
         return {
             "theta": fitted.params._asdict(),
@@ -393,7 +393,7 @@ class CVQ(PartsEstimator):
             "learned": self._learned(),
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: dict[str, Any]) -> None:
         columns = (ColumnGroup(likelihood=Gaussian(), **state["columns"]),)
         params = CVQParams(**{name: state["theta"][name] for name in CVQParams._fields})
         dtype = np.dtype(state["dtype"])

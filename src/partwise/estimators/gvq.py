@@ -290,7 +290,7 @@ class GVQ(CodedRows):
 
     # --- saving, and what scikit-learn asks ---
 
-    def _state(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, Any]:
         fitted = self._fitted
         return {
             "theta": fitted.params._asdict(),
@@ -301,7 +301,7 @@ class GVQ(CodedRows):
             "learned": self._learned("noise_variance_"),
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: dict[str, Any]) -> None:
         likelihood = Bernoulli() if self.binary else Gaussian()
         columns = (ColumnGroup(likelihood=likelihood, **state["columns"]),)
         seed, learned = int(state["seed"]), state["learned"]

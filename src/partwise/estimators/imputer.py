@@ -251,18 +251,18 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         save(self, path)
 
-    def _state(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, Any]:
         return {
-            "models": [model._state() for model in self.models_],
-            "factors": None if self._factors is None else self._factors._state(),
+            "models": [model.__partwise_state__() for model in self.models_],
+            "factors": None if self._factors is None else self._factors.state(),
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: dict[str, Any]) -> None:
         self.models_ = [self._model(self.n_parts, self.n_states, None) for _ in state["models"]]
         for model, own in zip(self.models_, state["models"], strict=True):
-            model._restore(own)
+            model.__partwise_restore__(own)
         told = state["factors"]
-        self._factors = None if told is None else NumberFactors._restored(told)
+        self._factors = None if told is None else NumberFactors.restored(told)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "models_")

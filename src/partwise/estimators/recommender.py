@@ -368,21 +368,21 @@ class Recommender(RatingReasons, BaseEstimator):
         check_is_fitted(self)
         save(self, path)
 
-    def _state(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, Any]:
         items = np.empty(len(self.items_), dtype=object)
         items[:] = self.items_
         return {
-            "members": [member._state() for member in self.estimators_],
+            "members": [member.__partwise_state__() for member in self.estimators_],
             "items": items,
             "levels": self.levels_,
             "counts": self._fitted.counts,
             "n_users": self.n_users_,
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: dict[str, Any]) -> None:
         members = [clone(member) for member in self._members(len(state["items"]))]
         for member, own in zip(members, state["members"], strict=True):
-            member._restore(own)
+            member.__partwise_restore__(own)
         kept = (state[name] for name in ("levels", "counts", "n_users"))
         self._adopt(members, list(state["items"]), *kept)
 

@@ -138,12 +138,12 @@ class ModelFileError(ValueError):
 
 
 class Saveable(Protocol):
-    """What `save` asks of an estimator; `load` also calls ``_restore(state)`` on a new one."""
+    """What `save` asks of an estimator; `load` has ``__partwise_restore__(state)`` called."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Constructor arguments by name."""
 
-    def _state(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, Any]:
         """Learned values: arrays, scalars, strings, and lists, tuples and dicts of these."""
 
 
@@ -267,7 +267,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         state = decode(header["state"], arrays)
         check_contents(name, estimator.get_params(deep=False), state)
         with np.errstate(divide="raise", invalid="raise"):
-            estimator._restore(state)
+            estimator.__partwise_restore__(state)
     except _UNSUITABLE as error:
         bare = f"{type(error).__name__}: {error}"
         reason = sentence(error) if isinstance(error, MisfitError) else bare
@@ -296,7 +296,7 @@ def _serialise_model(estimator: Saveable) -> bytes:
             f"{cls.__module__}.{name} cannot be saved: a model file holds only the library's own "
             f"estimators ({', '.join(_LOADABLE)}), so that loading one runs no other code."
         )
-    return serialise(name, estimator.get_params(deep=False), estimator._state())
+    return serialise(name, estimator.get_params(deep=False), estimator.__partwise_state__())
 
 
 def serialise(

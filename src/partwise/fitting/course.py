@@ -404,7 +404,9 @@ def _evidence(
     return params, list(source.each(on_block))
 
 
-def bound_of_draws(fitted: Fitted[Any, Any], source: BlockSource, n_jobs: int | None) -> float:
+def bound_of_draws(
+    fitted: Fitted[Any, Any], source: BlockSource, n_jobs: int | None = None
+) -> float:
     """Factorised lower bound of parameters learned by drawing."""
     model, prepared = fitted.model, fitted.prepared
 
