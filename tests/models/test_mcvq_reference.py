@@ -13,6 +13,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special
 
+from partwise.contracts import Stats
+from partwise.datasets import make_shapes
 from partwise.likelihoods import Prior
 from partwise.models.gating import REFRESH_EVERY, Chooser, Standard, Tied
 from partwise.models.mcvq import MCVQ
@@ -373,6 +375,22 @@ def test_rows_that_remember_nothing_begin_at_a_likely_state(likelihood):
             changed[lo:hi] = 0
             changed[s] = 1
             assert np.all(joint(changed) <= best + 1e-9)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_are_inferred_anew_as_well_as_a_fit_knew_them(seed):
+    """Where noise is little, most beginnings lead nowhere near what the fit reached."""
+    rng = np.random.default_rng(seed)
+    X = make_shapes().data[::2]
+    core, source = build(X, np.ones(len(X)), (9, 9, 9))
+    start = random_posteriors((9, 9, 9), len(X), rng)
+    first = start_from(core, source, start, random_gates(3, X.shape[1], rng))
+    model = Rowwise(core, Expected(), from_gates=True)
+    params, trace = climb_from(model, first, source, 60, tol=1e-3)
+    prepared, block = model.prepare(params), source.block(0)
+    _, row_bound = model.infer(prepared, block)
+    rows = float(block.weight @ (row_bound + block.base))
+    assert model.bound(prepared, Stats(rows, np.empty(0), ())) >= trace[-1]
 
 
 def test_draws_follow_the_exact_posterior():

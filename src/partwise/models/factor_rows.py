@@ -134,6 +134,10 @@ class FactorRows:
         """Features to begin with where rows select parts for themselves."""
         return self.infer(prepared, block)[0]
 
+    def beginnings(self, prepared: MCFAPrepared, block: Block[Pairs]) -> list[Array]:
+        """Such features, for rows that remember nothing."""
+        return [self.likely_rows(prepared, block)]
+
     def wide_rows(
         self, prepared: MCFAPrepared, block: Block[Pairs], settled: Callable[[], Array]
     ) -> Array:

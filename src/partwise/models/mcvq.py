@@ -35,6 +35,7 @@ from partwise.likelihoods import Dirichlet
 from partwise.likelihoods.prior import EntryPrior
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gates
+from partwise.models.likely_states import climb_states
 from partwise.models.weights import weighted
 
 # Least logarithm of a posterior, relative to the largest: a state of weight 1e-20 adds nothing that
@@ -43,9 +44,6 @@ LEAST_LOG = -46.0
 
 # Gates below this tell nothing about the sums that they weighed.
 LEAST_SHARE = 1e-8
-
-# Times that every part of a row looks for a better state where rows select parts for themselves.
-CLIMBING_ROUNDS = 2
 
 
 class MCVQParams(NamedTuple):
@@ -221,48 +219,38 @@ class MCVQ:
         """One-hot states (S, n) to begin with where rows select parts for themselves."""
         return self._climb_states(prepared, block)[0]
 
+    def beginnings(self, prepared: MCVQPrepared, block: Block[Selections]) -> list[Array]:
+        """Several such states, for rows that remember nothing: the best end is not known before."""
+        likely = self.likely_rows(prepared, block)
+        if len(self.n_states) == 1:
+            return [likely]
+        return [likely, climb_states(*self._of_states(prepared), block)[0]]
+
     def wide_rows(
         self, prepared: MCVQPrepared, block: Block[Selections], settled: Callable[[], Array]
     ) -> Array:
         """As `propose`, given the other parts' likely states: wider than what settled."""
         given = self._climb_states(prepared, block)[1]
+        for lo, hi in pairwise(self.first):
+            normalise_part(given[lo:hi], np.zeros(hi - lo))
         return np.broadcast_to(given, (self.classes.n_classes, *given.shape))
 
     def _climb_states(
         self, prepared: MCVQPrepared, block: Block[Selections]
     ) -> tuple[Array, Array]:
-        """One-hot states (S, n) of high joint density with the row, selections summed out.
-
-        Also the probability of every state given those of the other parts.
-
-        The alternation of parts and states may stay where it begins, so it begins well: from the
-        states that averaged gates give, each part in turn takes the state that raises
-        sum_d log sum_k a p(x_d | s_k) + log b most.
-        """
-        first, params, natural = self.first, prepared.params, prepared.natural
+        """Likely states, begun with those that averaged gates give."""
         states = self.infer(prepared, block)[0]
-        chosen = np.stack([lo + states[lo:hi].argmax(axis=0) for lo, hi in pairwise(first)])
+        begin = np.stack([lo + states[lo:hi].argmax(axis=0) for lo, hi in pairwise(self.first)])
+        return climb_states(*self._of_states(prepared), block, begin)
+
+    def _of_states(
+        self, prepared: MCVQPrepared
+    ) -> tuple[Array, Array, list[Array], tuple[Array, ...]]:
+        """What `climb_states` needs of the parameters."""
+        params = prepared.params
         log_b = np.logaddexp.reduce(params.log_b + params.log_beta[:, None], axis=0)
-        log_a = [
-            group.spread(params.gate.log_a[:, columns].astype(block.dtype))
-            for group, columns in zip(block.groups, self.columns, strict=True)
-        ]
-        given = np.empty((first[-1], block.n_rows))
-        for _ in range(CLIMBING_ROUNDS):
-            for k, (lo, hi) in enumerate(pairwise(first)):
-                gain = np.repeat(log_b[lo:hi, None], block.n_rows, axis=1)
-                for g, group in enumerate(block.groups):
-                    one_hot = _one_hot(chosen, first[-1], block.dtype)
-                    others = group.expected(one_hot, natural[g], first) + log_a[g]
-                    others[k] = -np.inf
-                    rest = np.logaddexp.reduce(others, axis=0)
-                    for j in range(lo, hi):
-                        density = group.densities(natural[g][:, j]) + log_a[g][k]
-                        gain[j - lo] += group.row_sums(np.logaddexp(rest, density))
-                chosen[k] = lo + gain.argmax(axis=0)
-                normalise_part(gain, np.zeros(hi - lo))
-                given[lo:hi] = gain
-        return _one_hot(chosen, first[-1], block.dtype), given
+        log_a = [params.gate.log_a[:, columns] for columns in self.columns]
+        return self.first, log_b, log_a, prepared.natural
 
     # --- M-step ---
 
@@ -521,13 +509,6 @@ def expect_states(
 
     m, sums = block.sweep(weights, layouts, on_part)
     return m, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
-
-
-def _one_hot(chosen: Array, n_states: int, dtype: DType) -> Array:
-    """States numbered in ``chosen`` (K, n) as posteriors (S, n)."""
-    out = np.zeros((n_states, chosen.shape[1]), dtype)
-    np.put_along_axis(out, chosen, 1, axis=0)
-    return out
 
 
 def normalise_part(score: Array, log_b: Array) -> Array:

@@ -22,6 +22,9 @@ from partwise.models.weights import weighted
 # Alternations of parts and states for rows that begin with nothing; the bound rises with each.
 SETTLING_ROUNDS = 10
 
+# Relative difference of two row bounds that counts as none.
+SAME_END = 1e-9
+
 
 class HasGate(Protocol):
     """Parameters with gates."""
@@ -108,6 +111,10 @@ class Core(Protocol[GatedParams, GatedPrepared, Found]):
         """Posteriors to begin with."""
         ...
 
+    def beginnings(self, prepared: GatedPrepared, block: Block[AnyView]) -> list[Array]:
+        """Posteriors to settle from, for rows that remember nothing."""
+        ...
+
     def wide_rows(
         self, prepared: GatedPrepared, block: Block[AnyView], settled: Callable[[], Array]
     ) -> Array:
@@ -171,8 +178,24 @@ class Rowwise(Generic[GatedParams, GatedPrepared, Found]):
         return self.core.begin(params)
 
     def infer(self, prepared: GatedPrepared, block: Block[Selections]) -> tuple[Array, Array]:
-        """Posterior of rows that remember nothing, after rounds to settle, and row bounds."""
-        m, rng = self._begin(prepared, block, self.fresh_memory(0))
+        """Posterior of rows that remember nothing, after rounds to settle, and row bounds.
+
+        Rows settle from several beginnings and keep the best end: where parameters are sure, most
+        beginnings lead nowhere near it.
+        """
+        beginnings = self.core.beginnings(prepared, block)
+        (best, bound), *others = [self._settle(prepared, block, m) for m in beginnings]
+        for m, row_bound in others:
+            # Rounding shall not choose between ends that are the same.
+            better = row_bound > bound + SAME_END * np.abs(bound)
+            best, bound = np.where(better, m, best), np.where(better, row_bound, bound)
+        return best, bound
+
+    def _settle(
+        self, prepared: GatedPrepared, block: Block[Selections], m: Array
+    ) -> tuple[Array, Array]:
+        """Posterior and bounds of rows after rounds from ``m``."""
+        rng = self.select.generator(0)
         for _ in range(SETTLING_ROUNDS):
             m, _, row_bound, _ = self._select(prepared, block, m, rng)
         return m, row_bound
