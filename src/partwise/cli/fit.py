@@ -199,23 +199,14 @@ def _estimator(
         return MCFA(n_parts, each, likelihood=law, **common)
     absent = "auto"
     if likelihood == "auto" and sparse.issparse(found.X):
-        law, absent = _law_of_sparse(found.X)
+        from partwise.files.arrays import likelihood_of_sparse
+
+        law, absent = likelihood_of_sparse(found.X)
         zero = "zero" if absent == "zero" else "missing"
         complain(f"All entries are taken as {law}, those not stored as {zero}; else --likelihood.")
     elif likelihood == "auto" and found.image_shape is not None:
         law = "gaussian"
     return MCVQ(n_parts, each, likelihood=kinds or law, sparse_absent=absent, **common)
-
-
-def _law_of_sparse(X: Any) -> tuple[str, str]:
-    """Law of a sparse matrix's entries, and what those not stored are."""
-    import numpy as np
-
-    if np.all(X.data == 1):
-        return "bernoulli", "zero"
-    if np.all((X.data >= 0) & (X.data == np.rint(X.data))):
-        return "poisson", "zero"
-    return "gaussian", "unobserved"
 
 
 def _enough_rows(estimator: Any, X: Any, seed: int) -> Any:

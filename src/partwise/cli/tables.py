@@ -245,10 +245,11 @@ def _known_columns(fitted: Any, X: Any, path: Path, needless: Collection[str]) -
         return X.to_numpy()
     absent = [name for name in names if name not in X.columns and name not in needless]
     if absent:
-        others = f" and {plural(len(absent) - 1, 'other')}" if len(absent) > 1 else ""
+        several = len(absent) > 1
+        listed = ", ".join(map(repr, absent[:5])) + (" and others" if len(absent) > 5 else "")
         raise ValueError(
-            f"{path} lacks the column {absent[0]!r}{others} that the model learned from; add it "
-            "(it may be empty), or fit a model to this table."
+            f"{path} lacks the column{'s' * several} {listed} that the model learned from; add "
+            f"{'them (they' if several else 'it (it'} may be empty), or fit a model to this table."
         )
     return X.select([name for name in names if name in X.columns])
 

@@ -196,8 +196,31 @@ class TableColumn:
             minutes = round(shown / np.timedelta64(1, "m"))
             return f"{minutes // 60}:{minutes % 60:02}"
         if isinstance(shown, float):
-            return f"{shown:.0f}" if self.whole and self.has_levels else f"{shown:.3g}"
+            return f"{shown:.0f}" if self.whole and self.has_levels else number_text(shown)
         return str(shown)
+
+
+def number_text(value: float) -> str:
+    """A number as a person would write it: three digits, all those before the decimal point.
+
+    Parameters
+    ----------
+    value : float
+
+    Returns
+    -------
+    text : str
+
+    Examples
+    --------
+    >>> from partwise.data.table import number_text
+    >>> number_text(3360.4), number_text(0.12345), number_text(2013.0)
+    ('3,360', '0.123', '2013')
+    """
+    if not 1000 <= round(abs(value)) < 10**15:
+        return f"{value:.3g}"
+    is_year = 1900 <= value <= 2100 and value == round(value)
+    return f"{value:.0f}" if is_year else f"{value:,.0f}"
 
 
 class Schema:

@@ -63,3 +63,31 @@ def _choose(names: list[str]) -> str:
             f"it holds the arrays {', '.join(names) or '(none)'}; call the one to read data or X."
         )
     return names[0]
+
+
+def likelihood_of_sparse(X: sparse.csr_array) -> tuple[str, str]:
+    """Choose the likelihood of a sparse matrix, and what absent entries are.
+
+    Parameters
+    ----------
+    X : sparse matrix
+
+    Returns
+    -------
+    likelihood : {"bernoulli", "poisson", "gaussian"}
+        Ones alone are yes or no, whole numbers are counts.
+    sparse_absent : {"zero", "unobserved"}
+        As `partwise.MCVQ` takes it.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from partwise.files.arrays import likelihood_of_sparse
+    >>> likelihood_of_sparse(sparse.csr_array([[0, 2], [1, 0]]))
+    ('poisson', 'zero')
+    """
+    if np.all(X.data == 1):
+        return "bernoulli", "zero"
+    if np.all((X.data >= 0) & (X.data == np.rint(X.data))):
+        return "poisson", "zero"
+    return "gaussian", "unobserved"

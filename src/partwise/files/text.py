@@ -200,15 +200,22 @@ def _names_columns(found: _Text) -> bool:
     )
     if not numbers:
         return over_numbers or len(set(named)) == len(named)
-    steps = {b - a for a, b in pairwise(numbers)}
     if named and over_numbers:
         return True
-    if named and len(steps) == 1 and steps != {0.0}:
+    if named and _are_counted(numbers):
         raise ValueError(
             f"{found.path}, line {found.line(0)}: the first line may name the columns "
             f"({', '.join(first[:4])}) or be a row of values; say --header or --no-header."
         )
     return False
+
+
+def _are_counted(numbers: list[float]) -> bool:
+    """Whether numbers may be names: different years, or three and more that go on evenly."""
+    years = all(1900 <= number <= 2100 and number == int(number) for number in numbers)
+    steps = {b - a for a, b in pairwise(numbers)}
+    even = len(numbers) > 2 and len(steps) == 1 and steps != {0.0}
+    return even or (years and 1 < len(numbers) == len(set(numbers)))
 
 
 def _is_number(text: str) -> bool:
