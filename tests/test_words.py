@@ -1,6 +1,8 @@
 """The text is plain technical English, and uses one term per idea as the glossary says."""
 
+import io
 import re
+import tokenize
 from functools import cache
 from pathlib import Path
 
@@ -131,7 +133,7 @@ def searched():
 
 
 def prose(path):
-    """Text without code blocks, formulas, inline code, addresses and link targets."""
+    """The text of a file without code blocks, formulas, inline code, addresses and link targets."""
     text = path.read_text("utf-8")
     if path.name == "glossary.md":  # without the column of words that are not used
         text = re.sub(r"[^|\n]*\|$", "", text, flags=re.MULTILINE)
@@ -146,9 +148,11 @@ def prose(path):
 
 
 def comments(source):
-    """Docstrings and comments of Python source."""
-    for found in re.finditer(r'"""(.*?)"""|^\s*#(.*)$', source, flags=re.MULTILINE | re.DOTALL):
-        yield found.group(1) or found.group(2) or ""
+    """Docstrings, comments, and strings of several words such as messages, of Python source."""
+    parts = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", None)}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in parts and " " in token.string:
+            yield token.string
 
 
 def glossary():
