@@ -10,6 +10,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 import partwise
 from partwise import MCVQ, PartsImputer, make_survey
+from partwise.fitting import course
+from partwise.models import mcvq as core
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +110,50 @@ def test_fits_are_averaged(survey):
             assert_array_equal(filled[name][holes[name]].to_numpy(dtype=object), expected)
 
 
+def test_every_fit_infers_rows_once(survey, monkeypatch):
+    imputer = PartsImputer(2, 3, n_fits=3, random_state=0).fit(survey.frame)
+    calls = []
+
+    def counted(self, prepared, block):
+        calls.append(block.n_rows)
+        return infer(self, prepared, block)
+
+    infer = core.MCVQ.infer
+    monkeypatch.setattr(core.MCVQ, "infer", counted)
+    imputer.transform(survey.frame)
+    assert sum(calls) == 3 * len(survey.frame)
+
+
+def test_only_the_first_fit_is_calibrated(survey, monkeypatch):
+    calls = []
+
+    def counted(*args):
+        calls.append(args)
+        return calibrate(*args)
+
+    calibrate = course.calibrate
+    monkeypatch.setattr(course, "calibrate", counted)
+    imputer = PartsImputer(2, 3, n_fits=3, random_state=0).fit(survey.frame)
+    assert len(calls) == 1
+    model = MCVQ(2, 3, likelihood="auto", random_state=0).fit(survey.frame)
+    for one, other in zip(
+        imputer.model_.predict_interval(survey.frame), model.predict_interval(survey.frame),
+        strict=True,
+    ):  # fmt: skip
+        pd.testing.assert_frame_equal(one, other)
+
+
+def test_a_whole_number_seeds_the_first_fit_alone():
+    """What the others draw is not what the first has drawn from the same number."""
+    seed = 7
+    imputer = PartsImputer(n_fits=3, random_state=seed)
+    own = [child.random() for child in np.random.default_rng(seed).spawn(20)]
+    others = [child.random() for child in imputer._generator().spawn(20)]
+    assert not set(own) & set(others)
+    again = [child.random() for child in imputer._generator().spawn(20)]
+    assert others == again
+
+
 def test_sizes_of_the_other_fits(survey):
     imputer = PartsImputer(2, "auto", n_factors=0, n_fits=2, random_state=0).fit(survey.frame)
     first, second = imputer.models_
@@ -149,7 +195,7 @@ def test_shares_of_factors_are_least_squares_of_weighted_cells(bent):
     shares = [
         PartsImputer(1, 2, likelihood="gaussian", n_fits=1, random_state=0)
         .fit(table, sample_weight=weight)
-        ._factors.share
+        ._fitted.factors.share
         for table in (X, other)
     ]
     assert_allclose(shares[0], shares[1], rtol=1e-6)

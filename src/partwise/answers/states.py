@@ -197,7 +197,7 @@ def expected_rows(fitted: FittedStates, m: Array) -> Array:
     """Expected entries given posteriors (n, S), background included."""
     if fitted.schema is not None:
         return likely_rows(fitted, m)
-    rows = fitted.columns[0].expected(laws(fitted)[0], _average(fitted, m, slice(None)))
+    rows = fitted.columns[0].expected(laws(fitted)[0], average(fitted, m, slice(None)))
     return rows.astype(fitted.dtype, copy=False)
 
 
@@ -208,11 +208,11 @@ def likely_rows(fitted: FittedStates, m: Array) -> Array:
     levels the median.
     """
     pairs = zip(fitted.columns, laws(fitted), strict=True)
-    out = [group.likely(law, _average(fitted, m, group.index)) for group, law in pairs]
+    out = [group.likely(law, average(fitted, m, group.index)) for group, law in pairs]
     return in_columns(fitted, out).astype(fitted.dtype, copy=False)
 
 
-def _average(fitted: FittedStates, m: Array, columns: Array | slice) -> Average:
+def average(fitted: FittedStates, m: Array, columns: Array | slice) -> Average:
     """Mixture of states' values in some columns, given posteriors (n, S)."""
     gates = fitted.params.gates[:, columns]
     return partial(predict.expectation, m=m.T, gates=gates, part_of=core(fitted).part_of)

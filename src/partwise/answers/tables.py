@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from partwise.answers.rows import map_rows, source_of
 from partwise.answers.states import (
     FittedStates,
+    average,
     by_part,
     class_proba,
     class_shares,
@@ -29,7 +29,6 @@ from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock
 from partwise.data.frames import NewColumn, index_of
 from partwise.data.table import TableColumn
-from partwise.likelihoods.predictive import Levels
 from partwise.models import dependence as information
 from partwise.models import predict
 
@@ -172,24 +171,32 @@ def predict_proba_columns(
     fitted: FittedStates, coded: Array, places: Sequence[int], n_jobs: int | None = None
 ) -> dict[int, Array]:
     """Probability of each level in every row, given the row's observed cells: {place: (n, V)}."""
-    part_of, wanted = core(fitted).part_of, []
+    wanted = []
     for group, law in zip(fitted.columns, laws(fitted), strict=True):
-        if law.probability is not None:
-            columns = [(i, int(d)) for i, d in enumerate(group.index) if d in set(places)]
-            wanted += [(Levels(law.probability[:, :, i : i + 1]), d) for i, d in columns]
+        own = np.flatnonzero(np.isin(group.index, list(places)))
+        if law.probability is not None and len(own):
+            wanted.append((group.index[own], law.probability[:, :, own]))
 
     def on_block(block: RowBlock) -> list[Array]:
-        m = fitted.model.infer(fitted.prepared, block)[0]
-        found = []
-        for law, d in wanted:
-            gates = fitted.params.gates[:, d : d + 1]
-            average = partial(predict.expectation, m=m, gates=gates, part_of=part_of)
-            shares = law.shares(average)[:, :, 0].T
-            found.append(shares / shares.sum(axis=1, keepdims=True))
-        return found
+        m = fitted.model.infer(fitted.prepared, block)[0].T
+        return [level_shares(fitted, m, *one) for one in wanted]
 
     blocks = map_rows(fitted.columns, coded, on_block, n_jobs)
-    return {d: np.concatenate([found[i] for found in blocks]) for i, (_, d) in enumerate(wanted)}
+    out: dict[int, Array] = {}
+    for i, (columns, _) in enumerate(wanted):
+        shares = np.concatenate([found[i] for found in blocks])
+        out |= {int(d): shares[:, j] for j, d in enumerate(columns)}
+    return out
+
+
+def level_shares(fitted: FittedStates, m: Array, columns: Array, probability: Array) -> Array:
+    """Probability of levels of some columns (n, D', V), given posteriors (n, S).
+
+    ``probability`` (V, S, D') is that in every state.
+    """
+    mixture = average(fitted, m, columns)
+    found = np.stack([mixture(p) for p in probability], axis=-1)
+    return found / found.sum(axis=-1, keepdims=True)
 
 
 def likely_level(fitted: FittedStates, place: int, shares: Array) -> Array:

@@ -11,23 +11,27 @@ filled lies between the expectation and the median.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from partwise.answers import factors, imputation
+from partwise.answers.states import FittedStates
 from partwise.contracts import Array
 from partwise.estimators.mcfa import MCFA
-from partwise.estimators.mcvq import MCVQ
-from partwise.fitted import fitted_of, schema_of
+from partwise.fitted import fitted_of
+from partwise.fitting.options import TrainingRows
 
 # Known cells hidden to see who tells them better: this share of those of this many rows.
 HIDDEN = 0.2
 MOST_ROWS = 5000
 
 
-class NumberFactors:
-    """What a factor analysis says of numbers, and how much it counts in each column.
+@dataclass(frozen=True, eq=False)
+class NumberColumns:
+    """What the columns of a table are to a factor analysis, as a model of the table tells.
 
     Parameters
     ----------
@@ -38,53 +42,31 @@ class NumberFactors:
         Columns to fill.
     counts : array of shape (D,), bool
         Of these, columns that are never negative.
-    factors : MCFA
-    share : array of shape (D,)
-        How much the factors count.
     """
 
-    def __init__(
-        self, levels: Array, numbers: Array, counts: Array, factors: MCFA, share: Array
-    ) -> None:
-        self.levels = levels
-        self.numbers = numbers
-        self.counts = counts
-        self.factors = factors
-        self.share = share
+    levels: Array
+    numbers: Array
+    counts: Array
 
     @classmethod
-    def learn(
-        cls,
-        model: MCVQ,
-        by_states: Callable[[Array], Array],
-        coded: Array,
-        most: int,
-        rng: np.random.Generator,
-        sample_weight: Array,
-    ) -> NumberFactors | None:
-        """Fit at most so many factors to rows as numbers (n, D); None if there are no numbers.
-
-        ``model`` knows what the columns are, and ``by_states`` fills rows with holes.
-        """
-        D = coded.shape[1]
-        numbers, counts = np.zeros(D, bool), np.zeros(D, bool)
-        levels = np.full(D, -1)
-        for group in fitted_of(model).columns:
+    def of(cls, fitted: FittedStates) -> NumberColumns:
+        """The columns of a fitted model."""
+        D = fitted.n_columns
+        numbers, counts, levels = np.zeros(D, bool), np.zeros(D, bool), np.full(D, -1)
+        for group in fitted.columns:
             law, known = group.likelihood, group.known_levels
             numbers[group.index], counts[group.index] = law.linear, law.counts
             if law.linear or known is not None:
-                unordered = schema_of(model) is not None and law.has_levels and not law.ordered
+                unordered = fitted.schema is not None and law.has_levels and not law.ordered
                 levels[group.index] = len(known) if unordered and known is not None else 0
-        width = int(_widths(levels).sum())
-        if not numbers.any() or min(most, width - 1) < 1:
-            return None
-        factors = MCFA(1, min(most, width - 1), n_jobs=model.n_jobs, random_state=rng)
-        found = cls(levels, numbers, counts, factors, np.ones(D))
-        factors.fit(found._spread(coded), sample_weight=sample_weight)
-        found._weigh(by_states, coded, sample_weight, rng)
-        return found
+        return cls(levels, numbers, counts)
 
-    def _spread(self, coded: Array) -> Array:
+    @property
+    def widths(self) -> Array:
+        """How many columns of numbers each column of the table becomes, (D,)."""
+        return np.where(self.levels == 0, 1, np.maximum(self.levels, 0))
+
+    def spread(self, coded: Array) -> Array:
         """All columns as numbers: a yes-or-no column for each level that has no order."""
         blocks = []
         for d, n_levels in enumerate(self.levels):
@@ -95,27 +77,66 @@ class NumberFactors:
                 blocks.append(values)
         return np.hstack(blocks)
 
-    def _tell(self, coded: Array) -> Array:
-        """What the factors expect of the numbers of rows, (n, number of numbers)."""
-        width = _widths(self.levels)
-        first = np.cumsum(width) - width
-        told = self.factors.impute(self._spread(coded))[:, first[self.numbers]]
-        return np.where(self.counts[self.numbers], np.maximum(told, 0.0), told)
 
-    def _weigh(
+@dataclass(frozen=True, eq=False)
+class NumberFactors:
+    """What a factor analysis says of numbers, and how much it counts in each column, (D,)."""
+
+    columns: NumberColumns
+    factors: MCFA
+    share: Array
+
+    @classmethod
+    def learn(
+        cls,
+        fits: Sequence[FittedStates],
+        coded: Array,
+        most: int,
+        rng: np.random.Generator,
+        sample_weight: Array,
+        n_jobs: int | None,
+    ) -> NumberFactors | None:
+        """Fit at most so many factors to rows as numbers (n, D); None if there are no numbers.
+
+        ``fits`` know what the columns are, and fill rows with holes by their states.
+        """
+        columns = NumberColumns.of(fits[0])
+        width = int(columns.widths.sum())
+        if not columns.numbers.any() or min(most, width - 1) < 1:
+            return None
+        factors = MCFA(1, min(most, width - 1), n_jobs=n_jobs, random_state=rng)
+        kept = sample_weight > 0
+        X = columns.spread(coded[kept])
+        factors = factors._fit_coded(TrainingRows(X, sample_weight[kept], kept))
+        alone = cls(columns, factors, columns.numbers.astype(float))
+        return cls(columns, factors, alone._shares(fits, coded, sample_weight, rng, n_jobs))
+
+    def _tell(self, coded: Array, n_jobs: int | None) -> Array:
+        """What the factors expect of the numbers of rows, (n, number of numbers)."""
+        columns, width = self.columns, self.columns.widths
+        first = np.cumsum(width) - width
+        X = columns.spread(coded)
+        expected = factors.impute(fitted_of(self.factors), X, n_jobs)
+        told = np.where(np.isnan(X), expected, X)[:, first[columns.numbers]]
+        return np.where(columns.counts[columns.numbers], np.maximum(told, 0.0), told)
+
+    def _shares(
         self,
-        by_states: Callable[[Array], Array],
+        fits: Sequence[FittedStates],
         coded: Array,
         weight: Array,
         rng: np.random.Generator,
-    ) -> None:
-        """Learn shares by weighted least squares over known cells that are filled as if missing."""
+        n_jobs: int | None,
+    ) -> Array:
+        """Shares by weighted least squares over known cells that are filled as if missing."""
+        numbers = self.columns.numbers
         rows = np.sort(rng.permutation(len(coded))[:MOST_ROWS])
         some = coded[rows]
-        hidden = (rng.random(some.shape) < HIDDEN) & ~np.isnan(some) & self.numbers
+        hidden = (rng.random(some.shape) < HIDDEN) & ~np.isnan(some) & numbers
         holed = np.where(hidden, np.nan, some)
-        hidden, true = hidden[:, self.numbers], some[:, self.numbers]
-        states, factors = by_states(holed)[:, self.numbers], self._tell(holed)
+        hidden, true = hidden[:, numbers], some[:, numbers]
+        states = imputation.told(fits, holed, n_jobs).numbers[:, numbers]
+        factors = self._tell(holed, n_jobs)
         # In units of the columns' own, a power of two each, which rounds nothing: squares are held.
         unit = np.exp2(
             np.frexp(np.abs(np.where(hidden, true, 0.0)).max(axis=0, initial=0.0))[1] - 1.0
@@ -125,35 +146,26 @@ class NumberFactors:
         top = weight[rows] @ (gain * np.where(hidden, true - states, 0.0))
         bottom = weight[rows] @ gain**2
         share = np.divide(top, bottom, out=np.full(len(top), 0.5), where=bottom > 0)
-        self.share[self.numbers] = np.clip(share, 0.0, 1.0)
+        out = np.ones(len(numbers))
+        out[numbers] = np.clip(share, 0.0, 1.0)
+        return out
 
-    def fill(self, coded: Array, filled: Array) -> Array:
+    def fill(self, coded: Array, filled: Array, n_jobs: int | None) -> Array:
         """``filled`` (n, D) by states, with the factors' share in its numbers."""
-        out = filled.copy()
-        share = self.share[self.numbers]
-        out[:, self.numbers] = (1.0 - share) * out[:, self.numbers] + share * self._tell(coded)
+        out, numbers = filled.copy(), self.columns.numbers
+        share = self.share[numbers]
+        out[:, numbers] = (1.0 - share) * out[:, numbers] + share * self._tell(coded, n_jobs)
         return out
 
     def state(self) -> dict[str, Any]:
-        """All that is learned, as plain values; `restored` reads them."""
-        plain = {name: getattr(self, name) for name in ("levels", "numbers", "counts", "share")}
-        return {
-            **plain,
-            "n_factors": self.factors.n_factors,
-            "factors": self.factors.__partwise_state__(),
-        }
+        """What a file holds; the columns too, as files did before."""
+        columns = {name: getattr(self.columns, name) for name in ("levels", "numbers", "counts")}
+        size = {"n_factors": self.factors.n_factors, "factors": self.factors.__partwise_state__()}
+        return {**columns, "share": self.share, **size}
 
     @classmethod
-    def restored(cls, state: dict[str, Any]) -> NumberFactors:
-        """The same from what `state` made of it."""
+    def restored(cls, state: dict[str, Any], columns: NumberColumns) -> NumberFactors:
+        """The same from what `state` gave, of the columns of a model."""
         factors = MCFA(1, int(state["n_factors"]))
         factors.__partwise_restore__(state["factors"])
-        return cls(
-            state["levels"], state["numbers"].astype(bool), state["counts"].astype(bool), factors,
-            state["share"],
-        )  # fmt: skip
-
-
-def _widths(levels: Array) -> Array:
-    """How many columns of numbers each column of a table becomes, (D,)."""
-    return np.where(levels == 0, 1, np.maximum(levels, 0))
+        return cls(columns, factors, state["share"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -101,6 +102,12 @@ class GatedEstimator(PartsEstimator):
         last = self._fitted if self.warm_start and hasattr(self, "_fitted") else None
         family = self._family(rows.schema)
         return self._adopt(fit_parts(family, rows, y, self._listen, last, checkpoint))
+
+    def _fit_coded(self, rows: TrainingRows) -> Self:
+        """Learn from rows that are numbers already; intervals are not calibrated."""
+        family = self._family(rows.schema)
+        family = type(family)(replace(family.options, calibrated=False))
+        return self._adopt(fit_parts(family, rows, None, self._listen))
 
     @available_if(_can_stream)
     @fit_context(prefer_skip_nested_validation=True)

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.answers import states, tables
+from partwise.answers import imputation, tables
+from partwise.answers.states import FittedStates
 from partwise.contracts import Array
 from partwise.engine.randomness import as_generator
-from partwise.estimators._factor_blend import NumberFactors
+from partwise.estimators._factor_blend import NumberColumns, NumberFactors
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
+from partwise.fitting.options import TrainingRows
 from partwise.fitting.weights import read_weights
+
+
+class _Fits(NamedTuple):
+    """All that an imputer has learned."""
+
+    fits: tuple[FittedStates, ...]
+    factors: NumberFactors | None
 
 
 class PartsImputer(TransformerMixin, BaseEstimator):
@@ -109,23 +119,37 @@ class PartsImputer(TransformerMixin, BaseEstimator):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} must be a whole number of at least {least}."
                 )
-        rng, *others = as_generator(self.random_state).spawn(self.n_fits)
-        sizes = self.n_parts, self.n_states
-        self.models_ = [self._model(*sizes, self.random_state).fit(X, sample_weight=sample_weight)]
+        first = self._model(self.n_parts, self.n_states, self.random_state)
+        models = [first.fit(X, sample_weight=sample_weight)]
+        rng, *others = self._generator().spawn(self.n_fits)
         with warnings.catch_warnings():
             # The first has told what it makes of the columns.
             warnings.simplefilter("ignore", UserWarning)
-            coded = self.model_._check_rows(X, reset=False)
+            coded = first._check_rows(X, reset=False)
             given = read_weights(sample_weight, coded.shape[0])
-            sizes = self._sizes_of_others(int(np.count_nonzero(given)))
+            kept, fitted = given > 0, fitted_of(first)
+            rows = TrainingRows(coded[kept], given[kept], kept, fitted.names, fitted.schema)
+            sizes = self._sizes_of_others(first, int(kept.sum()))
             for other in others:
-                weight = given * other.exponential(size=coded.shape[0])
-                self.models_.append(self._model(*sizes, other).fit(X, sample_weight=weight))
-        self._factors = None
+                weight = rows.weight * other.exponential(size=len(kept))[kept]
+                model = self._model(*sizes, other)
+                models.append(model._fit_coded(replace(rows, weight=weight)))
+        factors = None
         if self.n_factors and not sparse.issparse(coded):
-            self._factors = NumberFactors.learn(
-                self.model_, self._by_states, coded, self.n_factors, rng, given
-            )
+            fits = [fitted_of(model) for model in models]
+            factors = NumberFactors.learn(fits, coded, self.n_factors, rng, given, self.n_jobs)
+        return self._adopt(models, factors)
+
+    def _generator(self) -> np.random.Generator:
+        """Of all that is drawn beside the first fit, which has a whole number to itself."""
+        seed = self.random_state
+        if isinstance(seed, Integral):
+            return np.random.default_rng([int(seed), 1])
+        return as_generator(seed)
+
+    def _adopt(self, models: list[MCVQ], factors: NumberFactors | None) -> PartsImputer:
+        self.models_ = models
+        self._fitted = _Fits(tuple(fitted_of(model) for model in models), factors)
         return self
 
     def _model(self, n_parts: Any, n_states: Any, random_state: Any) -> MCVQ:
@@ -137,13 +161,13 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             random_state=random_state,
         )
 
-    def _sizes_of_others(self, n_rows: int) -> tuple[Any, Any]:
+    def _sizes_of_others(self, first: MCVQ, n_rows: int) -> tuple[Any, Any]:
         """Sizes of all fits but the first: those given, or by those that the first has found."""
         if "auto" not in (self.n_parts, self.n_states):
             return self.n_parts, self.n_states
         times = 2 if isinstance(self.n_states, str) else 1
-        n_states = [min(times * int(J), n_rows) for J in self.model_.n_states_]
-        return self.model_.n_parts_, n_states
+        n_states = [min(times * int(J), n_rows) for J in first.n_states_]
+        return first.n_parts_, n_states
 
     @property
     def model_(self) -> MCVQ:
@@ -178,30 +202,12 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         if sparse.issparse(X):
             return self.model_.impute(X)
         coded = self.model_._check_rows(X, reset=False)
-        filled = tables.fill(fitted_of(self.model_), X, coded, self._filled(coded))
+        fits, factors = self._fitted
+        filled = imputation.likely(fits[0], imputation.told(fits, coded, self.n_jobs))
+        if factors is not None:
+            filled = factors.fill(coded, filled, self.n_jobs)
+        filled = tables.fill(fits[0], X, coded, filled)
         return self.model_.add_states(X, filled) if self.add_states else filled
-
-    def _filled(self, coded: Array) -> Array:
-        """What to put in the place of all entries of rows as numbers, (n, D)."""
-        filled = self._by_states(coded)
-        return filled if self._factors is None else self._factors.fill(coded, filled)
-
-    def _by_states(self, coded: Array) -> Array:
-        """The same by all fits' states, without the factors."""
-        fits = map(fitted_of, self.models_)
-        filled = np.mean([states.impute(fit, coded, self.n_jobs) for fit in fits], axis=0)
-        if len(self.models_) > 1:
-            for d, shares in self._probabilities(coded, range(coded.shape[1])).items():
-                filled[:, d] = tables.likely_level(fitted_of(self.model_), d, shares)
-        return filled
-
-    def _probabilities(self, coded: Array, places: Sequence[int]) -> dict[int, Array]:
-        """Probability of every level of columns, all fits averaged: {place: (n, V)}."""
-        found = [
-            tables.predict_proba_columns(fitted_of(model), coded, places, self.n_jobs)
-            for model in self.models_
-        ]
-        return {d: np.mean([told[d] for told in found], axis=0) for d in found[0]}
 
     def predict_proba_columns(self, X: Any) -> dict[Any, Array]:
         """Probability of every level of yes-or-no, categorical and ordered columns.
@@ -218,8 +224,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         coded = self.model_._check_rows(X, reset=False)
-        found = self._probabilities(coded, range(self.n_features_in_))
-        return {tables.name_of(fitted_of(self.model_), d): shares for d, shares in found.items()}
+        fits = self._fitted.fits
+        found = imputation.told(fits, coded, self.n_jobs).shares
+        return {tables.name_of(fits[0], d): found[d] for d in sorted(found)}
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: those of X, then part0, part1, ... if asked for.
@@ -233,7 +240,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         names : ndarray of shape (D,) or (D + K,)
         """
         check_is_fitted(self)
-        names = [fitted_of(self.model_).column_name(d) for d in range(self.n_features_in_)]
+        names = [self._fitted.fits[0].column_name(d) for d in range(self.n_features_in_)]
         if not hasattr(self.model_, "feature_names_in_"):
             names = [f"x{name}" for name in names]
         states = [f"part{k}" for k in range(self.model_.n_parts_)] if self.add_states else []
@@ -252,20 +259,22 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         save(self, path)
 
     def __partwise_state__(self) -> dict[str, Any]:
+        factors = self._fitted.factors
         return {
             "models": [model.__partwise_state__() for model in self.models_],
-            "factors": None if self._factors is None else self._factors.state(),
+            "factors": None if factors is None else factors.state(),
         }
 
     def __partwise_restore__(self, state: dict[str, Any]) -> None:
-        self.models_ = [self._model(self.n_parts, self.n_states, None) for _ in state["models"]]
-        for model, own in zip(self.models_, state["models"], strict=True):
+        models = [self._model(self.n_parts, self.n_states, None) for _ in state["models"]]
+        for model, own in zip(models, state["models"], strict=True):
             model.__partwise_restore__(own)
         told = state["factors"]
-        self._factors = None if told is None else NumberFactors.restored(told)
+        columns = NumberColumns.of(fitted_of(models[0]))
+        self._adopt(models, None if told is None else NumberFactors.restored(told, columns))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "models_")
+        return hasattr(self, "_fitted")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -29,6 +29,7 @@ from partwise.fitting.labels import read_labels
 from partwise.fitting.options import Listen, Listener, PartsOptions, TrainingRows
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Stage, climb_best
+from partwise.models.calibration import identity
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Tied
 from partwise.models.rowwise import Rowwise
@@ -214,8 +215,10 @@ def _finished(
         fitted = replace(fitted, model=family.rowwise(core_of(fitted.model), Expected()))
         bound = bound_of_draws(fitted, source, n_jobs) / float(source.weight.sum())
         fitted = replace(fitted, record=replace(fitted.record, bound=bound))
-    below = partial(family.below, fitted.model)
-    found = calibrate(fitted.model, fitted.params, source, below, rng, n_jobs)
+    found = identity(source.X.shape[1])
+    if family.options.calibrated:
+        below = partial(family.below, fitted.model)
+        found = calibrate(fitted.model, fitted.params, source, below, rng, n_jobs)
     record = replace(fitted.record, row_labels=family.row_labels(fitted, source, kept))
     return replace(fitted, calibration=found, record=record)
 

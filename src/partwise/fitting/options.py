@@ -48,7 +48,8 @@ class PartsOptions:
 
     ``likelihood`` is that of all columns or the kind of each, ``prior`` None for maximum
     likelihood, ``absent_zero`` whether entries that a sparse matrix does not store are zeros.
-    ``arguments`` are those of the estimator and its name, which a checkpoint is compared with.
+    ``arguments`` are those of the estimator and its name, which a checkpoint is compared with, and
+    ``calibrated`` whether intervals are.
     """
 
     n_parts: int | str
@@ -64,6 +65,7 @@ class PartsOptions:
     random_state: Seed
     ascent: AscentOptions
     arguments: dict[str, object]
+    calibrated: bool = True
 
     @property
     def is_sought(self) -> bool:
