@@ -58,10 +58,10 @@ def test_the_limit_of_blas_is_lifted_when_the_last_pool_closes():
     assert blas_threads() == before
 
 
-def test_one_worker_that_was_asked_for_is_one_thread():
-    assert type(runner_for(None, 1)) is Serial
+@pytest.mark.parametrize(("n_jobs", "n_blocks"), [(1, 10), (None, 1), (2, 1)])
+def test_one_worker_is_one_thread(n_jobs, n_blocks):
     seen = set()
-    with runner_for(1, 10) as running:
+    with runner_for(n_jobs, n_blocks) as running:
         list(running.map(lambda _: seen.add(threading.get_ident()), Numbers(10)))
         assert set(blas_threads()) == {1}
     assert len(seen) == 1

@@ -24,6 +24,10 @@ from partwise.data.rows import RowSource, cut, is_sparse, map_rows
 BLOCK_BYTES = 8 << 20
 BLOCK_ENTRIES = 1 << 19
 
+# Fewer rows than fill some blocks are cut in this many, each of no less than this: workers share
+# them, and matrix products need no threads of their own, whose number would change the sums.
+MIN_BLOCKS, MIN_BLOCK_BYTES = 4, 1 << 19
+
 # Encoded blocks of rows that are not in memory are kept if the rows are no more than this.
 KEPT_BYTES = 256 << 20
 
@@ -175,7 +179,8 @@ class BlockSource:
         if any(form is not None for form in self._forms):
             rows = C * BLOCK_ENTRIES // max(entries, 1)
         else:
-            rows = BLOCK_BYTES // max(D * X.dtype.itemsize, 1)
+            size = max(D * X.dtype.itemsize, 1)
+            rows = min(BLOCK_BYTES // size, max(-(-C // MIN_BLOCKS), MIN_BLOCK_BYTES // size))
         rows = int(np.clip(rows, 64, max(C, 64)))
         if max_rows is not None:
             rows = min(rows, max_rows)

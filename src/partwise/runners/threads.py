@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
+from typing import Self
 
 import joblib
 from threadpoolctl import ThreadpoolController, threadpool_limits
@@ -28,32 +29,47 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-class Threads(Serial):
+class OneThread(Serial):
+    """Blocks in turn, matrix products on one thread; to be used as a context.
+
+    BLAS adds in another order on several threads, so that results would depend on how many there
+    are.
+    """
+
+    # Runners of concurrent fits share one limit, lifted when the last of them closes.
+    _lock = threading.Lock()
+    _n_open = 0
+    _limits: threadpool_limits | None = None
+
+    def __enter__(self) -> Self:
+        with OneThread._lock:
+            if OneThread._n_open == 0:
+                OneThread._limits = _libraries().limit(limits=1, user_api="blas")
+            OneThread._n_open += 1
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with OneThread._lock:
+            OneThread._n_open -= 1
+            if OneThread._n_open == 0:
+                assert OneThread._limits is not None
+                OneThread._limits.restore_original_limits()
+
+
+class Threads(OneThread):
     """A pool of ``n_workers`` threads, to be used as a context."""
 
     def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers
 
-    # Pools of concurrent fits share one limit, lifted when the last of them closes.
-    _lock = threading.Lock()
-    _n_open = 0
-    _limits: threadpool_limits | None = None
-
-    def __enter__(self) -> Threads:
-        with Threads._lock:
-            if Threads._n_open == 0:
-                Threads._limits = _libraries().limit(limits=1, user_api="blas")
-            Threads._n_open += 1
+    def __enter__(self) -> Self:
+        super().__enter__()
         self._pool = ThreadPoolExecutor(self.n_workers)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
-        with Threads._lock:
-            Threads._n_open -= 1
-            if Threads._n_open == 0:
-                assert Threads._limits is not None
-                Threads._limits.restore_original_limits()
+        super().__exit__(*error)
 
     def map(
         self, function: OnBlock[Result], source: Source, *arguments: Iterable[object]
@@ -76,16 +92,13 @@ def runner_for(n_jobs: int | None, n_blocks: int, *, reads: bool = False) -> Ser
     """
     if n_jobs == 0:
         raise ValueError("n_jobs=0 must be a number of threads, -1 for every core, or None.")
-    if n_jobs is None and n_blocks == 1:
-        return Serial()
     if n_jobs is None:
-        info = _libraries().select(user_api="blas").info()
+        info = _libraries().select(user_api="blas").info() if n_blocks > 1 else ()
         n_workers = max((library["num_threads"] for library in info), default=1)
     else:
         n_workers = joblib.effective_n_jobs(n_jobs)
     n_workers = min(n_workers, n_blocks)
-    # One worker that was asked for means one thread, so BLAS is held too.
-    return Threads(n_workers) if n_workers > 1 or n_jobs is not None or reads else Serial()
+    return Threads(n_workers) if n_workers > 1 or reads else OneThread()
 
 
 def runner_of(n_jobs: int | None, source: BlockSource) -> Serial:
