@@ -18,12 +18,16 @@ SOURCE = Path(partwise.__file__).parent
 
 # A layer may import itself and those after it.
 LAYERS = (
-    ("cli", "report", "plot", "__main__"),
+    ("cli", "__main__"),
+    ("report", "plot"),
     ("estimators", "compression", "datasets", "metrics", "stability"),
     ("answers", "fitting", "files"),
     ("fitted",),
-    ("engine", "runners", "data", "starts", "models"),
-    ("association", "likelihoods", "sampling"),
+    ("starts", "models"),
+    ("engine", "runners"),
+    ("data",),
+    ("association", "sampling"),
+    ("likelihoods",),
     ("contracts", "_compat", "_warnings"),
 )
 HEIGHT = {name: -depth for depth, layer in enumerate(LAYERS) for name in layer}
@@ -37,6 +41,10 @@ FORBIDDEN = {
     ("contracts", "_compat"): "contracts import nothing of ours",
     ("_compat", "contracts"): "_compat imports nothing of ours",
 }
+
+# Private by name, and yet for everybody: what tuples with names offer, and what an estimator has
+# learned, which others ask.
+OFFERED = frozenset(["_asdict", "_field_defaults", "_fields", "_make", "_replace", "_fitted"])
 
 # Above, and yet allowed inside a function: (importer, imported) -> why
 HANDED_OVER = {("estimators", "report"): "show() hands the model over to the page"}
@@ -160,11 +168,15 @@ def import_violations(piece: str, found: Import) -> Iterator[str]:
                 yield f"{piece} imports the whole package, which holds every layer"
         elif target not in HEIGHT:
             yield f"{piece} imports {target}, which has no layer"
-        elif HEIGHT[target] > HEIGHT[piece]:
-            if not (found.in_function and (piece, target) in HANDED_OVER):
-                yield f"{piece} imports {target}, which is above it"
         elif (piece, target) in FORBIDDEN:
             yield f"{piece} imports {target}: {FORBIDDEN[piece, target]}"
+        elif HEIGHT[target] > HEIGHT[piece] and not (
+            found.in_function and (piece, target) in HANDED_OVER
+        ):
+            yield f"{piece} imports {target}, which is above it"
+        private = [word for word in found.words if is_private(word)]
+        if private and target not in ("_compat", "_warnings"):
+            yield f"{piece} imports {private[0]}, a private name of {target}"
     if target is None:
         if found.words[0] == "partwise_papers":
             yield f"{piece} imports partwise_papers, which is built on the library"
@@ -202,6 +214,31 @@ def node_violations(piece: str, node: ast.AST) -> Iterator[str]:
             yield f"input or output in models: np.{called.attr}"
 
 
+def private_names(tree: ast.AST) -> set[str]:
+    """Private names that a module defines, for itself or for its objects."""
+    found = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                found.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                found.add(name)
+    return {name for name in found if is_private(name)}
+
+
+def reaches(tree: ast.AST, own: set[str]) -> Iterator[tuple[int, str]]:
+    """Private attributes read of other objects that nothing in the room defines."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                continue
+            case ast.Attribute(attr=name) if is_private(name):
+                if name not in OFFERED and name not in own:
+                    yield node.lineno, f"reads {ast.unparse(node)}, private to another room"
+
+
 def model_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Models named in identifiers, imports and strings, docstrings apart."""
     prose = docstrings(tree)
@@ -221,8 +258,11 @@ def model_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield getattr(node, "lineno", 0), text
 
 
-def violations(path: str, source: str) -> list[str]:
-    """What a module breaks; `path` is relative to the package, such as ``engine/em.py``."""
+def violations(path: str, source: str, own: set[str] | None = None) -> list[str]:
+    """What a module breaks; `path` is relative to the package, such as ``engine/em.py``.
+
+    ``own`` are private names that its room defines, those of the module alone if not given.
+    """
     parts = Path(path).with_suffix("").parts
     piece = parts[0]
     if piece == "__init__":
@@ -236,16 +276,26 @@ def violations(path: str, source: str) -> list[str]:
     ]
     for node in ast.walk(tree):
         found += [(node.lineno, text) for text in node_violations(piece, node)]
+    if piece not in ("_compat", "_warnings"):  # which reach into other libraries for the rest
+        found += reaches(tree, private_names(tree) if own is None else own)
     if piece == "engine":
         found += [(line, f"the engine names a model: {text}") for line, text in model_names(tree)]
     return [f"{path}:{line}: {text}" for line, text in sorted(found)]
 
 
 def test_the_library_keeps_the_rules():
+    sources = {
+        path.relative_to(SOURCE).as_posix(): path.read_text("utf-8")
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+    own: dict[str, set[str]] = {}
+    for path, source in sources.items():
+        room = Path(path).with_suffix("").parts[0]
+        own.setdefault(room, set()).update(private_names(ast.parse(source)))
     found = [
         text
-        for path in sorted(SOURCE.rglob("*.py"))
-        for text in violations(path.relative_to(SOURCE).as_posix(), path.read_text("utf-8"))
+        for path, source in sources.items()
+        for text in violations(path, source, own[Path(path).with_suffix("").parts[0]])
     ]
     assert not found, "\n".join(found)
 
@@ -285,6 +335,16 @@ def test_the_tests_of_the_library_do_without_the_papers():
         ("misc/deep/er.py", "", "has no layer"),
         ("_compat.py", "from partwise.engine import em", "above it"),
         ("_compat.py", "from partwise.contracts import Block", "nothing of ours"),
+        ("models/mcvq.py", "from partwise.starts.ica import unmixed", "models do not"),
+        ("engine/em.py", "from partwise.starts import ica", "above it"),
+        ("data/table.py", "from partwise.engine import Monitor", "above it"),
+        ("likelihoods/gaussian.py", "from partwise.sampling import importance", "above it"),
+        ("report/render.py", "from partwise.cli import app", "above it"),
+        # private names stay in their room
+        ("fitting/course.py", "from partwise.models.mcvq import _one_hot", "private name"),
+        ("fitting/course.py", "from partwise.data import _rows", "private name"),
+        ("report/embed.py", "def f(model): return model._theta", "private to another room"),
+        ("starts/ica.py", "x = source._kept[0]", "private to another room"),
         # the engine names no model, a model no data source
         ("engine/em.py", "from partwise.models import base", "names no model"),
         ("engine/em.py", "from ..models.mcvq import expect", "names no model"),
@@ -348,6 +408,10 @@ def test_each_rule_can_fail(path, source, complaint):
         ("starts/ica.py", "from sklearn.decomposition import FastICA"),
         ("datasets/faces.py", "from ._drawing import ellipse"),
         ("contracts.py", "import numpy as np"),
+        ("starts/ica.py", "from partwise.models import mcvq\nfrom partwise.engine import climb"),
+        ("data/table.py", "class A:\n    def _own(self, other): return other._own(self)"),
+        ("models/mcvq.py", "y = params._replace(x=1)"),
+        ("estimators/mcvq.py", "from partwise._compat import Interval"),
     ],
 )
 def test_what_the_rules_allow(path, source):

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.contracts import Array
 from partwise.data import ObservedCells
 from partwise.engine.progress import ProgressBar
-from partwise.engine.randomness import as_generator
 from partwise.fitting.weights import read_weights
+from partwise.sampling.randomness import as_generator
 
 __all__ = ["PartStability", "part_stability"]
 

@@ -19,7 +19,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from partwise.contracts import Array
 from partwise.data.columns import ColumnGroup
 from partwise.data.frames import as_numbers
-from partwise.engine.randomness import as_generator
+from partwise.sampling.randomness import as_generator
 
 
 class ObservedCells:

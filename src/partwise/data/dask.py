@@ -68,7 +68,9 @@ class DaskStore:
 
     def __init__(self, X: Any) -> None:
         dask = optional("dask", "Dask collections")
-        self.names = X._meta if hasattr(X, "to_dask_array") else None
+        self.names = None
+        if hasattr(X, "to_dask_array"):
+            self.names = optional("pandas", "Dask dataframes").DataFrame(columns=X.columns)
         self.client = default_client()
         self._array = as_dask_array(X)
         if self.client is not None:

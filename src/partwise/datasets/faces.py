@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
-from partwise.engine.randomness import as_generator
+from partwise.sampling.randomness import as_generator
 
 _SIDE = 32
 _CONDITIONS = ("anger", "neutral", "scream", "smile", "sunglasses")

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils import Bunch
 
-from partwise.engine.randomness import as_generator
+from partwise.sampling.randomness import as_generator
 
 _SIDE = 11  # pixels, both ways
 _HEIGHTS = 9  # places for a shape three pixels tall

@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 
 from partwise.contracts import Array
 from partwise.data.stores import optional
-from partwise.engine.randomness import as_generator
+from partwise.sampling.randomness import as_generator
 
 KINDS = ("gaussian", "bernoulli", "categorical", "ordinal", "poisson")
 

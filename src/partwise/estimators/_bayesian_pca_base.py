@@ -14,7 +14,6 @@ from partwise.answers.components import FittedComponents
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, learn_columns
 from partwise.engine import Monitor
-from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
 from partwise.fitted import restored_fields
 from partwise.fitting.component_space import Ascend, ComponentOptions, shares_prior
@@ -23,6 +22,7 @@ from partwise.likelihoods import Gaussian
 from partwise.models.bayesian_pca import BayesianPCA, BayesianPCAParams, Broad, PointValues
 from partwise.models.calibration import Calibration
 from partwise.sampling.importance import RowLikelihood
+from partwise.sampling.randomness import as_generator
 from partwise.starts.principal import isotropic
 
 # Shape and rate of the Gammas and precision of the means, as in the paper.

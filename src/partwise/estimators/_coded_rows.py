@@ -12,9 +12,9 @@ from partwise.answers.codes import FittedCodes
 from partwise.association import Certificate
 from partwise.contracts import Array
 from partwise.data import RowSource
-from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
+from partwise.sampling.randomness import as_generator
 
 
 class CodedRows(PartsEstimator):

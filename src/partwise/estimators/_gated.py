@@ -17,7 +17,6 @@ from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.data.columns import Kind
 from partwise.data.table import Schema
-from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator, prior_of
 from partwise.fitting.add_columns import with_new_columns
 from partwise.fitting.course import fit_parts
@@ -27,6 +26,7 @@ from partwise.fitting.saved import restored, saved
 from partwise.fitting.stream import StreamingOptions, learn_block, refused
 from partwise.likelihoods import Prior
 from partwise.sampling.importance import RowLikelihood
+from partwise.sampling.randomness import as_generator
 
 # What arguments may be: sizes of parts, and all that both estimators have.
 SIZE = [

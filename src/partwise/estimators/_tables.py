@@ -17,10 +17,10 @@ from partwise.data import ObservedCells, RowSource
 from partwise.data.frames import as_table, frame_of, index_of, with_columns, with_own_names
 from partwise.data.rows import out_of_memory
 from partwise.data.table import Schema
-from partwise.engine.randomness import as_generator
 from partwise.estimators._gated import GatedEstimator
 from partwise.fitting.options import TrainingRows
 from partwise.fitting.weights import read_weights
+from partwise.sampling.randomness import as_generator
 
 
 class TableEstimator(GatedEstimator):

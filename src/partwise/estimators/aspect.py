@@ -16,7 +16,6 @@ from partwise.answers.aspects import FittedAspects
 from partwise.contracts import Array
 from partwise.data import BlockSource, RowBlock
 from partwise.data.rating_levels import ScaleGroup, learn_scale
-from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator, prior_of
 from partwise.estimators._rows import by_rows
 from partwise.fitted import Fitted, restored_fields
@@ -26,6 +25,7 @@ from partwise.fitting.temperature import likeliest_temperature
 from partwise.likelihoods import Categorical, Prior
 from partwise.models import aspect
 from partwise.sampling.importance import RowLikelihood
+from partwise.sampling.randomness import as_generator
 from partwise.starts import random_start
 
 # Ratings of every aspect that Prior(states=1) gives a row beforehand. A row has few ratings to tell

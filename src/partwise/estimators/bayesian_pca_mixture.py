@@ -17,7 +17,6 @@ from partwise.answers.components import FittedComponents
 from partwise.answers.rows import source_of
 from partwise.contracts import Array
 from partwise.data import BlockSource, RowSource
-from partwise.engine.randomness import as_generator
 from partwise.estimators._bayesian_pca_base import SHARED, SIZE, Analysers
 from partwise.estimators._rows import by_rows
 from partwise.estimators._verbs import has_classes
@@ -28,6 +27,7 @@ from partwise.fitting.component_search import size_posterior
 from partwise.fitting.component_space import MOST_BEGUN, calibrated
 from partwise.fitting.labels import classes_of_rows, read_labels
 from partwise.fitting.record import recorded
+from partwise.sampling.randomness import as_generator
 from partwise.starts.rows import some_rows
 
 

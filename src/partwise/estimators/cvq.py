@@ -16,7 +16,6 @@ from partwise.answers.summed_states import FittedSums
 from partwise.association import Certificate
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, learn_columns
-from partwise.engine.randomness import as_generator
 from partwise.estimators._base import PartsEstimator, prior_of
 from partwise.estimators._rows import by_rows
 from partwise.fitted import Fitted, restored_fields
@@ -26,6 +25,7 @@ from partwise.likelihoods import Dirichlet, Gaussian, Prior
 from partwise.models import cvq
 from partwise.models.cvq import CVQParams
 from partwise.sampling.importance import RowLikelihood
+from partwise.sampling.randomness import as_generator
 from partwise.starts.cvq_start import residual_start, separate_start
 
 # Sweeps in which rows' posteriors cool before the climb, and the inverse temperature they begin at.

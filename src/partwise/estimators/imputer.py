@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.answers import imputation, tables
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
-from partwise.engine.randomness import as_generator
 from partwise.estimators._factor_blend import NumberColumns, NumberFactors
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
 from partwise.fitting.options import TrainingRows
 from partwise.fitting.weights import read_weights
+from partwise.sampling.randomness import as_generator
 
 
 class _Fits(NamedTuple):

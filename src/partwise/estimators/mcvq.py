@@ -17,7 +17,6 @@ from partwise.answers import tables
 from partwise.contracts import Array
 from partwise.data.columns import Kind
 from partwise.data.table import Schema
-from partwise.engine.randomness import as_generator
 from partwise.estimators._gated import CONSTRAINTS, SIZE
 from partwise.estimators._rows import by_rows
 from partwise.estimators._tables import TableEstimator
@@ -25,6 +24,7 @@ from partwise.fitting.family import Family
 from partwise.fitting.states import STARTS, States
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import LAWS, ORDERED, Prior, zero_if_absent
+from partwise.sampling.randomness import as_generator
 
 # Variance to within which entries are known where sizes are sought, in units of the column's.
 # States without noise would otherwise be the better the fewer they are; a third of it still finds

@@ -51,9 +51,9 @@ from safetensors import SafetensorError
 
 from partwise import __version__
 from partwise._compat import check_arguments
-from partwise.engine.randomness import freeze, thaw
 from partwise.files.contents import check_contents
 from partwise.files.schema import MisfitError, sentence
+from partwise.sampling.randomness import freeze, thaw
 
 __all__ = ["ModelFileError", "load", "save"]
 

@@ -21,9 +21,9 @@ from scipy import sparse
 from partwise.contracts import Array
 from partwise.data.rows import map_rows
 from partwise.engine import Monitor, Place
-from partwise.engine.randomness import as_generator, freeze, thaw
 from partwise.files.checkpoints import load_checkpoint, save_checkpoint, temporary_name
 from partwise.files.model import ModelFileError, short
+from partwise.sampling.randomness import as_generator, freeze, thaw
 
 Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 

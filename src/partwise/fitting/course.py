@@ -20,7 +20,6 @@ from partwise._warnings import warn
 from partwise.contracts import Array, Stats
 from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column, learn_columns
 from partwise.data.rows import is_sparse
-from partwise.engine.randomness import as_generator
 from partwise.fitted import Fitted, core_of
 from partwise.fitting.calibrate import calibrate
 from partwise.fitting.checkpoint import Checkpoint, FitLog
@@ -35,6 +34,7 @@ from partwise.models.gating import Tied
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected
 from partwise.runners import runner_of
+from partwise.sampling.randomness import as_generator
 from partwise.starts.classes import class_number, class_start
 
 # Annealing: sweeps in which the temperature falls from the mean number of a column's observations

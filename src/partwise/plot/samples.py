@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from partwise.engine.randomness import as_generator
 from partwise.plot._display import Display
 from partwise.plot._draw import (
     DEVIATIONS,
@@ -22,6 +21,7 @@ from partwise.plot._draw import (
     show_rows,
 )
 from partwise.plot.view import check_image_shape, shades, view
+from partwise.sampling.randomness import as_generator
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap

@@ -1,1 +1,1 @@
-"""Estimates by drawing."""
+"""Randomness, and estimates by drawing."""

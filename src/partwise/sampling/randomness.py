@@ -16,7 +16,7 @@ def as_generator(
 
     Examples
     --------
-    >>> from partwise.engine.randomness import as_generator
+    >>> from partwise.sampling.randomness import as_generator
     >>> int(as_generator(0).integers(100)) == int(as_generator(0).integers(100))
     True
     """
@@ -41,7 +41,7 @@ def freeze(rng: np.random.Generator) -> Frozen:
 
     Examples
     --------
-    >>> from partwise.engine.randomness import as_generator, freeze, thaw
+    >>> from partwise.sampling.randomness import as_generator, freeze, thaw
     >>> rng = as_generator(0)
     >>> kept = freeze(rng)
     >>> bool(rng.random() == thaw(kept).random())
