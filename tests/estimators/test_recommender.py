@@ -328,7 +328,7 @@ def test_information_by_hearing_every_answer(kind):
     for item in (NAMES[1], NAMES[6]):
         d = NAMES.index(item)
         k = taste.parts[d]
-        if k >= estimator.n_parts or taste.theta.gates[k, d] < 1:
+        if k >= estimator.n_parts or taste.fitted.params.gates[k, d] < 1:
             continue
         span = slice(taste.core.first[k], taste.core.first[k + 1])
 
@@ -461,7 +461,7 @@ def test_neighbours_are_rated_alike():
         if kind == "categorical":
             k = taste.parts[0]
             span = slice(taste.core.first[k], taste.core.first[k + 1])
-            share = states.state_shares(taste.estimator._fitted)[0, span]
+            share = states.state_shares(taste.fitted)[0, span]
             centred = taste.M[span] - share @ taste.M[span]
             size = np.sqrt(share @ centred**2)
             alike = [share @ (centred[:, i] * centred[:, 0]) / size[i] for i in same]
@@ -669,9 +669,9 @@ def test_items_that_arrive_later_change_nothing_but_themselves(kind):
 def test_what_is_conspicuous_is_what_states_say():
     model = served("categorical")
     taste = model._fitted.tastes[0]
-    share = states.state_shares(taste.estimator._fitted)[0]
+    share = states.state_shares(taste.fitted)[0]
     kinds = model.state_items(2, min_ratings=1)
-    assert len(kinds) == sum(taste.estimator.n_states_)
+    assert len(kinds) == sum(model.estimators_[0].n_states_)
     for kind in kinds:
         k, j = kind["part"], kind["state"]
         lo, hi = taste.core.first[k], taste.core.first[k + 1]
@@ -684,7 +684,7 @@ def test_what_is_conspicuous_is_what_states_say():
     parts = model.profile(PERSON, min_ratings=1)
     found = [(part["part"], part["state"]) for part in parts]
     row = model._fitted.row(model._person(PERSON))
-    assert found == list(enumerate(taste.estimator.predict_states(row)[0]))
+    assert found == list(enumerate(model.estimators_[0].predict_states(row)[0]))
     assert model.state_items(min_ratings=10**6)[0]["high"] == []
     with pytest.raises(ValueError, match="has parts with states"):
         served("ordinal").state_items()

@@ -10,18 +10,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import cast
 
 import numpy as np
 from scipy import sparse
 
+from partwise.answers.factors import FittedFactors
 from partwise.answers.rows import map_rows, source_of
-from partwise.answers.states import laws, marginal
+from partwise.answers.states import FittedStates, laws, marginal
 from partwise.contracts import Array
-from partwise.fitted import core_of, fitted_of
+from partwise.fitted import core_of
 from partwise.likelihoods.ordinal import FARTHEST
 from partwise.models import factors, predict_factors, questions
 from partwise.models import levels as scale
+from partwise.models.mcfa import MCFA
 from partwise.models.mcvq import MCVQ
 from partwise.models.ordinal import Ordinal
 
@@ -29,42 +31,50 @@ from partwise.models.ordinal import Ordinal
 CHUNK = 1 << 22
 
 
-def tastes_of(estimator: Any, levels: Array, popularity: Array) -> Tastes:
+def tastes_of(
+    fitted: FittedStates | FittedFactors, levels: Array, popularity: Array, n_jobs: int | None
+) -> Tastes:
     """Tastes by the kind of model; ``popularity`` (D,) is each item's share of the ratings."""
-    states = isinstance(core_of(fitted_of(estimator).model), MCVQ)
-    return (StateTastes if states else FactorTastes)(estimator, levels, popularity)
+    if isinstance(core_of(fitted.model), MCVQ):
+        return StateTastes(cast(FittedStates, fitted), levels, popularity, n_jobs)
+    return FactorTastes(cast(FittedFactors, fitted), levels, popularity, n_jobs)
 
 
 class Tastes(ABC):
     """What the kinds share: people in, left-out ratings, parts."""
 
-    def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
-        self.estimator, self.levels, self.popularity = estimator, levels, popularity
-        self.fitted = fitted_of(estimator)
-        self.core, self.theta = core_of(self.fitted.model), self.fitted.params
-        self.prepared = self.fitted.prepared
-        self.parts = self.theta.gates.argmax(axis=0)
-        self.columns = [np.flatnonzero(self.parts == k) for k in range(len(self.theta.gates))]
-        self.n_parts, self.own_parts = int(estimator.n_parts_), estimator.parts_
-        known = self.fitted.columns[0].known_levels
-        known = levels if known is None else known
-        # The estimator's levels on the scale, in the precision that it keeps them in.
+    fitted: FittedStates | FittedFactors
+    core: MCVQ | MCFA
+
+    def __init__(self, levels: Array, popularity: Array, n_jobs: int | None) -> None:
+        self.levels, self.popularity, self.n_jobs = levels, popularity, n_jobs
+        (group,), gates = self.fitted.columns, self.fitted.params.gates
+        assert self.fitted.n_parts is not None
+        self.n_parts, self.parts = self.fitted.n_parts, gates.argmax(axis=0)
+        self.own_parts = np.where(group.varies & (self.parts < self.n_parts), self.parts, -1)
+        self.columns = [np.flatnonzero(self.parts == k) for k in range(len(gates))]
+        known = levels if group.known_levels is None else group.known_levels
+        # The model's levels on the scale, in the precision that it keeps them in.
         self.seen = np.searchsorted(levels.astype(known.dtype), known)
         # A level that nobody gave in fit is heard as the nearest that somebody did.
         self.nearest = known[np.abs(levels[:, None] - known).argmin(axis=1)]
 
-    def heard(self, X: Any) -> Any:
-        """Ratings (CSR) as the estimator knows them."""
+    def heard(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
+        """Ratings (CSR) as the model knows them."""
         if len(self.seen) == len(self.levels):
             return X
         values = self.nearest[np.searchsorted(self.levels.astype(X.dtype), X.data)]
         return sparse.csr_matrix((values, X.indices, X.indptr), shape=X.shape)
 
-    def fold_in(self, X: Any) -> Array:
+    def fold_in(self, X: sparse.csr_matrix) -> Array:
         """Features of people, (F, n), from their ratings (CSR)."""
         X = self.heard(X)
-        infer, prepared, n_jobs = self.fitted.model.infer, self.prepared, self.estimator.n_jobs
-        pieces = map_rows(self.fitted.columns, X, lambda block: infer(prepared, block)[0], n_jobs)
+        infer, prepared, columns = (
+            self.fitted.model.infer,
+            self.fitted.prepared,
+            self.fitted.columns,
+        )
+        pieces = map_rows(columns, X, lambda block: infer(prepared, block)[0], self.n_jobs)
         return np.concatenate(pieces, axis=1)
 
     def evidence(self, columns: Array, values: Array) -> Array:
@@ -79,15 +89,18 @@ class Tastes(ABC):
         block = source_of(self.fitted.columns, apart, max(len(columns), 1)).block(0)
         if isinstance(self.fitted.model, Ordinal):
             whole = source_of(self.fitted.columns, one).block(0)
-            block = block.with_values(self.fitted.model.settle(self.prepared, whole))
-        return self.core.evidence(self.prepared, block)
+            block = block.with_values(self.fitted.model.settle(self.fitted.prepared, whole))
+        return self.core.evidence(self.fitted.prepared, block)
 
     def features_of(self, evidence: Array) -> Array:
         """Features (F, n) from what ratings say in sum."""
         features = np.array(evidence)
-        found = self.core.weigh(self.theta, features, None)
-        self.core.mix(features, found, np.ones(features.shape[1]))
+        self._settle(features, np.ones(features.shape[1]))
         return features
+
+    @abstractmethod
+    def _settle(self, features: Array, weight: Array) -> None:
+        """Turn what ratings say into features, in place."""
 
     def leave_out(self, columns: Array, values: Array) -> Array:
         """Features of the person, then without each of the ratings in turn, (F, 1 + ratings)."""
@@ -98,7 +111,7 @@ class Tastes(ABC):
     def keeps_apart(self, rated: Array) -> bool:
         """Whether ratings of these items speak of their own parts alone."""
         # Classes, and items of several parts, let one part's answers speak of the others.
-        closed = self.theta.gates[:, rated].max(axis=0, initial=0.0) >= 1.0
+        closed = self.fitted.params.gates[:, rated].max(axis=0, initial=0.0) >= 1.0
         return self.core.classes.n_classes == 1 and bool(closed.all())
 
     def average_shares(self, features: Array) -> Array:
@@ -149,8 +162,14 @@ class Tastes(ABC):
 class StateTastes(Tastes):
     """Tastes are states: every part of a person is in one of a few."""
 
-    def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
-        super().__init__(estimator, levels, popularity)
+    fitted: FittedStates
+    core: MCVQ
+
+    def __init__(
+        self, fitted: FittedStates, levels: Array, popularity: Array, n_jobs: int | None
+    ) -> None:
+        self.fitted, self.core = fitted, core_of(fitted.model)
+        super().__init__(levels, popularity, n_jobs)
         law, group = laws(self.fitted)[0], self.fitted.columns[0]
         S, D, L = len(self.core.part_of), len(self.parts), len(levels)
         if law.probability is not None:
@@ -161,9 +180,12 @@ class StateTastes(Tastes):
             below = [law.cdf((cut - group.shift) / group.scale) for cut in cuts]
             P = np.diff(np.stack(below, axis=-1), prepend=0.0, append=1.0)
         self.P = P.astype(np.float32)
-        gates = self.theta.gates[self.core.part_of].astype(np.float32)
+        gates = self.fitted.params.gates[self.core.part_of].astype(np.float32)
         self.table = (gates[:, :, None] * self.P).reshape(S, D * L)
         self.M = P @ levels  # (S, D)
+
+    def _settle(self, features: Array, weight: Array) -> None:
+        self.core.mix(features, self.core.weigh(self.fitted.params, features, None), weight)
 
     def span(self, k: int) -> slice:
         """Features of part k."""
@@ -229,8 +251,14 @@ class StateTastes(Tastes):
 class FactorTastes(Tastes):
     """Tastes are factors: every part of a person has a few numbers."""
 
-    def __init__(self, estimator: Any, levels: Array, popularity: Array) -> None:
-        super().__init__(estimator, levels, popularity)
+    fitted: FittedFactors
+    core: MCFA
+
+    def __init__(
+        self, fitted: FittedFactors, levels: Array, popularity: Array, n_jobs: int | None
+    ) -> None:
+        self.fitted, self.core = fitted, core_of(fitted.model)
+        super().__init__(levels, popularity, n_jobs)
         group, K = self.fitted.columns[0], len(self.columns)
         if isinstance(self.fitted.model, Ordinal):
             # Levels of the scale that were never seen have no interval.
@@ -242,20 +270,25 @@ class FactorTastes(Tastes):
             ends = np.concatenate([[-np.inf], cuts, [np.inf]])
             self.ends = (ends - group.shift[:, None]) / group.scale[:, None]
         self.ends = np.clip(self.ends, -1e3 * FARTHEST, 1e3 * FARTHEST)
-        known = [predict_factors.coefficients(self.core, self.theta, k) for k in range(K)]
+        known = [predict_factors.coefficients(self.core, self.fitted.params, k) for k in range(K)]
         # In single precision: tables of all pairs of factors are read for every person.
         self.known = [(a.astype(np.float32), b.astype(np.float32)) for a, b in known]
         self.units = group.scale, group.shift
 
+    def _settle(self, features: Array, weight: Array) -> None:
+        self.core.mix(features, self.core.weigh(self.fitted.params, features, None), weight)
+
     def shares(self, features: Array) -> Array:
         """Probability of every level of every item, (n, D, L)."""
         mean, variance = predict_factors.moments(self.core, self.known, features)
-        return predict_factors.level_shares(mean, variance, self.theta.gates, self.ends)
+        return predict_factors.level_shares(mean, variance, self.fitted.params.gates, self.ends)
 
     def cell_shares(self, features: Array, rows: Array, columns: Array) -> Array:
         """Probability of every level of chosen cells, (cells, L)."""
         where = rows, columns
-        return predict_factors.cell_level_shares(self.core, self.theta, features, *where, self.ends)
+        return predict_factors.cell_level_shares(
+            self.core, self.fitted.params, features, *where, self.ends
+        )
 
     def _part(self, features: Array, k: int) -> tuple[Array, Array, Array, Array]:
         """Covariance of part k's factors; loadings, noise and expectation of its items.
@@ -265,7 +298,7 @@ class FactorTastes(Tastes):
         _, linear, quadratic = self.core.spans()[k]
         m = features[linear, 0].astype(float)
         cov = factors.unpack(features[quadratic, 0].astype(float)[None], len(m))[0]
-        w, columns = self.theta.loadings[k].at(self.columns[k]), self.columns[k]
+        w, columns = self.fitted.params.loadings[k].at(self.columns[k]), self.columns[k]
         unit, shift = self.units[0][columns], self.units[1][columns]
         expected = (w.mean[:, :-1] @ m + w.mean[:, -1]) * unit + shift
         loadings = w.mean[:, :-1] * unit[:, None]
@@ -294,4 +327,4 @@ class FactorTastes(Tastes):
 
     def likeness(self, item: int) -> Array:
         """Cosine of the loadings, (D,), of items of the same part."""
-        return self._cosines(self.theta.loadings[self.parts[item]].mean[:, :-1], item)
+        return self._cosines(self.fitted.params.loadings[self.parts[item]].mean[:, :-1], item)

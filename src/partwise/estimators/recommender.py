@@ -26,6 +26,7 @@ from partwise.data.ratings import check_scale, plain, read_levels, read_ratings
 from partwise.estimators._rating_reasons import RatingReasons
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
+from partwise.fitted import fitted_of
 
 # Factors of the usual estimator, and the rise of its bound at which it stops, in nats a person: a
 # person's ratings are worth hundreds.
@@ -199,7 +200,9 @@ class Recommender(RatingReasons, BaseEstimator):
     ) -> None:
         """Set the learned attributes; ``counts`` (D,) says how often each item was rated."""
         popularity = counts / counts.sum()
-        tastes = tuple(tastes_of(member, levels, popularity) for member in fitted)
+        tastes = tuple(
+            tastes_of(fitted_of(member), levels, popularity, member.n_jobs) for member in fitted
+        )
         self._fitted = Catalog(tastes, items, levels, counts, n_users)
         self.estimators_, self.items_, self.levels_, self.n_users_ = fitted, items, levels, n_users
 

@@ -148,13 +148,14 @@ def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
 def _(model: Recommender, only: np.ndarray | None = None) -> dict[str, Any]:
     n = len(model.items_)
     kept = np.arange(n) if only is None else only
+    members = zip(model.estimators_, model._fitted.tastes, strict=True)
     return {
         "type": "ratings",
         "levels": [float(level) for level in model.levels_],
         "coverage": COVERAGE,
         "counts": pack(model._fitted.counts[kept], "f8"),
         "popularity": pack(model._fitted.tastes[0].popularity[kept], "f8"),
-        "members": [_taste(taste, kept) for taste in model._fitted.tastes],
+        "members": [_taste(*one, kept) for one in members],
     }
 
 
@@ -215,9 +216,9 @@ def _law(law: Predictive, natural: np.ndarray, group: ColumnGroup) -> dict[str, 
     }
 
 
-def _taste(taste: Tastes, kept: np.ndarray) -> dict[str, Any]:
+def _taste(model: MCVQ | MCFA, taste: Tastes, kept: np.ndarray) -> dict[str, Any]:
     """Write one model of a recommender, and how it hears and speaks of the scale."""
-    content: dict[str, Any] = {"model": embed(taste.estimator, kept)}
+    content: dict[str, Any] = {"model": embed(model, kept)}
     # A level that nobody gave is heard as the nearest that somebody did.
     content["heard"] = [float(value) for value in taste.nearest]
     away = np.ones(len(taste.parts), bool)
@@ -230,7 +231,7 @@ def _taste(taste: Tastes, kept: np.ndarray) -> dict[str, Any]:
         else:
             assert isinstance(taste, FactorTastes)
             unit = taste.units[0][unknown]
-            own = (taste.theta.loadings[k].mean[unknown, :-1] * unit[:, None]).T
+            own = (taste.fitted.params.loadings[k].mean[unknown, :-1] * unit[:, None]).T
         # What items that the page does not know add to the squared error of predictions.
         rest.append(pack((own * taste.popularity[unknown]) @ own.T, "f8"))
     content["rest"] = rest
