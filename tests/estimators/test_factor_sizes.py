@@ -133,3 +133,9 @@ def test_time_runs_out_and_bad_sizes():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         assert MCFA("auto", "auto", random_state=0).fit(X[:, :1]).n_parts_ == 1
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # that nothing depends on anything
+def test_sizes_of_columns_that_never_change():
+    model = MCFA("auto", "auto", random_state=0).fit(np.ones((10, 3)))
+    assert np.isfinite(model.reconstruct(np.ones((10, 3)))).all()

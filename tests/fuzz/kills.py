@@ -33,7 +33,7 @@ from partwise.compression import decompress
 from partwise.files.checkpoints import load_checkpoint
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-LONGEST = 120.0  # seconds that a job may take
+LONGEST = 600.0  # seconds that a job may take, on a machine that is busy with others
 
 _FIT = """
 import sys, warnings
@@ -41,7 +41,7 @@ warnings.simplefilter("ignore")
 import numpy as np
 from partwise import MCVQ, Checkpoint
 X = np.load(sys.argv[1])
-model = MCVQ(3, 5, n_init=2, max_iter=25, tol=0.0, random_state=0)
+model = MCVQ(3, 5, n_init=2, max_iter=15, tol=0.0, random_state=0)
 model.fit(X, checkpoint=Checkpoint(sys.argv[2], every=0))
 model.save(sys.argv[3])
 """
@@ -120,7 +120,7 @@ def prepare(folder: Path) -> None:
     model = MCVQ(2, 3, likelihood="auto", max_iter=5, random_state=0)
     with warnings.catch_warnings(action="ignore"):  # few sweeps do not converge
         model.fit(survey).save(folder / "model")
-    np.save(folder / "X.npy", np.random.default_rng(0).normal(size=(4000, 40)))
+    np.save(folder / "X.npy", np.random.default_rng(0).normal(size=(1500, 20)))
     pixels = np.random.default_rng(0).integers(0, 256, (64, 64), np.uint8)
     Image.fromarray(np.sort(pixels)).save(folder / "image.png")
 

@@ -25,14 +25,14 @@ TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npy")
 def read_parquet(path: Path) -> Data:
     """Read a table with its types."""
     try:
-        frame = pl.read_parquet(path)
+        frame, of_pandas = pl.read_parquet(path), _is_of_pandas(path)
     except Exception as error:  # polars has many; the file is at fault in all of them
         raise unreadable(path, error) from error
     if frame.is_empty():
         raise ValueError(f"{path} has no rows; name a file that has some.")
     refuse_rating_columns(path, frame.columns)
     check_values(path, frame)
-    return Data(frame, table_size(frame), pandas_file=path if _is_of_pandas(path) else None)
+    return Data(frame, table_size(frame), pandas_file=path if of_pandas else None)
 
 
 def _is_of_pandas(path: Path) -> bool:

@@ -143,8 +143,7 @@ class FactorSearch:
         source = self.source.of_columns(columns)
         core, model = self.make(source, (J,))
         where = np.searchsorted(self._found.columns, columns)
-        where = np.minimum(where, len(self._found.columns) - 1)
-        seen = self._found.columns[where] == columns
+        seen = np.isin(columns, self._found.columns)  # none, where no column varies
         sample = np.full((len(self._found.sample), len(columns)), np.nan)
         sample[:, seen] = self._found.sample[:, where[seen]]
         every = np.ones(len(columns), bool)
