@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
+from scipy import special
 
 from partwise.contracts import Array
 from partwise.likelihoods.predictive import PlainValue, Predictive
@@ -29,7 +30,7 @@ Decode: TypeAlias = Callable[[Array], Array]
 
 # Values of numbers that the page has in tables; counts up to which it has each, and the ratio of
 # those beyond.
-PAGE_VALUES = 64
+PAGE_VALUES = 128
 PAGE_COUNTS = 32
 PAGE_RATIO = 1.1
 
@@ -268,5 +269,7 @@ class Family(Law):
             steps = np.arange(np.log(max(top, PAGE_COUNTS) / PAGE_COUNTS) / np.log(PAGE_RATIO) + 1)
             far = np.rint(PAGE_COUNTS * PAGE_RATIO ** (steps + 1.0))
             return np.unique(np.concatenate([np.arange(PAGE_COUNTS + 1.0), far]))
-        edges = [told.quantile(p) for p in np.linspace(0.0, 1.0, PAGE_VALUES + 2)[1:-1]]
-        return np.quantile(np.stack(edges), np.linspace(0.0, 1.0, PAGE_VALUES))
+        if not told.mean.size:  # of a part without such columns
+            return np.arange(2.0)
+        edges = [told.quantile(p) for p in special.expit(np.linspace(-14.0, 14.0, PAGE_VALUES))]
+        return np.unique(np.quantile(np.stack(edges), np.linspace(0.0, 1.0, PAGE_VALUES)))

@@ -175,7 +175,8 @@ class Circular(Family):
         resultant = np.sum(w * resultant, axis=0)
         log_z = self.log_partition(chi)
 
-        def log_density(x: Array, chi: Array, log_z: Array) -> Array:
+        def log_density(x: Array, given: tuple[Array, ...]) -> Array:
+            chi, log_z = given
             return self.log_partition(chi + self.statistics(x)) - log_z
 
         direction = np.arctan2(chi[2], chi[1])
@@ -198,7 +199,8 @@ class Circular(Family):
         """Von Mises at maximum likelihood."""
         direction, kappa = self._point(sums)
 
-        def log_density(x: Array, eta: Array) -> Array:
+        def log_density(x: Array, given: tuple[Array, ...]) -> Array:
+            (eta,) = given
             return np.sum(eta * self.statistics(x), axis=0)
 
         resultant = special.i1e(kappa) / special.i0e(kappa)
@@ -225,8 +227,8 @@ class Circular(Family):
         }
 
 
-# Density around the circle: of(x, *given), the given arrays' last axis being that of x.
-Density: TypeAlias = Callable[..., Array]
+# Log density around the circle: of(x, given), the given arrays' last axis being that of x.
+Density: TypeAlias = Callable[[Array, tuple[Array, ...]], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,8 +245,8 @@ class _Circles:
         out = np.empty(len(x))
         for lo in range(0, len(x), MOST_DENSITIES):
             some = place[lo : lo + MOST_DENSITIES]
-            own = (array[..., some] for array in self.given)
-            out[lo : lo + MOST_DENSITIES] = self.of(x[lo : lo + MOST_DENSITIES], *own)
+            own = tuple(array[..., some] for array in self.given)
+            out[lo : lo + MOST_DENSITIES] = self.of(x[lo : lo + MOST_DENSITIES], own)
         return out
 
     def around(self, start: Array) -> Array:

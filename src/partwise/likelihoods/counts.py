@@ -28,9 +28,9 @@ REACH = 12.0
 # Masses computed at a time.
 MOST_MASSES = 1 << 16
 
-# log_mass(x, *given): log mass of counts, base measure left out; the given arrays' last axis is
-# that of x.
-LogMass: TypeAlias = Callable[..., Array]
+# log_mass(x, given): log mass of counts, base measure left out; the given arrays' last axis is that
+# of x.
+LogMass: TypeAlias = Callable[[Array, tuple[Array, ...]], Array]
 
 
 def wrong_counts(name: str, values: Array) -> str | None:
@@ -64,8 +64,8 @@ class _Masses:
         out = np.empty(len(x))
         for lo in range(0, len(x), MOST_MASSES):
             some = place[lo : lo + MOST_MASSES]
-            own = (array[..., some] for array in self.given)
-            out[lo : lo + MOST_MASSES] = self.log_mass(x[lo : lo + MOST_MASSES], *own)
+            own = tuple(array[..., some] for array in self.given)
+            out[lo : lo + MOST_MASSES] = self.log_mass(x[lo : lo + MOST_MASSES], own)
         return out
 
     def table(self, x: Array) -> Array:

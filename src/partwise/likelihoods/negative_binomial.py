@@ -135,7 +135,8 @@ class NegativeBinomial(Family):
         spread = r * (odds + squared) + r**2 * np.maximum(squared - odds**2, 0.0)
         log_z = self.log_partition(chi)
 
-        def log_mass(x: Array, chi: Array, log_z: Array) -> Array:
+        def log_mass(x: Array, given: tuple[Array, ...]) -> Array:
+            chi, log_z = given
             return self.log_partition(chi + self.statistics(x)) - log_z
 
         return CountTable.of(chi[1] / chi[0], np.sum(w * spread, axis=0), log_mass, (chi, log_z))
@@ -166,7 +167,8 @@ class NegativeBinomial(Family):
         mean, best = self._point(sums)
         eta = self.point_natural(sums)
 
-        def log_mass(x: Array, eta: Array) -> Array:
+        def log_mass(x: Array, given: tuple[Array, ...]) -> Array:
+            (eta,) = given
             return np.sum(eta * self.statistics(x), axis=0)
 
         return CountTable.of(mean, mean + mean**2 / SHAPES[best], log_mass, (eta,))

@@ -187,8 +187,8 @@ class ZeroInflated(Family):
         mean = share * nodes.expect(_positive_mean(rate))
         square = share * nodes.expect(_positive_mean(rate) * (1.0 + rate))
 
-        def log_mass(x: Array, share: Array, c: Array, s: Array, log_z: Array) -> Array:
-            x, share, c, s, log_z = np.broadcast_arrays(x, share, c, s, log_z)
+        def log_mass(x: Array, given: tuple[Array, ...]) -> Array:
+            share, c, s, log_z = given
             out = np.log1p(-share)
             some = x > 0
             grown = _Nodes.of(c[some] + 1.0, s[some] + x[some]).log_z
@@ -218,7 +218,8 @@ class ZeroInflated(Family):
         mean = share * _positive_mean(rate)
         eta = self.point_natural(sums)
 
-        def log_mass(x: Array, eta: Array) -> Array:
+        def log_mass(x: Array, given: tuple[Array, ...]) -> Array:
+            (eta,) = given
             return np.sum(eta * self.statistics(x), axis=0)
 
         return CountTable.of(mean, mean * (1.0 + rate) - mean**2, log_mass, (eta,), self.base)
