@@ -14,6 +14,7 @@ kind            which columns
 "poisson"       whole numbers from 0 that spread no more than five times their mean of up to 30
 "lognormal"     positive numbers so skewed to the right that their logarithms are far less so
 "gaussian"      all other numbers, and dates
+others          those of `partwise.likelihoods.LAWS`, for columns of which the user says so
 "ignored"       nothing a model could use: empty columns, identifiers, free text, objects; missing
                 values stay, but those of empty columns of numbers become zero
 ==============  ================================================================================

@@ -46,10 +46,12 @@ class MCVQ(BiclusterMixin, TableEstimator):
         J, the number of states of every part, or one number a part. "auto": as many in each part as
         the evidence wants.
     likelihood : str, mapping or sequence, default="gaussian"
-        Law of an entry given its state: "gaussian", "bernoulli", "poisson", "categorical" or
-        "ordinal" (categories with an order) for a matrix of one kind. "auto" finds out what each
-        column of a table is (see ``kinds_`` and docs/tables.md), a mapping of column names to kinds
-        says so for some, a sequence for all; a kind may then also be "lognormal" or "ignored".
+        Distribution of an entry given its state: "gaussian", "bernoulli", "poisson",
+        "negative_binomial" (counts that vary more than Poisson), "zero_inflated" (counts with many
+        zeros), "categorical", "ordinal" (categories with an order) or "circular" (angles in
+        radians) for a matrix of one kind. "auto" finds out what each column of a table is (see
+        ``kinds_`` and docs/tables.md), a mapping of column names to kinds says so for some, a
+        sequence for all; a kind may then also be "lognormal" or "ignored".
     gating : {"annealed", "tied", "standard", "factorised"}, default="annealed"
         How columns choose parts. "tied": one choice for all rows. "annealed": the same, reached by
         lowering a temperature. "standard": a choice for every row with one posterior for all.
@@ -69,7 +71,7 @@ class MCVQ(BiclusterMixin, TableEstimator):
         Strength of an entropic prior that favours gates of low entropy.
     sparse_absent : {"auto", "unobserved", "zero"}, default="auto"
         What an entry not stored in a sparse matrix means; "auto" is zero for counts
-        (``likelihood="poisson"``) and unobserved otherwise.
+        ("poisson", "negative_binomial", "zero_inflated") and unobserved otherwise.
     init : {"dependence", "random"}, default="dependence"
         Where the fit begins: columns grouped by their dependence and rows clustered in each group,
         or as in the papers: states at randomly selected rows, gates uniform, and the rows of a
