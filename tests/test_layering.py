@@ -19,6 +19,7 @@ SOURCE = Path(partwise.__file__).parent
 # A layer may import itself and those after it.
 LAYERS = (
     ("cli", "__main__"),
+    ("serve",),
     ("report", "plot"),
     ("estimators", "compression", "datasets", "metrics", "stability"),
     ("answers", "fitting", "files"),
@@ -28,7 +29,7 @@ LAYERS = (
     ("data",),
     ("association", "sampling"),
     ("likelihoods",),
-    ("contracts", "_compat", "_warnings"),
+    ("contracts", "_compat", "_compiled", "_warnings"),
 )
 HEIGHT = {name: -depth for depth, layer in enumerate(LAYERS) for name in layer}
 

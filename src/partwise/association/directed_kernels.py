@@ -4,8 +4,9 @@ L[i, k] goes from column i to feature k; a feature's message to a column is its 
 its other columns' messages.
 """
 
-import numba
 import numpy as np
+
+from partwise._compiled import compiled
 
 # Quadrature leaves errors of this size where a density is next to nothing; less is taken as this.
 LEAST_DENSITY = 1e-9
@@ -17,7 +18,7 @@ FAR = 3.0
 CERTAIN = 500.0
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _energy(F, x, shown, cost, state):
     """Squared error of a state over a row's observed columns, and the cost."""
     total = 0.0
@@ -34,7 +35,7 @@ def _energy(F, x, shown, cost, state):
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _keep_better(F, x, shown, cost, total, prior, state, best, least):
     """The state that the messages speak for; kept in ``best`` if its energy is the least yet."""
     for k in range(len(cost)):
@@ -46,7 +47,7 @@ def _keep_better(F, x, shown, cost, total, prior, state, best, least):
     return least
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _reach(F, x, shown, odds):
     """How far |x - F s| reaches in any column under beliefs with these log odds."""
     reach = 0.0
@@ -61,7 +62,7 @@ def _reach(F, x, shown, odds):
     return reach
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def propagate(F, X, shown, cost, nodes, weights, n_sweeps):
     """Directed belief propagation, (31) by (35); the best of the states met on the way.
 
@@ -123,7 +124,7 @@ def propagate(F, X, shown, cost, nodes, weights, n_sweeps):
     return best
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def revise(F, X, shown, cost, most_sweeps, tol):
     """Directed belief revision (36) with sigma = 1: codes, and which rows came to rest."""
     n, D = X.shape

@@ -4,11 +4,12 @@ A code is a row of values, one a feature; value v > 0 of feature k is atom k (J 
 arrays over atoms. ``of`` numbers each row's pattern of missing entries, and with it its matrix G.
 """
 
-import numba
 import numpy as np
 
+from partwise._compiled import compiled
 
-@numba.njit(nogil=True, cache=True)
+
+@compiled()
 def energies(grams, of, linear, values):
     """s'Gs + h's of every row's code."""
     n, K = values.shape
@@ -33,7 +34,7 @@ def energies(grams, of, linear, values):
     return out
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def factorise(G, t, Q):
     """Upper R with R'R = G + t, features in the order in which the search decides them last.
 
@@ -76,7 +77,7 @@ def factorise(G, t, Q):
     return R, order
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def search(R, Y, begin, best, J, most_nodes):
     """Depth-first search for the code s that is least in |y - R s|^2, nearer branches first.
 
@@ -141,7 +142,7 @@ def search(R, Y, begin, best, J, most_nodes):
     return lower, nodes
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _choices(columns, left, first, so_far, reached, choice):
     """Squares after each value of the feature whose rows begin at ``first``, in rising order."""
     J = len(reached)
@@ -167,7 +168,7 @@ def _choices(columns, left, first, so_far, reached, choice):
         choice[j] = v
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def mean_field(grams, of, linear, start, orders, precisions, K):
     """Means of every row's values, features updated in turn while the noise falls; codes (n, K).
 
@@ -216,7 +217,7 @@ def mean_field(grams, of, linear, start, orders, precisions, K):
     return values
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _shift(field, G, a, first, Q, amount):
     """Add G[a] amount to the fields of all other features."""
     row = G[a]
@@ -226,7 +227,7 @@ def _shift(field, G, a, first, Q, amount):
         field[b] += row[b] * amount
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def gibbs(grams, of, linear, start, orders, uniforms, precisions):
     """Draws of every row's values while the noise falls; the least energy that was met wins."""
     n, A = linear.shape
@@ -278,12 +279,12 @@ def gibbs(grams, of, linear, start, orders, uniforms, precisions):
     return best
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _softplus(x):
     return max(x, 0.0) + np.log1p(np.exp(-abs(x)))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def propagate(grams, of, linear, orders, precisions):
     """Belief propagation among on-off features; the least energy of the states met on the way.
 
@@ -325,7 +326,7 @@ def propagate(grams, of, linear, orders, precisions):
     return best
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _energy(G, h, state):
     """Energy of on-off features, the diagonal of G being in h."""
     total = 0.0
@@ -338,7 +339,7 @@ def _energy(G, h, state):
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def revise(grams, of, linear, orders, tol):
     """Belief revision among on-off features: codes, and which rows' messages came to rest.
 

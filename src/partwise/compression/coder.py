@@ -8,8 +8,9 @@ Reader and writer must agree on every probability to the last unit, whatever the
 of them are ratios of whole numbers. Files of format 1 were written with floats.
 """
 
-import numba
 import numpy as np
+
+from partwise._compiled import compiled
 
 # Probabilities are in units of 2^-PRECISION; the coder's interval has 32 bits.
 PRECISION = 16
@@ -18,7 +19,7 @@ PRECISION = 16
 SEEN, BEFORE = 5, 2
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _opinion(other, value_above, bit):
     """What a neighbouring symbol says of a bit, given that ours begins with ``value_above``."""
     if other < 0 or other >> (bit + 1) != value_above:
@@ -26,21 +27,21 @@ def _opinion(other, value_above, bit):
     return 1 + (other >> bit & 1)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _share_of_ones(seen):
     """Probability that a bit is 1 by what was seen of 0 and 1, in units of 2^-PRECISION."""
     share = (seen[1] << PRECISION) // (seen[0] + seen[1])
     return np.uint64(min(max(share, 1), (1 << PRECISION) - 1))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _share_in_format_1(seen):
     """The same with the rounding of format 1."""
     one = seen[1] / (seen[0] + seen[1])
     return np.uint64(min(max(one * (1 << PRECISION), 1.0), (1 << PRECISION) - 1.0))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def code(symbols, n_bits, width, neighbours, data, decoding, format_1=False):
     """Write ``symbols`` (P, W) to bytes, or read them back from ``data`` in place.
 

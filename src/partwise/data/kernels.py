@@ -5,7 +5,7 @@ at hand while the rows' scores or posteriors, small enough for a core's cache, a
 the states' axis are contiguous in every table.
 """
 
-import numba
+from partwise._compiled import compiled
 
 # Rows that the dense loops work on at a time, so that a part's scores stay in the nearest cache.
 TILE = 512
@@ -14,7 +14,7 @@ TILE = 512
 EDGE = 8
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def encode_numbers(rows, shift, scale, most, out):
     """out[d, c] = (rows[c, d] - shift[d]) / scale[d], within +-most; tells how many are NaN."""
     n, D = rows.shape
@@ -38,7 +38,7 @@ def encode_numbers(rows, shift, scale, most, out):
     return holes
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def score_squares(Z, linear, square, out):
     """out[j, c] += sum_d Z[d, c] (linear[j, d] + Z[d, c] square[j, d]).
 
@@ -70,7 +70,7 @@ def score_squares(Z, linear, square, out):
                     row[c] += z[c] * (a + b * z[c])
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def collect_squares(Z, m, linear, square):
     """linear[j, d] += sum_c m[j, c] Z[d, c], square[j, d] += sum_c m[j, c] Z[d, c]^2."""
     D, n = Z.shape
@@ -105,7 +105,7 @@ def collect_squares(Z, m, linear, square):
                 square[j, d] += b
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def score_codes(columns, pointers, rows, table, out):
     """out[r] += table[i, v] for every entry of value v in the i-th column; entries so sorted."""
     V = table.shape[1]
@@ -119,7 +119,7 @@ def score_codes(columns, pointers, rows, table, out):
                     row[s] += source[s]
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def collect_codes(columns, pointers, rows, m, table):
     """table[i, v] += m[r] for every entry of value v in the i-th column; entries so sorted."""
     V = table.shape[1]
@@ -133,7 +133,7 @@ def collect_codes(columns, pointers, rows, m, table):
                     target[s] += row[s]
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def score_statistics(columns, pointers, rows, T, start, table, out):
     """out[r] += sum_p T_p table[p, i], p from ``start``, for every entry of the i-th column.
 
@@ -149,7 +149,7 @@ def score_statistics(columns, pointers, rows, T, start, table, out):
                     row[s] += t * source[s]
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def collect_statistics(columns, pointers, rows, T, start, m, table):
     """table[p, i] += T_p m[r], p from ``start``, for every entry of the i-th column."""
     for i in range(len(columns)):
@@ -162,7 +162,7 @@ def collect_statistics(columns, pointers, rows, T, start, m, table):
                     target[s] += t * row[s]
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def score_presence(columns, pointers, rows, table, out):
     """out[r] += table[i] for every entry of the i-th column."""
     for i in range(len(columns)):
@@ -173,7 +173,7 @@ def score_presence(columns, pointers, rows, table, out):
                 row[s] += source[s]
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def collect_presence(columns, pointers, rows, m, table):
     """table[i] += m[r] for every entry of the i-th column."""
     for i in range(len(columns)):
@@ -184,7 +184,7 @@ def collect_presence(columns, pointers, rows, m, table):
                 target[s] += row[s]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def score_rows(indptr, densities, first, G, out):
     """out[r, s] += G[part of s, e] densities[e, s] for every entry e of row r."""
     for r in range(len(indptr) - 1):
@@ -194,7 +194,7 @@ def score_rows(indptr, densities, first, G, out):
                     out[r, s] += G[k, e] * densities[e, s]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def expect_rows(indptr, densities, first, m, out):
     """out[k, e] = sum over states of part k of m[r, s] densities[e, s]."""
     for r in range(len(indptr) - 1):
@@ -206,7 +206,7 @@ def expect_rows(indptr, densities, first, m, out):
                 out[k, e] = total
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def entry_densities(indices, codes, table, out):
     """out[e] = table[column, code] of entry e."""
     for e in range(len(indices)):
@@ -215,7 +215,7 @@ def entry_densities(indices, codes, table, out):
             out[e, s] = source[s]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def collect_rows(indptr, indices, statistics, first, m, G, out):
     """out[p, column, s] += T_p(x) G[part of s, e] m[r, s] for every entry e of row r."""
     for r in range(len(indptr) - 1):

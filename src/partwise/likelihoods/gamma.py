@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from partwise._compiled import compiled
 from partwise.contracts import Array
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -33,7 +33,7 @@ def log_beta(counts: Array) -> Array:
     return out.reshape(counts.shape[1:])
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def _digamma(x):  # type: ignore[no-untyped-def]  # compiled
     t = x * (x + 7.0)
     a, b = t * (t + 6.0), (t + 10.0) * (t + 12.0)
@@ -44,7 +44,7 @@ def _digamma(x):  # type: ignore[no-untyped-def]  # compiled
     return math.log(x + 8.0) - 0.5 * z - series - (2.0 * x + 7.0) * slope / (a * b)
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def _gammaln(x):  # type: ignore[no-untyped-def]  # compiled
     t, up = x * (x + 7.0), x + 8.0
     z = 1.0 / up
@@ -54,7 +54,7 @@ def _gammaln(x):  # type: ignore[no-untyped-def]  # compiled
     return (up - 0.5) * math.log(up) - up + _HALF_LOG_2PI + series - math.log(product)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _expected_logs(counts, out):  # type: ignore[no-untyped-def]  # compiled
     V, n = counts.shape
     for i in range(n):
@@ -66,7 +66,7 @@ def _expected_logs(counts, out):  # type: ignore[no-untyped-def]  # compiled
             out[v, i] = _digamma(counts[v, i]) - away
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _log_beta(counts, out):  # type: ignore[no-untyped-def]  # compiled
     V, n = counts.shape
     for i in range(n):

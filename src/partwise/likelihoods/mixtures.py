@@ -16,8 +16,9 @@ Communications of the ACM 13, 1970.
 
 import math
 
-import numba
 import numpy as np
+
+from partwise._compiled import compiled
 
 # Components of less weight than this do not move a quantile that anybody could measure.
 LEAST_WEIGHT = 1e-4
@@ -32,7 +33,7 @@ _SQRT_HALF = math.sqrt(0.5)
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _incomplete_beta(a, b, x):
     """Regularised incomplete beta function for x below (a + 1) / (a + b + 2), by Lentz' method."""
     tiny = 1e-300
@@ -56,7 +57,7 @@ def _incomplete_beta(a, b, x):
     return h * math.exp(front + a * math.log(x) + b * math.log1p(-x)) / a
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def student_cdf(z, df):
     """P(T <= z) of Student's t, scalar."""
     if df == np.inf:
@@ -78,7 +79,7 @@ def student_cdf(z, df):
     return tail if z < 0.0 else 1.0 - tail
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _density(z, df):
     """Density of Student's t to a few digits: it only steers the search for a quantile."""
     if df == np.inf:
@@ -88,7 +89,7 @@ def _density(z, df):
     return math.exp(constant - 0.5 * (_LOG_2PI + (df + 1.0) * math.log1p(z * z / df)))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def mixture_quantile(weight, mean, scale, df, n, p, low, high):
     """x with P(X <= x) = p under the first ``n`` components.
 
@@ -122,7 +123,7 @@ def mixture_quantile(weight, mean, scale, df, n, p, low, high):
     return x
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _live_states(m, first, live, count):
     """States of each part that have weight in a row: ``live`` (n, S), first ``count`` (n, K)."""
     least = min(LEAST_WEIGHT, 0.5 / m.shape[1])
@@ -136,7 +137,7 @@ def _live_states(m, first, live, count):
             count[r, k] = n
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def state_quantiles(m, gates, mean, scale, df, own, first, p, out):
     """Quantile ``p[d]`` of every cell (r, d).
 
@@ -172,7 +173,7 @@ def state_quantiles(m, gates, mean, scale, df, own, first, p, out):
             out[d, r] = mixture_quantile(weight, here[0], here[1], here[2], n, p[d], low, high)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def part_quantiles(gates, mean, scale, own, p, out):
     """Quantile ``p[d]`` of every cell (r, d), a mixture of one normal distribution a part.
 

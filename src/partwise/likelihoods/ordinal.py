@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numba
 import numpy as np
 from scipy import special
 
+from partwise._compiled import compiled
 from partwise.contracts import Array
 from partwise.likelihoods.base import Law
 from partwise.likelihoods.gaussian import Gaussian
@@ -103,7 +103,7 @@ def cuts_of(counts: Array) -> tuple[float, ...]:
     return tuple(special.ndtri(np.clip(below, room, 1.0 - room) + apart))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def interval_moments(a, b):  # type: ignore[no-untyped-def]  # compiled
     """Log share of a standard Gaussian between a and b, its mean and its mean square there."""
     flip = a > 0.0

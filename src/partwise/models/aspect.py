@@ -31,10 +31,10 @@ from itertools import pairwise
 from operator import add
 from typing import ClassVar, NamedTuple
 
-import numba
 import numpy as np
 from scipy import special
 
+from partwise._compiled import compiled
 from partwise.contracts import Array, Block, Entries
 from partwise.sampling.importance import RowLikelihood, summarise_weights
 
@@ -269,7 +269,7 @@ def _log_beta(counts: Array) -> float:
 # ---------------------------------------------------------------- compiled
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def _expect(indptr, columns, codes, weight, pi, table, nodes, moments, counts, log_p):  # type: ignore[no-untyped-def]  # compiled
     """Posterior of every rating's aspect: sums by column (D, 3, Z), by row (n, Z), log norm (n,).
 
@@ -296,7 +296,7 @@ def _expect(indptr, columns, codes, weight, pi, table, nodes, moments, counts, l
                 moments[d, 2, z] += share * t * t
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def _fold_in(indptr, columns, codes, table, beta, mixing, pi):  # type: ignore[no-untyped-def]  # compiled
     """Settle the shares of every row, in place; ``table`` comes with its power of beta."""
     Z = pi.shape[1]
@@ -326,7 +326,7 @@ def _fold_in(indptr, columns, codes, table, beta, mixing, pi):  # type: ignore[n
                 break
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def _mix(rows, columns, codes, pi, table, out):  # type: ignore[no-untyped-def]  # compiled
     """out = sum_z pi[row, z] table[column, code, z] of every cell."""
     for e in range(len(rows)):
@@ -337,7 +337,7 @@ def _mix(rows, columns, codes, pi, table, out):  # type: ignore[no-untyped-def] 
         out[e] = total
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _match(mean, square, nodes, lowest, highest, eta):  # type: ignore[no-untyped-def]  # compiled
     """Natural parameters, in place, whose law has given moments of t and t^2, all (D, Z).
 
@@ -382,7 +382,7 @@ def _match(mean, square, nodes, lowest, highest, eta):  # type: ignore[no-untype
             eta[0, d, z], eta[1, d, z] = a, b
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _law(a, b, nodes, p):  # type: ignore[no-untyped-def]  # compiled
     """Log normaliser of exp(a t + b t^2) over the levels, whose probabilities go to ``p``."""
     top = -np.inf

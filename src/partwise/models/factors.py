@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from functools import cache
 
-import numba
 import numpy as np
 
+from partwise._compiled import compiled
 from partwise.contracts import Array
 
 # Matrices worked on at a time, so that their factors stay in the nearest cache.
@@ -56,7 +56,7 @@ def products(m: Array) -> Array:
     return m[i] * m[j]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _invert(A, J, cov, log_det):  # type: ignore[no-untyped-def]  # compiled
     U = A.shape[1]
     zero = A.dtype.type(0)

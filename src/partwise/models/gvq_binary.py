@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from scipy import optimize, special
 
+from partwise._compiled import compiled
 from partwise.association.exact import all_codes
 from partwise.contracts import Additive, Array, Block, SumView
 from partwise.models import gvq
@@ -193,7 +193,7 @@ class BinaryGVQ(gvq.GVQ):
         return squash(z, self.beta)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _coordinate_descent(begin, F, o, X, shown, penalty, beta, most_sweeps):  # type: ignore[no-untyped-def]  # compiled
     """From codes (n, K), change one feature at a time while the error falls; codes and errors."""
     n, D = X.shape

@@ -20,9 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
-import numba
 import numpy as np
 
+from partwise._compiled import compiled
 from partwise.contracts import Array, Block, Latent, Packed, Stats
 from partwise.likelihoods.ordinal import interval_moments
 from partwise.models import factors
@@ -206,7 +206,7 @@ def combined(core: MCFA, params: MCFAParams) -> Columns:
     return Columns(offset, np.ascontiguousarray(slope, dtype=dtype), total)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _settle_rows(  # type: ignore[no-untyped-def]  # compiled
     indptr, indices, codes, ends, offset, slope, precision, cov, sizes, b, latent
 ):
@@ -241,7 +241,7 @@ def _settle_rows(  # type: ignore[no-untyped-def]  # compiled
                 break
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _censor(  # type: ignore[no-untyped-def]  # compiled
     indptr, indices, codes, ends, m, offset, slope, precision, before, weight, latent, gain, totals
 ):

@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-import numba
 import numpy as np
 from scipy import special
 
+from partwise._compiled import compiled
 from partwise.contracts import Array, Block, Entries, Latent, Layout, Packed, Pairs
 from partwise.likelihoods import mixtures
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
@@ -370,7 +370,7 @@ def _given_factors(
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _mix_levels(mean, variance, gates, ends, out):  # type: ignore[no-untyped-def]  # compiled
     """out[r, d, l] = sum_k g P(level l | part k) / sum_k g, parts of hardly any weight left out."""
     K, n, D = mean.shape
@@ -393,7 +393,7 @@ def _mix_levels(mean, variance, gates, ends, out):  # type: ignore[no-untyped-de
                     out[r, d, L - 1] += share * (1.0 - below)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _level_densities(indptr, columns, codes, ends, gates, slope, rho, root, draws, out):  # type: ignore[no-untyped-def]  # compiled
     """out[r, t] = sum over entries of log sum_k a P(level | factors of draw t)."""
     K = len(gates)
@@ -417,7 +417,7 @@ def _level_densities(indptr, columns, codes, ends, gates, slope, rho, root, draw
             out[r, t] = total
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def _mixed_densities(indptr, columns, values, Lambda, rho, precision, constant, start, draws, out):  # type: ignore[no-untyped-def]  # compiled
     """out[r, t] = sum over entries of log sum_k a N(x; Lambda s_k + rho, Psi) at draw t.
 

@@ -25,10 +25,10 @@ from functools import reduce
 from operator import add
 from typing import NamedTuple, TypeAlias
 
-import numba
 import numpy as np
 from scipy import special
 
+from partwise._compiled import compiled
 from partwise.contracts import Array
 from partwise.models.loadings import gamma_divergence
 from partwise.models.principal_params import BayesianPCAParams, Broad
@@ -201,7 +201,7 @@ def leap(
     return Leap(mean, np.column_stack([width, wide]), tau, alpha, worth)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def turns(length, width, A, on):  # type: ignore[no-untyped-def]  # compiled
     """Nats that the bound lacks of each direction, since it knows one turn of them, (q,).
 
@@ -231,7 +231,7 @@ def turns(length, width, A, on):  # type: ignore[no-untyped-def]  # compiled
     return free
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _settle(  # type: ignore[no-untyped-def]  # compiled
     values, n, squares, D, kind, rates, t, strength, shape, digamma, divergence, noise_shape
 ):

@@ -25,10 +25,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
-import numba
 import numpy as np
 from scipy import special
 
+from partwise._compiled import compiled
 from partwise.contracts import Array, Block, Layout, Packed, Span, Stats
 from partwise.likelihoods import Dirichlet
 from partwise.likelihoods.prior import EntryPrior
@@ -323,7 +323,7 @@ def together(model: HeldParts, params: HeldParams, block: Block[object]) -> Arra
     return (m @ weighted(m, block.weight).T).astype(float)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def add_overlaps(m, weight, out):  # type: ignore[no-untyped-def]  # compiled
     """Add a state's entropy, and for two states what their sum has less; m (J, n), out (J, J)."""
     J, n = m.shape

@@ -11,9 +11,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from partwise._compiled import compiled
 from partwise.contracts import Array
 
 # Combinations of states whose density is remembered within a row: the likely ones come up again.
@@ -46,7 +46,7 @@ def mix_classes(found: RowLikelihood, log_shares: Array) -> RowLikelihood:
         return RowLikelihood(value, error, 1.0 / lost)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _mixed_log_density(lo, hi, log_table, table, states):
     """sum over entries lo..hi of log sum_k table[e, s_k]; few logarithms, by products."""
     total, product = 0.0, 1.0
@@ -69,7 +69,7 @@ def _mixed_log_density(lo, hi, log_table, table, states):
     return total + np.log(product)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _weigh_draws(
     indptr, log_table, table, own, log_prior, log_proposal, cumulative, first, uniforms, out
 ):
@@ -102,7 +102,7 @@ def _weigh_draws(
                 n_seen += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled()
 def _weigh_all(indptr, log_table, table, own, log_prior, first, combinations, out):
     """Log joint density (n, T) of every row with every combination of states."""
     for r in range(len(indptr) - 1):
