@@ -615,3 +615,14 @@ def test_an_identifier_stays_a_number():
     rows = model.reconstruct(X)
     assert rows.dtype == float
     assert_array_equal(np.isnan(rows), np.isnan([[np.nan, 0.0]] * 30))
+
+
+def test_a_polars_column_without_any_value_is_imputed_with_its_own_type():
+    pl = pytest.importorskip("polars")
+    frame = pl.from_pandas(make_survey(200, n_parts=2, n_columns_per_kind=1, random_state=0).frame)
+    model = MCVQ(2, 2, likelihood="auto", random_state=0).fit(frame)
+    empty = frame[:5].with_columns(group0=None, number0=None)
+    filled = model.impute(empty)
+    assert filled["group0"].null_count() == filled["number0"].null_count() == 0
+    assert filled.schema["number0"] == frame.schema["number0"]
+    assert set(filled["group0"]) <= set(frame["group0"].drop_nulls().cast(pl.String))

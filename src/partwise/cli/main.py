@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from partwise import __version__
-from partwise.cli import ask, compress, demo, fill, fit, recommend, report
+from partwise.cli import ask, compress, demo, fill, fit, recommend, report, serve, warm_up
 from partwise.cli.console import complain, fail, say
 
 # Of the command line's own errors typer writes the message; which class they have depends on its
@@ -100,6 +100,8 @@ app.command("predict")(ask.predict)
 app.command("odd")(ask.odd)
 app.command("report")(report.report)
 app.command("recommend")(recommend.recommend)
+app.command("serve")(serve.serve)
+app.command("warm-up")(warm_up.warm_up)
 app.command("compress")(compress.compress)
 app.command("decompress")(compress.decompress)
 

@@ -386,8 +386,10 @@ def fill_columns(X: Any, columns: dict[int, tuple[Array, NewColumn]]) -> Any:
             place[rows] = np.arange(len(rows))
             changed = np.zeros(len(X), bool)
             changed[rows] = True
-            new = _polars_series(column, made[i].dtype)[pl.Series(place)]
-            made[i] = new.zip_with(pl.Series(changed), made[i]).alias(made[i].name)
+            # A column without any value has no type of its own.
+            dtype = None if made[i].dtype == pl.Null else made[i].dtype
+            new = _polars_series(column, dtype)[pl.Series(place)]
+            made[i] = new.zip_with(pl.Series(changed), made[i].cast(new.dtype)).alias(made[i].name)
         return pl.DataFrame(made)
     out = np.array(as_table(X))
     for i, (rows, column) in columns.items():

@@ -1,0 +1,400 @@
+"""The routes of the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from http import HTTPStatus
+from io import BytesIO
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.exceptions import HTTPException
+
+import partwise
+from partwise.contracts import Array
+from partwise.serve import bodies
+from partwise.serve.batching import Batcher, BusyError
+from partwise.serve.guard import Guard, Metrics, RefusedError
+from partwise.serve.ratings import Ratings
+from partwise.serve.records import Scalar
+from partwise.serve.settings import Settings
+from partwise.serve.shelf import Shelf
+from partwise.serve.tables import Answered, Asked, Table
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+Result = TypeVar("Result")
+
+
+class Served:
+    """A loaded model, ready to be asked."""
+
+    def __init__(self, path: Path, executor: ThreadPoolExecutor, waiting: int) -> None:
+        self.estimator = partwise.load(path)
+        self.path = path
+        self.table: Table | None = None
+        self.ratings: Ratings | None = None
+        if isinstance(self.estimator, partwise.Recommender):
+            self.ratings = Ratings(self.estimator)
+            self.questions = list(self.ratings.questions)
+        else:
+            self.table = Table(self.estimator)
+            self.questions = self.table.questions
+            self.batcher: Batcher[Asked, Answered] = Batcher(
+                self.table.answer, lambda asked: asked.n_rows, executor, max_waiting=waiting
+            )
+        self._page: str | None = None
+
+    def page(self) -> str:
+        """The explorer of this model."""
+        if self._page is None:
+            from partwise.report import collect, render
+
+            self._page = render(collect(self.estimator, title=self.path.stem))
+        return self._page
+
+
+class Service:
+    """The models, and one thread that computes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.metrics = settings, Metrics()
+        # One thread: the models' products have threads of their own, and batches make up for it.
+        self.executor = ThreadPoolExecutor(1, thread_name_prefix="partwise-serve")
+        load = partial(Served, executor=self.executor, waiting=settings.limits.waiting)
+        self.shelf: Shelf[Served] = Shelf(settings.paths(), load)
+        self.ready = False
+
+    def find(self, name: str) -> Served:
+        """The model of a name."""
+        if name not in set(self.shelf):
+            raise RefusedError(
+                HTTPStatus.NOT_FOUND, f"There is no model {name!r}; GET /models lists them."
+            )
+        return self.shelf[name]
+
+    def table(self, name: str, question: str) -> tuple[Served, Table]:
+        """A model of rows that can answer a question."""
+        served = self.find(name)
+        if served.table is None or question not in served.questions:
+            raise self._cannot(served, name, question)
+        return served, served.table
+
+    def ratings(self, name: str, question: str) -> Ratings:
+        """A recommender."""
+        served = self.find(name)
+        if served.ratings is None:
+            raise self._cannot(served, name, question)
+        return served.ratings
+
+    @staticmethod
+    def _cannot(served: Served, name: str, question: str) -> RefusedError:
+        sentence = (
+            f"{name!r} is a {type(served.estimator).__name__}, which cannot answer {question}"
+        )
+        known = ", ".join(served.questions)
+        return RefusedError(HTTPStatus.NOT_FOUND, f"{sentence}; it answers {known}.")
+
+    async def ask(self, served: Served, asked: Asked) -> Answered:
+        """The answer to a question about rows."""
+        self.check_rows(asked.n_rows)
+        try:
+            return await served.batcher.ask(asked)
+        except BusyError:
+            sentence = "Too many questions are waiting; try again in a second."
+            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, sentence) from None
+
+    async def compute(self, function: Callable[[], Result]) -> Result:
+        """What a function gives, computed in the thread of the models."""
+        return await asyncio.get_running_loop().run_in_executor(self.executor, function)
+
+    def check_rows(self, n: int) -> None:
+        """Refuse too many rows."""
+        if n > self.settings.limits.rows:
+            sentence = (
+                f"{n:,} rows are above the limit of {self.settings.limits.rows:,}; send fewer."
+            )
+            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The service as an ASGI application.
+
+    Parameters
+    ----------
+    settings : Settings, optional
+        Those that ``partwise serve`` left for its worker processes, if not given.
+    """
+    settings = Settings.from_environment() if settings is None else settings
+    service = Service(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        watch = asyncio.create_task(service.shelf.watch(service.executor, settings.reload_seconds))
+        service.ready = True
+        yield
+        service.ready = False
+        watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
+        service.executor.shutdown(wait=True)
+
+    app = FastAPI(
+        title="Partwise",
+        version=partwise.__version__,
+        description="Questions to fitted models of partwise.",
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    app.add_middleware(Guard, settings=settings, metrics=service.metrics)
+    app.add_exception_handler(RefusedError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(ValueError, _value_error)
+    _add_watching(app, service)
+    _add_tables(app, service)
+    _add_ratings(app, service)
+    return app
+
+
+def _add_watching(app: FastAPI, service: Service) -> None:
+    """Health, readiness, metrics, the list of models and their explorers."""
+
+    @app.get("/health", tags=["service"])
+    async def health() -> dict[str, str]:
+        """The process answers."""
+        return {"status": "ok"}
+
+    @app.get("/ready", tags=["service"])
+    async def ready(response: Response) -> dict[str, bool]:
+        """All models are loaded."""
+        response.status_code = 200 if service.ready else 503
+        return {"ready": service.ready}
+
+    @app.get("/metrics", tags=["service"])
+    async def metrics() -> Response:
+        """Numbers for Prometheus."""
+        return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/models", tags=["service"])
+    async def models() -> list[bodies.Described]:
+        """What is served."""
+        found = []
+        for name in service.shelf:
+            served = service.shelf[name]
+            found.append(
+                bodies.Described(
+                    name=name,
+                    model=type(served.estimator).__name__,
+                    columns=None if served.table is None else served.table.records.names,
+                    n_items=None if served.ratings is None else served.ratings.n_items,
+                    questions=served.questions,
+                    problem=service.shelf.problems.get(name),
+                )
+            )
+        return found
+
+    @app.get("/", include_in_schema=False)
+    async def home() -> Response:
+        """The explorer of the only model, or a list."""
+        names = list(service.shelf)
+        if len(names) == 1:
+            return RedirectResponse(f"/models/{names[0]}/")
+        links = "".join(f'<li><a href="/models/{name}/">{name}</a></li>' for name in names)
+        return HTMLResponse(f"<!doctype html><title>Partwise</title><ul>{links}</ul>")
+
+    @app.get("/models/{name}/", tags=["service"], response_class=HTMLResponse)
+    async def explorer(name: str) -> HTMLResponse:
+        """The explorer of a model."""
+        served = service.find(name)
+        return HTMLResponse(await service.compute(served.page))
+
+
+def _add_tables(app: FastAPI, service: Service) -> None:
+    """Questions to models of rows."""
+
+    @app.post("/models/{name}/impute", tags=["rows"])
+    async def impute(name: str, body: bodies.ToImpute) -> bodies.Imputed:
+        """Fill missing values, with intervals if a coverage is given."""
+        served, table = service.table(name, "impute")
+        read = table.records.read(body.rows)
+        filled, *ends = await service.ask(served, Asked("impute", (body.coverage,), read.numbers))
+        missing = np.isnan(read.numbers)
+        rows = table.records.write(filled)
+        for row, given, lacks in zip(rows, body.rows, missing, strict=True):
+            row.update({c: v for c, v in given.items() if not lacks[table.records.place(c)]})
+        return bodies.Imputed(rows=rows, notes=read.notes, **_ends(table, ends, missing))
+
+    @app.post("/models/{name}/impute/arrow", tags=["rows"])
+    async def impute_arrow(name: str, request: Request) -> Response:
+        """Fill missing values of an Arrow IPC stream; the answer is one too."""
+        served, _ = service.table(name, "impute")
+        body = await request.body()
+        filled = await service.compute(partial(_impute_arrow, service, served, body))
+        return Response(filled, media_type=ARROW)
+
+    @app.post("/models/{name}/predict", tags=["rows"])
+    async def predict(name: str, body: bodies.ToPredict) -> bodies.Predicted:
+        """Predict some columns from the others; what a row has of them is not used."""
+        served, table = service.table(name, "predict")
+        places = [table.records.place(column) for column in dict.fromkeys(body.columns)]
+        read = table.records.read(body.rows)
+        read.numbers[:, places] = np.nan
+        filled, *ends = await service.ask(served, Asked("impute", (body.coverage,), read.numbers))
+        asked = np.zeros(filled.shape, bool)
+        asked[:, places] = True
+        rows = table.records.write(filled, places)
+        return bodies.Predicted(rows=rows, notes=read.notes, **_ends(table, ends, asked))
+
+    @app.post("/models/{name}/states", tags=["rows"])
+    async def states(name: str, body: bodies.Rows) -> bodies.States:
+        """The state of every part of every row."""
+        served, table = service.table(name, "states")
+        read = table.records.read(body.rows)
+        found, probability = await service.ask(served, Asked("states", (), read.numbers))
+        told = {"states": found.tolist(), "probabilities": probability.tolist()}
+        return bodies.States(notes=read.notes, **told)
+
+    @app.post("/models/{name}/classes", tags=["rows"])
+    async def classes(name: str, body: bodies.Rows) -> bodies.Classes:
+        """The class of every row, with probabilities."""
+        served, table = service.table(name, "classes")
+        read = table.records.read(body.rows)
+        (probability,) = await service.ask(served, Asked("classes", (), read.numbers))
+        labels = table.class_labels()
+        best = [labels[i] for i in probability.argmax(axis=1)]
+        told = {"labels": labels, "probabilities": probability.tolist()}
+        return bodies.Classes(classes=best, notes=read.notes, **told)
+
+    @app.post("/models/{name}/scores", tags=["rows"])
+    async def scores(name: str, body: bodies.Rows) -> bodies.Scores:
+        """Log-likelihood of rows and anomaly scores of their parts."""
+        served, table = service.table(name, "scores")
+        read = table.records.read(body.rows)
+        likelihood, anomaly = await service.ask(served, Asked("scores", (), read.numbers))
+        told = {"log_likelihood": likelihood.tolist(), "anomaly_scores": anomaly.tolist()}
+        return bodies.Scores(notes=read.notes, **told)
+
+    @app.post("/models/{name}/anomalous_cells", tags=["rows"])
+    async def anomalous_cells(name: str, body: bodies.ToFind) -> bodies.Cells:
+        """The most surprising cells of all rows."""
+        _, table = service.table(name, "anomalous_cells")
+        read = table.records.read(body.rows)
+        service.check_rows(len(read.numbers))
+        cells = await service.compute(partial(table.anomalous_cells, read.numbers, body.n_cells))
+        return bodies.Cells(cells=cells, notes=read.notes)
+
+    @app.post("/models/{name}/explain", tags=["rows"])
+    async def explain(name: str, body: bodies.ToExplain) -> bodies.Explanation:
+        """What the model sees in one row."""
+        _, table = service.table(name, "explain")
+        read = table.records.read([body.row])
+        parts = await service.compute(partial(table.explain, read.numbers, body.n_columns))
+        return bodies.Explanation(parts=parts, notes=read.notes)
+
+    @app.post("/models/{name}/sample", tags=["rows"])
+    async def sample(name: str, body: bodies.ToSample) -> bodies.Sample:
+        """Synthetic rows, given what is known of them."""
+        _, table = service.table(name, "sample")
+        service.check_rows(body.n)
+        given = None if body.given is None else table.records.read([body.given]).numbers
+        rows = await service.compute(partial(table.sample, body.n, given, body.random_state))
+        return bodies.Sample(rows=rows)
+
+
+def _add_ratings(app: FastAPI, service: Service) -> None:
+    """Questions to recommenders."""
+
+    @app.post("/models/{name}/ratings", tags=["ratings"])
+    async def ratings(name: str, body: bodies.ToRate) -> bodies.Ratings:
+        """Predicted ratings of items."""
+        asked = service.ratings(name, "ratings")
+        work = partial(asked.predict, body.ratings, body.items, body.coverage)
+        return bodies.Ratings.model_validate(await service.compute(work))
+
+    @app.post("/models/{name}/recommend", tags=["ratings"])
+    async def recommend(name: str, body: bodies.ToRecommend) -> bodies.Recommended:
+        """The best items for a person."""
+        asked = service.ratings(name, "recommend")
+        work = partial(asked.recommend, body.ratings, body.n, body.among)
+        return bodies.Recommended(items=await service.compute(work))
+
+    @app.post("/models/{name}/next_question", tags=["ratings"])
+    async def next_question(name: str, body: bodies.Person) -> bodies.NextQuestion:
+        """The item whose rating would tell most."""
+        asked = service.ratings(name, "next_question")
+        return bodies.NextQuestion(
+            item=await service.compute(partial(asked.next_question, body.ratings))
+        )
+
+    @app.post("/models/{name}/reasons", tags=["ratings"])
+    async def reasons(name: str, body: bodies.ToJustify) -> bodies.Reasons:
+        """Why a rating is predicted."""
+        asked = service.ratings(name, "reasons")
+        found = await service.compute(partial(asked.explain, body.ratings, body.item))
+        return bodies.Reasons(item=body.item, reasons=found)
+
+
+def _ends(table: Table, ends: list[Array], wanted: Array) -> dict[str, list[dict[str, Scalar]]]:
+    """Ends of intervals of the wanted cells, if they were asked for."""
+    told = {}
+    for name, numbers in zip(("lower", "upper"), ends, strict=False):
+        rows = table.records.write(numbers)
+        told[name] = [
+            {c: v for (c, v), w in zip(row.items(), mask, strict=True) if w}
+            for row, mask in zip(rows, wanted, strict=True)
+        ]
+    return told
+
+
+def _impute_arrow(service: Service, served: Served, body: bytes) -> bytes:
+    """An Arrow stream of rows, imputed."""
+    import polars as pl
+
+    try:
+        rows = pl.read_ipc_stream(body)
+    except Exception as error:  # polars has many; each says what is wrong with the bytes
+        sentence = f"The body is no Arrow IPC stream: {error}"
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, " ".join(sentence.split())) from None
+    service.check_rows(len(rows))
+    filled = served.estimator.impute(rows)
+    filled = (
+        filled if isinstance(filled, pl.DataFrame) else pl.DataFrame(filled, schema=rows.columns)
+    )
+    buffer = BytesIO()
+    filled.write_ipc_stream(buffer)
+    return buffer.getvalue()
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)
+    headers = {"retry-after": "1"} if error.status == HTTPStatus.TOO_MANY_REQUESTS else None
+    return JSONResponse({"error": error.sentence}, int(error.status), headers=headers)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """The first thing that is wrong with a body, in one sentence."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(step) for step in first["loc"][1:])
+    sentence = f"{where}: {first['msg']}." if where else f"{first['msg']}."
+    return JSONResponse({"error": sentence}, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": f"{error.detail}."}, error.status_code)
+
+
+async def _value_error(request: Request, error: Exception) -> Response:
+    """What the library says of values that it cannot use."""
+    return JSONResponse({"error": " ".join(str(error).split())}, HTTPStatus.UNPROCESSABLE_ENTITY)

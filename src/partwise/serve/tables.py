@@ -1,0 +1,162 @@
+"""What can be asked of a model of rows.
+
+Questions about rows are numbers in and arrays out, one line per row, so that rows of several
+requests can be answered in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from partwise.answers import states
+from partwise.answers.rows import CLASS_DRAWS
+from partwise.contracts import Array
+from partwise.estimators.mcvq import MCVQ
+from partwise.fitted import fitted_of, schema_of
+from partwise.sampling.importance import mix_classes
+from partwise.serve.records import Records, Scalar, as_json
+
+# Options of a question; questions with the same name and options are answered together.
+Options = tuple[float | None, ...]
+Answered = tuple[Array, ...]  # each with a line per row
+
+
+class Asked(NamedTuple):
+    """A question about rows."""
+
+    name: str
+    options: Options
+    X: Array  # (n, D), numbers of the model
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that it takes to answer."""
+        return len(self.X)
+
+
+class Table:
+    """A fitted model of rows, as the service asks it.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        One whose methods take rows; the methods it lacks are questions that it cannot answer.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator, self._schema = estimator, schema_of(estimator)
+        names = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
+        self.records = Records([str(name) for name in names], self._schema)
+        kinds = (_States if isinstance(estimator, MCVQ) else _Methods)(estimator)
+        self._answers: dict[str, Callable[..., Answered]] = {
+            name: answer
+            for name, verb, answer in (
+                ("impute", "impute", kinds.impute),
+                ("states", "predict_states", kinds.states),
+                ("classes", "predict_proba", kinds.classes),
+                ("scores", "anomaly_scores", kinds.scores),
+            )
+            if hasattr(estimator, verb)
+        }
+        more = {"predict": "impute", **{q: q for q in ("anomalous_cells", "explain", "sample")}}
+        can = [question for question, verb in more.items() if hasattr(estimator, verb)]
+        self.questions = [*self._answers, *can]
+
+    def answer(self, asked: Sequence[Asked]) -> list[Answered]:
+        """Answer several questions; rows of equal ones are stacked."""
+        groups: dict[tuple[str, Options], list[int]] = {}
+        for i, question in enumerate(asked):
+            groups.setdefault((question.name, question.options), []).append(i)
+        out: list[Answered] = [()] * len(asked)
+        for (name, options), members in groups.items():
+            X = np.concatenate([asked[i].X for i in members])
+            found = self._answers[name](X, *options)
+            ends = np.cumsum([0, *(asked[i].n_rows for i in members)])
+            for i, (lo, hi) in zip(members, pairwise(ends), strict=True):
+                out[i] = tuple(array[lo:hi] for array in found)
+        return out
+
+    def class_labels(self) -> list[Scalar]:
+        """Labels of the classes, in the order of their probabilities."""
+        return [as_json(label) for label in self.estimator.classes_.tolist()]
+
+    # --- answers that are not batched ---
+
+    def anomalous_cells(self, X: Array, n_cells: int) -> list[dict[str, Scalar]]:
+        """The most surprising cells."""
+        found = self.estimator.anomalous_cells(self._frame(X), n_cells)
+        columns = found if isinstance(found, dict) else {c: list(found[c]) for c in found.columns}
+        rows = zip(*columns.values(), strict=True)
+        return [{c: as_json(v) for c, v in zip(columns, row, strict=True)} for row in rows]
+
+    def explain(self, X: Array, n_columns: int) -> list[dict[str, Any]]:
+        """What the model sees in a row."""
+        told: list[dict[str, Any]] = as_json(self.estimator.explain(self._frame(X), n_columns))
+        return told
+
+    def sample(self, n: int, given: Array | None, seed: int | None) -> list[dict[str, Scalar]]:
+        """Synthetic rows."""
+        known = {} if given is None else {"given": self._frame(given)}
+        rows, _ = self.estimator.sample(n, random_state=seed, **known)
+        numbers = rows if self._schema is None else self._schema.encode(rows, tell=False)
+        return self.records.write(np.asarray(numbers))
+
+    def _frame(self, X: Array) -> Any:
+        """Numbers of the model as the kind of table that was fitted."""
+        return X if self._schema is None else self._schema.decode(X)
+
+
+class _States:
+    """Answers of an `MCVQ`, from rows that are encoded already."""
+
+    def __init__(self, estimator: MCVQ) -> None:
+        self._fitted = fitted_of(estimator)
+
+    def impute(self, X: Array, coverage: float | None) -> Answered:
+        filled = np.where(np.isnan(X), states.impute(self._fitted, X, 1), X)
+        if coverage is None:
+            return (filled,)
+        return filled, *states.interval(self._fitted, X, 0.5 * (1.0 - coverage), 1)
+
+    def states(self, X: Array) -> Answered:
+        m = states.posteriors(self._fitted, X, 1)
+        first = states.core(self._fitted).first[: states.n_parts(self._fitted) + 1]
+        own = [m[:, lo:hi] for lo, hi in pairwise(first)]
+        best = np.stack([part.argmax(axis=1) for part in own], axis=1)
+        return best, np.stack([part.max(axis=1) for part in own], axis=1)
+
+    def classes(self, X: Array) -> Answered:
+        return (states.class_proba(self._fitted, X, 1),)
+
+    def scores(self, X: Array) -> Answered:
+        found = states.likelihoods(self._fitted, X, CLASS_DRAWS, 1)
+        rows = mix_classes(found, np.log(states.class_shares(self._fitted)))
+        return rows.log_likelihood, states.anomaly_scores(self._fitted, X, 1)
+
+
+class _Methods:
+    """Answers of any other estimator, by its public methods."""
+
+    def __init__(self, estimator: Any) -> None:
+        self._estimator = estimator
+
+    def impute(self, X: Array, coverage: float | None) -> Answered:
+        filled = np.asarray(self._estimator.impute(X))
+        if coverage is None:
+            return (filled,)
+        return filled, *map(np.asarray, self._estimator.predict_interval(X, coverage=coverage))
+
+    def states(self, X: Array) -> Answered:
+        found = np.asarray(self._estimator.predict_states(X))
+        m = np.asarray(self._estimator.transform(X)).reshape(len(X), found.shape[1], -1)
+        return found, m.max(axis=2)
+
+    def classes(self, X: Array) -> Answered:
+        return (self._estimator.predict_proba(X),)
+
+    def scores(self, X: Array) -> Answered:
+        return self._estimator.score_samples(X), self._estimator.anomaly_scores(X)
