@@ -223,6 +223,26 @@ NASTY = [
         },
     ),
     Nasty(
+        "thousands and decimals that are both points",
+        "who,n\nx,1.234.567\ny,5.5\n",
+        refused="line 3: column 'n' holds both '1.234.567' and '5.5'",
+    ),
+    Nasty(
+        "months that look like numbers",
+        "who;month;other\nx;01.2020;2020-03\ny;10.2020;\nz;;2021-11\n",
+        {
+            "who": ["x", "y", "z"],
+            "month": [day(2020, 1, 1), day(2020, 10, 1), None],
+            "other": [day(2020, 3, 1), None, day(2021, 11, 1)],
+        },
+        told="'month' holds months",
+    ),
+    Nasty(
+        "months that may be numbers",
+        "who;month\nx;11.2020\ny;10.2020\n",
+        refused=r"a number or a month; say --decimal 'month=\.' or --kind 'month=categorical'",
+    ),
+    Nasty(
         "amounts with a unit",
         "who,weight\nx,71 kg\ny,68 kg\nz,\n",
         {"who": ["x", "y", "z"], "weight": [71, 68, None]},

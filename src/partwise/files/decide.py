@@ -53,6 +53,12 @@ _NAMED_DATE = re.compile(
     rf"(?:(T|,?\s)({_CLOCK}))?$"
 )
 _TIME = re.compile(rf"^({_CLOCK})$")
+_MONTH = re.compile(r"^(?:0?[1-9]|1[0-2])\.(?:19|20)\d\d$")
+_OTHER_MONTHS = {
+    re.compile(r"^\d{1,2}([/-])(?:19|20)\d\d$"): "%m{0}%Y",
+    re.compile(r"^(?:19|20)\d\d([/-])\d\d$"): "%Y{0}%m",
+    re.compile(r"^[A-Za-z]{3}([ -])(?:19|20)\d\d$"): "%b{0}%Y",
+}
 _SPAN = r"^\d+:[0-5]\d(:[0-5]\d)?$"
 
 
@@ -128,7 +134,7 @@ def read_columns(
         if name in options.texts or is_code or not held[i].any():
             pass
         elif (is_number[i] | ~held[i]).all() and own.is_plain(thousand[i], dotted[i]):
-            days = None if name in options.numbers else _compact_dates(text)
+            days = None if name in options.numbers else _compact_dates(text, own)
             form = NumberForm() if days is None else days
             signs |= {"."} if dotted[i].any() else set()
             if days is None:
@@ -153,6 +159,8 @@ def read_columns(
 
 def _notes(name: str, form: Form) -> list[str]:
     """What a reader should know of how a column was read."""
+    if isinstance(form, DateForm) and form.of_months:
+        return [f"{shortened(name)} holds months"]
     if isinstance(form, DateForm):
         days = form.kind is not pl.Time and "%Y-%m" not in form.pattern
         shown = {"%d": "day", "%m": "month", "%b": "month", "%B": "month"}
@@ -240,11 +248,8 @@ def _numbers(text: pl.Series, held: Array, own: _Own) -> Form | _Open | None:
             continue
         if others or (own.thousands is not None and own.thousands == sign and sign in used):
             continue
-        mark = re.escape(groups)
-        grouped = rf"|[1-9]\d{{0,2}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}" if groups else ""
-        end = re.escape(sign)
-        valid = core.str.contains(rf"^(?:(?:\d+{grouped})(?:{end}\d*)?|{end}\d+)$")
-        valid &= ~(power.str.len_chars() > 0) | ~core.str.contains(rf"[^\d{end}]")
+        valid = core.str.contains(_number_of(sign, groups))
+        valid &= ~(power.str.len_chars() > 0) | ~core.str.contains(rf"[^\d{re.escape(sign)}]")
         mask = _grid(valid, len(text))[0]
         best = mask if mask.sum() > best.sum() else best
         if mask.sum() == held.sum():
@@ -260,6 +265,13 @@ def _numbers(text: pl.Series, held: Array, own: _Own) -> Form | _Open | None:
     if not differ.any():
         return found["."]
     return _Open(dict(found), int(np.argmax(differ)))
+
+
+def _number_of(decimal: str, groups: str) -> str:
+    """A pattern of the digits of a number, by its sign before decimals and between thousands."""
+    mark, end = re.escape(groups), re.escape(decimal)
+    grouped = rf"|[1-9]\d{{0,2}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}" if groups else ""
+    return rf"^(?:(?:\d+{grouped})(?:{end}\d*)?|{end}\d+)$"
 
 
 def _affix(name: str, text: pl.Series, affix: pl.Series) -> str | None:
@@ -305,16 +317,16 @@ def _check_most(text: pl.Series, held: Array, fits: Array, name: str) -> None:
 def _check_signs(text: pl.Series, core: pl.Series, held: Array, own: _Own) -> None:
     """Refuse columns in which decimals follow points here and commas there."""
     points, commas = (
-        _grid(core.str.contains(rf"^(?:\d+{mark}?\d*|{mark}\d+)$"), len(text))[0]
-        for mark in (r"\.", ",")
+        _grid(core.str.contains(_number_of(decimal, groups)), len(text))[0]
+        for decimal, groups in (".,", ",.")
     )
     if (points | commas).sum() < held.sum():
         return
-    rows = [int(np.argmax(held & ~other)) for other in (commas, points)]
+    rows = sorted(int(np.argmax(held & ~other)) for other in (commas, points))
     shown = [shortened(text[row]) for row in rows]
     if own.decimal is None:
         raise Doubt(
-            max(rows),
+            rows[1],
             f"column {shortened(own.name)} holds both {shown[0]} and {shown[1]}, whose points and "
             f"commas no one way of writing numbers explains; correct it, or use --kind "
             f"{shortened(own.name + '=categorical')}.",
@@ -372,7 +384,7 @@ def _settled(
 
 def _shown_order(form: Form | _Open) -> set[str]:
     """The first of day and month in dates that others of the table may be like."""
-    if not isinstance(form, DateForm) or form.pattern[2:3] not in ("/", "-"):
+    if not isinstance(form, DateForm) or form.pattern[2:3] not in ("/", "-") or form.of_months:
         return set()
     return {form.pattern[1]} & {"d", "m"}
 
@@ -381,6 +393,11 @@ def _dates(text: pl.Series, cell: str, n: int, own: _Own) -> Form | _Open | None
     """Dates or times written like a cell, if all of the n values are; None if it is none."""
     if _TIME.match(cell):
         return _times(text, cell, n)
+    for shape, pattern in _OTHER_MONTHS.items():
+        if match := shape.match(cell):
+            months = DateForm(pattern.format(match[1]), pl.Date, of_months=True)
+            fits = text.str.contains(shape.pattern).sum() == n == months.read(text).count()
+            return months if fits else None
     candidates = _patterns(cell)
     if not candidates:
         return None
@@ -480,9 +497,21 @@ def _clock(cell: str) -> str:
     return f"%I:%M{seconds}{half[1]}%p" if half else f"%H:%M{seconds}"
 
 
-def _compact_dates(text: pl.Series) -> DateForm | None:
-    """Dates as 20081231, if all are days of about a century; numbers would hardly all be."""
+def _compact_dates(text: pl.Series, own: _Own) -> DateForm | None:
+    """Dates as 20081231, if all are days of about a century; numbers would hardly all be.
+
+    Months as 01.2020 are told from numbers by the zero.
+    """
     held = text.drop_nulls()
+    if own.decimal is None and _MONTH.match(held[0]) and held.str.contains(_MONTH.pattern).all():
+        if held.str.starts_with("0").any():
+            return DateForm("%m.%Y", pl.Date, of_months=True)
+        raise Doubt(
+            int(text.is_not_null().arg_max() or 0),
+            f"column {shortened(own.name)} holds {shortened(held[0])}, a number or a month; say "
+            f"--decimal {shortened(own.name + '=.')} or --kind "
+            f"{shortened(own.name + '=categorical')}.",
+        )
     if len(held) < _LOOKED_AT or not held[0].isdecimal() or len(held[0]) != 8:
         return None
     form = DateForm("%Y%m%d", pl.Date)

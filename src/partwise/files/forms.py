@@ -123,10 +123,13 @@ class DateForm:
     pattern: str
     kind: type[pl.Date | pl.Datetime | pl.Time]
     after: str = ""  # Z, or a difference to UTC that all have
+    of_months: bool = False  # without days; the first is meant
 
     def read(self, text: pl.Series) -> pl.Series:
         """Read dates; null where a text is none."""
         text = text.str.strip_suffix(self.after) if self.after else text
+        if self.of_months:
+            return ("01 " + text).str.strptime(self.kind, f"%d {self.pattern}", strict=False)
         return text.str.strptime(self.kind, self.pattern, strict=False)
 
     def write(self, values: pl.Series, like: pl.Series) -> pl.Series:
