@@ -123,6 +123,15 @@ def test_values_out_of_range_are_refused(name, array, value, sentence, tmp_path)
     assert sentence in refusal(changed(stored(name), tmp_path, spoil))
 
 
+@pytest.mark.parametrize("name", ["mcvq", "mcfa", "mcvq-table"])
+def test_a_column_beyond_all_is_refused(name, tmp_path):
+    def raise_last(header, arrays):
+        arrays["columns.0.index"][-1] = 99
+
+    message = refusal(changed(stored(name), tmp_path, raise_last))
+    assert "state.columns[0].index has the value 99, which is out of range" in message
+
+
 @pytest.mark.parametrize(
     ("name", "argument", "value"),
     [

@@ -494,7 +494,8 @@ def _moments(law: type[Law], D: int, values: Array, columns: Array, weights: Arr
         np.fmax.at(largest, columns, np.abs(values))
         np.fmin.at(lowest, columns, values)
     # Columns of zeros, or of nothing, are measured by the least unit: any other takes over.
-    size = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, np.finfo(float).tiny))))
+    power = np.floor(np.log2(np.where(largest > 0, largest, np.finfo(float).tiny)))
+    size = np.exp2(np.minimum(power, 1023.0))  # the logarithm of the largest number is rounded up
 
     def sums(function: Callable[[Array, Array], Array]) -> Array:
         return _column_sums(function, D, values, columns, weights)

@@ -155,8 +155,8 @@ _MCVQ = Record(
         "n_states": Each(
             Whole(low=1, size="J"), "K", own=("J",), total="S",
         ),
+        "gate": GATE,  # before the groups, whose columns are below its number of them
         "columns": GROUPS,
-        "gate": GATE,
         "theta": Record(
             {
                 "chi": Each(
@@ -182,8 +182,8 @@ _MCVQ = Record(
 _MCFA = Record(
     {
         "n_factors": Each(Whole(size="J"), "K", own=("J",)),
+        "gate": GATE,  # before the groups, whose columns are below its number of them
         "columns": GROUPS,
-        "gate": GATE,
         "loadings": Each(
             Record(
                 {
