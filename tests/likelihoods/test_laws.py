@@ -317,6 +317,9 @@ def test_expected_angles_are_directions():
     told = own.predictive(sums)
     found = own.expected(told, lambda v: v.mean(axis=0, keepdims=True), lambda v: v)
     assert_allclose(np.abs(found), np.pi, atol=1e-6)
+    # So are those of several fits, here of a column from 0 to 2 pi.
+    fits = np.array([0.1, 2 * np.pi - 0.3])[:, None, None]
+    assert_allclose(own.joined(fits, np.array([np.pi])), 2 * np.pi - 0.1)
     m, gates, part_of = np.full((2, 1), 0.5), np.ones((1, 1)), np.zeros(2, int)
     low = told.mixture_quantile(m, gates, part_of, np.array([0.05])).item()
     high = told.mixture_quantile(m, gates, part_of, np.array([0.95])).item()

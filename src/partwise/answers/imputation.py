@@ -25,6 +25,9 @@ def told(fits: Sequence[FittedStates], X: Array, n_jobs: int | None = None) -> T
     """What fits expect of rows, averaged; each infers the rows once."""
     found = [_told(fitted, X, n_jobs) for fitted in fits]
     numbers = np.mean([one.numbers for one in found], axis=0)
+    for group in fits[0].columns:
+        own = np.stack([one.numbers[:, group.index] for one in found])
+        numbers[:, group.index] = group.likelihood.family.joined(own, group.shift)
     places = found[0].shares
     return Told(numbers, {d: np.mean([one.shares[d] for one in found], axis=0) for d in places})
 

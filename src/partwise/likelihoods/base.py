@@ -234,6 +234,10 @@ class Family(Law):
         """What to put in the place of a missing entry of such a mixture; (n, D)."""
         return self.expected(told, average, decode)
 
+    def joined(self, values: Array, shift: Array) -> Array:
+        """Average of what several fits expect, (F, n, D) in the user's units; (n, D)."""
+        return np.mean(values, axis=0)
+
     def likely_code(self, shares: Array) -> Array:
         """The likeliest level, or of ordered ones the median, by shares with levels first."""
         if not self.ordered:

@@ -213,6 +213,12 @@ class Circular(Family):
         up = average(told.resultant * np.sin(told.mean))
         return decode(np.arctan2(up, across))
 
+    def joined(self, values: Array, shift: Array) -> Array:
+        """Mean direction."""
+        turned = values - shift
+        up, across = np.sin(turned).mean(axis=0), np.cos(turned).mean(axis=0)
+        return np.arctan2(up, across) + shift
+
     def grid(self, told: Predictive) -> Array:
         """Once around the circle, both ends included."""
         return np.linspace(-np.pi, np.pi, 257)
