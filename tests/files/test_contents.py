@@ -109,7 +109,7 @@ def test_entries_that_are_missing_or_unknown_are_refused(path, tmp_path):
     [
         ("cvq", "theta.psi", -1.0, "state.theta.psi has the value -1, which is out of range"),
         ("mcvq", "gate.g", 0.4, "state.gate.g holds probabilities that do not add up to 1"),
-        ("mcvq", "columns.0.index", 99, "state.columns[0].index has values that do not rise"),
+        ("mcvq", "columns.0.index", 3, "state.columns[0].index has values that do not rise"),
         ("mcvq", "calibration.map_of", 5, "state.calibration.map_of has the value 5"),
         ("mcvq-bernoulli", "theta.chi.0", -1.0, "theta.chi[0] that are no bernoulli distribution"),
         ("mcfa-classes", "theta.sigma.0", 0.0, "state.theta.sigma[0] has a variance of 0"),
