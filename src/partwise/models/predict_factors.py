@@ -63,13 +63,15 @@ def _own(core: MCFA, features: Array, k: int) -> Array:
     return features[one : quadratic.stop]
 
 
-def coefficients(core: MCFA, params: MCFAParams, k: int) -> tuple[Array, Array]:
-    """Coefficients of an entry's mean and spread in the features of part k.
+def coefficients(
+    core: MCFA, params: MCFAParams, k: int, columns: Array | None = None
+) -> tuple[Array, Array]:
+    """Coefficients of an entry's mean and spread in the features of part k, of some columns or all.
 
     The mean is ``linear`` (1 + J, D) times 1 and <s>; ``second`` (1 + J + Q, D) gives the noise and
     E[(w's~)^2], the offset apart, so that the variance is that less the squared mean.
     """
-    w = params.loadings[k]
+    w = params.loadings[k] if columns is None else params.loadings[k].at(columns)
     J = w.mean.shape[1] - 1
     i, j = factors.pair_index(J)
     times, noise, cov = np.where(i == j, 1.0, 2.0)[:, None], w.noise, w.cov
@@ -137,12 +139,13 @@ def _cell_moments(
     """Of every part the cells with gates above ``least``, these gates, means and spreads."""
     for k in range(len(core.n_factors)):
         live = np.flatnonzero(params.gates[k, columns] > least)
-        mean, second = coefficients(core, params, k)
-        f, d = _own(core, features, k).astype(float).T[rows[live]], columns[live]
+        own, d = np.unique(columns[live], return_inverse=True)
+        mean, second = coefficients(core, params, k, own)
+        f = _own(core, features, k).astype(float).T[rows[live]]
         expected = np.einsum("nf,nf->n", f[:, : len(mean)], mean.T[d])
         square = np.einsum("nf,nf->n", f, second.T[d])
         spread = np.sqrt(np.maximum(square - (expected - mean[0, d]) ** 2, 1e-12))
-        yield live, params.gates[k, d], expected, spread
+        yield live, params.gates[k, columns[live]], expected, spread
 
 
 def level_shares(mean: Array, variance: Array, gates: Array, ends: Array) -> Array:
