@@ -366,9 +366,8 @@ class MCFA(FactorRows):
         """The same parameters, all parts of all columns looked at in the next sweep."""
         if len(prepared.layouts[0].decided) == 0:
             return prepared
-        layouts, weights = self._weights(
-            prepared.params.gates, prepared.natural[0], self.all_undecided
-        )
+        gates, natural = prepared.params.gates, prepared.natural[0]
+        layouts, weights = self._weights(gates, natural, self.all_undecided)
         return prepared._replace(layouts=layouts, weights=weights)
 
     def _prepared(self, params: MCFAParams, parts: Array, age: int = 0) -> MCFAPrepared:
@@ -392,8 +391,7 @@ class MCFA(FactorRows):
         weights = []
         for layout, which, P in zip(layouts, (self.linear, self.quadratic), (2, 1), strict=True):
             own, shared = layout.pack(natural[:P, which])
-            part_of = np.repeat(np.arange(len(self.n_factors)), layout.n_states)
-            shared = shared * gates[part_of][:, layout.undecided]
+            shared = shared * np.repeat(gates[:, layout.undecided], layout.n_states, axis=0)
             weights.append(Packed(own.astype(self.dtype), shared.astype(self.dtype)))
         return layouts, tuple(weights)
 

@@ -207,9 +207,8 @@ class MCVQ:
             m[lo:hi] *= b.T @ ratio
         return counts
 
-    def class_sums(self, score: Array, found: Weighed, weight: Array) -> Array:
-        """Weighted sums of z m_n, (N, S), from what `weigh` left of the score, which is lost."""
-        return self.mix(score, found, weight)
+    # Weighted sums of z m_n, (N, S), from what `weigh` left of the score, which is lost.
+    class_sums = mix
 
     def row_features(self, m: Array) -> Array:
         """What tells rows apart, for clustering; (n, S)."""
@@ -258,7 +257,9 @@ class MCVQ:
         """Parameters, then gates, then priors: each step raises the bound."""
         after = self._learn_columns(prepared, stats)
         params = self.learn_states(after.params, stats.states)
-        return self._packed(after._replace(params=params), self._decided(params, after.age))
+        return self._packed(
+            after._replace(params=params), self.chooser.decided(params.gate, after.age)
+        )
 
     def maximise_running(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
         """The same from running sums, in which no column is decided."""
@@ -395,13 +396,6 @@ class MCVQ:
         gate = self.chooser.learn(np.hstack([params.gates[:, :n], other.gates[:, n:]]))
         return params._replace(chi=(chi,), gate=gate)
 
-    def divergence(self, chi: Sequence[Array], natural: Sequence[Array]) -> Array:
-        """Divergence of all entries' parameters, summed over each part's states; (K, D)."""
-        out = np.zeros((len(self.n_states), self.n_columns))
-        for prior, columns, c, eta in zip(self.priors, self.columns, chi, natural, strict=True):
-            out[:, columns] = self._by_part(prior.divergence(c, eta))
-        return out
-
     def _by_part(self, per_state: Array) -> Array:
         """Sum (S, ...) over each part's states; (K, ...)."""
         return np.add.reduceat(per_state, self.first[:-1], axis=0)
@@ -423,7 +417,7 @@ class MCVQ:
 
     def prepare(self, params: MCVQParams) -> MCVQPrepared:
         """What blocks need to infer rows with; columns with closed gates cost their part alone."""
-        return self._prepared(params, self._decided(params, 0))
+        return self._prepared(params, self.chooser.decided(params.gate, 0))
 
     def begin(self, params: MCVQParams) -> MCVQPrepared:
         """The same to learn with: all parts of all columns are looked at in the first sweep."""
@@ -439,13 +433,12 @@ class MCVQ:
             return prepared
         return self._packed(prepared, self.all_undecided)
 
-    def _decided(self, params: MCVQParams, age: int) -> Array:
-        return self.chooser.decided(params.gate, age)
-
     def _prepared(self, params: MCVQParams, parts: Array) -> MCVQPrepared:
         chi = tuple(np.ascontiguousarray(values) for values in params.chi)
         natural = tuple(p.natural(c) for p, c in zip(self.priors, chi, strict=True))
-        divergence = self.divergence(chi, natural)
+        divergence = np.zeros((len(self.n_states), self.n_columns))
+        for prior, columns, c, eta in zip(self.priors, self.columns, chi, natural, strict=True):
+            divergence[:, columns] = self._by_part(prior.divergence(c, eta))
         return MCVQPrepared(
             params, natural, divergence, 0, *self._weights(params.gates, natural, parts)
         )
