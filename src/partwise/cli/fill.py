@@ -21,7 +21,6 @@ from partwise.cli.tables import (
     pair,
     read_like,
     reads_tables,
-    schema_of,
 )
 
 # Share of values that the ends in a list of imputed values hold.
@@ -191,6 +190,8 @@ def _named(fitted: Any, rows: Any) -> Any:
 def _values(fitted: Any, known: dict[str, str]) -> dict[Any, Any]:
     """Known cells in the terms of the model's columns: numbers, dates or the levels themselves."""
     import numpy as np
+
+    from partwise.fitted import schema_of
 
     schema, out = schema_of(fitted), dict[Any, Any]()
     for name, text in known.items():

@@ -197,11 +197,6 @@ def load_for(path: Path, verb: str, what: str, inner: bool = False) -> Any:
     return fitted
 
 
-def schema_of(fitted: Any) -> Any:
-    """What a model knows of the columns of a table of several kinds; None of others."""
-    return getattr(fitted, "_schema", None)
-
-
 def read_like(
     fitted: Any, path: Path, reading: Reading, needless: Collection[str] = ()
 ) -> tuple[Data, Any]:
@@ -209,6 +204,8 @@ def read_like(
 
     Columns that are needless may be absent.
     """
+    from partwise.fitted import schema_of
+
     schema = schema_of(getattr(fitted, "model_", fitted))
     columns = () if schema is None else schema.columns
     texts = [
@@ -225,6 +222,8 @@ def read_like(
 
 def _known_columns(fitted: Any, X: Any, path: Path, needless: Collection[str]) -> Any:
     """The columns that the model knows, in its order."""
+    from partwise.fitted import schema_of
+
     names = getattr(fitted, "feature_names_in_", None)
     width = getattr(fitted, "n_features_in_", X.shape[1])
     if X.shape[1] != width and (names is None or not hasattr(X, "columns")):
