@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import (
     Interval,
@@ -23,13 +24,13 @@ except ImportError:  # older: the same surface without effect
             return _NoCallbacks()
 
 
-def check_columns(estimator: Any, X: Any, names: Any, *, reset: bool) -> None:
+def check_columns(estimator: BaseEstimator, X: Any, names: Any, *, reset: bool) -> None:
     """Set or check number and names of the columns, as `validate_data` does for arrays."""
     _check_feature_names(estimator, X if names is None else names, reset=reset)
     _check_n_features(estimator, X, reset=reset)
 
 
-def check_arguments(estimator: Any) -> None:
+def check_arguments(estimator: BaseEstimator) -> None:
     """Refuse arguments that are not what the estimator declares, as fit does."""
     declared = getattr(estimator, "_parameter_constraints", {})
     name = type(estimator).__name__

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -139,8 +139,14 @@ class Fitted(Generic[ModelT, Params]):
         return names.index(str(name))
 
 
-def fitted_of(estimator: Any) -> Fitted[Any, Any]:
-    """What a fitted estimator of gated parts, or of components, has learned."""
+class Learned(Protocol):
+    """A fitted estimator."""
+
+    _fitted: Any
+
+
+def fitted_of(estimator: Learned) -> Fitted[Any, Any]:
+    """What a fitted estimator has learned."""
     fitted: Fitted[Any, Any] = estimator._fitted
     return fitted
 

@@ -13,6 +13,7 @@ from partwise.answers.rows import (
     draw_parts,
     likelihood_of_rows,
     map_rows,
+    parts_of,
     source_of,
     telling,
 )
@@ -67,8 +68,7 @@ def class_shares(fitted: FittedFactors) -> Array:
 def attributes(fitted: FittedFactors) -> dict[str, Any]:
     """Learned attributes of the estimator, in the user's units, by name."""
     params, group, dtype, K = fitted.params, fitted.columns[0], fitted.dtype, n_parts(fitted)
-    chosen = params.gates.argmax(axis=0)
-    parts = np.where(group.varies & (chosen < K), chosen, -1)
+    parts = parts_of(fitted)
     own, scale = params.loadings[:K], group.scale
     Lambda = _padded(fitted, [w.mean[:, :-1] for w in own], (1,)) * scale[:, None]
     rho = np.stack([w.mean[:, -1] for w in own])

@@ -93,6 +93,13 @@ def in_columns(fitted: Fitted[Any, Any], values: Sequence[Array], other: float =
     return by_column(fitted.columns, values, n_columns, other)
 
 
+def parts_of(fitted: Fitted[Any, Any]) -> Array:
+    """Most probable part of each column, -1 for background and for columns that never change."""
+    chosen = fitted.params.gates.argmax(axis=0)
+    varies = in_columns(fitted, [group.varies for group in fitted.columns])
+    return np.where(varies & (chosen < fitted.n_parts), chosen, -1)
+
+
 def telling(
     fitted: Fitted[Any, Any],
     row: Any,

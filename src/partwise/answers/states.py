@@ -16,6 +16,7 @@ from partwise.answers.rows import (
     in_columns,
     likelihood_of_rows,
     map_rows,
+    parts_of,
     source_of,
     telling,
 )
@@ -97,9 +98,7 @@ def attributes(fitted: FittedStates) -> dict[str, Any]:
     """Learned attributes of the estimator, in the user's units, by name."""
     params, groups, found = fitted.params, fitted.columns, laws(fitted)
     K, dtype = n_parts(fitted), fitted.dtype
-    chosen = params.gates.argmax(axis=0)
-    varies = in_columns(fitted, [group.varies for group in groups])
-    parts = np.where(varies & (chosen < K), chosen, -1)
+    parts = parts_of(fitted)
     shares = [by_part(fitted, b, 0.0) for b in state_shares(fitted)]
     out: dict[str, Any] = {
         "n_states_": np.array(own_states(fitted)),

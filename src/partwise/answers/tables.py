@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from partwise.answers.rows import map_rows, source_of
+from partwise.answers.rows import map_rows, parts_of, source_of
 from partwise.answers.states import (
     FittedStates,
     average,
@@ -55,15 +55,6 @@ def attributes(fitted: FittedStates) -> dict[str, Any]:
         "column_levels_": {name: column.levels for name, column in named if column.has_levels},
         "level_shares_": shares,
     }
-
-
-def parts_of(fitted: FittedStates) -> Array:
-    """Most probable part of each column, -1 for background; (D,)."""
-    chosen = fitted.params.gates.argmax(axis=0)
-    varies = np.zeros(len(chosen), bool)
-    for group in fitted.columns:
-        varies[group.index] = group.varies
-    return np.where(varies & (chosen < n_parts(fitted)), chosen, -1)
 
 
 def state_columns(

@@ -25,6 +25,8 @@ from partwise.cli.console import (
 from partwise.cli.tables import Reading, Seed, check_names, pair, reads_tables
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from partwise.files.data import Data
 
 _MODELS = ("mcvq", "mcfa")
@@ -209,7 +211,7 @@ def _estimator(
     return MCVQ(n_parts, each, likelihood=kinds or law, sparse_absent=absent, **common)
 
 
-def _enough_rows(estimator: Any, X: Any, seed: int) -> Any:
+def _enough_rows(estimator: BaseEstimator, X: Any, seed: int) -> Any:
     """Rows to seek sizes in, with every level of every column; None for all.
 
     All rows are learned from then, with the sizes that were found.
@@ -229,7 +231,7 @@ def _enough_rows(estimator: Any, X: Any, seed: int) -> Any:
 
 
 @contextmanager
-def _ending_on_interrupt(estimator: Any) -> Iterator[list[int]]:
+def _ending_on_interrupt(estimator: BaseEstimator) -> Iterator[list[int]]:
     """Let the first Ctrl-C end the fit and the second break it off; gives the first, once there."""
     stopped: list[int] = []
 

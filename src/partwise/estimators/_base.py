@@ -37,7 +37,7 @@ from partwise.likelihoods import Prior
 from partwise.runners import placed
 
 
-def prior_of(estimator: Any) -> Prior | None:
+def prior_of(estimator: BaseEstimator) -> Prior | None:
     """Strengths of the priors, None for maximum likelihood."""
     return estimator._usual_prior if isinstance(estimator.prior, str) else estimator.prior
 

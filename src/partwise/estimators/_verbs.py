@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +19,7 @@ from partwise.fitting.weights import read_weights
 from partwise.sampling.importance import RowLikelihood, mix_classes
 
 
-def has_classes(estimator: Any) -> bool:
+def has_classes(estimator: BaseEstimator) -> bool:
     """Whether there is, or will be after fit, a class variable."""
     if getattr(estimator, "n_classes", None) is None and not hasattr(estimator, "classes_"):
         how = "set n_classes, or fit" if hasattr(estimator, "n_classes") else "fit"

@@ -244,22 +244,9 @@ class Search:
 
     def _halves(self, part: Part, kind: Array, J: int = 2) -> Array:
         """Kinds (n,) of the sample's rows, each cut in J by their entries in the part's columns."""
-        own = self._sample[:, np.isin(self._found.columns[self._found.owner], part.columns)]
-        out = np.zeros(len(kind), int)
-        n_kinds = 0
-        for j in range(part.n_states):
-            rows = np.flatnonzero(kind == j)
-            Z = own[rows]
-            Z = Z[:, ~np.isnan(Z).all(axis=0)]
-            if len(rows) > 1 and Z.shape[1]:
-                weight = self._some.weight[rows]
-                side = masked_kmeans(Z, J, weight, self.rng, n_init=SPLIT_RUNS, n_steps=SPLIT_STEPS)
-                side = np.unique(side, return_inverse=True)[1]
-            else:
-                side = np.zeros(len(rows), int)
-            out[rows] = n_kinds + side
-            n_kinds += int(side.max(initial=0)) + 1
-        return out
+        own = np.isin(self._found.columns[self._found.owner], part.columns)
+        rows = self._sample[:, own]
+        return _cut_rows(rows, kind, part.n_states, J, self._some.weight, self.rng)
 
     # --- starts ---
 
@@ -354,19 +341,8 @@ class Search:
         if not parts:
             return parts
         worth, choice = self._by_part(parts)
-        alive = np.arange(len(worth))  # the background is the last
-        dead: list[tuple[int, float]] = []
-        while self.n_parts is None and len(alive) > 1:
-            order = np.sort(worth[alive], axis=0)
-            owner = worth[alive].argmax(axis=0)
-            lost = np.bincount(owner, order[-1] - order[-2], minlength=len(alive))[:-1]
-            saved = self._choice(len(alive) - 1) - self._choice(len(alive) - 2)
-            gains = saved - lost - choice[alive[:-1]]
-            k = int(gains.argmax())
-            if gains[k] <= 0:
-                break
-            dead.append((int(alive[k]), float(gains[k])))
-            alive = np.delete(alive, k)
+        dead = _deaths(worth, choice, self._choice) if self.n_parts is None else []
+        alive = np.setdiff1d(np.arange(len(worth)), [k for k, _ in dead])
         left = np.arange(len(worth))
         for k, gain in dead if noted else []:
             left = left[left != k]
@@ -445,7 +421,7 @@ class Search:
         model, params = assembled(self.core, parts, self._all)
         both = self._total(lambda block: together(model, params, block))
         for _ in range(MATCHINGS):
-            pairs = self._pairs(model.core.first[:-1], both, parts, tried)
+            pairs = _pairs(model.core.first[:-1], both, parts, tried, self._weight)
             if not pairs or self.late():
                 break
             left = self._changed(parts, self._joined(model, params, parts, both, pairs))
@@ -485,30 +461,6 @@ class Search:
             for pair, part in zip(pairs, merged, strict=True)
         ]
 
-    def _pairs(
-        self, first: Array, both: Array, parts: list[Part], tried: set[Any]
-    ) -> list[tuple[int, int]]:
-        """Disjoint pairs of parts, those first whose states tell most of each other's."""
-        spans = list(pairwise(first))
-        scored = []
-        for a in range(len(parts)):
-            for b in range(a + 1, len(parts)):
-                T = both[slice(*spans[a]), slice(*spans[b])]
-                expected = np.outer(T.sum(axis=1), T.sum(axis=0)) / self._weight
-                told = float(np.sum(special.xlogy(T, T) - special.xlogy(T, expected)))
-                chance = 0.5 * (len(T) - 1) * (T.shape[1] - 1)
-                key = ("merge", *(parts[k].columns.tobytes() for k in (a, b)))
-                if told > chance and key not in tried:
-                    scored.append((told - chance, (a, b), key))
-        used: set[int] = set()
-        out = []
-        for _, pair, key in sorted(scored, reverse=True, key=lambda s: s[0]):
-            if not used & set(pair):
-                used |= set(pair)
-                tried.add(key)
-                out.append(pair)
-        return out
-
     def _split_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
         """Cut the columns of every part in two groups by their dependence."""
         changes = []
@@ -543,3 +495,69 @@ class Search:
         kind = self._halves(begun, np.zeros(len(self._sample), int), self.n_states or 4)
         changes = [Change("birth", (), self._begun([columns], [kind]))]
         return self._changed(parts, changes)
+
+
+def _pairs(
+    first: Array, both: Array, parts: list[Part], tried: set[Any], weight: float
+) -> list[tuple[int, int]]:
+    """Disjoint pairs of parts, those first whose states tell most of each other's."""
+    spans = list(pairwise(first))
+    scored = []
+    for a in range(len(parts)):
+        for b in range(a + 1, len(parts)):
+            T = both[slice(*spans[a]), slice(*spans[b])]
+            expected = np.outer(T.sum(axis=1), T.sum(axis=0)) / weight
+            told = float(np.sum(special.xlogy(T, T) - special.xlogy(T, expected)))
+            chance = 0.5 * (len(T) - 1) * (T.shape[1] - 1)
+            key = ("merge", *(parts[k].columns.tobytes() for k in (a, b)))
+            if told > chance and key not in tried:
+                scored.append((told - chance, (a, b), key))
+    used: set[int] = set()
+    out = []
+    for _, pair, key in sorted(scored, reverse=True, key=lambda s: s[0]):
+        if not used & set(pair):
+            used |= set(pair)
+            tried.add(key)
+            out.append(pair)
+    return out
+
+
+def _cut_rows(
+    rows: Array, kind: Array, n_kinds: int, J: int, weight: Array, rng: np.random.Generator
+) -> Array:
+    """Kinds (n,) of rows (n, D), each cut in J by k-means; NaN is missing."""
+    out = np.zeros(len(kind), int)
+    n_found = 0
+    for j in range(n_kinds):
+        which = np.flatnonzero(kind == j)
+        Z = rows[which]
+        Z = Z[:, ~np.isnan(Z).all(axis=0)]
+        side = np.zeros(len(which), int)
+        if len(which) > 1 and Z.shape[1]:
+            runs = {"n_init": SPLIT_RUNS, "n_steps": SPLIT_STEPS}
+            side = masked_kmeans(Z, J, weight[which], rng, **runs)
+            side = np.unique(side, return_inverse=True)[1]
+        out[which] = n_found + side
+        n_found += int(side.max(initial=0)) + 1
+    return out
+
+
+def _deaths(worth: Array, choice: Array, cost: Callable[[int], float]) -> list[tuple[int, float]]:
+    """Parts that the others could do without, one after the other, each with what that gains.
+
+    ``worth`` (K + 1, D) is the evidence of columns in every part and the background, ``choice``
+    (K,) what the choice of states adds to it, ``cost(n)`` that of columns choosing among n parts.
+    """
+    alive = np.arange(len(worth))  # the background is the last
+    dead: list[tuple[int, float]] = []
+    while len(alive) > 1:
+        order = np.sort(worth[alive], axis=0)
+        owner = worth[alive].argmax(axis=0)
+        lost = np.bincount(owner, order[-1] - order[-2], minlength=len(alive))[:-1]
+        gains = cost(len(alive) - 1) - cost(len(alive) - 2) - lost - choice[alive[:-1]]
+        k = int(gains.argmax())
+        if gains[k] <= 0:
+            break
+        dead.append((int(alive[k]), float(gains[k])))
+        alive = np.delete(alive, k)
+    return dead

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.plot._draw import get_axes
@@ -50,7 +51,7 @@ class BoundDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, ax: Axes | None = None, **line_options: Any
+        cls, estimator: BaseEstimator, *, ax: Axes | None = None, **line_options: Any
     ) -> BoundDisplay:
         """Read the trace of a fitted model and draw it.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from partwise.plot._display import Display
 from partwise.plot._draw import (
@@ -94,7 +95,7 @@ class ClassPriorsDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         part: int,
         *,
         image_shape: Sequence[int] | None = None,
@@ -245,7 +246,7 @@ class ClassTableDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         X: Any,
         y: Any,
         *,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.plot._draw import get_axes
@@ -66,7 +67,9 @@ class CodebookDisplay:
     figure_: Figure | SubFigure = field(init=False)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, *, ax: Axes | None = None) -> CodebookDisplay:
+    def from_estimator(
+        cls, estimator: BaseEstimator, X: Any, *, ax: Axes | None = None
+    ) -> CodebookDisplay:
         """Bring rows and codebook of a fitted `GVQ` into the plane, and draw them.
 
         Parameters

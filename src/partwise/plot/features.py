@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.plot._pictures import PicturesDisplay, column_names
@@ -37,7 +38,7 @@ class FeaturesDisplay(PicturesDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         *,
         image_shape: Sequence[int] | None = None,
         figure: Figure | SubFigure | None = None,
@@ -109,7 +110,7 @@ class CodesDisplay(PicturesDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         X: Any,
         *,
         n_codes: int = 37,

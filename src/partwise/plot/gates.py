@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from partwise.plot._display import Display
 from partwise.plot._draw import (
@@ -74,7 +75,7 @@ class GatesDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         *,
         image_shape: Sequence[int] | None = None,
         figure: Figure | SubFigure | None = None,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.plot._draw import get_figure, name_columns, plain
@@ -69,7 +70,7 @@ class HintonDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         *,
         max_directions: int | None = None,
         figure: Figure | SubFigure | None = None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from partwise.plot._display import Display
 from partwise.plot._draw import (
@@ -101,7 +102,7 @@ class ReconstructionDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         X: Any,
         *,
         rows: int | Sequence[int] = 6,

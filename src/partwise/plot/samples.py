@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from partwise.plot._display import Display
 from partwise.plot._draw import (
@@ -90,7 +91,7 @@ class SamplesDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         *,
         n_samples: int = 8,
         classes: Any = None,
@@ -154,7 +155,7 @@ class SamplesDisplay(Display):
 
     @classmethod
     def _of_components(
-        cls, estimator: Any, n_samples: int, classes: Any, hybrid: Any, random_state: Any,
+        cls, estimator: BaseEstimator, n_samples: int, classes: Any, hybrid: Any, random_state: Any,
         image_shape: Sequence[int] | None,
     ) -> SamplesDisplay:  # fmt: skip
         """Rows of a mixture of analysers, which has no parts: what it expects of rows it draws."""

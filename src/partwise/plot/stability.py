@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from partwise.plot._display import Display
 from partwise.plot._draw import get_figure, name_ticks, show_picture
@@ -86,7 +87,7 @@ class StabilityDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         X: Any,
         y: Any = None,
         *,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+from sklearn.base import BaseEstimator
 
 from partwise.plot._draw import DEVIATIONS, FAR
 from partwise.plot._vectors import VectorsDisplay
@@ -80,7 +82,7 @@ class StatesDisplay(VectorsDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         *,
         image_shape: Sequence[int] | None = None,
         max_columns: int = 20,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.fitted import schema_of
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
-def _fitted_table(estimator: Any) -> Any:
+def _fitted_table(estimator: BaseEstimator) -> Any:
     """The schema of a model that was fitted to a table."""
     check_is_fitted(estimator)
     schema = schema_of(estimator)
@@ -80,7 +81,7 @@ class TableDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         X: Any,
         *,
         max_rows: int = 400,
@@ -187,7 +188,7 @@ class DependenceDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, ax: Axes | None = None, cmap: str | Colormap = "Blues"
+        cls, estimator: BaseEstimator, *, ax: Axes | None = None, cmap: str | Colormap = "Blues"
     ) -> DependenceDisplay:
         """Ask the model and draw what it says.
 
@@ -293,7 +294,7 @@ class ProfilesDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         part: int,
         *,
         ax: Axes | None = None,

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.fitted import schema_of
@@ -240,7 +241,7 @@ class FactorsView(View):
         return np.split(codes, np.cumsum(self.sizes)[:-1], axis=1)
 
 
-def view(estimator: Any) -> View:
+def view(estimator: BaseEstimator) -> View:
     """Read what is shown from a fitted estimator of gated parts."""
     check_is_fitted(estimator)
     if not hasattr(estimator, "gates_"):
@@ -251,7 +252,7 @@ def view(estimator: Any) -> View:
     return _factors(estimator) if hasattr(estimator, "loadings_") else _states(estimator)
 
 
-def states_view(estimator: Any) -> View:
+def states_view(estimator: BaseEstimator) -> View:
     """Read the same of an estimator whose parts must have states."""
     seen = view(estimator)
     if not isinstance(seen, StatesView):
@@ -262,7 +263,7 @@ def states_view(estimator: Any) -> View:
     return seen
 
 
-def check_classes(estimator: Any) -> np.ndarray:
+def check_classes(estimator: BaseEstimator) -> np.ndarray:
     """Return the labels of a fitted estimator's classes; refuse one without."""
     check_is_fitted(estimator)
     if not hasattr(estimator, "classes_"):
@@ -270,7 +271,7 @@ def check_classes(estimator: Any) -> np.ndarray:
     return np.asarray(estimator.classes_)
 
 
-def _states(estimator: Any) -> StatesView:
+def _states(estimator: BaseEstimator) -> StatesView:
     """Of categories the likeliest is shown; priors of states are averaged over the classes."""
     means = np.asarray(estimator.means_, dtype=float)
     priors = np.asarray(estimator.state_priors_, dtype=float)
@@ -288,7 +289,7 @@ def _states(estimator: Any) -> StatesView:
     return StatesView(vectors=means, weights=priors, **_common(estimator, centre, between, inside))
 
 
-def _factors(estimator: Any) -> FactorsView:
+def _factors(estimator: BaseEstimator) -> FactorsView:
     loadings = np.asarray(estimator.loadings_, dtype=float).transpose(0, 2, 1)  # (K, J, D)
     between, inside = (loadings**2).sum(axis=1), np.asarray(estimator.noise_variance_, dtype=float)
     common = _common(estimator, np.asarray(estimator.offsets_, dtype=float), between, inside)
@@ -299,7 +300,7 @@ def _factors(estimator: Any) -> FactorsView:
 
 
 def _common(
-    estimator: Any, centre: np.ndarray, between: np.ndarray, inside: np.ndarray
+    estimator: BaseEstimator, centre: np.ndarray, between: np.ndarray, inside: np.ndarray
 ) -> dict[str, Any]:
     """Give the fields that do not depend on what parts have, from moments of columns (K, D)."""
     total = between + inside
@@ -346,7 +347,7 @@ def take_rows(X: Any, rows: int | Sequence[int]) -> tuple[Any, np.ndarray]:
     return np.asarray(X)[index], index
 
 
-def as_shown(X: Any, estimator: Any) -> np.ndarray:
+def as_shown(X: Any, estimator: BaseEstimator) -> np.ndarray:
     """Give data as a dense array in which NaN is what the estimator takes for missing.
 
     Of a table of several kinds these are the model's own numbers: codes of levels, logarithms.
