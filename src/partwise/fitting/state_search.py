@@ -210,8 +210,7 @@ class Search:
         def on_block(block: Any) -> Survey:
             return summed(model, model.expect(params, block)[0], block, everywhere=True)
 
-        found: Survey = self._total(on_block)
-        return found
+        return self._total(on_block)
 
     def _climbed(self, parts: Sequence[Part], sweeps: int) -> list[Part]:
         """Parts after some sweeps, their columns held."""
