@@ -72,7 +72,7 @@ def test_noise_has_the_size_asked_for(faces):
     rest = faces.data - clean.data
     assert abs(rest.mean()) < 0.001
     np.testing.assert_allclose(rest.std(), 0.1, rtol=0.01)
-    assert faces.noise == 0.1
+    assert faces.noise_std == 0.1
 
 
 def test_tables_are_probabilities_and_faces_follow_them():
@@ -190,7 +190,7 @@ def test_same_seed_same_faces_and_no_shared_arrays():
     ("arguments", "message"),
     [
         ({"n_samples": 0}, "n_samples"),
-        ({"noise": -0.1}, "noise"),
+        ({"noise_std": -0.1}, "noise_std"),
         ({"light": 1.5}, "light"),
         ({"occlusion": -0.5}, "occlusion"),
         ({"conditions": ["joy"]}, "unknown condition 'joy'"),

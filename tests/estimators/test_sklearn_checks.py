@@ -15,8 +15,7 @@ from partwise import (
     BayesianPCAMixture,
     PartsImputer,
 )
-from partwise.estimators import _class_calibration, bayesian_pca_mixture
-from partwise.fitting import calibrate, component_search, course
+from partwise.fitting import calibrate, class_calibration, component_fit, component_search, course
 from partwise.starts import classes
 
 
@@ -111,9 +110,9 @@ def in_haste(monkeypatch):
     monkeypatch.setattr(course, "ANNEALING_SWEEPS", 6)
     monkeypatch.setattr(calibrate, "MOST_FOLDS", 2)
     monkeypatch.setattr(component_search, "MOST_ROUNDS", 1)
-    monkeypatch.setattr(bayesian_pca_mixture, "LOOSE", 1e4)
-    monkeypatch.setattr(_class_calibration, "LEAST_CLASS", 1000)
-    monkeypatch.setattr(bayesian_pca_mixture, "MOST_COMPONENTS", 3)
+    monkeypatch.setattr(component_fit, "LOOSE", 1e4)
+    monkeypatch.setattr(class_calibration, "LEAST_CLASS", 1000)
+    monkeypatch.setattr(component_fit, "MOST_COMPONENTS", 3)
     monkeypatch.setattr(classes, "N_STARTS", 2)
     monkeypatch.setattr(classes, "N_STEPS", 4)
     monkeypatch.setattr(classes, "MOST_STEPS", 4)

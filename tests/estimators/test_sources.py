@@ -10,6 +10,7 @@ from sklearn.base import clone
 from partwise import CVQ, GVQ, MCVQ, AspectModel, BayesianPCAMixture, RowSource
 from partwise.data import rows as data_rows
 from partwise.data import source as data_source
+from partwise.fitting import states
 from tests.common.sources import N_ROWS, assert_same_fit, blocks_of, on_disk, planted, problems
 
 pytestmark = pytest.mark.filterwarnings("ignore:max_iter=.* sweeps were not enough")
@@ -151,16 +152,9 @@ def test_integers_and_single_precision_keep_their_type(tmp_path):
     assert_same_fit(clone(model).fit(whole), clone(model).fit(tmp_path / "whole.npy"))
 
 
-def test_a_source_that_goes_away_is_told_by_its_name(small_blocks, tmp_path):
+def test_a_source_that_goes_away_is_told_by_its_name(small_blocks, tmp_path, monkeypatch):
     X, _ = planted()
     folder = on_disk(X, "npy", tmp_path)
-
-    class Takes(MCVQ):
-        """Something happens to the data after the first sweeps."""
-
-        def _start(self, *args):
-            self.harm()
-            return super()._start(*args)
 
     def vanish():
         (folder / "03.npy").unlink()
@@ -168,17 +162,25 @@ def test_a_source_that_goes_away_is_told_by_its_name(small_blocks, tmp_path):
     def shorten():
         os.truncate(folder / "03.npy", 5000)
 
+    start = states.STARTS["dependence"]
+
+    def fit_with(harm, rows):
+        """Fit while something happens to the data after they were looked at."""
+
+        def harmed(*args):
+            harm()
+            return start(*args)
+
+        monkeypatch.setitem(states.STARTS, "dependence", harmed)
+        MCVQ(3, 3, gating="tied", random_state=0).fit(rows)
+
     for harm in (shorten, vanish):
-        model = Takes(3, 3, gating="tied", random_state=0)
-        model.harm = harm
         with pytest.raises(OSError, match=r"Block 3 of X \(.*03.npy\) could not be read"):
-            model.fit(folder)
+            fit_with(harm, folder)
         np.save(folder / "03.npy", blocks_of(X)[3])
     mapped = on_disk(X, "memmap", tmp_path)
-    model = Takes(3, 3, gating="tied", random_state=0)
-    model.harm = lambda: os.truncate(tmp_path / "all.npy", 9000)
     with pytest.raises(OSError, match="has 9000 bytes of"):
-        model.fit(mapped)
+        fit_with(lambda: os.truncate(tmp_path / "all.npy", 9000), mapped)
 
 
 def once(blocks):

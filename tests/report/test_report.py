@@ -293,7 +293,7 @@ def test_lines_that_load_the_model(table_model, tmp_path):
     table_model.save(path)
     page = Page(render(collect(table_model, model_file=str(path))))
     code = "".join(page.text)
-    code = code[code.index("import partwise") : code.index("model.states")]
+    code = code[code.index("import partwise") : code.index("model.predict_states")]
     scope = {}
     exec(code, scope)
     assert isinstance(scope["model"], partwise.MCVQ)

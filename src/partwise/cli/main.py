@@ -29,6 +29,8 @@ class Polite(TyperGroup):
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
+                # Shown to the user whatever filters the interpreter was started with.
+                warnings.filterwarnings("default", category=UserWarning)
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             fail("Stopped.", 130)

@@ -217,7 +217,8 @@ def write_atomically(
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            told = f"{path} cannot be written: {error.strerror}; make room, or name another place."
+            reason = error.strerror or error
+            told = f"{path} cannot be written: {reason}; make room, or name another place."
             raise OSError(error.errno, told) from error  # of the class of its number
         raise
     _flush_folder(target.parent)

@@ -392,7 +392,8 @@ class MCFA(FactorRows):
         for layout, which, P in zip(layouts, (self.linear, self.quadratic), (2, 1), strict=True):
             own, shared = layout.pack(natural[:P, which])
             shared = shared * np.repeat(gates[:, layout.undecided], layout.n_states, axis=0)
-            weights.append(Packed(own.astype(self.dtype), shared.astype(self.dtype)))
+            # In one order of memory, so that a fit goes on from a file to the last digit.
+            weights.append(Packed(*(w.astype(self.dtype, order="C") for w in (own, shared))))
         return layouts, tuple(weights)
 
     def natural(self, loadings: tuple[Loadings, ...]) -> Array:
