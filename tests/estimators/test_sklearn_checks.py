@@ -89,6 +89,9 @@ VARIANTS = [
 
 
 def expected_failures(estimator):
+    if isinstance(estimator, PartsImputer):  # scikit-learn 1.6 asks all, whatever their tags say
+        reason = "sparse rows have no columns of several kinds"
+        return {"check_sample_weight_equivalence_on_sparse_data": reason}
     if getattr(estimator, "inference", None) == "gibbs":
         reason = "rows are drawn one by one, so a row given twice draws twice"
         return {

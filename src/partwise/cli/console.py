@@ -103,9 +103,10 @@ def busy(text: str, seconds: float | None = None) -> Iterator[None]:
             return Text(f"at most {left // 60}:{left % 60:02d} left; Ctrl-C keeps the best so far")
 
     console = errors()
+    if not console.is_terminal:
+        yield
+        return
     columns = (TextColumn("{task.description}", markup=False), Spent(20), TimeElapsedColumn())
-    with Progress(
-        *columns, Left(""), console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with Progress(*columns, Left(""), console=console, transient=True) as bar:
         bar.add_task(text, total=seconds)
         yield
