@@ -4,7 +4,7 @@ Rows in the same states of all parts still differ, and their numbers may differ 
 near a plane do. So all columns of a table (unordered levels as a yes-or-no column each, other
 levels by their place) are one part of an `MCFA`, and a missing number is a mean of what it and the
 states say. How much each counts in a column is learned from known cells that both have to fill as
-if they were missing (both were fitted with them). Columns whose logarithm is modelled are mixed in
+if they were missing (both were fitted with them). Columns whose logarithm is modeled are mixed in
 logarithms: states tell that of the expectation, factors the expected logarithm, so that what is
 filled lies between the expectation and the median.
 """

@@ -46,7 +46,7 @@ def with_new_columns(family: Family, fitted: Fitted[Any, Any], X: Any) -> Fitted
         totals[:, :D] = core.totals
     wide = family.core((group,), n_columns, fitted.dtype, core.sizes, core.classes, totals)
     params = wide.widened(fitted.params)
-    model = family.modelled(wide, (group,))
+    model = family.modeled(wide, (group,))
     memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
     for _ in range(ROUNDS):
         prepared, found = wide.begin(params), []

@@ -157,7 +157,7 @@ def fit_rows(
             params, path = log.once("start", child, search)
             own = core_with(family.sizes_in(params), ClassVariable())
             log.told[i:] = [path]
-            stages = [Stage(family.modelled(own, columns))]
+            stages = [Stage(family.modeled(own, columns))]
         else:
             background = len(core.sizes) > n_parts
             start = partial(family.start, core, source, background, child)
@@ -347,12 +347,12 @@ def _stages(
             is_background = np.arange(len(params.gates))[:, None] == n_parts
             barred = is_background != (params.gates.argmax(axis=0) == n_parts)
         annealing = [
-            family.modelled(_chosen_by(core, gating=Tied(1.0 / t), barred=barred), columns)
+            family.modeled(_chosen_by(core, gating=Tied(1.0 / t), barred=barred), columns)
             for t in temperatures
         ]
         probe = family.probe if len(columns) == 1 else MIXED_PROBE
-        return [Stage(family.modelled(core, columns), annealing, probe=probe)]
-    return [Stage(family.modelled(core, columns))]
+        return [Stage(family.modeled(core, columns), annealing, probe=probe)]
+    return [Stage(family.modeled(core, columns))]
 
 
 def _chosen_by(core: Any, **changes: Any) -> Any:

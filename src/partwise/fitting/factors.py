@@ -70,7 +70,7 @@ class Factors(Family):
         chooser = self.chooser(columns, n_columns)
         return MCFA(sizes, how or PointLoadings(), chooser, classes, strength, totals, dtype)
 
-    def modelled(self, core: MCFA, columns: tuple[ColumnGroup, ...]) -> Any:
+    def modeled(self, core: MCFA, columns: tuple[ColumnGroup, ...]) -> Any:
         """The core, or latent numbers of ordered levels on top of it."""
         return Ordinal(core, columns[0].ends) if columns[0].likelihood.latent else core
 
@@ -107,7 +107,7 @@ class Factors(Family):
             )
             chooser = replace(own.chooser, weight=group.weight)  # of these columns alone
             own = replace(own, chooser=chooser)
-            return own, self.modelled(own, some.columns)
+            return own, self.modeled(own, some.columns)
 
         sizes = given(self.options.n_parts), given(self.options.size)
         search = FactorSearch(make, source, runner, rng, *sizes, late, self.options.ascent.tol)

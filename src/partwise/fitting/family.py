@@ -60,7 +60,7 @@ class Family(ABC):
     ) -> Any:
         """The model for some columns, with one posterior of the parts for all rows."""
 
-    def modelled(self, core: Any, columns: tuple[ColumnGroup, ...]) -> Any:
+    def modeled(self, core: Any, columns: tuple[ColumnGroup, ...]) -> Any:
         """What is climbed with: the core, or more on top of it."""
         return core
 

@@ -44,7 +44,7 @@ def restored(family: Family, state: dict[str, Any]) -> Fitted[Any, Any]:
     n_modelled = max(n_columns, len(columns[0].index))
     core = family.core(columns, n_modelled, dtype, sizes, variable, state.get("totals"))
     params = family.restored(core, state, Gates(**state["gate"]))
-    model = family.modelled(core, columns)
+    model = family.modeled(core, columns)
     if options.selects_by_row:
         model = family.rowwise(core, Expected())
     return Fitted(
