@@ -84,7 +84,7 @@ class Batcher(Generic[Question, Answer]):
         questions = [question for question, _ in batch]
         try:
             answers = await loop.run_in_executor(self._executor, self._work, questions)
-        except Exception as error:
+        except Exception as error:  # of any kind: it belongs to the client that asked
             if len(batch) > 1:  # one question must not spoil the answers to others
                 for one in batch:
                     await self._answer([one])
