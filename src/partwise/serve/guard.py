@@ -54,11 +54,6 @@ class Metrics:
             "partwise_requests_under_way", "Requests that wait for an answer.",
             registry=self.registry,
         )  # fmt: skip
-        self.rows = Counter("partwise_rows", "Rows answered.", ["path"], registry=self.registry)
-        self.batch = Histogram(
-            "partwise_batch_questions", "Questions answered in one pass.",
-            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=self.registry,
-        )  # fmt: skip
 
 
 class Guard:
