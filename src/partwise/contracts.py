@@ -1,7 +1,7 @@
 """What the pieces promise each other; imports nothing of ours.
 
 A model is two pure functions on a block of rows and prepared parameters: ``expect`` gives a
-posterior and sums, ``maximise`` turns the total of the sums into new parameters. A runner maps
+posterior and sums, ``maximize`` turns the total of the sums into new parameters. A runner maps
 ``expect`` over blocks and adds. A block answers the linear questions of the model and hides how its
 entries are stored; what else the views of its column groups can do are capabilities (`Pairs`,
 `Selections`, `Additive`, `Entries`, `Latent`), of which a model names those it ``needs``. States of
@@ -464,7 +464,7 @@ class Model(Protocol[Params_contra, Prepared, View_contra, Memory, Total]):
         """Posterior of the rows (the next ``memory``) and their sums."""
         ...
 
-    def maximise(self, prepared: Prepared, stats: Total) -> Prepared:
+    def maximize(self, prepared: Prepared, stats: Total) -> Prepared:
         """Parameters that raise the bound given the sums, prepared."""
         ...
 

@@ -36,7 +36,7 @@ class Given:
     def begin(self, params):
         return Where(*params)
 
-    def maximise(self, prepared, stats):
+    def maximize(self, prepared, stats):
         return prepared._replace(step=prepared.step + 1)
 
     def bound(self, prepared, stats):
@@ -48,7 +48,7 @@ class Given:
 
 
 class Stage(Given):
-    def maximise(self, prepared, stats):
+    def maximize(self, prepared, stats):
         return Where("annealed", 0)
 
 

@@ -350,7 +350,7 @@ def test_point_is_the_limit_of_many_rows(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_point_maximises_the_likelihood(name):
+def test_point_maximizes_the_likelihood(name):
     """No nearby sums, read as parameters, give the data more density."""
     likelihood = LIKELIHOODS[name]
     sums = sum(statistics(name, x) for x in DATA[name])

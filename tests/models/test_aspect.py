@@ -38,7 +38,7 @@ def test_a_step_and_the_bound_equal_the_reference(beta, mixing):
     )
     shares, eta = reference.step(X, pi, theta.eta, *given, model.curvature)
     assert_allclose(after, shares, rtol=1e-9)
-    found = model.maximise(model.prepare(theta), stats)
+    found = model.maximize(model.prepare(theta), stats)
     # Far out the likelihood is flat in eta: laws are what is compared.
     laws = np.stack(
         [[reference.law(eta[:, d, z], model.nodes) for z in range(Z)] for d in range(D)]
@@ -59,7 +59,7 @@ def test_laws_have_the_moments_they_were_asked_for(levels):
     model, theta, source, _, _ = problem(levels, strength=2.0)
     _, stats = sweep(model, theta, source)
     n, s, ss = stats.moments
-    table = model.maximise(model.prepare(theta), stats).table
+    table = model.maximize(model.prepare(theta), stats).table
     mean = (s + 2.0 * model.moments[0][:, None]) / (n + 2.0)
     square = (ss + 2.0 * model.moments[1][:, None]) / (n + 2.0)
     found = np.einsum("v,dvz->dz", model.nodes, table)

@@ -321,7 +321,7 @@ def test_leaps_never_lower_the_bound(prior, holds):
 
 def test_one_component_leaps_to_where_sweeps_end():
     model, plain, source, theta = leaping(Broad(), 1)
-    leapt = model.maximise(theta, model_total(model, theta, source))
+    leapt = model.maximize(theta, model_total(model, theta, source))
     swept, trace = climb_from(plain, theta, source, 300)
     reached = plain.bound(leapt, total(plain, leapt, source))
     assert_allclose(reached, trace[-1], rtol=1e-6)
@@ -339,7 +339,7 @@ def evidence_and_turns(A):
     alpha = np.stack([np.full(2, sure), sure / A])
     theta = theta._replace(tau=np.array([sure, noise * sure]), alpha=alpha)
     for _ in range(100):
-        theta = held.maximise(theta, total(held, theta, source))
+        theta = held.maximize(theta, total(held, theta, source))
         theta = held.rescale(theta, total(held, theta, source))._replace(alpha=alpha)
     known = gamma_divergence(np.column_stack([theta.tau, alpha]), STRENGTH, STRENGTH).sum()
     bound = held.bound(theta, total(held, theta, source)) + known

@@ -86,7 +86,7 @@ def test_the_e_step_is_mean_field_part_after_part(holes):
 @pytest.mark.parametrize("holes", [0.0, 0.3])
 def test_the_m_step_is_least_squares_with_pseudo_rows(holes, prior):
     model, source, theta, m = problem(holes, prior)
-    found = model.maximise(model.begin(theta), model.collect(source.block(0), m)).params
+    found = model.maximize(model.begin(theta), model.collect(source.block(0), m)).params
     Z, S = rows_of(source), K * J
     for d in range(D):
         A, b, squares, rows = np.zeros((S, S)), np.zeros(S), 0.0, 0.0
@@ -112,7 +112,7 @@ def test_the_m_step_is_least_squares_with_pseudo_rows(holes, prior):
 
 def test_parts_share_one_average_of_their_states():
     model, source, theta, m = problem(prior=FLAT)
-    found = model.maximise(model.begin(theta), model.collect(source.block(0), m)).params
+    found = model.maximize(model.begin(theta), model.collect(source.block(0), m)).params
     averages = found.mu.reshape(K, J, D).mean(axis=1)
     assert_allclose(averages, np.broadcast_to(averages[0], averages.shape), atol=1e-6)
 
@@ -133,7 +133,7 @@ def test_beginning_anew_never_lowers_the_bound():
     anew = model.thorough(model.begin(theta))
     _, better = sweep(model, anew, source, [m])
     assert better.bound >= plain.bound
-    assert model.thorough(model.maximise(anew, better)) is None
+    assert model.thorough(model.maximize(anew, better)) is None
 
 
 @pytest.mark.parametrize("holes", ["none", "everywhere", "in one block"])
@@ -147,7 +147,7 @@ def test_blocks_change_nothing(holes):
     _, many = sweep(model, theta, cut, [m[:, lo:hi] for lo, hi in cut.bounds])
     assert cut.n_blocks > 3
     assert_allclose(many.bound, one.bound, rtol=1e-12)
-    learned = [model.maximise(model.begin(theta), sums).params for sums in (one, many)]
+    learned = [model.maximize(model.begin(theta), sums).params for sums in (one, many)]
     for a, b in zip(*learned, strict=True):
         assert_allclose(b, a, rtol=1e-7, atol=1e-10)
 
@@ -161,7 +161,7 @@ def test_a_full_mask_is_no_mask():
     (other,), holed = sweep(model, theta, masked, [np.hstack([m, m[:, :1]])])
     assert_allclose(other[:, :-1], one, rtol=1e-9, atol=1e-13)
     assert_allclose(holed.bound, plain.bound, rtol=1e-12)
-    learned = [model.maximise(model.begin(theta), sums).params for sums in (plain, holed)]
+    learned = [model.maximize(model.begin(theta), sums).params for sums in (plain, holed)]
     for a, b in zip(*learned, strict=True):
         assert_allclose(b, a, rtol=1e-8, atol=1e-10)
 

@@ -61,7 +61,7 @@ def test_the_m_step_is_least_squares(holes):
     rng = np.random.default_rng(0)
     model, source, theta = problem(rng, 2, 3, 3, 5, 80, holes, max_rows=17)
     codes, stats = sweep(model, model.prepare(theta), source)
-    new = model.maximise(model.prepare(theta), stats).params
+    new = model.maximize(model.prepare(theta), stats).params
     values = np.concatenate([found.values for found in codes])
     sets = np.concatenate([found.sets for found in codes])
     S = model.design(values).T
@@ -76,7 +76,7 @@ def test_the_m_step_is_least_squares(holes):
             assert_allclose(new.features[m, :, d], answer[:-1], atol=1e-8)
             assert_allclose(new.origins[m, d], answer[-1], atol=1e-8)
     whole = BlockSource(source.X, source.columns, source.weight, n_powers=2)
-    again = model.maximise(
+    again = model.maximize(
         model.prepare(theta), sweep(model, model.prepare(theta), whole)[1]
     ).params
     assert_allclose(again.features, new.features, atol=1e-12)
@@ -86,7 +86,7 @@ def test_an_empty_set_stays_where_it_is():
     model, source, theta = problem(np.random.default_rng(0), 2, 2, 2, 3, 20)
     theta = theta._replace(origins=theta.origins + np.array([[0.0], [1e6]]))
     prepared = model.prepare(theta)
-    new = model.maximise(prepared, sweep(model, prepared, source)[1]).params
+    new = model.maximize(prepared, sweep(model, prepared, source)[1]).params
     assert_array_equal(new.origins[1], theta.origins[1])
 
 
@@ -115,7 +115,7 @@ def test_binary_steps(holes):
 
     assert_allclose(error, errors(theta).min(axis=1))
     best = errors(theta).argmin(axis=1)
-    new = model.maximise(model.prepare(theta), stats).params
+    new = model.maximize(model.prepare(theta), stats).params
     row = np.arange(50)
     assert weight @ errors(new)[row, best] < weight @ errors(theta)[row, best]
 

@@ -134,9 +134,9 @@ class Lockstep:
                 assert_allclose(second, V + np.outer(m, m), atol=1e-8)
         return stats
 
-    def maximise(self, stats):
+    def maximize(self, stats):
         """M-step of both, in the library's order, with every part looked at."""
-        self.prepared = self.core.open_all_gates(self.model.maximise(self.prepared, stats))
+        self.prepared = self.core.open_all_gates(self.model.maximize(self.prepared, stats))
         if self.problem.gating == "factorised":
             self.update("w", "a", "alpha")
         else:
@@ -179,7 +179,7 @@ def run(pair, n_steps=3):
         stats = pair.expect()
         truth = reference.bound(pair.problem, pair.fit)
         assert_allclose(pair.model.bound(pair.prepared, stats), truth, rtol=1e-8)
-        pair.maximise(stats)
+        pair.maximize(stats)
         pair.compare()
 
 
@@ -399,7 +399,7 @@ def test_decided_sweeps_equal_full_sweeps(gating, storage, n_classes, prior):
     assert_allclose(own_sums.states, all_sums.states, atol=1e-9)
     assert_allclose(core.bound(short, own_sums), core.bound(full, all_sums), rtol=1e-12)
     after_full, after_short = (
-        core.maximise(*pair).params for pair in ((full, all_sums), (short, own_sums))
+        core.maximize(*pair).params for pair in ((full, all_sums), (short, own_sums))
     )
     for k in range(3):
         mine = np.append(np.flatnonzero(own == k), [7, 8, 9])

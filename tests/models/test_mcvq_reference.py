@@ -117,9 +117,9 @@ class Lockstep:
             assert_allclose(found[c][k], self.fit.m[c][k], atol=tol)
         return stats
 
-    def maximise(self, stats):
+    def maximize(self, stats):
         """M-step of both, in the library's order, with every part looked at."""
-        self.prepared = self.core.open_all_gates(self.model.maximise(self.prepared, stats))
+        self.prepared = self.core.open_all_gates(self.model.maximize(self.prepared, stats))
         order = ("parameters", "g", "a", "b")
         if self.problem.gating == "factorised":
             order = ("parameters", "a", "b")
@@ -163,7 +163,7 @@ def run(pair, n_steps=3):
         stats = pair.expect()
         truth = reference.bound(pair.problem, pair.fit)
         assert_allclose(pair.model.bound(pair.prepared, stats), truth, rtol=1e-8)
-        pair.maximise(stats)
+        pair.maximize(stats)
         pair.compare()
 
 
@@ -201,7 +201,7 @@ def test_steps_with_an_entropic_prior(gating, prior, gate_entropy):
 def test_an_entropic_prior_reaches_the_gates_of_new_rows():
     """Factorised: new rows select parts by a, which under this prior is a point."""
     pair = Lockstep("gaussian", (2, 2, 2), "factorised", PRIOR, gate_entropy=3.0, seed=4)
-    pair.maximise(pair.expect())
+    pair.maximize(pair.expect())
     assert_allclose(pair.theta.gates, np.exp(pair.theta.gate.log_a), atol=1e-9)
 
 
@@ -212,7 +212,7 @@ def test_annealed_gates(likelihood, prior, beta):
     """At a temperature the gates, and through them all else, are the reference's."""
     pair = Lockstep(likelihood, (2, 3), "tied", prior, beta=beta, seed=6)
     for _ in range(3):
-        pair.maximise(pair.expect())
+        pair.maximize(pair.expect())
         pair.compare()
     cold = replace(pair.problem, beta=1.0)
     other = reference.update_g(cold, pair.fit)
@@ -275,7 +275,7 @@ def test_a_fit_takes_and_undoes_short_cuts(gating):
     ages, n_decided = [], []
     for _ in range(40):
         _, stats = sweep(core, prepared, source)
-        prepared = core.maximise(prepared, stats)
+        prepared = core.maximize(prepared, stats)
         ages.append(prepared.age)
         n_decided.append(len(prepared.layouts[0].decided))
     assert max(n_decided) > 5
@@ -306,7 +306,7 @@ def test_decided_sweeps_equal_full_sweeps(gating, prior, storage):
     (m_short,), own_sums = sweep(core, short, source)
     assert_allclose(m_short, m_full, atol=1e-10)
     assert_allclose(core.bound(short, own_sums), core.bound(full, all_sums), rtol=1e-12)
-    after_full, after_short = core.maximise(full, all_sums), core.maximise(short, own_sums)
+    after_full, after_short = core.maximize(full, all_sums), core.maximize(short, own_sums)
     own = gates[core.part_of][:, :7] == 1
     a, b = after_full.natural[0][:, :, :7][:, own], after_short.natural[0][:, :, :7][:, own]
     assert_allclose(b, a, rtol=1e-9)
@@ -358,7 +358,7 @@ def test_rows_that_remember_nothing_begin_at_a_likely_state(likelihood):
     pair = Lockstep(likelihood, (2, 3), "factorised", Prior(), seed=4)
     prepared, core = pair.prepared, pair.core
     for _ in range(2):
-        prepared = pair.model.maximise(prepared, sweep(pair.model, prepared, pair.source)[1])
+        prepared = pair.model.maximize(prepared, sweep(pair.model, prepared, pair.source)[1])
     start = pair.core.likely_rows(prepared, pair.source.block(0))
     block, natural, theta = pair.source.block(0), prepared.natural[0], prepared.params
 
@@ -396,7 +396,7 @@ def test_rows_are_inferred_anew_as_well_as_a_fit_knew_them(seed):
 def test_draws_follow_the_exact_posterior():
     """Averaged over many rounds, drawn states and parts have their exact probabilities."""
     pair = Lockstep("gaussian", (2, 3), "factorised", None, seed=2)
-    pair.maximise(pair.expect())
+    pair.maximize(pair.expect())
     p, f = pair.problem, pair.fit
     log_b = [reference.log_choice(n, 0.0) for n in f.state_counts]
     states = np.zeros(5)

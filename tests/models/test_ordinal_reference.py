@@ -156,7 +156,7 @@ def test_the_step_is_that_of_the_numbers_moments(gating, prior, monkeypatch):
     monkeypatch.setattr(MCFA, "_rescale", lambda self, params, moments, stake: params)
     pair = Lockstep((2, 1), gating, prior, seed=5)
     stats, _, before = pair.expect()
-    pair.theta = pair.model.maximise(pair.core.begin(pair.theta), stats).params
+    pair.theta = pair.model.maximize(pair.core.begin(pair.theta), stats).params
     p, columns = pair.problem, pair._columns()
     variance = pair.second - p.X**2
     for d in range(D):

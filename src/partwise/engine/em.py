@@ -98,7 +98,7 @@ def climb(
                 if thorough is None:
                     return cast(Params, prepared.params)
                 prepared, stats = thorough, sweep(model, thorough)
-            prepared = model.maximise(prepared, stats)
+            prepared = model.maximize(prepared, stats)
             note(phase, 0, prepared)
 
     place = None if log is None else log.place
@@ -114,13 +114,13 @@ def climb(
         monitor.trace[:] = place.trace
     if phase == PROBE:
         for step in range(done, probe):
-            plain = model.maximise(plain, sweep(model, plain))
+            plain = model.maximize(plain, sweep(model, plain))
             note(PROBE, step + 1, prepared)
         # What rows remember belongs to the parameters it was found with.
         phase, done, remembered, memory = STAGES, 0, memory, fresh()
     if phase == STAGES:
         for step, stage in enumerate(stages[done:], done):
-            prepared = stage.maximise(prepared, sweep(stage, prepared))
+            prepared = stage.maximize(prepared, sweep(stage, prepared))
             note(STAGES, step + 1, prepared)
             if monitor.late:
                 break

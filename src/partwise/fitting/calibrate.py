@@ -1,6 +1,6 @@
 """Learn the calibration of intervals from cells that the fit is made to forget.
 
-Works with any model that has ``expect``, ``maximise`` and ``infer``; how likely a value is below
+Works with any model that has ``expect``, ``maximize`` and ``infer``; how likely a value is below
 another (``below``) is the model's own affair. See `partwise.models.calibration`.
 """
 
@@ -123,7 +123,7 @@ def _fold(
     # Sums of other rows were taken with these parameters, so they serve for one step.
     for _ in range(FORGETTING_STEPS if rest is None else 1):
         stats = _total(model, prepared, view, n_jobs, memory)
-        prepared = model.maximise(prepared, stats if rest is None else stats + rest)
+        prepared = model.maximize(prepared, stats if rest is None else stats + rest)
 
     pit = np.empty(len(row))
     for bounds, labelled in zip(view.bounds, view.blocks(), strict=True):

@@ -234,7 +234,7 @@ class Search:
         held = frozenset(["noise", "relevances"])
         model = replace(self.model, totals=column_totals(some), holds=held)
         for _ in range(REFIT_STEPS):
-            theta = model.maximise(theta, total(model, theta, some))
+            theta = model.maximize(theta, total(model, theta, some))
         return theta
 
     # --- moves ---

@@ -128,7 +128,7 @@ class Space(NamedTuple):
             outside = (n * share, squares * share)
             model = replace(self.model, totals=column_totals(some), outside=outside)
             for _ in range(FORGETTING_STEPS):
-                params = model.maximise(params, total(model, params, some))
+                params = model.maximize(params, total(model, params, some))
         return self.told(params)
 
 
@@ -151,7 +151,7 @@ def begin(
     params = model.start(mean, left if noise is None else noise, shares @ weight)
     if noise is not None:
         params = model.with_noise(params, noise)
-    return model.maximise(params, total(model, params, source))
+    return model.maximize(params, total(model, params, source))
 
 
 def is_complete(totals: Array, weight: Array) -> bool:

@@ -197,7 +197,7 @@ def _step(
     return replace(
         fitted,
         model=core,
-        params=core.maximise_running(prepared, stats).params,
+        params=core.maximize_running(prepared, stats).params,
         columns=columns,
         record=record,
         running=Running(stats, blended, column_weight, weight, seen, run.kept, run.at_last_fit),

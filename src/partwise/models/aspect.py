@@ -195,7 +195,7 @@ class Aspect:
         """No step takes a short cut."""
         return
 
-    def maximise(self, prepared: AspectPrepared, stats: AspectSums) -> AspectPrepared:
+    def maximize(self, prepared: AspectPrepared, stats: AspectSums) -> AspectPrepared:
         """Gaussians with the moments of the ratings, pseudo-ratings among them."""
         return self.prepare(self._matched(prepared.params.eta, stats.moments))
 

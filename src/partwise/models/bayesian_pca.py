@@ -237,7 +237,7 @@ class BayesianPCA:
         n, _ = self._entries
         return self.prior.noise(n, n * noise)
 
-    def maximise(
+    def maximize(
         self, params: BayesianPCAParams, stats: BayesianPCASums | Scatter
     ) -> BayesianPCAParams:
         """All posteriors of what rows share, one after another."""

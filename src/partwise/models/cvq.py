@@ -234,7 +234,7 @@ class CVQ:
 
     # --- M-step ---
 
-    def maximise(self, prepared: CVQPrepared, stats: CVQSums) -> CVQPrepared:
+    def maximize(self, prepared: CVQPrepared, stats: CVQSums) -> CVQPrepared:
         """Parameters at the maximum given the sums; rows go on from where they are."""
         params = self.start(*self.least_squares(stats), stats.states)
         return CVQPrepared(params, anew=False, tried=prepared.anew)

@@ -187,7 +187,7 @@ def learn_prior(counts: Array, prior: Dirichlet, gate_entropy: float) -> tuple[A
 
 
 def entropic_shares(counts: Array, strength: float) -> Array:
-    """Maximise sum_k counts log a + strength sum_k a log a over each column's simplex; (K, D).
+    """Maximize sum_k counts log a + strength sum_k a log a over each column's simplex; (K, D).
 
     Stationary points obey counts/a + strength (1 + log a) + lambda = 0, hence
     a = -z / W(-z exp(1 + lambda/strength)) with z = counts/strength (Brand 1999). The objective is

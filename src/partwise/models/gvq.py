@@ -214,7 +214,7 @@ class GVQ:
 
     # --- M-step ---
 
-    def maximise(self, prepared: GVQPrepared, stats: GVQSums) -> GVQPrepared:
+    def maximize(self, prepared: GVQPrepared, stats: GVQSums) -> GVQPrepared:
         """Least squares; a set that no row took stays as it is."""
         params = prepared.params
         features, origins = params.features.copy(), params.origins.copy()
@@ -287,9 +287,9 @@ class Shaken:
         """As the model."""
         return self.model.expect(prepared, block, memory)
 
-    def maximise(self, prepared: GVQPrepared, stats: GVQSums) -> GVQPrepared:
+    def maximize(self, prepared: GVQPrepared, stats: GVQSums) -> GVQPrepared:
         """As the model, and noise."""
-        prepared = self.model.maximise(prepared, stats)
+        prepared = self.model.maximize(prepared, stats)
         params = prepared.params
         noise = np.random.default_rng(self.seed).normal(size=params.features.shape)
         rows, columns = stats.taken[:, -1].sum(), params.features.shape[2]

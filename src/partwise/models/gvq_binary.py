@@ -147,7 +147,7 @@ class BinaryGVQ(gvq.GVQ):
 
     # --- M-step ---
 
-    def maximise(self, prepared: GVQPrepared, stats: GVQSums) -> GVQPrepared:
+    def maximize(self, prepared: GVQPrepared, stats: GVQSums) -> GVQPrepared:
         """Steps towards the least error for given codes."""
         params = prepared.params
         features, origins = params.features.copy(), params.origins.copy()

@@ -95,14 +95,14 @@ class MCFA(FactorRows):
 
     # --- M-step ---
 
-    def maximise(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
+    def maximize(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
         """Loadings, then gates, relevances and classes, then the scale of the factors."""
         params, age = self._learn_columns(prepared, stats)
         stake = self.chooser.gating.stake(params.gates)
         params = self._rescale(self._learn_rest(params, stats, stake), stats.states, stake)
         return self._prepared(params, self.chooser.decided(params.gate, age), age)
 
-    def maximise_running(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
+    def maximize_running(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
         """The same from running sums, in which no column is decided.
 
         The factors keep their scale, in which the sums were taken.
@@ -158,7 +158,7 @@ class MCFA(FactorRows):
         age = 0 if looked_at.all() else prepared.age + 1
         return params._replace(loadings=tuple(loadings), gate=gate), age
 
-    def maximise_selected(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
+    def maximize_selected(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
         """The same where every row selected parts for itself, the selections being in the sums.
 
         The factors keep their scale, in which rows remember them.

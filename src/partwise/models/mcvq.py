@@ -253,7 +253,7 @@ class MCVQ:
 
     # --- M-step ---
 
-    def maximise(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
+    def maximize(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
         """Parameters, then gates, then priors: each step raises the bound."""
         after = self._learn_columns(prepared, stats)
         params = self.learn_states(after.params, stats.states)
@@ -261,9 +261,9 @@ class MCVQ:
             after._replace(params=params), self.chooser.decided(params.gate, after.age)
         )
 
-    def maximise_running(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
+    def maximize_running(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
         """The same from running sums, in which no column is decided."""
-        return self.maximise(prepared, stats)
+        return self.maximize(prepared, stats)
 
     def sums_of(self, params: MCVQParams) -> Stats:
         """Sums, no column decided, that would have given these parameters."""
@@ -291,7 +291,7 @@ class MCVQ:
             age=0 if looked_at.all() else prepared.age + 1,
         )
 
-    def maximise_selected(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
+    def maximize_selected(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
         """The same where every row selected parts for itself, the selections being in the sums."""
         assert stats.gates is not None
         after, *_ = self._learn_entries(self.open_all_gates(prepared), stats, None)

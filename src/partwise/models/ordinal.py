@@ -152,10 +152,10 @@ class Ordinal:
         )  # fmt: skip
         return latent, gain, totals
 
-    def maximise(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
+    def maximize(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
         """The core's step on the numbers."""
         core, stats = self._settled(stats)
-        return core.maximise(prepared, stats)
+        return core.maximize(prepared, stats)
 
     def learn_columns(self, prepared: MCFAPrepared, stats: Stats) -> MCFAParams:
         """Loadings, then gates."""

@@ -129,7 +129,7 @@ class Core(Protocol[GatedParams, GatedPrepared, Found]):
         """Posteriors in place of scores; their sums in each class."""
         ...
 
-    def maximise_selected(self, prepared: GatedPrepared, stats: Stats) -> GatedPrepared:
+    def maximize_selected(self, prepared: GatedPrepared, stats: Stats) -> GatedPrepared:
         """Parameters from sums that hold the selections."""
         ...
 
@@ -287,9 +287,9 @@ class Rowwise(Generic[GatedParams, GatedPrepared, Found]):
         """The model for rows of ``holed`` instead of ``seen``, sources of rows."""
         return replace(self, core=self.core.without_cells(seen, holed))
 
-    def maximise(self, prepared: GatedPrepared, stats: Stats) -> GatedPrepared:
+    def maximize(self, prepared: GatedPrepared, stats: Stats) -> GatedPrepared:
         """Parameters from sums that hold the selections; a from the mean selection."""
-        return self.core.maximise_selected(prepared, stats)
+        return self.core.maximize_selected(prepared, stats)
 
     def thorough(self, prepared: GatedPrepared) -> None:
         """No short cuts are taken."""

@@ -208,7 +208,7 @@ class HeldParts:
         """Posterior of the rows' states (S, n), and its sums."""
         return expect_states(self.core.first, params.log_b, params.weights, self.layouts, block)
 
-    def maximise(self, params: HeldParams, stats: Stats) -> HeldParams:
+    def maximize(self, params: HeldParams, stats: Stats) -> HeldParams:
         """Parameters from the sums."""
         return self.learn(stats)
 

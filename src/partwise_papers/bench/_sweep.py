@@ -58,7 +58,7 @@ class Sweep:
 
     def sweep(self, prepared: Any) -> Any:
         """E-step, sums and M-step."""
-        return self.model.maximise(prepared, self.sums(prepared))
+        return self.model.maximize(prepared, self.sums(prepared))
 
 
 def of_states(X: Any, likelihood: str, n_states: tuple[int, ...], parts: Array) -> Sweep:
@@ -110,7 +110,7 @@ def of_directions(X: Array, n_directions: int) -> Sweep:
     one, rng = np.ones((1, len(X))), np.random.default_rng(0)
     mean, noise = principal_start(encoded_rows(source), weight, one, n_directions, rng)
     theta = model.start(mean, noise, one @ weight)
-    return Sweep(model, source, model.maximise(theta, total(model, theta, source)))
+    return Sweep(model, source, model.maximize(theta, total(model, theta, source)))
 
 
 def products_of_directions(run: Sweep) -> Callable[[], object]:

@@ -58,7 +58,7 @@ def mcvq_sparse(progress: Callable[[str], None]) -> list[Row]:
             for gates, theta in (("open", run.open), ("closed", run.closed)):
                 stats = run.sums(theta)
                 took = best_ms(partial(run.sums, theta))
-                step = best_ms(partial(run.model.maximise, theta, stats), 3)
+                step = best_ms(partial(run.model.maximize, theta, stats), 3)
                 rows.append(
                     {
                         "dtype": np.dtype(dtype).name,
