@@ -177,7 +177,7 @@ def test_arrow_in_and_out(folder, frame, model):
     )
     assert pl.read_ipc_stream(filled.content).equals(model.impute(rows))
     assert bad.status_code == 422
-    assert bad.json()["error"].startswith("The body is no Arrow IPC stream")
+    assert bad.json()["error"].startswith("The body is not an Arrow IPC stream")
 
 
 def test_many_at_once_get_their_own_rows(folder, frame):
@@ -210,9 +210,9 @@ def test_many_at_once_get_their_own_rows(folder, frame):
         ({"rows": [{"number0": [1]}]}, 422, "rows.0.number0"),
         ({"rows": [{"nowhere": 1}]}, 422, "There is no column 'nowhere'"),
         ({"rows": [{"nowhere\0": None}]}, 422, "There is no column"),
-        ({"rows": [{"number0": "much"}]}, 422, "'much' is no number"),
+        ({"rows": [{"number0": "much"}]}, 422, "'much' is not a number"),
         ({"rows": [{"number0": 10**400}]}, 422, ""),
-        ({"rows": [{"seen": "tomorrow"}]}, 422, "is no date"),
+        ({"rows": [{"seen": "tomorrow"}]}, 422, "is not a date"),
         (b'{"rows": [{"number0": Infinity}]}', 422, ""),
         ({"rows": [{}], "coverage": 2}, 422, "coverage"),
         ({"rows": [{}], "extra": 1}, 422, "extra"),

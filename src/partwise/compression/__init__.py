@@ -1,4 +1,4 @@
-"""Images as blocks made of few features: the paper's section 6.2, with a file format of its own."""
+"""Image compression by the features of blocks (section 6.2 of the paper), with a file format."""
 
 from partwise.compression.codec import Coded, Report, compare, compress, decompress, rival
 from partwise.compression.container import CompressedFileError, read_file

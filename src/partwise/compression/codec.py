@@ -1,16 +1,17 @@
-"""Compression of an image by the features of its blocks, and by plain vector quantisation."""
+"""Compression of an image by the features of its blocks, and by plain vector quantization."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from partwise.compression.container import (
-    MOST_VECTORS,
+    MAX_VECTORS,
     Picture,
     pack,
     stored_vectors,
@@ -20,11 +21,12 @@ from partwise.compression.container import (
 from partwise.compression.pictures import blocks_of, image_of, psnr
 from partwise.contracts import Array
 from partwise.estimators.gvq import GVQ
+from partwise.typing import Seed
 
-# Steps of a fit; later ones change little that can be seen.
-MOST_STEPS = 60
+# EM iterations of a fit; later ones change little that can be seen.
+MAX_ITER = 60
 
-# Starts of the rival's k-means.
+# Initializations of k-means in `rival`.
 RIVAL_STARTS = 4
 
 
@@ -42,7 +44,7 @@ class Coded(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Two ways to compress an image, the second with no fewer bits."""
+    """An image compressed by features, and by plain vector quantization with no fewer bits."""
 
     ours: Coded
     rival: Coded
@@ -57,7 +59,7 @@ def compress(
     n_sets: int = 1,
     n_values: int = 2,
     side: int = 16,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> Coded:
     """Compress bytes (height, width, channels) by features of blocks.
 
@@ -88,19 +90,19 @@ def compress(
     ):
         raise ValueError(
             f"An image of shape {image.shape} in blocks of side {side} with {n_sets} sets of "
-            f"{n_components} features of {n_values} values is more than a file can hold; lower "
-            "these or cut the image."
+            f"{n_components} features of {n_values} values is more than a file can hold; use fewer "
+            "features or sets, or a smaller image."
         )
     blocks = blocks_of(image, side).astype(float)
     model = GVQ(
         n_components,
         n_sets=n_sets,
         n_values=n_values,
-        max_iter=MOST_STEPS,
+        max_iter=MAX_ITER,
         random_state=random_state,
     )
     with warnings.catch_warnings():
-        # Steps are bounded on purpose, and a simple image needs fewer features than it is given.
+        # Iterations are limited on purpose, and a simple image uses fewer features than allowed.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "The codes of the rows leave")
         codes = model.fit(blocks).encode(blocks)
@@ -111,27 +113,28 @@ def compress(
 
 
 def rival(
-    image: Array, bits: int, side: int = 16, random_state: Any = 0, n_vectors: int = 2
+    image: Array, bits: int, side: int = 16, random_state: Seed = 0, n_vectors: int = 2
 ) -> Coded:
-    """Compress by plain vector quantisation: as few vectors as take no fewer bits, if there are.
+    """Compress by plain vector quantization, for comparison.
 
-    The search begins with ``n_vectors``. Files are of the same kind as those of `compress`, vectors
-    being origins of sets without features.
+    The codebook is the smallest one that takes at least ``bits`` bits, or all distinct blocks. The
+    search starts with ``n_vectors``. The file format is that of `compress`: vectors are the origins
+    of sets without features.
     """
     blocks = blocks_of(image, side).astype(float)
-    most = min(len(np.unique(blocks, axis=0)), MOST_VECTORS)
+    most = min(len(np.unique(blocks, axis=0)), MAX_VECTORS)
     while True:
         n_vectors = min(n_vectors, most)
         means = KMeans(n_vectors, n_init=RIVAL_STARTS, random_state=random_state).fit(blocks)
         coded = _code(image.shape, side, means.cluster_centers_[:, None], means.labels_[:, None], 2)
         if coded.bits >= bits or n_vectors == most:
             return coded
-        # Vectors take nearly all of the bits, so this is never far beyond what is needed.
+        # Vectors take nearly all of the bits, so this is close to the number needed.
         n_vectors = max(n_vectors + 1, int(n_vectors * bits / coded.bits))
 
 
-def compare(image: Array, ours: Coded, side: int = 16, random_state: Any = 0) -> Report:
-    """Hold a compressed image against plain vector quantisation with no fewer bits."""
+def compare(image: Array, ours: Coded, side: int = 16, random_state: Seed = 0) -> Report:
+    """Compare a compressed image with plain vector quantization that uses no fewer bits."""
     other = rival(image, ours.bits, side, random_state)
     return Report(ours, other, psnr(image, ours.image), psnr(image, other.image))
 
@@ -144,7 +147,7 @@ def decompress(content: bytes, name: str = "content") -> Array:
     CompressedFileError
         If the content is foreign, damaged or of a newer format.
     """
-    return _draw(unpack(content, name))
+    return _restored(unpack(content, name))
 
 
 def _code(shape: tuple[int, ...], side: int, vectors: Array, codes: Array, n_values: int) -> Coded:
@@ -152,11 +155,13 @@ def _code(shape: tuple[int, ...], side: int, vectors: Array, codes: Array, n_val
     picture = Picture((height, width, channels), side, vectors, codes, n_values)
     content = pack(picture)
     kept = stored_vectors(vectors).reshape(vectors.shape)
-    return Coded(content, _draw(picture._replace(vectors=kept)), int(np.prod(vectors.shape[:2])))
+    image = _restored(replace(picture, vectors=kept))
+    return Coded(content, image, int(np.prod(vectors.shape[:2])))
 
 
-def _draw(picture: Picture) -> Array:
-    # Feature by feature: codes as numbers would take far more memory than the image itself.
+def _restored(picture: Picture) -> Array:
+    """The image that vectors and codes give."""
+    # Feature by feature: a one-hot matrix of codes would take far more memory than the image.
     sets = picture.codes[:, 0]
     blocks = picture.vectors[sets, -1]
     for k, value in enumerate(picture.codes[:, 1:].T):

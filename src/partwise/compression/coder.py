@@ -1,11 +1,11 @@
 """Entropy coding of a grid of symbols: an adaptive binary arithmetic coder.
 
-A symbol is written bit by bit, the highest first. How likely a bit is, is learned while coding from
-the bits of the same symbol written so far and, with neighbours, from what the symbols to the left
-and above say about this bit: that it is 0, that it is 1, or nothing, as they began otherwise.
+A symbol is written bit by bit, the highest first. The probability of a bit is learned while coding.
+Its context is the higher bits of the same symbol and, with neighbors, the same bit of the symbols
+to the left and above: 0, 1, or unknown if their higher bits differ.
 
-Reader and writer must agree on every probability to the last unit, whatever the processor, so all
-of them are ratios of whole numbers. Files of format 1 were written with floats.
+Reader and writer must agree on every probability to the last unit on any processor, so
+probabilities are ratios of integers. Files of format 1 were written with floats.
 """
 
 import numpy as np
@@ -14,14 +14,14 @@ from partwise._compiled import compiled
 
 # Probabilities are in units of 2^-PRECISION; the coder's interval has 32 bits.
 PRECISION = 16
-# A bit that is seen counts as SEEN; of each bit every context begins with BEFORE, two fifths of one
-# (Krichevsky-Trofimov would be a half; bits of a feature in one context are mostly the same).
+# An observed bit counts as SEEN; both counts of a context start at BEFORE, two fifths of one bit
+# (one half for Krichevsky-Trofimov; bits of a feature in one context are mostly the same).
 SEEN, BEFORE = 5, 2
 
 
 @compiled()
 def _opinion(other, value_above, bit):
-    """What a neighbouring symbol says of a bit, given that ours begins with ``value_above``."""
+    """Bit of a neighboring symbol plus 1, or 0 if its higher bits are not ``value_above``."""
     if other < 0 or other >> (bit + 1) != value_above:
         return 0
     return 1 + (other >> bit & 1)
@@ -29,7 +29,7 @@ def _opinion(other, value_above, bit):
 
 @compiled()
 def _share_of_ones(seen):
-    """Probability that a bit is 1 by what was seen of 0 and 1, in units of 2^-PRECISION."""
+    """Probability that a bit is 1, from counts of 0 and 1, in units of 2^-PRECISION."""
     share = (seen[1] << PRECISION) // (seen[0] + seen[1])
     return np.uint64(min(max(share, 1), (1 << PRECISION) - 1))
 
@@ -42,12 +42,12 @@ def _share_in_format_1(seen):
 
 
 @compiled()
-def code(symbols, n_bits, width, neighbours, data, decoding, format_1=False):
+def code(symbols, n_bits, width, neighbors, data, decoding, format_1=False):
     """Write ``symbols`` (P, W) to bytes, or read them back from ``data`` in place.
 
     ``n_bits`` (W,) are the bits of each symbol of a block; blocks stand in rows of ``width``.
     ``format_1`` takes probabilities as files of that format do. Returns the bytes and how many
-    there are; writing and reading share every line that counts.
+    there are. Writing and reading share this code, so they cannot disagree.
     """
     P, W = symbols.shape
     first = np.zeros(W + 1, np.int64)
@@ -66,9 +66,9 @@ def code(symbols, n_bits, width, neighbours, data, decoding, format_1=False):
     for p in range(P):
         for w in range(W):
             left, above = np.int64(-1), np.int64(-1)
-            if neighbours and p % width > 0:
+            if neighbors and p % width > 0:
                 left = symbols[p - 1, w]
-            if neighbours and p >= width:
+            if neighbors and p >= width:
                 above = symbols[p - width, w]
             value = np.int64(0)
             for b in range(n_bits[w] - 1, -1, -1):
@@ -107,7 +107,7 @@ def code(symbols, n_bits, width, neighbours, data, decoding, format_1=False):
                     high = ((high << np.uint64(8)) & np.uint64(0xFFFFFFFF)) | np.uint64(0xFF)
             if decoding:
                 symbols[p, w] = value
-    # One byte between low and high tells the interval: what follows is read as zeros.
+    # One byte between low and high identifies the interval: further bytes are read as zeros.
     if not decoding:
         out[size] = np.uint8((low >> np.uint64(24)) + np.uint64(1))
         size += 1

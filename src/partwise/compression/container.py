@@ -1,25 +1,24 @@
-"""The file: a header of fixed size, the vectors, the codes, all under one checksum.
+"""The file format: a header of fixed size, the vectors and the codes, with one checksum.
 
-Everything that a header asks for is checked before memory is taken for it. Numbers are
-little-endian.
+All sizes in the header are checked before memory is allocated. Numbers are little-endian.
 
 =========  =====  =============================================================================
 bytes      type   what
 =========  =====  =============================================================================
 4          -      "PWVQ"
 1          u8     format version
-1          u8     1 if codes are written with regard to neighbours
+1          u8     1 if codes are predicted from neighboring blocks
 4 + 4      u32    height and width of the image
 1          u8     channels, 1 or 3
 1          u8     side of a block
 2 + 2 + 2  u16    sets, features of a set, values of a feature
 4          u32    bytes of the vectors that follow
-4          u32    checksum of all that follows and of the header before it (CRC-32)
+4          u32    CRC-32 of the header before it and of everything after it
 =========  =====  =============================================================================
 
 Vectors (features of each set, then its origin) are bytes between a least and a largest value, two
-half-precision numbers each; differences along a block's rows are deflated. Codes are symbols for
-the arithmetic coder: set, then features.
+half-precision numbers each; differences along a block's rows are compressed by zlib. Codes are
+symbols for the arithmetic coder: set, then features.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,18 +38,19 @@ VERSION = 2  # 1 held the coder's probabilities as floats
 _FIELDS = struct.Struct("<4sBBIIBBHHHI")
 _CHECKSUM = struct.Struct("<I")
 
-# Largest image, in numbers, that is read: 2^28 bytes, a picture of 16,000 x 16,000 in grey.
-MOST_NUMBERS = 1 << 28
+# Largest image that is read, in numbers: 2^28 bytes, 16,000 x 16,000 pixels in grey.
+MAX_NUMBERS = 1 << 28
 # Largest number of vectors, so that tables of the coder stay small; sets are counted by a u16.
-MOST_VECTORS = (1 << 16) - 1
+MAX_VECTORS = (1 << 16) - 1
 
 
 class CompressedFileError(ValueError):
     """A file is not a compressed image of ours, is damaged, or is of a newer format."""
 
 
-class Picture(NamedTuple):
-    """What a file holds."""
+@dataclass(frozen=True)
+class Picture:
+    """Content of a file."""
 
     shape: tuple[int, int, int]  # height, width, channels
     side: int
@@ -67,19 +67,19 @@ def n_blocks(shape: tuple[int, int, int], side: int) -> tuple[int, int]:
 def too_large(
     shape: tuple[int, int, int], side: int, n_sets: int, n_components: int, n_values: int
 ) -> bool:
-    """Whether a file of such sizes would not be read: whole blocks, vectors and codes count."""
+    """Whether a file of such sizes is refused when it is read."""
     n_vectors, D = n_sets * (n_components * (n_values - 1) + 1), side * side * shape[2]
     down, across = n_blocks(shape, side)
     numbers = max(down * across * max(D, n_components + 1), n_vectors * D)
-    return n_vectors > MOST_VECTORS or numbers > MOST_NUMBERS
+    return n_vectors > MAX_VECTORS or numbers > MAX_NUMBERS
 
 
 def stored_vectors(vectors: Array) -> Array:
-    """Vectors as a file gives them back."""
-    return _vectors(*_quantise(vectors))
+    """Vectors as they are read back from a file."""
+    return _vectors(*_quantize(vectors))
 
 
-def _quantise(vectors: Array) -> tuple[Array, Array]:
+def _quantize(vectors: Array) -> tuple[Array, Array]:
     """Ends (., 2) in half precision, and bytes between them."""
     flat = vectors.reshape(-1, vectors.shape[-1])
     ends = np.stack([flat.min(axis=1), flat.max(axis=1)], axis=1).astype("<f2")
@@ -97,28 +97,28 @@ def pack(picture: Picture) -> bytes:
     """The whole file."""
     M, B, _ = picture.vectors.shape
     K = picture.codes.shape[1] - 1
-    ends, levels = _quantise(picture.vectors)
+    ends, levels = _quantize(picture.vectors)
     blocks = levels.reshape(M * B, picture.side, -1, picture.shape[2])
-    along = np.diff(blocks, axis=2, prepend=np.uint8(0))  # wraps round, and back when read
+    along = np.diff(blocks, axis=2, prepend=np.uint8(0))  # modulo 256
     vectors = ends.tobytes() + zlib.compress(along.tobytes(), 9)
     bits = symbol_bits(M, K, picture.n_values)
     across = n_blocks(picture.shape, picture.side)[1]
     symbols = np.ascontiguousarray(picture.codes, np.int64)
     written = []
-    for neighbours in (False, True):
-        found, size = coder.code(symbols, bits, across, neighbours, np.zeros(0, np.uint8), False)
+    for neighbors in (False, True):
+        found, size = coder.code(symbols, bits, across, neighbors, np.zeros(0, np.uint8), False)
         written.append(found[:size].tobytes())
-    neighbours = len(written[1]) < len(written[0])
+    neighbors = len(written[1]) < len(written[0])
     header = _FIELDS.pack(
-        MAGIC, VERSION, neighbours, *picture.shape, picture.side, M, K, picture.n_values,
+        MAGIC, VERSION, neighbors, *picture.shape, picture.side, M, K, picture.n_values,
         len(vectors),
     )  # fmt: skip
-    body = vectors + written[neighbours]
+    body = vectors + written[neighbors]
     return header + _CHECKSUM.pack(zlib.crc32(header + body)) + body
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file that may be one of ours; others are not read to their end."""
+    """Content of a file; of a file with another format, the first bytes only."""
     with open(path, "rb") as file:
         start = file.read(len(MAGIC))
         return start + (file.read() if start == MAGIC else b"")
@@ -132,7 +132,7 @@ def symbol_bits(n_sets: int, n_components: int, n_values: int) -> Array:
 
 
 def unpack(content: bytes, name: str) -> Picture:
-    """What a file holds; ``name`` is for errors.
+    """Read the content of a file; ``name`` is for error messages.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def unpack(content: bytes, name: str) -> Picture:
         "compress the image again."
     )
     header, body = content[: _FIELDS.size], content[_FIELDS.size + _CHECKSUM.size :]
-    _, version, neighbours, *shape, side, M, K, J, size = _FIELDS.unpack(header)
+    _, version, neighbors, *shape, side, M, K, J, size = _FIELDS.unpack(header)
     if version > VERSION:
         raise CompressedFileError(
             f"'{name}' has format {version} and this partwise reads up to {VERSION}; upgrade it."
@@ -156,7 +156,7 @@ def unpack(content: bytes, name: str) -> Picture:
     (checksum,) = _CHECKSUM.unpack_from(content, _FIELDS.size)
     if checksum != zlib.crc32(header + body):
         raise damaged
-    # A right checksum on wrong numbers is no accident, but must not take memory either.
+    # A file with a correct checksum and wrong sizes must not take memory either.
     height, width, channels = shape
     n_vectors = M * (K * (J - 1) + 1)
     D = side * side * channels
@@ -182,7 +182,7 @@ def unpack(content: bytes, name: str) -> Picture:
     bits = symbol_bits(M, K, J)
     codes = np.zeros((down * across, len(bits)), np.int64)
     data = np.frombuffer(body[size:], np.uint8)
-    coder.code(codes, bits, across, bool(neighbours), data, True, version == 1)
+    coder.code(codes, bits, across, bool(neighbors), data, True, version == 1)
     if np.any(codes >= np.array([M, *[J] * K])) or not np.isfinite(ends).all():
         raise damaged
     vectors = _vectors(ends, levels).reshape(M, -1, D)

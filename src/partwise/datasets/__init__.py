@@ -1,4 +1,4 @@
-"""Data to learn from: drawn sets whose truth is known, and loaders for real ones."""
+"""Synthetic data whose true parts and states are known, and loaders for real data sets."""
 
 from partwise.datasets.faces import make_faces
 from partwise.datasets.loaders import (

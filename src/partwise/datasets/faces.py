@@ -1,14 +1,16 @@
-"""Drawn faces whose parts, states and conditions are known.
+"""Synthetic cartoon faces whose parts, states and conditions are known.
 
 A face is a fixed head on which five disjoint parts are painted: hair, brows, eyes, nose and mouth.
 Every part has a handful of states, each one picture. The condition (anger, neutral, scream, smile,
 sunglasses) sets how likely the states of brows, eyes and mouth are; hair and nose ignore it. Given
-the condition, the parts are independent: this is the models' own view of the world, so the best
-possible answers can be worked out from the tables below.
+the condition, the parts are independent, as the models assume, so the best possible answers can be
+computed from the tables below.
 
 Pictures are painted once and then looked up by state. All lengths are in pixels; `x` counts from
 the middle of the face to the right, `y` from the top of the image down.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -18,6 +20,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from partwise.sampling.randomness import as_generator
+from partwise.typing import Seed
 
 _SIDE = 32
 _CONDITIONS = ("anger", "neutral", "scream", "smile", "sunglasses")
@@ -34,7 +37,7 @@ class _Part(NamedTuple):
     """One part: how it is painted, and how likely its states are."""
 
     name: str
-    paint: Callable[["_Canvas", str], None]
+    paint: Callable[[_Canvas, str], None]
     states: dict[str, Sequence[float]]  # per cent in each condition, or one number for all five
 
 
@@ -89,8 +92,8 @@ def _paint_head(c: _Canvas) -> None:
 
 
 def _paint_hair(c: _Canvas, state: str) -> None:
-    style, _, colour = state.partition(" ")
-    shade = {"dark": 0.10, "fair": 0.52, "grey": 0.34}.get(colour, _INK)
+    style, _, color = state.partition(" ")
+    shade = {"dark": 0.10, "fair": 0.52, "grey": 0.34}.get(color, _INK)
     cap = np.maximum(c.ellipse(0, 16, 12.0, 14.6), c.y - 6.5)
     if style == "bald":
         c.fill(c.ellipse(-3.5, 5.8, 3.2, 1.5), _WHITE, 0.8)
@@ -338,13 +341,13 @@ def make_faces(
     noise_std: float = 0.1,
     light: float = 0.0,
     occlusion: float = 0.0,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> Bunch:
-    """Draw cartoon faces, 32 by 32 pixels, from five disjoint parts.
+    """Generate cartoon faces, 32 by 32 pixels, from five disjoint parts.
 
     Hair, brows, eyes (bare, behind glasses or behind sunglasses), nose and mouth (with or without a
     beard) each take one of six to eleven states. The states of brows, eyes and mouth depend on one
-    of five conditions, those of hair and nose do not; given it the parts are independent.
+    of five conditions, those of hair and nose do not. Given the condition, parts are independent.
     The same `random_state` gives the same faces whatever `noise_std`, `light` and `occlusion` are.
 
     Parameters
@@ -352,8 +355,8 @@ def make_faces(
     n_samples : int, default=1000
         Number of faces.
     conditions : sequence of str or int, or None, default=None
-        Draw from these conditions only, given by name or by label; None means all five. Those
-        allowed are equally likely.
+        Use only these conditions, given by name or by label; None means all five. They are equally
+        likely.
     noise_std : float, default=0.1
         Standard deviation of the Gaussian noise added to every pixel.
     light : float between 0 and 1, default=0.0
@@ -380,7 +383,7 @@ def make_faces(
         - ``occluded`` : ndarray of shape (n_samples, 1024), bool, only if ``occlusion > 0``;
         - ``lighting`` : ndarray of shape (n_samples, 2), ``a`` and ``b``, only if ``light > 0``;
 
-        and the truth they are drawn from,
+        and the true parameters,
 
         - ``masks`` : ndarray of shape (1024,), int, the part each pixel belongs to, -1 for
           background, which is the same in all faces;
@@ -418,17 +421,17 @@ def make_faces(
             raise ValueError(f"{name} must be between 0 and 1, got {value}.")
     allowed = _labels(conditions)
     truth = _truth()
-    # One stream for each use, so that switching one of them on leaves the others' draws alone.
-    draw, shine, grain, cover = as_generator(random_state).spawn(4)
+    # One stream per use, so that light, noise or occlusion do not change the faces.
+    face, shine, grain, cover = as_generator(random_state).spawn(4)
 
-    target = draw.choice(allowed, size=n_samples)
+    target = face.choice(allowed, size=n_samples)
     states = np.empty((n_samples, len(_PARTS)), dtype=np.int64)
     data = np.tile(truth.background, (n_samples, 1))
     for k, (table, appearance) in enumerate(
         zip(truth.state_tables, truth.appearances, strict=True)
     ):
         steps = np.cumsum(table, axis=1)[:, :-1]
-        states[:, k] = (draw.random((n_samples, 1)) >= steps[target]).sum(axis=1)
+        states[:, k] = (face.random((n_samples, 1)) >= steps[target]).sum(axis=1)
         own = np.flatnonzero(truth.masks == k)
         data[:, own] = appearance[:, own][states[:, k]]
 

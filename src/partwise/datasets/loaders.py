@@ -22,17 +22,20 @@ yeast.npz            expression (2884, 17), -1 where missing; gene (2884,)
 ==================== ==============================================================================
 """
 
+from __future__ import annotations
+
 import io
 import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.stats import rankdata
 from sklearn.utils import Bunch
+
+from partwise.typing import PathLike
 
 _Arrays = dict[str, np.ndarray]
 
@@ -60,7 +63,7 @@ _ORIGINS = {
 }
 
 
-def load_ar_faces(data_home: str | os.PathLike[str] | None = None) -> Bunch:
+def load_ar_faces(data_home: PathLike | None = None) -> Bunch:
     """Load faces of the AR database that were aligned, cropped and made grey.
 
     Its owners give it out on request; it may not be passed on. The 2006 paper aligned the eyes by
@@ -74,7 +77,7 @@ def load_ar_faces(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     Returns
     -------
     Bunch
-        As of `make_faces`, without what is known of drawn faces only:
+        The fields of `make_faces` that real faces have:
 
         - ``data`` : ndarray of shape (n, height * width), from -1 (black) to 1;
         - ``target`` : ndarray of shape (n,), int, the condition;
@@ -91,15 +94,13 @@ def load_ar_faces(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     )
 
 
-def load_cbcl_faces(
-    equalize: bool = False, data_home: str | os.PathLike[str] | None = None
-) -> Bunch:
+def load_cbcl_faces(equalize: bool = False, data_home: PathLike | None = None) -> Bunch:
     """Load the MIT-CBCL faces, 19 by 19 pixels.
 
     Parameters
     ----------
     equalize : bool, default=False
-        Whether to equalise the histogram of each image: pixels are replaced by their ranks (average
+        Whether to equalize the histogram of each image: pixels are replaced by their ranks (average
         ranks for ties), scaled so that the darkest pixel is -2 and the lightest is 2. An image of
         one shade becomes 0.
     data_home : path or None, default=None
@@ -111,7 +112,7 @@ def load_cbcl_faces(
         With the fields
 
         - ``data`` : ndarray of shape (2429, 361), the training faces, from 0 (black) to 1 unless
-          equalised;
+          equalized;
         - ``nonfaces`` : ndarray of shape (4548, 361), the other training images;
         - ``test_faces`` : ndarray of shape (472, 361), blurrier than the training faces;
         - ``test_nonfaces`` : ndarray of shape (n, 361);
@@ -132,7 +133,7 @@ def load_cbcl_faces(
     )
 
 
-def load_movielens(size: str = "100k", data_home: str | os.PathLike[str] | None = None) -> Bunch:
+def load_movielens(size: str = "100k", data_home: PathLike | None = None) -> Bunch:
     """Load the MovieLens ratings, 1 to 5.
 
     The data may be used for research, with acknowledgement, and may not be passed on.
@@ -183,7 +184,7 @@ def load_movielens(size: str = "100k", data_home: str | os.PathLike[str] | None 
     )
 
 
-def load_eachmovie(data_home: str | os.PathLike[str] | None = None) -> Bunch:
+def load_eachmovie(data_home: PathLike | None = None) -> Bunch:
     """Load ratings, 1 to 6, from a sample of EachMovie.
 
     A sample of 5055 people with at least 121 ratings each; 1619 films, 1,009,402 ratings. The data
@@ -221,7 +222,7 @@ def load_eachmovie(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     )
 
 
-def load_nips(data_home: str | os.PathLike[str] | None = None) -> Bunch:
+def load_nips(data_home: PathLike | None = None) -> Bunch:
     """Load the word counts of the NIPS papers of 1987 to 1999.
 
     Parameters
@@ -240,7 +241,7 @@ def load_nips(data_home: str | os.PathLike[str] | None = None) -> Bunch:
         - ``titles`` : ndarray of shape (1740,), str;
         - ``volume`` : ndarray of shape (1740,), int, 0 is 1987 and 12 is 1999;
         - ``label`` : ndarray of shape (1740,), int, the section of the conference;
-        - ``label_names`` : ndarray of shape (51,), str; several are called "Uncategorised", and all
+        - ``label_names`` : ndarray of shape (51,), str; several are ``Uncategorised``, and all
           papers of volume 0 are in one of them;
         - ``authors`` : list of 1740 lists of str, the authors of each paper.
     """
@@ -259,7 +260,7 @@ def load_nips(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     )
 
 
-def load_usps(data_home: str | os.PathLike[str] | None = None) -> Bunch:
+def load_usps(data_home: PathLike | None = None) -> Bunch:
     """Load the USPS digits, 16 by 16 pixels from -1 (background) to 1 (ink).
 
     Parameters
@@ -293,7 +294,7 @@ def load_usps(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     )
 
 
-def load_mnist(data_home: str | os.PathLike[str] | None = None) -> Bunch:
+def load_mnist(data_home: PathLike | None = None) -> Bunch:
     """Load the MNIST digits, 28 by 28 pixels from 0 (background) to 1 (ink).
 
     Parameters
@@ -324,7 +325,7 @@ def load_mnist(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     )
 
 
-def load_yeast(data_home: str | os.PathLike[str] | None = None) -> Bunch:
+def load_yeast(data_home: PathLike | None = None) -> Bunch:
     """Load the yeast cell-cycle expression matrix of Cheng and Church (2000).
 
     Parameters
@@ -349,7 +350,7 @@ def load_yeast(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     )
 
 
-def load_pearl_earring(data_home: str | os.PathLike[str] | None = None) -> Bunch:
+def load_pearl_earring(data_home: PathLike | None = None) -> Bunch:
     """Load Vermeer's Girl with a Pearl Earring in grey, from 0 (black) to 1 (white).
 
     Parameters
@@ -372,7 +373,7 @@ def load_pearl_earring(data_home: str | os.PathLike[str] | None = None) -> Bunch
 
 def _arrays(
     name: str,
-    data_home: str | os.PathLike[str] | None,
+    data_home: PathLike | None,
     fetch: Callable[[], _Arrays] | None = None,
 ) -> _Arrays:
     """Read all arrays of one file, or fetch them from their source."""
@@ -402,7 +403,9 @@ def _equalize(images: np.ndarray) -> np.ndarray:
     return 2 * (ranks - middle) / np.where(reach > 0, reach, 1)
 
 
-def _ratings(user: np.ndarray, item: np.ndarray, rating: np.ndarray) -> dict[str, Any]:
+def _ratings(
+    user: np.ndarray, item: np.ndarray, rating: np.ndarray
+) -> dict[str, np.ndarray | csr_array]:
     """Put triples into a matrix; small integer types are widened first, since they overflow."""
     user, item = user.astype(np.int64), item.astype(np.int64)
     user_ids, row = np.unique(user, return_inverse=True)
@@ -421,7 +424,7 @@ def _ratings(user: np.ndarray, item: np.ndarray, rating: np.ndarray) -> dict[str
 
 
 def _places(listed: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Give where each wanted number stands in a list that need not be sorted."""
+    """Positions of the wanted numbers in a list that need not be sorted."""
     order = np.argsort(listed)
     place = order[np.searchsorted(listed, wanted, sorter=order)]
     if not np.array_equal(listed[place], wanted):
@@ -430,7 +433,7 @@ def _places(listed: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def _retrieve(url: str, checksum: str) -> bytes:
-    """Give the content of a file on the web, kept in the user's cache folder."""
+    """Content of a file on the web, which is kept in the user's cache folder."""
     import pooch
 
     path = pooch.retrieve(url, known_hash=checksum, path=pooch.os_cache("partwise"))

@@ -1,9 +1,12 @@
-"""The papers' first data set: a box, a triangle and a cross, each at a height of its own."""
+"""The papers' first data set: a box, a triangle and a cross at independent heights."""
+
+from __future__ import annotations
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from partwise.sampling.randomness import as_generator
+from partwise.typing import Seed
 
 _SIDE = 11  # pixels, both ways
 _HEIGHTS = 9  # places for a shape three pixels tall
@@ -20,9 +23,9 @@ _DRAWINGS = np.array(
 
 def make_shapes(
     n_samples: int | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> Bunch:
-    """Draw a box, a triangle and a cross at every combination of heights.
+    """Make images of a box, a triangle and a cross at every combination of heights.
 
     Each image is 11 by 11 pixels: -1 is background, +1 is ink. A shape is three pixels wide and
     tall and stays in its own three columns; its height takes nine values, independently of the
@@ -31,9 +34,9 @@ def make_shapes(
     Parameters
     ----------
     n_samples : int or None, default=None
-        Number of images, drawn without replacement; None gives all 729, in order of their states.
+        Number of images, sampled without replacement; None gives all 729, in order of their states.
     random_state : int, Generator, RandomState or None, default=None
-        Chooses the images when `n_samples` is given.
+        Seed for the choice of images when `n_samples` is given.
 
     Returns
     -------
@@ -44,7 +47,7 @@ def make_shapes(
         - ``image_shape`` : (11, 11);
         - ``states`` : ndarray of shape (n_samples, 3), int, the row where each shape begins;
         - ``masks`` : ndarray of shape (121,), int, the shape each pixel belongs to, -1 for pixels
-          no shape ever inks;
+          that are background in all images;
         - ``part_names`` : the names of the three shapes.
 
     References

@@ -1,9 +1,9 @@
-"""A drawn survey: a table of columns of five kinds in parts, with holes, whose truth is known."""
+"""A synthetic survey: columns of five kinds in known parts, with missing values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -11,6 +11,12 @@ from sklearn.utils import Bunch
 from partwise.contracts import Array
 from partwise.data.stores import optional
 from partwise.sampling.randomness import as_generator
+from partwise.typing import Seed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_Column: TypeAlias = "Array | pd.Categorical"
 
 KINDS = ("gaussian", "bernoulli", "categorical", "ordinal", "poisson")
 
@@ -22,12 +28,12 @@ def make_survey(
     n_columns_per_kind: int = 2,
     missing: float = 0.2,
     missing_by_column: float = 0.0,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Bunch:
-    """Draw a table of numbers, yes-or-no answers, categories, ordered answers and counts.
+    """Generate a table of numbers, yes-or-no answers, categories, ordered answers and counts.
 
-    Every part has columns of all five kinds and three to six states; a column depends on the state
-    of its part alone.
+    Every part has columns of all five kinds and three to six states. A column depends only on the
+    state of its part.
 
     Parameters
     ----------
@@ -36,18 +42,19 @@ def make_survey(
     n_columns_per_kind : int, default=2
         Columns of each kind in every part.
     missing : float, default=0.2
-        Share of cells removed by chance.
+        Fraction of cells that are removed at random.
     missing_by_column : float, default=0.0
-        Share of cells removed depending on the table's first column, which is never removed then:
-        the larger its number, the more often, and the more so in every second column.
+        Fraction of cells that are removed depending on the first column: cells of rows with a large
+        number there are removed more often, three times as often in every second column. The first
+        column itself is then complete.
     random_state : int, Generator, RandomState or None, default=None
 
     Returns
     -------
     survey : Bunch
-        ``frame``, a pandas DataFrame with holes; ``complete``, the same without; ``parts`` (D,) the
-        true part of each column, ``states`` (n_samples, n_parts), ``kinds`` (D,), ``hidden``
-        (n_samples, D).
+        ``frame``, a pandas DataFrame with missing values; ``complete``, the same table without;
+        ``parts`` (D,), the true part of each column; ``states`` (n_samples, n_parts); ``kinds``
+        (D,); ``hidden`` (n_samples, D), True where a value was removed.
 
     Examples
     --------
@@ -56,9 +63,9 @@ def make_survey(
     >>> list(survey.frame.columns[:3])
     ['number0', 'answer0', 'group0']
     """
-    pd = optional("pandas", "Drawn surveys", "pandas")
+    pd = optional("pandas", "make_survey", "pandas")
     rng = as_generator(random_state)
-    columns: dict[str, Any] = {}
+    columns: dict[str, _Column] = {}
     parts: list[int] = []
     kinds: list[str] = []
     states = np.empty((n_samples, n_parts), np.int64)
@@ -68,8 +75,8 @@ def make_survey(
         states[:, k] = rng.choice(J, n_samples, p=shares)
         for _ in range(n_columns_per_kind):
             for kind in KINDS:
-                name, draw = _DRAWS[kind]
-                values = draw(states[:, k], J, rng)
+                name, generate = _COLUMNS[kind]
+                values = generate(states[:, k], J, rng)
                 columns[f"{name}{kinds.count(kind)}"] = values
                 parts.append(k)
                 kinds.append(kind)
@@ -94,7 +101,7 @@ def make_survey(
 
 
 def _numbers(state: Array, J: int, rng: np.random.Generator) -> Array:
-    """Numbers in units of their own."""
+    """Numbers with a random unit and origin."""
     unit, origin = 10.0 ** rng.integers(-2, 4), rng.normal(0.0, 5.0)
     mean = _spread(J, rng, 1.5)
     return unit * (origin + mean[state] + rng.standard_normal(len(state)) * rng.uniform(0.5, 1.0))
@@ -105,13 +112,13 @@ def _answers(state: Array, J: int, rng: np.random.Generator) -> Array:
     return rng.random(len(state)) < chance[state]
 
 
-def _groups(state: Array, J: int, rng: np.random.Generator) -> Any:
+def _groups(state: Array, J: int, rng: np.random.Generator) -> Array:
     V = int(rng.integers(3, 7))
     code = _choose(rng.dirichlet(np.full(V, 0.5), J)[state], rng)
     return np.array(list("abcdef"), dtype=object)[code]
 
 
-def _ordered(state: Array, J: int, rng: np.random.Generator) -> Any:
+def _ordered(state: Array, J: int, rng: np.random.Generator) -> pd.Categorical:
     import pandas as pd
 
     number = _spread(J, rng, 1.5)[state] + rng.standard_normal(len(state))
@@ -126,17 +133,17 @@ def _counts(state: Array, J: int, rng: np.random.Generator) -> Array:
 
 
 def _spread(J: int, rng: np.random.Generator, width: float) -> Array:
-    """Values of the states, spread out so that no column is left without a difference."""
+    """Values of the states, spread out so that they differ in every column."""
     return width * rng.permutation(np.linspace(-1.2, 1.2, J) + rng.normal(0.0, 0.3, J))
 
 
 def _choose(chance: Array, rng: np.random.Generator) -> Array:
-    """One level a row from its probabilities (n, V)."""
+    """One level per row from its probabilities (n, V)."""
     u = rng.random((len(chance), 1))
     return np.minimum((np.cumsum(chance, axis=1) < u).sum(axis=1), chance.shape[1] - 1)
 
 
-_DRAWS: dict[str, tuple[str, Callable[[Array, int, np.random.Generator], Any]]] = {
+_COLUMNS: dict[str, tuple[str, Callable[[Array, int, np.random.Generator], _Column]]] = {
     "gaussian": ("number", _numbers),
     "bernoulli": ("answer", _answers),
     "categorical": ("group", _groups),

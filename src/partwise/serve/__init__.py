@@ -3,13 +3,14 @@
 `create_app` makes the ASGI application, ``partwise serve`` runs it. Needs the extra ``serve``.
 
 =================  ==============================================================================
-`settings`         what the operator chooses: model files, token, limits
-`shelf`            the loaded models; a replaced file is loaded again, a damaged one is not
-`records`          JSON records in the user's columns and units to numbers of a model, and back
-`tables`           what can be asked of a model of rows
-`ratings`          what can be asked of a recommender
+`settings`         the operator's settings: model files, token, limits
+`shelf`            the loaded models; a replaced file is loaded again, a damaged one is refused
+`records`          conversion between JSON records and the model's numbers
+`tables`           questions to a model of rows
+`ratings`          questions to a recommender
 `batching`         concurrent questions share one pass over their rows
 `guard`            limits on size, time and concurrency, the token, logs and metrics
+`bodies`           requests and answers, as the OpenAPI page shows them
 `app`              the routes
 =================  ==============================================================================
 """

@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 
 
 class Served:
-    """A loaded model, ready to be asked."""
+    """A loaded model that can answer questions."""
 
     def __init__(self, path: Path, executor: ThreadPoolExecutor, waiting: int) -> None:
         self.estimator = partwise.load(path)
@@ -68,7 +68,7 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings, self.metrics = settings, Metrics()
-        # One thread: the models' products have threads of their own, and batches make up for it.
+        # One thread computes: batches replace parallel requests, and models may use threads inside.
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="partwise-serve")
         load = partial(Served, executor=self.executor, waiting=settings.limits.waiting)
         self.shelf: Shelf[Served] = Shelf(settings.paths(), load)
@@ -127,12 +127,17 @@ class Service:
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """The service as an ASGI application.
+    """Create the service as an ASGI application.
 
     Parameters
     ----------
     settings : Settings, optional
-        Those that ``partwise serve`` left for its worker processes, if not given.
+        By default, the settings that ``partwise serve`` stores in the environment for its worker
+        processes.
+
+    Returns
+    -------
+    app : FastAPI
     """
     settings = Settings.from_environment() if settings is None else settings
     service = Service(settings)
@@ -151,7 +156,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = FastAPI(
         title="Partwise",
         version=partwise.__version__,
-        description="Questions to fitted models of partwise.",
+        description="Answers of fitted models over HTTP.",
         lifespan=lifespan,
     )
     app.state.service = service
@@ -171,23 +176,23 @@ def _add_watching(app: FastAPI, service: Service) -> None:
 
     @app.get("/health", tags=["service"])
     async def health() -> dict[str, str]:
-        """The process answers."""
+        """Report that the process answers."""
         return {"status": "ok"}
 
     @app.get("/ready", tags=["service"])
     async def ready(response: Response) -> dict[str, bool]:
-        """All models are loaded."""
+        """Report whether all models are loaded."""
         response.status_code = 200 if service.ready else 503
         return {"ready": service.ready}
 
     @app.get("/metrics", tags=["service"])
     async def metrics() -> Response:
-        """Numbers for Prometheus."""
+        """Metrics for Prometheus."""
         return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/models", tags=["service"])
     async def models() -> list[bodies.Described]:
-        """What is served."""
+        """List the served models."""
         found = []
         for name in service.shelf:
             served = service.shelf[name]
@@ -224,7 +229,7 @@ def _add_tables(app: FastAPI, service: Service) -> None:
 
     @app.post("/models/{name}/impute", tags=["rows"])
     async def impute(name: str, body: bodies.ToImpute) -> bodies.Imputed:
-        """Fill missing values, with intervals if a coverage is given."""
+        """Impute missing values, with intervals if a coverage is given."""
         served, table = service.table(name, "impute")
         read = table.records.read(body.rows)
         filled, *ends = await service.ask(served, Asked("impute", (body.coverage,), read.numbers))
@@ -236,7 +241,7 @@ def _add_tables(app: FastAPI, service: Service) -> None:
 
     @app.post("/models/{name}/impute/arrow", tags=["rows"])
     async def impute_arrow(name: str, request: Request) -> Response:
-        """Fill missing values of an Arrow IPC stream; the answer is one too."""
+        """Impute missing values of an Arrow IPC stream; the answer is a stream of all rows."""
         served, _ = service.table(name, "impute")
         body = await request.body()
         filled = await service.compute(partial(_impute_arrow, service, served, body))
@@ -244,7 +249,7 @@ def _add_tables(app: FastAPI, service: Service) -> None:
 
     @app.post("/models/{name}/predict", tags=["rows"])
     async def predict(name: str, body: bodies.ToPredict) -> bodies.Predicted:
-        """Predict some columns from the others; what a row has of them is not used."""
+        """Predict some columns from the others; values sent for these columns are ignored."""
         served, table = service.table(name, "predict")
         places = [table.records.place(column) for column in dict.fromkeys(body.columns)]
         read = table.records.read(body.rows)
@@ -257,36 +262,39 @@ def _add_tables(app: FastAPI, service: Service) -> None:
 
     @app.post("/models/{name}/states", tags=["rows"])
     async def states(name: str, body: bodies.Rows) -> bodies.States:
-        """The state of every part of every row."""
+        """Most probable state per row and part."""
         served, table = service.table(name, "states")
         read = table.records.read(body.rows)
         found, probability = await service.ask(served, Asked("states", (), read.numbers))
-        told = {"states": found.tolist(), "probabilities": probability.tolist()}
-        return bodies.States(notes=read.notes, **told)
+        return bodies.States(
+            notes=read.notes, states=found.tolist(), probabilities=probability.tolist()
+        )
 
     @app.post("/models/{name}/classes", tags=["rows"])
     async def classes(name: str, body: bodies.Rows) -> bodies.Classes:
-        """The class of every row, with probabilities."""
+        """Most probable class per row, with probabilities."""
         served, table = service.table(name, "classes")
         read = table.records.read(body.rows)
         (probability,) = await service.ask(served, Asked("classes", (), read.numbers))
         labels = table.class_labels()
         best = [labels[i] for i in probability.argmax(axis=1)]
-        told = {"labels": labels, "probabilities": probability.tolist()}
-        return bodies.Classes(classes=best, notes=read.notes, **told)
+        return bodies.Classes(
+            classes=best, notes=read.notes, labels=labels, probabilities=probability.tolist()
+        )
 
     @app.post("/models/{name}/scores", tags=["rows"])
     async def scores(name: str, body: bodies.Rows) -> bodies.Scores:
-        """Log-likelihood of rows and anomaly scores of their parts."""
+        """Log-likelihood per row and anomaly score per row and part."""
         served, table = service.table(name, "scores")
         read = table.records.read(body.rows)
         likelihood, anomaly = await service.ask(served, Asked("scores", (), read.numbers))
-        told = {"log_likelihood": likelihood.tolist(), "anomaly_scores": anomaly.tolist()}
-        return bodies.Scores(notes=read.notes, **told)
+        return bodies.Scores(
+            notes=read.notes, log_likelihood=likelihood.tolist(), anomaly_scores=anomaly.tolist()
+        )
 
     @app.post("/models/{name}/anomalous_cells", tags=["rows"])
     async def anomalous_cells(name: str, body: bodies.ToFind) -> bodies.Cells:
-        """The most surprising cells of all rows."""
+        """Most surprising cells of all rows."""
         _, table = service.table(name, "anomalous_cells")
         read = table.records.read(body.rows)
         service.check_rows(len(read.numbers))
@@ -295,7 +303,7 @@ def _add_tables(app: FastAPI, service: Service) -> None:
 
     @app.post("/models/{name}/explain", tags=["rows"])
     async def explain(name: str, body: bodies.ToExplain) -> bodies.Explanation:
-        """What the model sees in one row."""
+        """State of every part of one row, and the columns that support it."""
         _, table = service.table(name, "explain")
         read = table.records.read([body.row])
         parts = await service.compute(partial(table.explain, read.numbers, body.n_columns))
@@ -303,7 +311,7 @@ def _add_tables(app: FastAPI, service: Service) -> None:
 
     @app.post("/models/{name}/sample", tags=["rows"])
     async def sample(name: str, body: bodies.ToSample) -> bodies.Sample:
-        """Synthetic rows, given what is known of them."""
+        """Synthetic rows, conditional on given values."""
         _, table = service.table(name, "sample")
         service.check_rows(body.n)
         given = None if body.given is None else table.records.read([body.given]).numbers
@@ -323,14 +331,14 @@ def _add_ratings(app: FastAPI, service: Service) -> None:
 
     @app.post("/models/{name}/recommend", tags=["ratings"])
     async def recommend(name: str, body: bodies.ToRecommend) -> bodies.Recommended:
-        """The best items for a person."""
+        """Items with the highest predicted ratings for a person."""
         asked = service.ratings(name, "recommend")
         work = partial(asked.recommend, body.ratings, body.n, body.among)
         return bodies.Recommended(items=await service.compute(work))
 
     @app.post("/models/{name}/next_question", tags=["ratings"])
     async def next_question(name: str, body: bodies.Person) -> bodies.NextQuestion:
-        """The item whose rating would tell most."""
+        """Item whose rating would reduce the uncertainty most."""
         asked = service.ratings(name, "next_question")
         return bodies.NextQuestion(
             item=await service.compute(partial(asked.next_question, body.ratings))
@@ -338,32 +346,32 @@ def _add_ratings(app: FastAPI, service: Service) -> None:
 
     @app.post("/models/{name}/reasons", tags=["ratings"])
     async def reasons(name: str, body: bodies.ToJustify) -> bodies.Reasons:
-        """Why a rating is predicted."""
+        """Explain a predicted rating."""
         asked = service.ratings(name, "reasons")
         found = await service.compute(partial(asked.explain, body.ratings, body.item))
         return bodies.Reasons(item=body.item, reasons=found)
 
 
 def _ends(table: Table, ends: list[Array], wanted: Array) -> dict[str, list[dict[str, Scalar]]]:
-    """Ends of intervals of the wanted cells, if they were asked for."""
-    told = {}
+    """Ends of the intervals of the wanted cells, if intervals were requested."""
+    found = {}
     for name, numbers in zip(("lower", "upper"), ends, strict=False):
         rows = table.records.write(numbers)
-        told[name] = [
+        found[name] = [
             {c: v for (c, v), w in zip(row.items(), mask, strict=True) if w}
             for row, mask in zip(rows, wanted, strict=True)
         ]
-    return told
+    return found
 
 
 def _impute_arrow(service: Service, served: Served, body: bytes) -> bytes:
-    """An Arrow stream of rows, imputed."""
+    """Impute the rows of an Arrow stream."""
     import polars as pl
 
     try:
         rows = pl.read_ipc_stream(body)
-    except Exception as error:  # polars has many; each says what is wrong with the bytes
-        sentence = f"The body is no Arrow IPC stream: {error}"
+    except Exception as error:  # polars raises many kinds, with a message about the bytes
+        sentence = f"The body is not an Arrow IPC stream: {error}"
         raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, " ".join(sentence.split())) from None
     service.check_rows(len(rows))
     filled = served.estimator.impute(rows)
@@ -382,7 +390,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """The first thing that is wrong with a body, in one sentence."""
+    """The first error in a body, in one sentence."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(step) for step in first["loc"][1:])
@@ -396,5 +404,5 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _value_error(request: Request, error: Exception) -> Response:
-    """What the library says of values that it cannot use."""
+    """The library's message about values that it cannot use."""
     return JSONResponse({"error": " ".join(str(error).split())}, HTTPStatus.UNPROCESSABLE_ENTITY)

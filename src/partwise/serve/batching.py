@@ -25,14 +25,14 @@ class Batcher(Generic[Question, Answer]):
     Parameters
     ----------
     work : callable
-        Answers of several questions, in their order; runs in the executor.
+        Gives the answers of several questions, in their order; runs in the executor.
     size : callable
-        Rows of a question.
+        Number of rows of a question.
     executor : Executor
     max_rows : int
-        Rows of a batch; a larger question makes a batch of its own.
+        Most rows of a batch; a larger question is a batch by itself.
     max_waiting : int
-        Questions that may wait; one more raises `BusyError`.
+        Most questions that may wait; one more raises `BusyError`.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Batcher(Generic[Question, Answer]):
         questions = [question for question, _ in batch]
         try:
             answers = await loop.run_in_executor(self._executor, self._work, questions)
-        except Exception as error:  # of any kind: it belongs to the client that asked
-            if len(batch) > 1:  # one question must not spoil the answers to others
+        except Exception as error:  # of any kind: the client that asked gets it
+            if len(batch) > 1:  # an error in one question must not affect the others
                 for one in batch:
                     await self._answer([one])
             elif not batch[0][1].done():

@@ -1,4 +1,4 @@
-"""What clients send and get, as the OpenAPI page shows it."""
+"""Requests and answers, as the OpenAPI page shows them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from partwise.serve.records import Scalar
 
-Coverage = Annotated[float, Field(gt=0, lt=1, description="Probability that an interval holds.")]
+Coverage = Annotated[
+    float, Field(gt=0, lt=1, description="Probability that an interval contains the value.")
+]
 Rating = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -19,7 +21,7 @@ class Body(BaseModel):
 
 
 class Rows(Body):
-    """Rows in the user's columns and units; what a row lacks, or has as null, is missing."""
+    """Rows in the user's columns and units; absent or null values are missing."""
 
     rows: list[dict[str, Scalar]] = Field(examples=[[{"age": 41, "smoker": None}]])
 
@@ -38,7 +40,7 @@ class ToPredict(Rows):
 
 
 class ToFind(Rows):
-    """Rows to look for anomalous cells in."""
+    """Rows to search for anomalous cells."""
 
     n_cells: int = Field(20, ge=1, le=10_000)
 
@@ -51,7 +53,7 @@ class ToExplain(Body):
 
 
 class ToSample(Body):
-    """How many rows to draw, and what is known of them."""
+    """Number of rows to sample, and given values."""
 
     n: int = Field(1, ge=1)
     given: dict[str, Scalar] | None = None
@@ -85,13 +87,13 @@ class ToJustify(Person):
 
 
 class Answer(BaseModel):
-    """What every answer has: notes on values that could not be used."""
+    """An answer, with notes on values that could not be used."""
 
     notes: list[str] = Field(default_factory=list)
 
 
 class Imputed(Answer):
-    """Rows without missing values; observed ones are as sent."""
+    """Rows without missing values; observed values are returned as sent."""
 
     rows: list[dict[str, Scalar]]
     lower: list[dict[str, Scalar]] | None = Field(None, description="Ends of imputed values.")
@@ -99,7 +101,7 @@ class Imputed(Answer):
 
 
 class Predicted(Answer):
-    """The asked columns."""
+    """The predicted columns."""
 
     rows: list[dict[str, Scalar]]
     lower: list[dict[str, Scalar]] | None = None
@@ -135,7 +137,7 @@ class Cells(Answer):
 
 
 class Explanation(Answer):
-    """What the model sees in one row, part by part."""
+    """State and supporting columns of every part of one row."""
 
     parts: list[dict[str, object]]
 

@@ -10,23 +10,16 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from partwise.serve.settings import Settings
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 log = logging.getLogger("partwise.serve")
 
-# Paths that answer without a token: who watches a service has none.
+# Paths that need no token: monitoring has none.
 OPEN = frozenset(["/health", "/ready"])
 
 
@@ -39,7 +32,7 @@ class RefusedError(Exception):
 
 
 class Metrics:
-    """What Prometheus reads."""
+    """Metrics that Prometheus reads."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -66,12 +59,12 @@ class Guard:
     metrics : Metrics
     """
 
-    def __init__(self, app: App, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
         self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, refuse, or pass on what is no HTTP."""
+        """Answer or refuse an HTTP request; pass on other messages."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -97,7 +90,7 @@ class Guard:
         finally:
             self._under_way -= 1
             self._metrics.under_way.set(self._under_way)
-            self._tell(scope, status, time.perf_counter() - begun)
+            self._record(scope, status, time.perf_counter() - begun)
 
     def _admit(self, scope: Scope) -> None:
         limits, headers = self._settings.limits, dict(scope["headers"])
@@ -125,7 +118,7 @@ class Guard:
 
         async def limited() -> Message:
             nonlocal size, complete
-            if complete:  # what comes now is that the client has gone
+            if complete:  # only a notice of disconnection can follow
                 return await receive()
             try:
                 message = await asyncio.wait_for(receive(), max(over - time.monotonic(), 0.001))
@@ -141,9 +134,9 @@ class Guard:
 
         return limited
 
-    def _tell(self, scope: Scope, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = scope.get("route")
-        path = getattr(route, "path", "other")  # never what a client made up
+        path = getattr(route, "path", "other")  # the route's, so that clients add no labels
         self._metrics.requests.labels(path, str(status)).inc()
         self._metrics.seconds.labels(path).observe(seconds)
         fields = {

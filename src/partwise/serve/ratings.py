@@ -1,18 +1,17 @@
-"""What can be asked of a recommender."""
+"""Questions to a recommender."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
 
 from partwise.estimators.recommender import Recommender
-from partwise.serve.records import Scalar, as_json, refused
+from partwise.serve.records import Scalar, as_json_object, refused
 
 
 class Ratings:
-    """A fitted recommender, as the service asks it.
+    """A fitted recommender behind the service.
 
-    Items are called by their text, as JSON calls them.
+    Items are named by their text, since JSON has no other keys.
 
     Parameters
     ----------
@@ -29,13 +28,13 @@ class Ratings:
 
     @property
     def n_items(self) -> int:
-        """Items that are known."""
+        """Number of known items."""
         return len(self._items)
 
     def predict(
         self, ratings: Mapping[str, float], items: Sequence[str] | None, coverage: float
     ) -> dict[str, object]:
-        """Median, mean and interval of items, all if not told which."""
+        """Median, mean and interval of the ratings of some items, or of all."""
         person = self._person(ratings)
         names = list(self._items) if items is None else list(items)
         asked = [self._item(name) for name in names]
@@ -69,11 +68,9 @@ class Ratings:
             return None
         return str(self.recommender.next_question(person))
 
-    def explain(self, ratings: Mapping[str, float], item: str) -> dict[str, Any]:
-        """Reasons of a predicted rating."""
-        reasons = self.recommender.explain(self._person(ratings), self._item(item))
-        told: dict[str, Any] = as_json(reasons)
-        return told
+    def explain(self, ratings: Mapping[str, float], item: str) -> dict[str, object]:
+        """Reasons for a predicted rating."""
+        return as_json_object(self.recommender.explain(self._person(ratings), self._item(item)))
 
     def _person(self, ratings: Mapping[str, float]) -> dict[Hashable, float]:
         return {self._item(name): rating for name, rating in ratings.items()}

@@ -1,6 +1,6 @@
-"""JSON records in the user's columns and units: to the numbers of a model, and back.
+"""Conversion between JSON records, in the user's columns and units, and the model's numbers.
 
-Every request is read on its own, so that nothing of one request can be told to another.
+Every request is converted separately, so no value of one request can reach another.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,11 +28,11 @@ class Read(NamedTuple):
     """Rows of one request."""
 
     numbers: Array  # (n, D), NaN where missing
-    notes: list[str]  # what the client should know of its values
+    notes: list[str]  # on values that could not be used
 
 
 def refused(sentence: str) -> RefusedError:
-    """A request whose values cannot serve."""
+    """A refusal of values that cannot be used."""
     return RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
 
 
@@ -44,7 +44,7 @@ class Records:
     names : sequence of str
         Columns, in the model's order.
     schema : Schema or None
-        What the columns are; None where all are numbers.
+        Kinds of the columns; None where all are numbers.
     """
 
     def __init__(self, names: Sequence[str], schema: Schema | None) -> None:
@@ -55,19 +55,19 @@ class Records:
         columns = [None] * len(self.names) if schema is None else schema.columns
         self._columns = columns
         self._codes = [
-            {_plain(level): code for code, level in enumerate(column.levels)}
+            {as_scalar(level): code for code, level in enumerate(column.levels)}
             if column is not None and column.form == "level" else None
             for column in columns
         ]  # fmt: skip
 
     def place(self, name: str) -> int:
-        """Place of a column."""
+        """Position of a column."""
         if name not in self._place:
             raise refused(f"There is no column {name!r}; columns are {_listed(self.names)}.")
         return self._place[name]
 
     def read(self, rows: Sequence[Record]) -> Read:
-        """Numbers of the model; columns that a record lacks are missing."""
+        """Read records as the model's numbers; absent columns are missing values."""
         if not rows:
             raise refused("There are no rows; send at least one.")
         raw = np.full((len(rows), len(self.names)), np.nan)
@@ -87,7 +87,7 @@ class Records:
     def _number(
         self, i: int, d: int, value: bool | int | float | str, notes: dict[str, None]
     ) -> float:
-        """A value as a number: of levels the code, of dates days."""
+        """A value as a number: the code of a level, the days of a date."""
         column, codes = self._columns[d], self._codes[d]
         if codes is not None:
             if value in codes:
@@ -97,7 +97,7 @@ class Records:
         if isinstance(value, str):
             if column is not None and column.form == "date":
                 return _days(value, self.names[d], i)
-            raise refused(f"Row {i}, column {self.names[d]!r}: {value!r} is no number.")
+            raise refused(f"Row {i}, column {self.names[d]!r}: {value!r} is not a number.")
         try:
             number = float(value)
         except OverflowError:
@@ -106,8 +106,8 @@ class Records:
             raise refused(f"Row {i}, column {self.names[d]!r} is not finite.")
         return number
 
-    def _encoded(self, column: TableColumn, values: Array) -> tuple[Array, list[Any]]:
-        """Numbers of the model from codes, days or numbers, and levels that fit did not see."""
+    def _encoded(self, column: TableColumn, values: Array) -> tuple[Array, list[object]]:
+        """The model's numbers from codes, days or numbers, and levels not seen in fit."""
         if column.form == "level":
             values = np.where(np.isnan(values), -1, values).astype(np.int64)
         return column.encode(
@@ -115,7 +115,7 @@ class Records:
         )
 
     def write(self, numbers: Array, which: Sequence[int] | None = None) -> list[dict[str, Scalar]]:
-        """Records of the model's numbers (n, D), of some columns if told."""
+        """Write the model's numbers (n, D) as records of all columns, or of some."""
         places = range(len(self.names)) if which is None else which
         columns = {self.names[d]: self._values(d, numbers[:, d]) for d in places}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -124,14 +124,22 @@ class Records:
         column = self._columns[d]
         if column is None:
             return [None if math.isnan(v) else v for v in values.astype(float).tolist()]
-        told = [_plain(value) for value in column.decode(values.astype(float)).plain()]
+        found = [as_scalar(value) for value in column.decode(values.astype(float)).plain()]
         if column.form == "number" and "int" in column.dtype.lower():
-            told = [round(value) if isinstance(value, float) else value for value in told]
-        return told
+            found = [round(value) if isinstance(value, float) else value for value in found]
+        return found
 
 
-def as_json(value: object) -> Any:
-    """Lists, mappings and numpy values as JSON has them."""
+Json: TypeAlias = "dict[str, Json] | list[Json] | Scalar"
+
+
+def as_json_object(value: Mapping[str, object]) -> dict[str, object]:
+    """A mapping as JSON represents it."""
+    return {str(key): as_json(item) for key, item in value.items()}
+
+
+def as_json(value: object) -> Json:
+    """Lists, mappings and numpy values as JSON represents them."""
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -146,7 +154,7 @@ def as_json(value: object) -> Any:
 
 
 def _unseen(name: str, value: object) -> str:
-    return f"Column {name!r} has no value {value!r} that fit saw: taken as missing."
+    return f"Column {name!r}: the value {value!r} was not seen in fit; it is taken as missing."
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
@@ -154,8 +162,8 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _plain(value: object) -> Scalar:
-    """A value as JSON has it."""
+def as_scalar(value: object) -> Scalar:
+    """A value as JSON represents it."""
     if isinstance(value, np.generic):
         if isinstance(value, np.datetime64 | np.timedelta64):
             return None if np.isnat(value) else str(value)
@@ -166,7 +174,7 @@ def _plain(value: object) -> Scalar:
         return value if math.isfinite(value) else None
     if isinstance(value, date):
         return value.isoformat()
-    missing = value != value  # the marks of frames
+    missing = value != value  # missing values of data frames
     return None if missing is True else str(value)
 
 
@@ -176,7 +184,7 @@ def _days(text: str, name: str, i: int) -> float:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise refused(
-            f"Row {i}, column {name!r}: {text!r} is no date; write 2026-01-31 or "
+            f"Row {i}, column {name!r}: {text!r} is not a date; write 2026-01-31 or "
             "2026-01-31T12:00:00."
         ) from None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment

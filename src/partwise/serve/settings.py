@@ -1,4 +1,4 @@
-"""What the operator of a service chooses."""
+"""Settings of a service."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-# Worker processes start from nothing and read the settings here.
+# Worker processes read the settings from this environment variable.
 ENVIRONMENT = "PARTWISE_SERVE"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one request, and all requests together, may ask for.
+    """Limits of one request, and of all requests together.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ class Settings:
     Parameters
     ----------
     models : tuple of str
-        Paths of model files; a model is called by its file's name without the ending.
+        Paths of model files; the name of a model is the file's name without its ending.
     token : str, optional
-        What clients must send as ``Authorization: Bearer TOKEN``.
+        Token that clients must send as ``Authorization: Bearer TOKEN``.
     limits : Limits
     reload_seconds : float, default=1.0
-        Time between two looks at the model files.
+        Time between two checks of the model files.
     """
 
     models: tuple[str, ...]
@@ -67,7 +67,8 @@ class Settings:
         for path in map(Path, self.models):
             if path.stem in found:
                 raise ValueError(
-                    f"{found[path.stem]} and {path} would both be called {path.stem!r}; rename one."
+                    f"{found[path.stem]} and {path} would both have the name {path.stem!r}; rename "
+                    "one."
                 )
             found[path.stem] = path
         if not found:
@@ -75,12 +76,12 @@ class Settings:
         return found
 
     def to_environment(self) -> None:
-        """Leave the settings for worker processes."""
+        """Store the settings for worker processes."""
         os.environ[ENVIRONMENT] = json.dumps(asdict(self))
 
     @staticmethod
     def from_environment() -> Settings:
-        """Read what `to_environment` left."""
+        """Read the settings that `to_environment` stored."""
         kept = json.loads(os.environ[ENVIRONMENT])
         limits = Limits(**kept.pop("limits"))
         return Settings(**{**kept, "models": tuple(kept["models"]), "limits": limits})

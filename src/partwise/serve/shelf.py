@@ -1,7 +1,7 @@
 """The models that are served, and their files.
 
-A file that is replaced is loaded again; questions under way are answered by the model they began
-with. A damaged file is refused, and the model before it stays.
+A file that is replaced is loaded again; questions under way are answered by the previous model. A
+damaged file is refused, and the previous model stays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger("partwise.serve")
 
 
 class Version(NamedTuple):
-    """Which content of a file was loaded."""
+    """Identifies the content of a file."""
 
     device: int
     inode: int
@@ -29,7 +29,7 @@ class Version(NamedTuple):
 
     @staticmethod
     def of(path: Path) -> Version:
-        """The version that is there now."""
+        """The current version of a file."""
         found = os.stat(path)
         return Version(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
@@ -41,7 +41,7 @@ class Shelf(Generic[Served]):
     ----------
     paths : dict of str to Path
     load : callable
-        Makes what is served from a file; raises ValueError or OSError for a bad one.
+        Loads a file; raises ValueError or OSError for a damaged one.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Shelf(Generic[Served]):
                 loop = asyncio.get_running_loop()
                 model = await loop.run_in_executor(executor, self._load, path)
             except (OSError, ValueError) as error:
-                self._complain(name, " ".join(str(error).split()))
+                self._report(name, " ".join(str(error).split()))
                 if isinstance(error, ValueError):
                     self._versions[name] = version  # the same content is not tried again
                 continue
@@ -80,14 +80,14 @@ class Shelf(Generic[Served]):
             log.info("model reloaded", extra={"fields": {"model": name}})
 
     async def watch(self, executor: Executor, seconds: float) -> None:
-        """Look at the files again and again, until cancelled."""
+        """Check the files periodically, until cancelled."""
         while True:
             await asyncio.sleep(seconds)
             await self.refresh(executor)
 
-    def _complain(self, name: str, problem: str) -> None:
+    def _report(self, name: str, problem: str) -> None:
         """Log a problem once."""
         if self.problems.get(name) != problem:
             self.problems[name] = problem
             fields = {"model": name, "problem": problem}
-            log.error("model not reloaded; the one before stays", extra={"fields": fields})
+            log.error("model not reloaded; the previous one stays", extra={"fields": fields})

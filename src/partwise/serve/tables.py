@@ -1,14 +1,14 @@
-"""What can be asked of a model of rows.
+"""Questions to a model of rows.
 
-Questions about rows are numbers in and arrays out, one line per row, so that rows of several
-requests can be answered in one pass.
+A question takes the model's numbers and gives arrays with one entry per row, so that the rows of
+several requests can be answered in one pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,16 @@ from partwise.contracts import Array
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of, schema_of
 from partwise.sampling.importance import mix_classes
-from partwise.serve.records import Records, Scalar, as_json
+from partwise.serve.records import Records, Scalar, as_json_object, as_scalar
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from partwise.typing import Frame
 
 # Options of a question; questions with the same name and options are answered together.
 Options = tuple[float | None, ...]
-Answered = tuple[Array, ...]  # each with a line per row
+Answered = tuple[Array, ...]  # each with one entry per row
 
 
 class Asked(NamedTuple):
@@ -30,24 +35,24 @@ class Asked(NamedTuple):
 
     name: str
     options: Options
-    X: Array  # (n, D), numbers of the model
+    X: Array  # (n, D), the model's numbers
 
     @property
     def n_rows(self) -> int:
-        """Rows that it takes to answer."""
+        """Number of rows."""
         return len(self.X)
 
 
 class Table:
-    """A fitted model of rows, as the service asks it.
+    """A fitted model of rows behind the service.
 
     Parameters
     ----------
     estimator : fitted estimator
-        One whose methods take rows; the methods it lacks are questions that it cannot answer.
+        One whose methods take rows; questions whose method it lacks are refused.
     """
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: BaseEstimator) -> None:
         self.estimator, self._schema = estimator, schema_of(estimator)
         names = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
         self.records = Records([str(name) for name in names], self._schema)
@@ -67,7 +72,7 @@ class Table:
         self.questions = [*self._answers, *can]
 
     def answer(self, asked: Sequence[Asked]) -> list[Answered]:
-        """Answer several questions; rows of equal ones are stacked."""
+        """Answer several questions; rows of questions with the same options are stacked."""
         groups: dict[tuple[str, Options], list[int]] = {}
         for i, question in enumerate(asked):
             groups.setdefault((question.name, question.options), []).append(i)
@@ -82,7 +87,7 @@ class Table:
 
     def class_labels(self) -> list[Scalar]:
         """Labels of the classes, in the order of their probabilities."""
-        return [as_json(label) for label in self.estimator.classes_.tolist()]
+        return [as_scalar(label) for label in self.estimator.classes_.tolist()]
 
     # --- answers that are not batched ---
 
@@ -91,12 +96,12 @@ class Table:
         found = self.estimator.anomalous_cells(self._frame(X), n_cells)
         columns = found if isinstance(found, dict) else {c: list(found[c]) for c in found.columns}
         rows = zip(*columns.values(), strict=True)
-        return [{c: as_json(v) for c, v in zip(columns, row, strict=True)} for row in rows]
+        return [{c: as_scalar(v) for c, v in zip(columns, row, strict=True)} for row in rows]
 
-    def explain(self, X: Array, n_columns: int) -> list[dict[str, Any]]:
-        """What the model sees in a row."""
-        told: list[dict[str, Any]] = as_json(self.estimator.explain(self._frame(X), n_columns))
-        return told
+    def explain(self, X: Array, n_columns: int) -> list[dict[str, object]]:
+        """State and supporting columns of every part of one row."""
+        found = self.estimator.explain(self._frame(X), n_columns)
+        return [as_json_object(part) for part in found]
 
     def sample(self, n: int, given: Array | None, seed: int | None) -> list[dict[str, Scalar]]:
         """Synthetic rows."""
@@ -105,13 +110,13 @@ class Table:
         numbers = rows if self._schema is None else self._schema.encode(rows, tell=False)
         return self.records.write(np.asarray(numbers))
 
-    def _frame(self, X: Array) -> Any:
-        """Numbers of the model as the kind of table that was fitted."""
+    def _frame(self, X: Array) -> Array | Frame:
+        """The model's numbers as the kind of table that was fitted."""
         return X if self._schema is None else self._schema.decode(X)
 
 
 class _States:
-    """Answers of an `MCVQ`, from rows that are encoded already."""
+    """Answers of an `MCVQ`, from encoded rows."""
 
     def __init__(self, estimator: MCVQ) -> None:
         self._fitted = fitted_of(estimator)
@@ -141,7 +146,7 @@ class _States:
 class _Methods:
     """Answers of any other estimator, by its public methods."""
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: BaseEstimator) -> None:
         self._estimator = estimator
 
     def impute(self, X: Array, coverage: float | None) -> Answered:
