@@ -73,9 +73,9 @@ def test_what_they_refuse():
         log_loss_of_levels([[0.5, 0.5]], [1.0])
     with pytest.raises(ValueError, match="k=0"):
         ndcg_at([1], [1], users=[1], k=0)
-    with pytest.raises(ValueError, match="no NaN"):
+    with pytest.raises(ValueError, match="not contain NaN"):
         recall_at([1], [np.nan], users=[1])
-    with pytest.raises(ValueError, match="nothing below 0"):
+    with pytest.raises(ValueError, match="values below 0"):
         ndcg_at([-1], [1], users=[1])
     with pytest.raises(ValueError, match="inconsistent"):
         ndcg_at([1], [1], users=[1, 2])

@@ -26,6 +26,19 @@ SEARCHED = (
     "docs/*.py",
     "examples/**/*.py",
     "examples/**/*.rst",
+    "src/partwise/answers/aspects.py",
+    "src/partwise/answers/interview.py",
+    "src/partwise/answers/preferences.py",
+    "src/partwise/answers/recommend.py",
+    "src/partwise/cli/recommend.py",
+    "src/partwise/data/rating_levels.py",
+    "src/partwise/estimators/_rating_reasons.py",
+    "src/partwise/estimators/aspect.py",
+    "src/partwise/estimators/recommender.py",
+    "src/partwise/files/ratings.py",
+    "src/partwise/metrics.py",
+    "src/partwise/serve/ratings.py",
+    "src/partwise/typing.py",
 )
 
 # Unidiomatic phrases: a pattern, a text in which it is found, and a plain alternative.

@@ -1,15 +1,16 @@
-"""Measures of predictions and predicted ratings, on plain arrays; and a description's length.
+"""Measures of predictions and of predicted ratings on plain arrays, and description lengths.
 
 Absolute and squared errors are scikit-learn's own (`mean_absolute_error`, `root_mean_squared_error`
-in `sklearn.metrics`). Its `ndcg_score` wants a score for every user and item, most of which were
-never rated; here a user has as many as there are.
+in `sklearn.metrics`). Its `ndcg_score` needs a score for every pair of user and item; the functions
+here take any number of items per user.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import mean_absolute_error
 from sklearn.utils import check_consistent_length, column_or_1d
 
@@ -27,8 +28,8 @@ __all__ = [
 ]
 
 
-def chance_error(levels: Any) -> float:
-    """Mean absolute difference of two ratings drawn at random, every level equally likely.
+def chance_error(levels: ArrayLike) -> float:
+    """Mean absolute difference of two random ratings, every level equally likely.
 
     Parameters
     ----------
@@ -58,13 +59,19 @@ def chance_error(levels: Any) -> float:
     return float(2.0 / L**2 * ((2.0 * np.arange(L) - (L - 1)) @ scale))
 
 
-def nmae(true: Any, predicted: Any, levels: Any, *, sample_weight: Any = None) -> float:
-    """Normalised mean absolute error: 1 is what random ratings against random ratings would get.
+def nmae(
+    true: ArrayLike,
+    predicted: ArrayLike,
+    levels: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Normalized mean absolute error; random predictions of random ratings have 1.
 
     Parameters
     ----------
     true, predicted : array-like of shape (n,)
-        Of all points of a predicted distribution its median makes this least.
+        The median of a predicted distribution minimizes the expected error.
     levels : array-like of shape (L,)
         The values that a rating can take; see `chance_error`.
     sample_weight : array-like of shape (n,), optional
@@ -83,23 +90,25 @@ def nmae(true: Any, predicted: Any, levels: Any, *, sample_weight: Any = None) -
     >>> round(nmae([1, 5, 3], [2, 4, 3], levels=range(1, 6)), 3)
     0.417
     """
-    weight = read_weights(sample_weight, len(true))
+    weight = read_weights(sample_weight, np.size(true))
     error = mean_absolute_error(true, predicted, sample_weight=weight)
-    return float(error) / chance_error(list(levels))
+    return float(error) / chance_error(np.asarray(levels))
 
 
-def log_loss_of_levels(distribution: Any, level: Any, *, sample_weight: Any = None) -> float:
-    """Mean of minus the log probability that was given to the true level, in nats.
+def log_loss_of_levels(
+    distribution: ArrayLike, level: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Mean negative log probability of the true level, in nats.
 
-    Unlike scikit-learn's `log_loss` it takes probabilities as they are: one of 0 at a true level
-    costs infinity.
+    Unlike scikit-learn's `log_loss` it does not clip probabilities: a true level of probability 0
+    gives infinity.
 
     Parameters
     ----------
     distribution : array-like of shape (n, L)
         Probability of every level.
     level : array-like of shape (n,), int
-        Number of the true level, from 0.
+        Index of the true level, from 0.
     sample_weight : array-like of shape (n,), optional
 
     Returns
@@ -113,19 +122,19 @@ def log_loss_of_levels(distribution: Any, level: Any, *, sample_weight: Any = No
     0.458
     """
     p = np.asarray(distribution, dtype=float)
-    level = column_or_1d(level)
-    check_consistent_length(p, level)
+    true: Array = column_or_1d(level)
+    check_consistent_length(p, true)
     if p.ndim != 2 or np.any(p < 0) or not np.allclose(p.sum(axis=1), 1.0, rtol=0.0, atol=1e-4):
         raise ValueError(
-            f"distribution, of shape {p.shape}, must have a row of probabilities a rating, which "
-            "sum to 1."
+            f"distribution, of shape {p.shape}, must have one row per rating, of "
+            "probabilities that sum to 1."
         )
-    if not np.issubdtype(level.dtype, np.integer) or np.any((level < 0) | (level >= p.shape[1])):
+    if not np.issubdtype(true.dtype, np.integer) or np.any((true < 0) | (true >= p.shape[1])):
         raise ValueError(
             f"level must hold whole numbers from 0 to {p.shape[1] - 1}, columns of distribution."
         )
     with np.errstate(divide="ignore"):
-        surprise = -np.log(p[np.arange(len(p)), level])
+        surprise = -np.log(p[np.arange(len(p)), true])
     return float(np.average(surprise, weights=read_weights(sample_weight, len(p))))
 
 
@@ -138,7 +147,7 @@ def description_length(
     n_parts: int = 1,
     bits: float = 64.0,
 ) -> float:
-    """Bits of a model and of rows coded with it, by the rule of Ross's thesis (3.1.2).
+    """Bits needed to store a model and the rows coded with it (Ross's thesis, 3.1.2).
 
     Parameters
     ----------
@@ -149,11 +158,11 @@ def description_length(
     n_vectors : int
         V, states of all parts together, or components.
     n_columns, n_rows : int
-        Length of a vector, and how many rows are coded.
+        Length of a vector, and number of coded rows.
     n_parts : int, default=1
-        K, for "parts" alone.
+        K; used by "parts" only.
     bits : float, default=64
-        Bits of a number. The thesis does not say; 64 gives its lengths.
+        Bits per number. The thesis does not state it; 64 gives its lengths.
 
     Returns
     -------
@@ -175,7 +184,7 @@ def description_length(
     return float(stored * n_columns * bits + n_rows * code)
 
 
-def ndcg_at(y_true: Any, y_score: Any, *, users: Any, k: int = 10) -> Array:
+def ndcg_at(y_true: ArrayLike, y_score: ArrayLike, *, users: ArrayLike, k: int = 10) -> Array:
     """Normalized discounted cumulative gain of each user's k items with the highest scores.
 
     Items of equal score count as if in random order.
@@ -183,9 +192,9 @@ def ndcg_at(y_true: Any, y_score: Any, *, users: Any, k: int = 10) -> Array:
     Parameters
     ----------
     y_true : array-like of shape (E,)
-        Gain of finding each item, at least 0: the rating itself, or 2^rating - 1.
+        Gain of each item, at least 0: the rating itself, or 2^rating - 1.
     y_score : array-like of shape (E,)
-        What items are ranked by.
+        Items are ranked by this score, largest first.
     users : array-like of shape (E,)
         User of each item: any labels, in any order.
     k : int, default=10
@@ -193,8 +202,8 @@ def ndcg_at(y_true: Any, y_score: Any, *, users: Any, k: int = 10) -> Array:
     Returns
     -------
     ndcg : ndarray of shape (U,)
-        One number per user, in the order of ``numpy.unique(users)``; users without any gain have
-        nothing to find, and are left out.
+        One number per user, in the order of ``numpy.unique(users)``; users whose gains are
+        all 0 are left out.
 
     Examples
     --------
@@ -209,15 +218,15 @@ def ndcg_at(y_true: Any, y_score: Any, *, users: Any, k: int = 10) -> Array:
     return _top(user, score, gain, discount)[best > 0] / best[best > 0]
 
 
-def recall_at(y_true: Any, y_score: Any, *, users: Any, k: int = 10) -> Array:
-    """Share of each user's gain that the k items with the highest scores hold.
+def recall_at(y_true: ArrayLike, y_score: ArrayLike, *, users: ArrayLike, k: int = 10) -> Array:
+    """Share of each user's total gain among the k items with the highest scores.
 
     Items of equal score count as if in random order.
 
     Parameters
     ----------
     y_true : array-like of shape (E,)
-        1 for items that ought to be found, 0 for others; or weights.
+        1 for relevant items, 0 for others; or weights.
     y_score, users : array-like of shape (E,)
         As in `ndcg_at`.
     k : int, default=10
@@ -239,7 +248,9 @@ def recall_at(y_true: Any, y_score: Any, *, users: Any, k: int = 10) -> Array:
     return _top(user, score, gain, np.ones(k))[total > 0] / total[total > 0]
 
 
-def _checked(y_true: Any, y_score: Any, users: Any, k: int) -> tuple[Array, Array, Array]:
+def _checked(
+    y_true: ArrayLike, y_score: ArrayLike, users: ArrayLike, k: int
+) -> tuple[Array, Array, Array]:
     """Users as numbers from 0; gains and scores as floats."""
     user, score, gain = column_or_1d(users), column_or_1d(y_score), column_or_1d(y_true)
     check_consistent_length(user, score, gain)
@@ -247,7 +258,7 @@ def _checked(y_true: Any, y_score: Any, users: Any, k: int) -> tuple[Array, Arra
     if k < 1:
         raise ValueError(f"k={k!r} must be at least 1.")
     if np.isnan(score).any() or not np.all(gain >= 0):
-        raise ValueError("y_score must have no NaN, and y_true no NaN and nothing below 0.")
+        raise ValueError("y_score must not contain NaN, and y_true neither NaN nor values below 0.")
     return np.unique(user, return_inverse=True)[1], gain, score
 
 
@@ -267,22 +278,22 @@ def _top(user: Array, score: Array, gain: Array, discount: Array) -> Array:
     return np.bincount(user[begins], shared)
 
 
-def calibration_error(confidence: Any, hit: Any, n_bins: int = 15) -> float:
-    """Expected calibration error: how far, on average, shares of hits are from their probability.
+def calibration_error(confidence: ArrayLike, hit: ArrayLike, n_bins: int = 15) -> float:
+    """Expected calibration error: mean difference of predicted probability and share of hits.
 
     Parameters
     ----------
     confidence : array-like of shape (n,)
-        Probability that each prediction was given.
+        Probability assigned to each prediction.
     hit : array-like of shape (n,)
-        Whether it was right.
+        Whether each prediction was correct.
     n_bins : int, default=15
-        Predictions are compared in so many groups of equal width in probability.
+        Number of groups of equal width in probability.
 
     Returns
     -------
     error : float
-        0 if predictions made with probability p are right in a share p of cases.
+        0 if predictions of probability p are correct in a share p of cases.
 
     Examples
     --------

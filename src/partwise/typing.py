@@ -1,13 +1,13 @@
 """Names for the kinds of data that functions take and return.
 
-scipy and pandas are untyped, so the aliases that name their classes check less than they say; they
-tell the reader what is accepted.
+scipy and pandas are untyped, so the type checker treats their classes as Any; the aliases document
+what is accepted.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -30,6 +30,14 @@ class Shaped(Protocol):
         ...
 
 
+class UserRatings(Protocol):
+    """Ratings of one person: a mapping of items to ratings, or a pandas Series."""
+
+    def items(self) -> Iterable[tuple[Hashable, float]]:
+        """Pairs of item and rating."""
+        ...
+
+
 # A user's data frame.
 Frame: TypeAlias = "pd.DataFrame | pl.DataFrame"
 
@@ -47,6 +55,11 @@ Value: TypeAlias = "str | bool | float | np.generic | object"
 Name: TypeAlias = Hashable
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
+
+# Ratings of many people: a data frame, arrays of users, items and ratings, or a sparse matrix.
+RatingsLike: TypeAlias = (
+    "Frame | tuple[ArrayLike | Sequence[Name], ...] | sparse.sparray | sparse.spmatrix"
+)
 
 # What JSON can hold.
 Plain: TypeAlias = "Mapping[str, Plain] | Sequence[Plain] | str | float | bool | None"

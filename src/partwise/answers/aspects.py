@@ -1,4 +1,4 @@
-"""What a fitted aspect model says of rows of ratings."""
+"""Predictions, densities and samples of a fitted aspect model."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from partwise.sampling.importance import RowLikelihood
 FittedAspects: TypeAlias = Fitted[Aspect, AspectParams]
 Ratings: TypeAlias = Array | sparse.csr_matrix
 
-# Shares of aspects drawn at a time, over rows, draws and ratings.
-MOST_DENSITIES = 4_000_000
+# Densities evaluated at a time: rows, samples of the shares of aspects, and ratings.
+MAX_DENSITIES = 4_000_000
 
 
 def levels(fitted: FittedAspects) -> Array:
@@ -40,7 +40,7 @@ def attributes(fitted: FittedAspects) -> dict[str, object]:
 
 
 def shares(fitted: FittedAspects, X: Ratings, n_jobs: int | None) -> Array:
-    """How much each row takes of every aspect, (n, Z)."""
+    """Posterior mean shares of the aspects per row, (n, Z)."""
     infer, prepared = fitted.model.infer, fitted.prepared
     return np.concatenate(map_rows(fitted.columns, X, lambda block: infer(prepared, block), n_jobs))
 
@@ -71,20 +71,20 @@ def cell_densities(
 def likelihoods(
     fitted: FittedAspects, X: Ratings, n_draws: int, n_jobs: int | None
 ) -> RowLikelihood:
-    """Likelihood of rows, fields (1, n): there is one class."""
+    """Likelihood of rows, fields of shape (1, n) as there is one class."""
     model, prepared = fitted.model, fitted.prepared
     found = map_rows(
         fitted.columns,
         X,
         lambda block: model.row_likelihood(prepared, block, n_draws),
         n_jobs,
-        max(MOST_DENSITIES // (n_draws * model.n_aspects), 16),
+        max(MAX_DENSITIES // (n_draws * model.n_aspects), 16),
     )
     return RowLikelihood(*(np.concatenate(field)[None] for field in zip(*found, strict=True)))
 
 
 def n_parameters(fitted: FittedAspects) -> float:
-    """A Gaussian's two of every column and aspect; rows' shares are summed out."""
+    """Two parameters of a Gaussian per column and aspect; rows' shares are integrated out."""
     return 2.0 * fitted.n_columns * fitted.model.n_aspects
 
 

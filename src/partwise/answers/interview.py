@@ -1,4 +1,4 @@
-"""Questions to one person, one after the other, each chosen by what its answer would tell."""
+"""Sequential questions to one person, each selected by the expected gain of its answer."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from partwise.contracts import Array
 
 
 class Interview:
-    """One person's questions and answers; `Recommender.interview` begins it.
+    """Questions to one person and their answers; `Recommender.interview` starts it.
 
-    What the answers say adds up, and an answer speaks of its item's part alone: the gains of all
-    other parts' items stay as they are.
+    The evidence of the answers adds up. An answer is about the part of its item only, so the gains
+    of items of other parts do not change.
     """
 
     def __init__(self, catalog: Catalog, person: Person, rule: str, unknown: str) -> None:
         self._catalog, self._rule, self._unknown = catalog, rule, unknown
         self._person = person
         self._gains = [np.empty(0)] * len(catalog.tastes)
-        self._look(None)
+        self._update(None)
 
     @property
     def ratings(self) -> dict[Hashable, float]:
-        """What is known of the person by now."""
+        """Ratings of the person so far."""
         return {self._catalog.items[d]: float(v) for d, v in zip(*self._person, strict=True)}
 
     def gains(self) -> dict[Hashable, float]:
@@ -36,7 +36,7 @@ class Interview:
         return {item: float(total[d]) for d, item in items if d not in rated}
 
     def next_question(self, among: Iterable[Hashable] | None = None) -> Hashable:
-        """The item whose rating would tell most, of those not rated yet.
+        """Select the unrated item whose rating is expected to be most informative.
 
         Parameters
         ----------
@@ -52,12 +52,14 @@ class Interview:
             gains = gains * self._catalog.counts
         allowed[self._person.columns] = False
         if not allowed.any():
-            text = "all of them are rated" if among is None else "none of those given is open"
+            text = (
+                "all of them are rated" if among is None else "none of the given items is unrated"
+            )
             raise ValueError(f"There is no item left to ask about; {text}.")
         return self._catalog.items[int(np.where(allowed, gains, -np.inf).argmax())]
 
     def answer(self, item: Hashable, rating: float) -> None:
-        """Hear a rating.
+        """Record a rating.
 
         Parameters
         ----------
@@ -66,24 +68,24 @@ class Interview:
         """
         heard = person_of(self._catalog, {item: rating}, self._unknown)
         if len(heard.columns) == 0:
-            return  # unknown, and told so
+            return  # unknown item; `person_of` has warned
         kept = self._person.columns != heard.columns[0]
         columns = np.append(self._person.columns[kept], heard.columns)
         values = np.append(self._person.values[kept], heard.values)
         order = np.argsort(columns)
         self._person = Person(columns[order], values[order])
-        self._look(int(heard.columns[0]))
+        self._update(int(heard.columns[0]))
 
     def _total(self) -> Array:
-        """Gains; of several models each in units of its largest, as their own units differ."""
+        """Mean gains of the models, each in units of its largest gain, as their units differ."""
         if len(self._gains) == 1:
             return self._gains[0]
         rated = self._person.columns
         largest = [np.delete(own, rated).max(initial=1e-300) for own in self._gains]
         return np.mean([own / top for own, top in zip(self._gains, largest, strict=True)], axis=0)
 
-    def _look(self, heard: int | None) -> None:
-        """Bring the gains up to date, after an answer about one item those of its part."""
+    def _update(self, heard: int | None) -> None:
+        """Update the gains; after an answer about an item, those of its part."""
         row, rated = self._catalog.row(self._person), self._person.columns
         open_ = np.ones(len(self._catalog.items), bool)
         open_[rated] = False

@@ -1,8 +1,7 @@
-"""What a recommender asks of a fitted model: a person's tastes, and what they say about items.
+"""How a recommender uses a fitted model: tastes of people, and predictions for items.
 
-A person's *features* (F, n) are what the model infers of rows: posteriors of states, or moments of
-factors. Everything about items is put in tables when the tastes are made, so that one person costs
-a few products.
+The *features* (F, n) of people are what the model infers from their ratings: posteriors of states,
+or moments of factors. Tables of items are computed once, so that one person costs a few products.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from partwise.models.mcfa import MCFA
 from partwise.models.mcvq import MCVQ
 from partwise.models.ordinal import Ordinal
 
-# Numbers worked on at a time for many cells.
+# Largest size of a temporary array.
 CHUNK = 1 << 22
 
 
@@ -41,7 +40,7 @@ def tastes_of(
 
 
 class Tastes(ABC):
-    """What the kinds share: people in, left-out ratings, parts."""
+    """Tastes of people under one model: inference, ratings left out, parts."""
 
     fitted: FittedStates | FittedFactors
     core: MCVQ | MCFA
@@ -56,11 +55,11 @@ class Tastes(ABC):
         known = levels if group.known_levels is None else group.known_levels
         # The model's levels on the scale, in the precision that it keeps them in.
         self.seen = np.searchsorted(levels.astype(known.dtype), known)
-        # A level that nobody gave in fit is heard as the nearest that somebody did.
+        # A level without ratings in fit is read as the nearest level that has some.
         self.nearest = known[np.abs(levels[:, None] - known).argmin(axis=1)]
 
-    def heard(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
-        """Ratings (CSR) as the model knows them."""
+    def on_known_levels(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
+        """Ratings (CSR) on the levels that the model knows."""
         if len(self.seen) == len(self.levels):
             return X
         values = self.nearest[np.searchsorted(self.levels.astype(X.dtype), X.data)]
@@ -68,7 +67,7 @@ class Tastes(ABC):
 
     def fold_in(self, X: sparse.csr_matrix) -> Array:
         """Features of people, (F, n), from their ratings (CSR)."""
-        X = self.heard(X)
+        X = self.on_known_levels(X)
         infer, prepared, columns = (
             self.fitted.model.infer,
             self.fitted.prepared,
@@ -78,10 +77,10 @@ class Tastes(ABC):
         return np.concatenate(pieces, axis=1)
 
     def evidence(self, columns: Array, values: Array) -> Array:
-        """What each of a person's ratings says by itself, (F, ratings)."""
+        """Evidence of each of a person's ratings, (F, ratings)."""
         values = values.astype(self.fitted.dtype)
         where = np.zeros(len(columns), int), columns
-        one = self.heard(sparse.csr_matrix((values, where), shape=(1, len(self.parts))))
+        one = self.on_known_levels(sparse.csr_matrix((values, where), shape=(1, len(self.parts))))
         apart = sparse.csr_matrix(
             (one.data, one.indices, np.arange(len(columns) + 1)),
             shape=(len(columns), len(self.parts)),
@@ -93,14 +92,14 @@ class Tastes(ABC):
         return self.core.evidence(self.fitted.prepared, block)
 
     def features_of(self, evidence: Array) -> Array:
-        """Features (F, n) from what ratings say in sum."""
+        """Features (F, n) from summed evidence."""
         features = np.array(evidence)
         self._settle(features, np.ones(features.shape[1]))
         return features
 
     @abstractmethod
     def _settle(self, features: Array, weight: Array) -> None:
-        """Turn what ratings say into features, in place."""
+        """Turn evidence into features, in place."""
 
     def leave_out(self, columns: Array, values: Array) -> Array:
         """Features of the person, then without each of the ratings in turn, (F, 1 + ratings)."""
@@ -109,8 +108,8 @@ class Tastes(ABC):
         return self.features_of(np.hstack([total, total - own]))
 
     def keeps_apart(self, rated: Array) -> bool:
-        """Whether ratings of these items speak of their own parts alone."""
-        # Classes, and items of several parts, let one part's answers speak of the others.
+        """Whether ratings of these items are evidence about their own parts only."""
+        # With classes, or items of several parts, answers about one part inform the others.
         closed = self.fitted.params.gates[:, rated].max(axis=0, initial=0.0) >= 1.0
         return self.core.classes.n_classes == 1 and bool(closed.all())
 
@@ -136,12 +135,12 @@ class Tastes(ABC):
     def gains(self, features: Array, rule: str, k: int, best: Array, open_: Array) -> Array:
         """Expected gain of asking one person about each item of part k.
 
-        What counts are predictions of ``open_`` (D,) items, those that are not rated.
+        Only predictions of the ``open_`` (D,) items, those not rated, count.
         """
 
     @abstractmethod
-    def likeness(self, item: int) -> Array:
-        """How like one item all items of its part are, (D,); those of other parts not at all."""
+    def similarity(self, item: int) -> Array:
+        """Similarity of all items of its part to one item, (D,); -inf for items of other parts."""
 
     def _cosines(self, vectors: Array, item: int) -> Array:
         """Cosines of vectors (D, J) of items of the same part with that of one."""
@@ -160,7 +159,7 @@ class Tastes(ABC):
 
 
 class StateTastes(Tastes):
-    """Tastes are states: every part of a person is in one of a few."""
+    """Tastes are states: every part of a person is in one of several states."""
 
     fitted: FittedStates
     core: MCVQ
@@ -220,7 +219,7 @@ class StateTastes(Tastes):
         return out
 
     def best(self, features: Array, open_: Array) -> Array:
-        """Best expected rating in each part, (K,), of items as their likeliest part has them."""
+        """Best expected rating in each part, (K,), each item in its most probable part."""
         found = []
         for (lo, hi), columns in zip(pairwise(self.core.first), self.columns, strict=True):
             means = features[lo:hi, 0] @ self.M[lo:hi][:, columns[open_[columns]]]
@@ -237,10 +236,10 @@ class StateTastes(Tastes):
         if rule == "error":
             second = (M * (self.popularity * open_)[columns]) @ M.T
             return questions.state_error(m, P, second)
-        rival = float(np.delete(best, k).max(initial=-np.inf))
-        return questions.state_value(m, P, M[:, open_[columns]], rival)
+        best_other = float(np.delete(best, k).max(initial=-np.inf))
+        return questions.state_value(m, P, M[:, open_[columns]], best_other)
 
-    def likeness(self, item: int) -> Array:
+    def similarity(self, item: int) -> Array:
         """Correlation of expected ratings over the states of its part, (D,)."""
         own = self.span(self.parts[item])
         share, M = self.state_shares()[own], self.M[own]
@@ -249,7 +248,7 @@ class StateTastes(Tastes):
 
 
 class FactorTastes(Tastes):
-    """Tastes are factors: every part of a person has a few numbers."""
+    """Tastes are factors: every part of a person has several real values."""
 
     fitted: FittedFactors
     core: MCFA
@@ -261,7 +260,7 @@ class FactorTastes(Tastes):
         super().__init__(levels, popularity, n_jobs)
         group, K = self.fitted.columns[0], len(self.columns)
         if isinstance(self.fitted.model, Ordinal):
-            # Levels of the scale that were never seen have no interval.
+            # Levels without ratings have an empty interval.
             seen = self.seen
             at = np.concatenate([np.searchsorted(seen, np.arange(len(levels))), [len(seen)]])
             self.ends = group.ends[:, at]
@@ -321,10 +320,10 @@ class FactorTastes(Tastes):
         if rule == "error":
             second = (w * (self.popularity * open_)[columns, None]).T @ w
             return questions.factor_error(cov, w, noise, second)
-        rival = float(np.delete(best, k).max(initial=-np.inf))
+        best_other = float(np.delete(best, k).max(initial=-np.inf))
         wanted = open_[columns]
-        return questions.factor_value(cov, w, noise, w[wanted], expected[wanted], rival)
+        return questions.factor_value(cov, w, noise, w[wanted], expected[wanted], best_other)
 
-    def likeness(self, item: int) -> Array:
+    def similarity(self, item: int) -> Array:
         """Cosine of the loadings, (D,), of items of the same part."""
         return self._cosines(self.fitted.params.loadings[self.parts[item]].mean[:, :-1], item)

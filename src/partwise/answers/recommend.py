@@ -1,11 +1,11 @@
-"""What a fitted recommender says: predicted ratings, recommendations and their reasons."""
+"""Answers of a fitted recommender: predicted ratings, recommendations and their reasons."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 from scipy import sparse
@@ -19,12 +19,12 @@ from partwise.models import levels as scale
 # Coverage of the interval of a recommendation.
 COVERAGE = 0.8
 
-# Column of an item that is not known.
+# Column of an unknown item.
 UNKNOWN = -1
 
 
 class Recommendation(NamedTuple):
-    """An item, its expected rating, and an interval that holds the rating with probability 0.8."""
+    """An item, its expected rating, and an interval with probability 0.8."""
 
     item: Hashable
     rating: float
@@ -33,15 +33,28 @@ class Recommendation(NamedTuple):
 
 
 class Effect(TypedDict):
-    """A rating of a person, and what the expected rating of another item gains by it."""
+    """A rating of a person, and its effect on the expected rating of another item."""
 
     item: Hashable
     rating: float
     effect: float
 
 
+class Explanation(TypedDict):
+    """Reasons for a predicted rating; see `Recommender.explain`."""
+
+    item: Hashable
+    rating: float
+    distribution: dict[float, float]
+    part: int
+    because: list[Effect]
+    similar_items: list[Hashable]
+    state: NotRequired[int]
+    probability: NotRequired[float]
+
+
 class Difference(TypedDict):
-    """An item, its expected rating in a state, and by how much this is above the average."""
+    """An item, its expected rating in a state, and the difference from the average."""
 
     item: Hashable
     rating: float
@@ -49,7 +62,7 @@ class Difference(TypedDict):
 
 
 class Person(NamedTuple):
-    """What one person has rated: columns, ascending, and ratings."""
+    """Ratings of one person: columns, ascending, and values."""
 
     columns: Array
     values: Array
@@ -57,7 +70,7 @@ class Person(NamedTuple):
 
 @dataclass(frozen=True)
 class Catalog:
-    """All that a recommender has learned: models of the same items, and what is known of these.
+    """All that a recommender has learned: models of the same items, and facts about these items.
 
     ``tastes`` are the models, ``levels`` (L,) the scale, and ``counts`` (D,) the ratings per item.
     """
@@ -101,12 +114,12 @@ def person_of(catalog: Catalog, ratings: object, unknown: str) -> Person:
 
 
 def columns_of(catalog: Catalog, items: object, unknown: str, then: str) -> Array:
-    """Columns of items, `UNKNOWN` for others; a warning says what happens ``then``."""
+    """Columns of items, `UNKNOWN` for others, with a warning that ends in ``then``."""
     names = plain(items)
     columns = np.array([catalog.place.get(item, UNKNOWN) for item in names], np.int64)
     if np.any(columns < 0):
         first = names[int(np.argmin(columns))]
-        text = f"{np.sum(columns < 0)} items are not known (first: {first!r})"
+        text = f"{np.sum(columns < 0)} items are unknown (first: {first!r})"
         if unknown == "raise":
             raise ValueError(f'{text}; leave them out, or set unknown="warn".')
         warn(f"{text}; {then}.")
@@ -114,7 +127,7 @@ def columns_of(catalog: Catalog, items: object, unknown: str, then: str) -> Arra
 
 
 def items_among(catalog: Catalog, among: Iterable[Hashable] | None, unknown: str) -> Array:
-    """Which items are among some, (D,); all if None."""
+    """Mask (D,) of the given items; of all items if None."""
     if among is None:
         return np.ones(len(catalog.items), bool)
     columns = columns_of(catalog, among, unknown, "they are left out")
@@ -141,8 +154,8 @@ def level_shares(catalog: Catalog, person: Person) -> Array:
 def pair_shares(catalog: Catalog, X: sparse.csr_matrix, rows: Array, columns: Array) -> Array:
     """Probability of every level of chosen cells of people (CSR), (cells, L).
 
-    An item without ratings, known or not (`UNKNOWN`), is predicted as the average one: the mean
-    over all items, weighted by how often these are rated.
+    An item without ratings, known or not (`UNKNOWN`), is predicted as the average item: the mean
+    over all items, weighted by their number of ratings.
     """
     unrated = (columns < 0) | (catalog.counts[columns] == 0)
     rated, out = ~unrated, np.zeros((len(rows), len(catalog.levels)))
@@ -168,7 +181,7 @@ def point_of(shares: Array, levels: Array, point: str) -> Array:
 
 
 def interval_of(shares: Array, levels: Array, coverage: float) -> tuple[Array, Array]:
-    """Levels between which distributions have at least this probability."""
+    """Intervals of levels with at least this probability."""
     tail = 0.5 * (1.0 - coverage)
     return scale.quantile(shares, levels, tail), scale.quantile(shares, levels, 1.0 - tail)
 
@@ -188,13 +201,13 @@ def recommend(catalog: Catalog, person: Person, allowed: Array, n: int) -> list[
 # --- reasons ---
 
 
-def explain(catalog: Catalog, person: Person, d: int, n: int) -> dict[str, object]:
-    """Why the first model predicts the rating of item d as it does."""
+def explain(catalog: Catalog, person: Person, d: int, n: int) -> Explanation:
+    """Explain the first model's prediction of item d."""
     taste, levels = catalog.tastes[0], catalog.levels
     part = int(taste.own_parts[d])
     features = taste.fold_in(catalog.row(person))
     shares = taste.cell_shares(features, np.zeros(1, int), np.array([d]))[0]
-    out: dict[str, object] = {
+    out: Explanation = {
         "item": catalog.items[d],
         "rating": float(scale.mean(shares, levels)),
         "distribution": {float(v): float(p) for v, p in zip(levels, shares, strict=True)},
@@ -204,21 +217,21 @@ def explain(catalog: Catalog, person: Person, d: int, n: int) -> dict[str, objec
     }
     if isinstance(taste, StateTastes) and part >= 0:
         m = features[taste.span(part), 0]
-        out |= {"state": int(m.argmax()), "probability": float(m.max())}
+        out["state"], out["probability"] = int(m.argmax()), float(m.max())
     return out
 
 
 def _effects(catalog: Catalog, person: Person, d: int, n: int) -> list[Effect]:
-    """The person's ratings that move the prediction of item d most."""
+    """The person's ratings with the largest effect on the prediction of item d."""
     if not len(person.columns):
         return []
     taste = catalog.tastes[0]
-    found = taste.leave_out(*person)  # with all, then without each
+    found = taste.leave_out(*person)  # with all ratings, then without each
     every = np.arange(len(person.columns) + 1)
     shares = taste.cell_shares(found, every, np.full_like(every, d))
     means = scale.mean(shares, catalog.levels)
     effect = means[0] - means[1:]
-    # Ratings of other parts have no effect but rounding, by which nothing is ranked.
+    # Ratings of other parts have no effect; rounding must not rank them.
     return [
         Effect(
             item=catalog.items[person.columns[i]],
@@ -230,15 +243,15 @@ def _effects(catalog: Catalog, person: Person, d: int, n: int) -> list[Effect]:
 
 
 def similar_items(catalog: Catalog, d: int, n: int) -> list[Hashable]:
-    """The n items of the same part that people rate most like item d."""
-    likeness = catalog.tastes[0].likeness(d)
-    likeness[d] = -np.inf
-    best = _top(likeness, min(n, int(np.isfinite(likeness).sum())))
+    """The n items of the same part whose ratings are most similar to those of item d."""
+    similarity = catalog.tastes[0].similarity(d)
+    similarity[d] = -np.inf
+    best = _top(similarity, min(n, int(np.isfinite(similarity).sum())))
     return [catalog.items[i] for i in best]
 
 
 def state_items(catalog: Catalog, n: int, min_ratings: int) -> list[dict[str, object]]:
-    """What people in each state of each part like and dislike more than others do."""
+    """Items that people in each state rate higher and lower than others do."""
     taste = catalog.states()
     share, out = taste.state_shares(), []
     for k in range(taste.n_parts):
@@ -265,7 +278,7 @@ def state_items(catalog: Catalog, n: int, min_ratings: int) -> list[dict[str, ob
 
 
 def profile(catalog: Catalog, person: Person, n: int, min_ratings: int) -> list[dict[str, object]]:
-    """The most probable state of each part of a person, and what goes with it."""
+    """The most probable state of each part of a person, with its items."""
     taste = catalog.states()
     m = taste.fold_in(catalog.row(person))[:, 0]
     kinds = {(one["part"], one["state"]): one for one in state_items(catalog, n, min_ratings)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,14 +34,14 @@ def _recommender(source: Path, encoding: str | None) -> Recommender:
 
 
 def _known(model: Recommender, text: str) -> Hashable:
-    """The item that a text names: as it is, or as a number."""
+    """The item with this name, or with this number."""
     if text in model.items_ or not text.lstrip("-").isdigit():
         return text
     return int(text)
 
 
-def _person(model: Recommender, rated: list[str]) -> dict[Any, float]:
-    """What was rated, from ITEM=RATING."""
+def _person(model: Recommender, rated: list[str]) -> dict[Hashable, float]:
+    """Ratings of the person, parsed from ITEM=RATING."""
     person = {}
     for text in rated:
         item, sign, rating = text.rpartition("=")
@@ -58,26 +58,30 @@ def recommend(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Ratings, a text file with columns user, item and rating, or as MovieLens has "
-            "them (ratings.csv, ratings.dat, u.data); or a saved recommender.",
+            help="Ratings, a text file with columns user, item and rating, or in the format "
+            "of MovieLens (ratings.csv, ratings.dat, u.data); or a saved recommender.",
             show_default=False,
         ),
     ],
     rated: Annotated[
         list[str] | None,
         typer.Option(
-            "--rated", "-r", metavar="ITEM=RATING", help="What the person rated; may be repeated."
+            "--rated", "-r", metavar="ITEM=RATING", help="A rating of the person; may be repeated."
         ),
     ] = None,
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many items.")] = 10,
-    ask: Annotated[bool, typer.Option("--ask", help="Also name the question to ask next.")] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Also print the next question to ask.")
+    ] = False,
     explain: Annotated[
         str | None,
-        typer.Option(metavar="ITEM", help="Say why this item is predicted as it is."),
+        typer.Option(metavar="ITEM", help="Explain the predicted rating of this item."),
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option("--save", help="Keep what was learned in this file.", show_default=False),
+        typer.Option(
+            "--save", help="Save the fitted recommender to this file.", show_default=False
+        ),
     ] = None,
     encoding: Encoding = None,
 ) -> None:
@@ -111,10 +115,10 @@ def recommend(
         _say_why(model, person, _known(model, explain))
 
 
-def _say_why(model: Recommender, person: dict[Any, float], item: Hashable) -> None:
-    """Print what moved a prediction."""
+def _say_why(model: Recommender, person: dict[Hashable, float], item: Hashable) -> None:
+    """Print the reasons for a predicted rating."""
     reasons = model.explain(person, item)
     say(f"{item}: {reasons['rating']:.2f} expected.")
     for why in reasons["because"]:
         say(f"  {why['effect']:+.2f} for {why['item']}, rated {why['rating']:g}")
-    say(f"  Rated alike: {', '.join(str(name) for name in reasons['similar_items'])}.")
+    say(f"  Similar items: {', '.join(str(name) for name in reasons['similar_items'])}.")

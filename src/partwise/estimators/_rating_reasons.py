@@ -1,56 +1,56 @@
-"""Questions to people, and reasons of what is predicted: verbs of the recommender."""
+"""Questions to people and explanations of predictions: methods of the recommender."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable
 
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import recommend
 from partwise.answers.interview import Interview
-from partwise.answers.recommend import Catalog, Person, person_of
+from partwise.answers.recommend import Catalog, Explanation, Person, person_of
 from partwise.models.questions import RULES
+from partwise.typing import Name, UserRatings
 
 
 class RatingReasons:
-    """What a recommender asks a person next, and why it predicts what it does."""
+    """Selects the next question to a person, and explains predictions."""
 
     _fitted: Catalog
     unknown: str
 
-    def _person(self, ratings: Any) -> Person:
-        """What one person has rated, checked."""
+    def _person(self, ratings: UserRatings) -> Person:
+        """Checked ratings of one person."""
         check_is_fitted(self)
         return person_of(self._fitted, ratings, self.unknown)
 
-    def _column(self, item: Any) -> int:
+    def _column(self, item: Name) -> int:
         check_is_fitted(self)
         if item not in self._fitted.place:
-            raise ValueError(f"{item!r} is not a known item; known are those in items_.")
+            raise ValueError(f"{item!r} is not a known item; known items are in items_.")
         return self._fitted.place[item]
 
     # --- questions ---
 
     def next_question(
         self,
-        user_ratings: Mapping[Any, float],
+        user_ratings: UserRatings,
         *,
         rule: str = "error",
-        among: Iterable[Any] | None = None,
+        among: Iterable[Name] | None = None,
     ) -> Hashable:
-        """The item whose rating would tell most.
+        """Select the item whose rating is expected to be most informative.
 
         Parameters
         ----------
         user_ratings : mapping of items to ratings
         rule : {"error", "information", "value"}, default="error"
-            "error": expected fall of the squared error of all predictions, items counted by how
-            often they are rated. "information": mutual information of the answer and the person's
-            states or factors. "value": expected rise of the rating of what would be recommended.
+            "error": expected decrease of the squared error of all predictions, with items weighted
+            by their number of ratings. "information": mutual information of the answer and the
+            person's states or factors. "value": expected increase of the highest predicted rating.
         among : iterable of items, optional
-            Items that the person can rate. If not given, the gain of each is weighed with the share
-            of people who rated it: who does not know an item has no answer.
+            Items that the person can rate. If not given, the gain of each item is multiplied by the
+            share of people who rated it, as a person can rate only items that they know.
 
         Returns
         -------
@@ -58,13 +58,13 @@ class RatingReasons:
         """
         return self.interview(user_ratings, rule=rule).next_question(among)
 
-    def interview(self, user_ratings: Mapping[Any, float], *, rule: str = "error") -> Interview:
-        """Questions and answers, one after the other.
+    def interview(self, user_ratings: UserRatings, *, rule: str = "error") -> Interview:
+        """Start an interview: questions and answers in turn.
 
         Parameters
         ----------
         user_ratings : mapping of items to ratings
-            What is known when it begins.
+            Ratings known at the start.
         rule : {"error", "information", "value"}, default="error"
             See `next_question`.
 
@@ -79,33 +79,32 @@ class RatingReasons:
 
     # --- reasons ---
 
-    def explain(self, user_ratings: Mapping[Any, float], item: Any, n: int = 5) -> dict[str, Any]:
-        """Why a person is predicted to rate an item as they are.
+    def explain(self, user_ratings: UserRatings, item: Name, n: int = 5) -> Explanation:
+        """Explain a predicted rating.
 
-        Of several estimators the first answers.
+        With several estimators the first one is explained.
 
         Parameters
         ----------
         user_ratings : mapping of items to ratings
         item
         n : int, default=5
-            Ratings and similar items to name.
+            Number of ratings and of similar items to name.
 
         Returns
         -------
         reasons : dict
             ``item``, ``rating`` (expected), ``distribution`` (level to probability), ``part`` of
             the item (-1: background), ``state`` of that part and its ``probability`` (where parts
-            have states), ``because``: the person's ratings that moved the prediction most, each
-            with ``item``, ``rating`` and ``effect``, the expected rating less what it would be
-            without it (what the other ratings say being as it is); and ``similar_items``, the items
-            most alike for people of all kinds.
+            have states), ``because``: the person's ratings with the largest effect on the
+            prediction, each with ``item``, ``rating`` and ``effect``, the expected rating minus the
+            expected rating without it; and ``similar_items``, the most similar items of its part.
         """
         person = self._person(user_ratings)
         return recommend.explain(self._fitted, person, self._column(item), n)
 
-    def similar_items(self, item: Any, n: int = 10) -> list[Hashable]:
-        """Items of the same part that people rate most alike.
+    def similar_items(self, item: Name, n: int = 10) -> list[Hashable]:
+        """Items of the same part with the most similar ratings.
 
         Parameters
         ----------
@@ -115,28 +114,28 @@ class RatingReasons:
         Returns
         -------
         items : list
-            Most alike first.
+            Most similar first.
         """
         d = self._column(item)
         return recommend.similar_items(self._fitted, d, n)
 
-    def state_items(self, n: int = 5, *, min_ratings: int = 20) -> list[dict[str, Any]]:
-        """What people in each state of each part like and dislike more than others do.
+    def state_items(self, n: int = 5, *, min_ratings: int = 20) -> list[dict[str, object]]:
+        """Items that people in each state of each part rate higher and lower than others do.
 
-        Of several estimators the first with states answers.
+        With several estimators the first one that has states is used.
 
         Parameters
         ----------
         n : int, default=5
-            Items to name on either side.
+            Number of items to name on either side.
         min_ratings : int, default=20
-            Ratings that an item must have had to be named.
+            Minimum number of ratings of a named item.
 
         Returns
         -------
         states : list of dict
             ``part``, ``state``, ``share`` of people in it, and ``high`` and ``low``: items whose
-            expected rating in this state is farthest above and below that of all people, each with
+            expected rating in this state is most above and below that of all people, each with
             ``item``, ``rating`` and ``difference``.
         """
         check_is_fitted(self)
@@ -145,22 +144,22 @@ class RatingReasons:
         return recommend.state_items(self._fitted, n, min_ratings)
 
     def profile(
-        self, user_ratings: Mapping[Any, float], n: int = 5, *, min_ratings: int = 20
-    ) -> list[dict[str, Any]]:
-        """One person, part by part: the state that each part is in, and what goes with it.
+        self, user_ratings: UserRatings, n: int = 5, *, min_ratings: int = 20
+    ) -> list[dict[str, object]]:
+        """Describe one person by the most probable state of each part.
 
         Parameters
         ----------
         user_ratings : mapping of items to ratings
         n : int, default=5
-            Items to name on either side.
+            Number of items to name on either side.
         min_ratings : int, default=20
-            Ratings that an item must have had to be named.
+            Minimum number of ratings of a named item.
 
         Returns
         -------
         parts : list of dict
-            As in `state_items`, of each part's most probable state, and its ``probability``.
+            As in `state_items`, for the most probable state of each part, with its ``probability``.
         """
         person = self._person(user_ratings)
         return recommend.profile(self._fitted, person, n, min_ratings)

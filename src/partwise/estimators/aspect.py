@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
@@ -19,6 +20,7 @@ from partwise.data.rating_levels import ScaleGroup, learn_scale
 from partwise.estimators._base import PartsEstimator, prior_of
 from partwise.estimators._rows import by_rows
 from partwise.fitted import Fitted, restored_fields
+from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Stage
 from partwise.fitting.temperature import likeliest_temperature
@@ -27,36 +29,39 @@ from partwise.models import aspect
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
 from partwise.starts import random_start
+from partwise.typing import DataLike, Matrix, PathLike, Seed
 
-# Ratings of every aspect that Prior(states=1) gives a row beforehand. A row has few ratings to tell
-# its shares from, and takes of a few aspects only.
+# Pseudo-ratings per row and aspect of Prior(states=1). They are few, as a row has few ratings and
+# uses few aspects.
 MIXING = 0.02
 
 
 class AspectModel(PartsEstimator):
-    """The aspect model: every rating has a cause of its own, from its row's mixture of aspects.
+    """The aspect model: each rating has its own latent aspect, from the mixture of its row.
 
     p(r | row, column) = sum_z p(z | row) p(r | column, z), where p(r | column, z) is a Gaussian
-    truncated to the levels of the rating scale. Learned by tempered EM, with temperature and number
-    of sweeps told by ratings held out. A new row is folded in: its mixture is found with the
-    columns held. Missing ratings (NaN, or not stored in sparse X) take part in nothing.
+    truncated to the levels of the rating scale. The fit is tempered EM; temperature and number of
+    iterations are selected on held-out ratings. For a new row only its mixture is inferred. Missing
+    ratings (NaN, or not stored in sparse X) are ignored in fitting and scoring.
 
     Parameters
     ----------
     n_aspects : int, default=20
         Z, the number of aspects.
     beta : "auto" or float, default="auto"
-        Inverse temperature, above 0 and at most 1 (plain EM). "auto": 1, 0.9, 0.8, ... are tried
-        from the same start while a tenth of the ratings, held out, becomes more likely; the best is
-        then run on all ratings, for the number of sweeps after which these were likeliest.
+        Inverse temperature, above 0 and at most 1 (plain EM). "auto" tries 1, 0.9,
+        0.8, ... from the same start while the likelihood of a held-out tenth of the ratings rises;
+        the best value is then used on all ratings, with the number of iterations that was best for
+        the held-out ratings.
     prior : "conjugate", Prior or None, default="conjugate"
-        Pseudo-ratings (see `partwise.Prior`): ``counts`` ratings like the column's own in every
-        aspect, and 0.02 ``states`` ratings of every aspect in a row. None is maximum likelihood.
+        Pseudo-ratings (see `partwise.Prior`): ``counts`` ratings per column and aspect, distributed
+        as the column's own, and 0.02 ``states`` ratings per row and aspect. None is maximum
+        likelihood.
     max_iter : int, default=200
-        Most sweeps at a temperature.
+        Maximum number of EM iterations per temperature.
     tol : float, default=1e-2
-        A fit has converged when the bound rises by less than this a row, and held-out ratings, a
-        tenth of all, have gained what they can when they rise by less than a tenth of it.
+        The fit has converged when the objective rises by less than this per row; the held-out
+        tenth of the ratings stops at a rise of less than a tenth of it.
     max_time : float or None, default=None
         Seconds after which the best parameters so far are kept, with a warning.
     n_jobs : int or None, default=None
@@ -76,7 +81,7 @@ class AspectModel(PartsEstimator):
         Inverse temperature.
     lower_bound_ : float
         Log-likelihood at that temperature, sum of log (sum_z (p(z|row) p(r|column,z))^beta) / beta,
-        plus the log density of the prior's pseudo-ratings, a row.
+        plus the log density of the prior's pseudo-ratings, per row.
     lower_bounds_ : ndarray of shape (n_iter + 1,)
         Its trace.
     n_iter_ : int
@@ -105,7 +110,7 @@ class AspectModel(PartsEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         "n_aspects": [Interval(Integral, 1, None, closed="left")],
         "beta": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right")],
         "prior": [StrOptions({"conjugate"}), Prior, None],
@@ -124,12 +129,12 @@ class AspectModel(PartsEstimator):
         n_aspects: int = 20,
         *,
         beta: float | str = "auto",
-        prior: Any = "conjugate",
+        prior: Prior | str | None = "conjugate",
         max_iter: int = 200,
         tol: float = 1e-2,
         max_time: float | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
         self.n_aspects = n_aspects
@@ -146,20 +151,25 @@ class AspectModel(PartsEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+        self,
+        X: DataLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: Checkpoint | PathLike | None = None,
     ) -> AspectModel:
-        """Learn what each aspect makes of the columns.
+        """Fit the model to ratings.
 
         Parameters
         ----------
         X : array-like or sparse of shape (C, D)
-            Ratings on one scale; NaN, or what sparse X does not store, is missing.
+            Ratings on one scale; NaN, or an entry that sparse X does not store, is missing.
         y : ignored
         sample_weight : array-like of shape (C,), optional
-            A weight of 2 is the row given twice.
+            An integer weight w is equivalent to repeating the row w times.
         checkpoint : path or Checkpoint, optional
-            File that is written while the fit goes on and removed when it ends. After a crash the
-            same call goes on from there and gives what it would have given.
+            File written during the fit and removed at its end. After a crash the same call resumes
+            from it, with the same result as an uninterrupted fit.
 
         Returns
         -------
@@ -192,7 +202,7 @@ class AspectModel(PartsEstimator):
             beta, enough = float(self.beta), None
         model = replace(core, beta=beta)
 
-        def begin(_: int, __: np.random.Generator) -> tuple[list[Stage], Any]:
+        def begin(_: int, __: np.random.Generator) -> tuple[list[Stage], aspect.AspectParams]:
             return [Stage(model, enough=enough)], theta
 
         model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline, log)
@@ -225,11 +235,11 @@ class AspectModel(PartsEstimator):
     def _start(
         self, core: aspect.Aspect, source: BlockSource, rng: np.random.Generator
     ) -> aspect.AspectParams:
-        """Aspects that begin at rows picked at random."""
+        """Parameters from rows selected at random."""
         first, _ = random_start(source, (core.n_aspects,), False, rng)
         return core.start(first.sums[0].shared)
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self) -> dict[str, object]:
         return aspects.attributes(self._fitted)
 
     def _absent_zero(self) -> bool:
@@ -241,7 +251,7 @@ class AspectModel(PartsEstimator):
     def _n_features_out(self) -> int:
         return self._fitted.model.n_aspects
 
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
+    def get_feature_names_out(self, input_features: object = None) -> Array:
         """Names of the columns of `transform`: aspect0, aspect1, ...
 
         Parameters
@@ -256,8 +266,8 @@ class AspectModel(PartsEstimator):
         return np.asarray([f"aspect{z}" for z in range(self._n_features_out)], dtype=object)
 
     @by_rows
-    def transform(self, X: Any) -> Array:
-        """How much each row takes of every aspect, p(z | row).
+    def transform(self, X: DataLike) -> Array:
+        """Posterior shares of the aspects, p(z | row).
 
         Parameters
         ----------
@@ -271,10 +281,10 @@ class AspectModel(PartsEstimator):
         check_is_fitted(self)
         return self._shares(self._check_rows(X, reset=False)).astype(self._fitted.dtype, copy=False)
 
-    def _shares(self, X: Any) -> Array:
+    def _shares(self, X: Matrix) -> Array:
         return aspects.shares(self._fitted, X, self.n_jobs)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: ArrayLike) -> Array:
         """Expected ratings given shares of the aspects.
 
         Parameters
@@ -288,13 +298,13 @@ class AspectModel(PartsEstimator):
         check_is_fitted(self)
         return aspects.expected_rows(self._fitted, self._check_transformed(X, "aspect"))
 
-    def _reconstruct(self, X: Any) -> Array:
+    def _reconstruct(self, X: Matrix) -> Array:
         return aspects.expected_rows(self._fitted, self._shares(X))
 
-    def _impute(self, X: Any) -> Array:
+    def _impute(self, X: Matrix) -> Array:
         return self._reconstruct(X)
 
-    def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
+    def _interval(self, X: Matrix, tail: float) -> tuple[Array, Array]:
         return aspects.interval(self._fitted, X, tail, self.n_jobs)
 
     # --- densities ---
@@ -304,7 +314,7 @@ class AspectModel(PartsEstimator):
     ) -> Array:
         return aspects.cell_densities(self._fitted, block, rows, columns, values)
 
-    def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
+    def _likelihoods(self, X: Matrix, n_draws: int) -> RowLikelihood:
         return aspects.likelihoods(self._fitted, X, n_draws, self.n_jobs)
 
     def _class_shares(self) -> Array:
@@ -313,8 +323,8 @@ class AspectModel(PartsEstimator):
     def _n_parameters(self) -> float:
         return aspects.n_parameters(self._fitted)
 
-    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Array]:
-        """Draw new rows, their shares from the prior: all mixtures of aspects are equally likely.
+    def sample(self, n_samples: int = 1, *, random_state: Seed = None) -> tuple[Array, Array]:
+        """Sample new rows, with shares of the aspects from the prior.
 
         Parameters
         ----------

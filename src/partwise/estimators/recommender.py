@@ -1,10 +1,10 @@
-"""Ratings: predict, recommend, ask, explain."""
+"""Recommender: predicted ratings, recommendations, questions and explanations."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -27,27 +27,31 @@ from partwise.estimators._rating_reasons import RatingReasons
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
+from partwise.typing import Name, PathLike, RatingsLike, UserRatings
 
-# Factors of the usual estimator, and the rise of its bound at which it stops, in nats a person: a
-# person's ratings are worth hundreds.
+# Models that can predict ratings.
+Member: TypeAlias = MCFA | MCVQ
+
+# Number of factors of the default estimator, and its convergence tolerance in nats per person. The
+# log-likelihood of a person's ratings is in the hundreds.
 FACTORS, TOL = 16, 0.1
 
 
 class Recommender(RatingReasons, BaseEstimator):
-    """Recommendations from ratings by any model of this library that knows people as rows.
+    """Recommendations and predicted ratings from a model of users as rows and items as columns.
 
-    It learns from ratings of users for items, and then serves anybody: a person is a mapping of
-    items to ratings, known or new alike, and is folded in without learning anew.
+    It is fitted to ratings of users for items. Afterwards a person, known or new, is a mapping of
+    items to ratings; their tastes are inferred without fitting again.
 
     Parameters
     ----------
     estimator : estimator, sequence of estimators or None, default=None
-        `MCFA` or `MCVQ`; of several the predicted distributions are averaged. None is
-        ``MCFA(1, 16, likelihood="ordinal", tol=0.1)``, with fewer factors if items are fewer.
+        `MCFA` or `MCVQ`; the predicted distributions of several are averaged. None is
+        ``MCFA(1, 16, likelihood="ordinal", tol=0.1)``, with fewer factors if there are fewer items.
     levels : sequence of numbers or None, default=None
-        The scale, as ``[1, 2, 3, 4, 5]``; None takes the ratings that occur.
+        The scale, such as ``[1, 2, 3, 4, 5]``; None uses the ratings that occur.
     unknown : {"warn", "raise"}, default="warn"
-        What to do with unknown items in a query: leave them out with a warning, or refuse it.
+        Unknown items in a request are left out with a warning, or raise an error.
     verbose : int, default=0
         Above 0 a progress bar is shown, if ``estimator`` is None.
 
@@ -60,7 +64,7 @@ class Recommender(RatingReasons, BaseEstimator):
     levels_ : ndarray of shape (L,)
         The scale, ascending.
     n_users_ : int
-        People learned from.
+        Number of people in the fit.
 
     References
     ----------
@@ -83,9 +87,9 @@ class Recommender(RatingReasons, BaseEstimator):
 
     def __init__(
         self,
-        estimator: Any = None,
+        estimator: Member | Sequence[Member] | None = None,
         *,
-        levels: Any = None,
+        levels: Sequence[float] | Array | None = None,
         unknown: str = "warn",
         verbose: int = 0,
     ) -> None:
@@ -96,15 +100,15 @@ class Recommender(RatingReasons, BaseEstimator):
 
     # --- fitting ---
 
-    def fit(self, ratings: Any, y: Any = None) -> Recommender:
-        """Learn from ratings.
+    def fit(self, ratings: RatingsLike, y: object = None) -> Recommender:
+        """Fit to ratings.
 
         Parameters
         ----------
         ratings : DataFrame, tuple of three arrays, or sparse matrix
             With columns user, item and rating; the same three as arrays; or users in rows and items
-            in columns, where what is not stored is not rated. Users and items are anything
-            hashable. Of a pair given twice the last rating counts, with a warning.
+            in columns, where an entry that is not stored is not rated. Users and items are any
+            hashable values. If a pair is given twice the last rating is used, with a warning.
         y : ignored
 
         Returns
@@ -113,32 +117,32 @@ class Recommender(RatingReasons, BaseEstimator):
         """
         if self.unknown not in ("warn", "raise"):
             raise ValueError(f"unknown={self.unknown!r} must be 'warn' or 'raise'.")
-        self._members(0)  # refuse what cannot serve before work starts
+        self._members(0)  # raise errors before work starts
         read = read_ratings(ratings)
         levels = read_levels(self.levels, read.matrix.data)
         check_scale(read.matrix.data, levels)
         if read.matrix.shape[0] < 2 or read.matrix.shape[1] < 2:
             raise ValueError(
                 f"There are ratings of {read.matrix.shape[0]} users for {read.matrix.shape[1]} "
-                "items; at least two of each are needed to learn from one about another."
+                "items; at least two of each are needed."
             )
         X = read.matrix.astype(np.float32)
         with warnings.catch_warnings():
-            # An item without ratings is predicted as any other; nothing is filled.
+            # An item without ratings is predicted as the average item.
             warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ columns have no observed entry")
             fitted = [clone(member).fit(X) for member in self._members(X.shape[1])]
         counts = np.bincount(X.indices, minlength=X.shape[1])
         self._adopt(fitted, read.items, levels, counts, X.shape[0])
         return self
 
-    def add_items(self, ratings: Any) -> Recommender:
-        """Learn items that arrived later, from their first ratings; nothing else changes.
+    def add_items(self, ratings: RatingsLike) -> Recommender:
+        """Add new items from their first ratings; nothing else changes.
 
         Parameters
         ----------
         ratings : DataFrame or tuple of three arrays
-            As in `fit`. Ratings of unknown items teach these; ratings of known items by the same
-            users say who likes them, so give both. A user who rated no new item is left out.
+            As in `fit`. Give the ratings of the new items and, of the same users, those of known
+            items, which show who likes the new ones. A user without a new item is left out.
 
         Returns
         -------
@@ -151,7 +155,7 @@ class Recommender(RatingReasons, BaseEstimator):
         check_scale(read.matrix.data, known.levels)
         new = [item for item in read.items if item not in known.place]
         if not new:
-            raise ValueError("There is no new item among the ratings; all of them are known.")
+            raise ValueError("The ratings contain no new item; all items are known.")
         items = [*known.items, *new]
         place = {item: i for i, item in enumerate(items)}
         X = read.matrix.tocoo()
@@ -159,13 +163,13 @@ class Recommender(RatingReasons, BaseEstimator):
         X = sparse.csr_matrix((X.data, (X.row, columns)), (X.shape[0], len(items)))
         X = X[np.diff(X[:, len(known.items) :].indptr) > 0]
         members = zip(self.estimators_, known.tastes, strict=True)
-        fitted = [member._widened(taste.heard(X)) for member, taste in members]
+        fitted = [member._widened(taste.on_known_levels(X)) for member, taste in members]
         first = np.bincount(X.indices, minlength=len(items))[len(known.items) :]
         self._adopt(fitted, items, known.levels, np.append(known.counts, first), known.n_users)
         return self
 
-    def _members(self, n_items: int) -> list[Any]:
-        """Unfitted estimators for so many items, checked."""
+    def _members(self, n_items: int) -> list[Member]:
+        """Checked, unfitted estimators for this number of items."""
         if self.estimator is None:
             factors = max(min(FACTORS, n_items), 1)
             return [
@@ -173,26 +177,26 @@ class Recommender(RatingReasons, BaseEstimator):
                     1, factors, likelihood="ordinal", tol=TOL, random_state=0, verbose=self.verbose
                 )
             ]
-        several = isinstance(self.estimator, Sequence)
-        members = list(self.estimator) if several else [self.estimator]
+        given = self.estimator
+        members = list(given) if isinstance(given, Sequence) else [given]
         if not members:
             raise ValueError("estimator is an empty list; give at least one estimator.")
         for member in members:
             if not isinstance(member, MCFA | MCVQ):
                 raise ValueError(
-                    f"estimator={type(member).__name__} cannot serve ratings; choose MCFA or MCVQ, "
-                    "or a list of them."
+                    f"estimator={type(member).__name__} cannot predict ratings; choose MCFA, "
+                    "MCVQ or a list of them."
                 )
             if member._absent_zero():
                 raise ValueError(
-                    f"estimator={member} takes what is not rated for zeros; set "
+                    f"estimator={member} treats unrated entries as zeros; set "
                     'sparse_absent="unobserved".'
                 )
         return members
 
     def _adopt(
         self,
-        fitted: list[Any],
+        fitted: list[Member],
         items: list[Hashable],
         levels: Array,
         counts: Array,
@@ -206,7 +210,7 @@ class Recommender(RatingReasons, BaseEstimator):
         self._fitted = Catalog(tastes, items, levels, counts, n_users)
         self.estimators_, self.items_, self.levels_, self.n_users_ = fitted, items, levels, n_users
 
-    def _columns(self, items: Any) -> Array:
+    def _columns(self, items: Sequence[Name] | Array) -> Array:
         """Columns of items to predict."""
         then = "they are predicted as the average item"
         return columns_of(self._fitted, items, self.unknown, then)
@@ -214,22 +218,26 @@ class Recommender(RatingReasons, BaseEstimator):
     # --- predictions ---
 
     def predict(
-        self, user_ratings: Mapping[Any, float], items: Any = None, *, point: str = "median"
+        self,
+        user_ratings: UserRatings,
+        items: Sequence[Name] | Array | None = None,
+        *,
+        point: str = "median",
     ) -> Array:
         """Predicted ratings of a person.
 
-        An item that nobody has rated, known or not, is predicted as the average item: the mean of
-        what is predicted of all items, weighted by how often they are rated. With
-        ``unknown="raise"`` an item that is not known is an error.
+        An item without ratings, known or not, is predicted as the average item: the mean prediction
+        of all items, weighted by their number of ratings. With ``unknown="raise"`` an unknown item
+        is an error.
 
         Parameters
         ----------
         user_ratings : mapping of items to ratings
-            What the person has rated; may be empty.
+            Ratings of the person; may be empty.
         items : sequence, optional
             Items to predict; all of ``items_`` if not given.
         point : {"median", "mean"}, default="median"
-            The median makes absolute errors least, the mean squared ones.
+            The median minimizes the expected absolute error, the mean the squared error.
 
         Returns
         -------
@@ -239,7 +247,9 @@ class Recommender(RatingReasons, BaseEstimator):
             raise ValueError(f"point={point!r} must be 'median' or 'mean'.")
         return point_of(self.predict_distribution(user_ratings, items), self.levels_, point)
 
-    def predict_distribution(self, user_ratings: Mapping[Any, float], items: Any = None) -> Array:
+    def predict_distribution(
+        self, user_ratings: UserRatings, items: Sequence[Name] | Array | None = None
+    ) -> Array:
         """Probability of every level of the scale.
 
         Parameters
@@ -259,9 +269,12 @@ class Recommender(RatingReasons, BaseEstimator):
         return recommend.some_shares(self._fitted, person, self._columns(items))
 
     def predict_interval(
-        self, user_ratings: Mapping[Any, float], items: Any = None, coverage: float = 0.9
+        self,
+        user_ratings: UserRatings,
+        items: Sequence[Name] | Array | None = None,
+        coverage: float = 0.9,
     ) -> tuple[Array, Array]:
-        """Levels between which a rating lies with at least probability ``coverage``.
+        """Intervals that contain the rating with at least probability ``coverage``.
 
         Parameters
         ----------
@@ -279,15 +292,22 @@ class Recommender(RatingReasons, BaseEstimator):
         shares = self.predict_distribution(user_ratings, items)
         return interval_of(shares, self.levels_, coverage)
 
-    def predict_pairs(self, known: Any, users: Any, items: Any, *, point: str = "median") -> Array:
+    def predict_pairs(
+        self,
+        known: RatingsLike,
+        users: Sequence[Name] | Array,
+        items: Sequence[Name] | Array,
+        *,
+        point: str = "median",
+    ) -> Array:
         """Predicted ratings of many people at once.
 
         Parameters
         ----------
         known : DataFrame, tuple of three arrays, or sparse matrix
-            What these people have rated, as in `fit`; items that are not in ``items_`` are refused.
+            Ratings of these people, as in `fit`; items that are not in ``items_`` raise an error.
         users, items : array-like of shape (n,)
-            Pairs to predict; a user without known ratings is predicted as anybody.
+            Pairs to predict; a user without known ratings is predicted from the prior.
         point : {"median", "mean", "distribution"}, default="median"
 
         Returns
@@ -312,10 +332,10 @@ class Recommender(RatingReasons, BaseEstimator):
 
     def recommend(
         self,
-        user_ratings: Mapping[Any, float],
+        user_ratings: UserRatings,
         n: int = 10,
         *,
-        among: Iterable[Any] | None = None,
+        among: Iterable[Name] | None = None,
         min_ratings: int = 1,
     ) -> list[Recommendation]:
         """Items with the highest expected rating that the person has not rated.
@@ -325,9 +345,9 @@ class Recommender(RatingReasons, BaseEstimator):
         user_ratings : mapping of items to ratings
         n : int, default=10
         among : iterable of items, optional
-            Items that may be recommended, such as those in stock; all, if not given.
+            Items that may be recommended, such as those in stock; all if not given.
         min_ratings : int, default=1
-            Ratings that an item must have had: what few have rated may be there by chance.
+            Minimum number of ratings of a recommended item.
 
         Returns
         -------
@@ -357,7 +377,7 @@ class Recommender(RatingReasons, BaseEstimator):
 
         show(self, height, title=title)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: PathLike) -> None:
         """Write the fitted recommender to one safetensors file; `partwise.load` reads it.
 
         Items must be numbers or text.
@@ -371,7 +391,7 @@ class Recommender(RatingReasons, BaseEstimator):
         check_is_fitted(self)
         save(self, path)
 
-    def __partwise_state__(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, object]:
         items = np.empty(len(self.items_), dtype=object)
         items[:] = self.items_
         return {

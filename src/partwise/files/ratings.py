@@ -1,4 +1,4 @@
-"""Lists of ratings as text: user, item, rating."""
+"""Text files of ratings: user, item, rating."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from partwise.files.data import shortened
 from partwise.files.records import DOUBLE_COLON, read_text, records, separator_of
 
 _NEEDED = ("user", "item", "rating")
-# Names that columns have elsewhere, as in MovieLens.
-_CALLED = {"userid": "user", "itemid": "item", "movieid": "item", "movie": "item"}
+# Column names of other data sets, such as MovieLens.
+_ALIASES = {"userid": "user", "itemid": "item", "movieid": "item", "movie": "item"}
 
 
 def read_rating_list(
@@ -19,8 +19,8 @@ def read_rating_list(
 ) -> tuple[list[str], list[str], list[float]]:
     """Read users, items and ratings from a text file.
 
-    The first line names the columns, unless it is one of numbers: then user, item and rating come
-    in this order, between commas, semicolons, tabs, bars or double colons.
+    The first line names the columns. If it has only numbers, columns are user, item and rating in
+    this order. Separators are commas, semicolons, tabs, bars or double colons.
     """
     text = read_text(path, encoding)
     separator = separator_of(path, text)
@@ -33,13 +33,13 @@ def read_rating_list(
         rows = chain([(1, first)], rows)
         places = [0, 1, 2]
     else:
-        plain = [_CALLED.get(name.lower().replace("_", ""), name) for name in names]
+        plain = [_ALIASES.get(name.lower().replace("_", ""), name) for name in names]
         plain = plain if len(set(plain)) == len(plain) else names
         missing = set(_NEEDED) - set(plain)
         if missing:
             raise ValueError(
                 f"{path} has no column {min(missing)!r} in its first line; name the columns user, "
-                "item and rating (others are left alone)."
+                "item and rating (other columns are ignored)."
             )
         places = [plain.index(name) for name in _NEEDED]
     user, item, rating = [], [], []
@@ -47,8 +47,8 @@ def read_rating_list(
         cells = [row[place] if place < len(row) else "" for place in places]
         if "" in cells:
             raise ValueError(
-                f"{path}, line {line}: the {_NEEDED[cells.index('')]} is missing; add it, or take "
-                "the line out."
+                f"{path}, line {line}: the {_NEEDED[cells.index('')]} is missing; add it, or "
+                "remove the line."
             )
         user.append(cells[0])
         item.append(cells[1])
@@ -57,22 +57,22 @@ def read_rating_list(
         except ValueError:
             raise ValueError(
                 f"{path}, line {line}: {shortened(cells[2])} is not a rating; write a number, or "
-                "take the line out."
+                "remove the line."
             ) from None
     if not rating:
-        raise ValueError(f"{path} names columns, but has no ratings; add some.")
+        raise ValueError(f"{path} has column names, but it has no ratings; add some.")
     return user, item, rating
 
 
 def refuse_rating_columns(path: Path, names: list[str]) -> None:
-    """Refuse lists of ratings: their rows are no rows of a table."""
+    """Raise an error if a table is a list of ratings, which `partwise recommend` reads."""
     plain = {name.lower().replace("_", "").removesuffix("id") for name in names}
     if "user" in plain and "rating" in plain and plain & {"item", "movie"}:
         refuse_rating_list(path)
 
 
 def refuse_rating_list(path: Path) -> NoReturn:
-    """Name the command that reads lists of ratings."""
+    """Raise an error that names the command for lists of ratings."""
     raise ValueError(
         f"{path} looks like a list of ratings (user, item, rating); learn from it with "
         f"`partwise recommend {path}`."
