@@ -481,6 +481,9 @@ class Model(Protocol[Params_contra, Prepared, View_contra, Memory, Total]):
         ...
 
 
+# A model of which it does not matter what it prepares, needs of blocks, remembers and sums.
+AnyModel: TypeAlias = Model[Any, Any, Any, Any, Any]
+
 Result = TypeVar("Result")
 
 

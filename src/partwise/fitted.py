@@ -9,18 +9,152 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
 
-from partwise.contracts import Array, Model, Stats
+from partwise.contracts import AnyView, Array, Block, Source, Stats
 from partwise.data.columns import ColumnGroup
 from partwise.data.table import Schema
 from partwise.models.calibration import Calibration
+from partwise.models.class_variable import ClassVariable
+from partwise.models.gating import Chooser
+from partwise.models.rowwise import HasGate, Natural
+from partwise.typing import Matrix
 
-ModelT = TypeVar("ModelT")
-Params = TypeVar("Params")
+ModelT_co = TypeVar("ModelT_co", covariant=True)
+Params_co = TypeVar("Params_co", covariant=True)
+Prepared_co = TypeVar("Prepared_co", covariant=True)
+Params_contra = TypeVar("Params_contra", contravariant=True)
+CoreT = TypeVar("CoreT")
+P = TypeVar("P", bound=HasGate)  # parameters of gated parts
+P_contra = TypeVar("P_contra", bound=HasGate, contravariant=True)
+R = TypeVar("R", bound=Natural[HasGate])  # the same, prepared
+
+# What rows remember from one EM iteration to the next is known to their model alone.
+RowsMemory: TypeAlias = Any
+
+
+class GatedModel(Protocol[P_contra, R]):
+    """A model of gated parts, as fits and answers see it: `Model`, and what it says of rows.
+
+    MCVQ and MCFA are models by themselves; others, such as `Rowwise`, use one as their core.
+    """
+
+    needs: ClassVar[tuple[type, ...]]
+    remembers: ClassVar[bool]
+
+    def prepare(self, params: P_contra) -> R:
+        """Parameters to infer rows with."""
+        ...
+
+    def begin(self, params: P_contra) -> R:
+        """Parameters to begin to learn with."""
+        ...
+
+    def fresh_memory(self, index: int) -> RowsMemory:
+        """What block ``index`` remembers before the first EM iteration."""
+        ...
+
+    def expect(
+        self, prepared: R, block: Block[AnyView], memory: RowsMemory
+    ) -> tuple[RowsMemory, Stats]:
+        """What rows remember, and their sums."""
+        ...
+
+    def maximize(self, prepared: R, stats: Stats) -> R:
+        """Parameters that raise the bound given the sums, prepared."""
+        ...
+
+    def bound(self, prepared: R, stats: Stats) -> float:
+        """Lower bound of the parameters, given the sums taken with them."""
+        ...
+
+    def thorough(self, prepared: R) -> R | None:
+        """The parameters without short cuts, None if there are none."""
+        ...
+
+    def infer(self, prepared: R, block: Block[AnyView]) -> tuple[Array, Array]:
+        """Posterior of the rows' states or features of factors, (S, n), and row bounds, (n,)."""
+        ...
+
+    def evidence(self, prepared: R, block: Block[AnyView]) -> Array:
+        """What the entries say about states or factors, (S, n)."""
+        ...
+
+    def propose(self, prepared: R, block: Block[AnyView]) -> Array:
+        """Proposals for importance sampling of a row's likelihood, in each class; (N, S, n)."""
+        ...
+
+    def without_cells(self, seen: Source, holed: Source) -> Self:
+        """The model for rows of ``holed`` instead of ``seen``."""
+        ...
+
+
+class ColumnModel(GatedModel[P, R], Protocol[P, R]):
+    """A gated model whose columns can be learned by themselves."""
+
+    def learn_columns(self, prepared: R, stats: Stats) -> P:
+        """Parameters of the columns and their gates; the rest stays."""
+        ...
+
+
+class GatedCore(ColumnModel[P, R], Protocol[P, R]):
+    """What fits ask of MCVQ and MCFA besides: sizes, components, and sums of a stream."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of states or factors of every part."""
+        ...
+
+    @property
+    def first(self) -> Array:
+        """Number of each part's first state or feature, then their number."""
+        ...
+
+    @property
+    def n_columns(self) -> int:
+        """D."""
+        ...
+
+    @property
+    def classes(self) -> ClassVariable:
+        """The class variable."""
+        ...
+
+    @property
+    def chooser(self) -> Chooser:
+        """How columns choose parts."""
+        ...
+
+    def with_classes(self, classes: ClassVariable) -> Self:
+        """The model with another class variable."""
+        ...
+
+    def with_chooser(self, chooser: Chooser) -> Self:
+        """The model whose columns choose parts in another way."""
+        ...
+
+    def finish(self, params: P) -> P:
+        """Parameters after a fit in which rows selected parts for themselves."""
+        ...
+
+    def sums_of(self, params: P) -> Stats:
+        """Sums that would have given these parameters."""
+        ...
+
+    def maximize_running(self, prepared: R, stats: Stats) -> R:
+        """As `maximize`, from the running sums of a stream."""
+        ...
+
+    def widened(self, params: P) -> P:
+        """Parameters with new columns, about which nothing is known yet."""
+        ...
+
+    def joined(self, params: P, other: P, n: int) -> P:
+        """The first n columns of some parameters, the rest of others."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +177,11 @@ class FitRecord:
     row_labels: Array | None = None
 
 
-class Batch(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Batch:
     """Checked rows in memory, dense or CSR, their weights, and their classes if there are some."""
 
-    X: Any
+    X: Matrix
     weight: Array
     labels: Array | None
 
@@ -65,7 +200,8 @@ class Batch(NamedTuple):
         return int(self.X.data.nbytes)
 
 
-class Running(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Running:
     """What a stream has left behind, to go on with."""
 
     stats: Stats | None  # sums at the scale of ``weight``; None: those that the parameters tell
@@ -78,7 +214,7 @@ class Running(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted(Generic[ModelT, Params]):
+class Fitted(Generic[ModelT_co, Params_co, Prepared_co]):
     """All that is learned.
 
     Parameters
@@ -108,8 +244,8 @@ class Fitted(Generic[ModelT, Params]):
         Where a stream of rows goes on; files do not keep it.
     """
 
-    model: ModelT
-    params: Params
+    model: ModelT_co
+    params: Params_co
     columns: tuple[ColumnGroup, ...]
     n_columns: int
     dtype: np.dtype[np.generic]
@@ -122,9 +258,9 @@ class Fitted(Generic[ModelT, Params]):
     running: Running | None = None
 
     @cached_property
-    def prepared(self) -> Any:
+    def prepared(self) -> Prepared_co:
         """The parameters as the model needs them to infer new rows."""
-        return cast(Model[Params, Any, Any, Any, Any], self.model).prepare(self.params)
+        return cast("Prepares[object, Prepared_co]", self.model).prepare(self.params)
 
     def column_name(self, d: int) -> str:
         """Name of a column, or its number where columns have no names."""
@@ -139,16 +275,35 @@ class Fitted(Generic[ModelT, Params]):
         return names.index(str(name))
 
 
-class Learned(Protocol):
+# A fitted model of which nothing but columns, names and the record matter.
+AnyFitted: TypeAlias = Fitted[object, object, object]
+# One of gated parts, for a kind of parameters.
+FittedParts: TypeAlias = Fitted[GatedModel[P, R], P, R]
+# The same where states and factors are treated alike.
+AnyCore: TypeAlias = GatedCore[Any, Any]
+AnyParts: TypeAlias = Fitted[GatedModel[Any, Any], Any, Any]
+
+FittedT_co = TypeVar("FittedT_co", bound=AnyFitted, covariant=True)
+
+
+class Prepares(Protocol[Params_contra, Prepared_co]):
+    """A model, as far as it prepares parameters."""
+
+    def prepare(self, params: Params_contra) -> Prepared_co:
+        """Parameters to infer rows with."""
+        ...
+
+
+class Learned(Protocol[FittedT_co]):
     """A fitted estimator."""
 
-    _fitted: Any
+    @property
+    def _fitted(self) -> FittedT_co: ...
 
 
-def fitted_of(estimator: Learned) -> Fitted[Any, Any]:
+def fitted_of(estimator: Learned[FittedT_co]) -> FittedT_co:
     """What a fitted estimator has learned."""
-    fitted: Fitted[Any, Any] = estimator._fitted
-    return fitted
+    return estimator._fitted
 
 
 def schema_of(estimator: object) -> Schema | None:
@@ -157,9 +312,11 @@ def schema_of(estimator: object) -> Schema | None:
     return schema
 
 
-def core_of(model: Any) -> Any:
-    """The model's core, whether or not rows remember something of their own on top of it."""
-    return getattr(model, "core", model)
+def core_of(model: object, kind: type[CoreT]) -> CoreT:
+    """The core of a model, which is of one kind (MCVQ, MCFA); a core is its own core."""
+    core = getattr(model, "core", model)
+    assert isinstance(core, kind)
+    return core
 
 
 # Public attribute of an estimator, and where a `Fitted` or its record has it. Those that are None
@@ -182,7 +339,7 @@ _OF_MODEL = {
 }
 
 
-def shared_attributes(fitted: Fitted[ModelT, Params]) -> dict[str, object]:
+def shared_attributes(fitted: AnyFitted) -> dict[str, object]:
     """Learned attributes that every estimator copies, by name; those that there are."""
     found = {name: getattr(fitted.record, field) for name, field in _OF_RECORD.items()}
     found |= {name: getattr(fitted, field) for name, field in _OF_MODEL.items()}

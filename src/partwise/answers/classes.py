@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.fitted import Fitted
+from partwise.fitted import AnyFitted
 from partwise.fitting.labels import class_numbers, classes_of_rows
 
 
 def draw_classes(
-    fitted: Fitted[Any, Any],
+    fitted: AnyFitted,
     shares: Array,
     n_samples: int,
     classes: Any,

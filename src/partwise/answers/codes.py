@@ -10,7 +10,7 @@ from partwise.association import Certificate, Exact
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup
 from partwise.fitted import Fitted
-from partwise.models.gvq import GVQ, GVQParams, RowCodes
+from partwise.models.gvq import GVQ, GVQParams, GVQPrepared, RowCodes
 from partwise.models.gvq_binary import BinaryGVQ
 from partwise.runners import runner_of
 
@@ -19,7 +19,7 @@ BLOCK_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class FittedCodes(Fitted[GVQ, GVQParams]):
+class FittedCodes(Fitted[GVQ, GVQParams, GVQPrepared]):
     """A fitted GVQ, with the seed of its association, and how good its training rows' codes are."""
 
     seed: int = 0

@@ -26,7 +26,7 @@ LEAST_PROBABLE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class FittedComponents(Fitted[BayesianPCA, tuple[BayesianPCAParams, ...]]):
+class FittedComponents(Fitted[BayesianPCA, tuple[BayesianPCAParams, ...], object]):
     """Fitted components: parameters of the mixture of every class, or of one in all.
 
     Parameters

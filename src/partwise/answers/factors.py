@@ -19,17 +19,16 @@ from partwise.answers.rows import (
 )
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock
-from partwise.fitted import Fitted, core_of
+from partwise.fitted import FittedParts, core_of
 from partwise.fitting.factor_search import needed_factors
 from partwise.models import calibration, factors, levels
 from partwise.models import predict_factors as predict
 from partwise.models.gating import Tied
-from partwise.models.mcfa import MCFA, MCFAParams
+from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared
 from partwise.models.ordinal import Ordinal
-from partwise.models.rowwise import Rowwise
 from partwise.sampling.importance import RowLikelihood
 
-FittedFactors: TypeAlias = Fitted[MCFA | Rowwise | Ordinal, MCFAParams]
+FittedFactors: TypeAlias = FittedParts[MCFAParams, MCFAPrepared]
 
 # Densities of open entries, draws and parts worked on at a time.
 MOST_DRAWS = 2_000_000
@@ -40,8 +39,7 @@ MOST_DRAWS = 2_000_000
 
 def core(fitted: FittedFactors) -> MCFA:
     """The model without what rows remember on top of it."""
-    found: MCFA = core_of(fitted.model)
-    return found
+    return core_of(fitted.model, MCFA)
 
 
 def n_parts(fitted: FittedFactors) -> int:

@@ -18,7 +18,7 @@ from partwise.answers.factors import FittedFactors
 from partwise.answers.rows import map_rows, source_of
 from partwise.answers.states import FittedStates, laws, marginal
 from partwise.contracts import Array
-from partwise.fitted import core_of
+from partwise.fitted import AnyCore, AnyParts, core_of
 from partwise.likelihoods.ordinal import FARTHEST
 from partwise.models import factors, predict_factors, questions
 from partwise.models import levels as scale
@@ -34,7 +34,7 @@ def tastes_of(
     fitted: FittedStates | FittedFactors, levels: Array, popularity: Array, n_jobs: int | None
 ) -> Tastes:
     """Tastes by the kind of model; ``popularity`` (D,) is each item's share of the ratings."""
-    if isinstance(core_of(fitted.model), MCVQ):
+    if isinstance(getattr(fitted.model, "core", fitted.model), MCVQ):
         return StateTastes(cast(FittedStates, fitted), levels, popularity, n_jobs)
     return FactorTastes(cast(FittedFactors, fitted), levels, popularity, n_jobs)
 
@@ -68,12 +68,9 @@ class Tastes(ABC):
     def fold_in(self, X: sparse.csr_matrix) -> Array:
         """Features of people, (F, n), from their ratings (CSR)."""
         X = self.on_known_levels(X)
-        infer, prepared, columns = (
-            self.fitted.model.infer,
-            self.fitted.prepared,
-            self.fitted.columns,
-        )
-        pieces = map_rows(columns, X, lambda block: infer(prepared, block)[0], self.n_jobs)
+        fitted: AnyParts = self.fitted
+        infer, prepared = fitted.model.infer, fitted.prepared
+        pieces = map_rows(fitted.columns, X, lambda block: infer(prepared, block)[0], self.n_jobs)
         return np.concatenate(pieces, axis=1)
 
     def evidence(self, columns: Array, values: Array) -> Array:
@@ -89,7 +86,8 @@ class Tastes(ABC):
         if isinstance(self.fitted.model, Ordinal):
             whole = source_of(self.fitted.columns, one).block(0)
             block = block.with_values(self.fitted.model.settle(self.fitted.prepared, whole))
-        return self.core.evidence(self.fitted.prepared, block)
+        core: AnyCore = self.core
+        return core.evidence(self.fitted.prepared, block)
 
     def features_of(self, evidence: Array) -> Array:
         """Features (F, n) from summed evidence."""
@@ -167,7 +165,7 @@ class StateTastes(Tastes):
     def __init__(
         self, fitted: FittedStates, levels: Array, popularity: Array, n_jobs: int | None
     ) -> None:
-        self.fitted, self.core = fitted, core_of(fitted.model)
+        self.fitted, self.core = fitted, core_of(fitted.model, MCVQ)
         super().__init__(levels, popularity, n_jobs)
         law, group = laws(self.fitted)[0], self.fitted.columns[0]
         S, D, L = len(self.core.part_of), len(self.parts), len(levels)
@@ -256,7 +254,7 @@ class FactorTastes(Tastes):
     def __init__(
         self, fitted: FittedFactors, levels: Array, popularity: Array, n_jobs: int | None
     ) -> None:
-        self.fitted, self.core = fitted, core_of(fitted.model)
+        self.fitted, self.core = fitted, core_of(fitted.model, MCFA)
         super().__init__(levels, popularity, n_jobs)
         group, K = self.fitted.columns[0], len(self.columns)
         if isinstance(self.fitted.model, Ordinal):

@@ -11,7 +11,8 @@ from scipy import special
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column
 from partwise.data.cells import cells_of_block, check_cells
-from partwise.fitted import Fitted
+from partwise.fitted import AnyFitted, Fitted
+from partwise.models.rowwise import HasGate
 from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
 
@@ -87,13 +88,13 @@ def score_cells(
     return out
 
 
-def in_columns(fitted: Fitted[Any, Any], values: Sequence[Array], other: float = 0.0) -> Array:
+def in_columns(fitted: AnyFitted, values: Sequence[Array], other: float = 0.0) -> Array:
     """Values (..., D_g) of the column groups in their columns' places, (..., D)."""
     n_columns = max(fitted.n_columns, len(fitted.columns[0].index))
     return by_column(fitted.columns, values, n_columns, other)
 
 
-def parts_of(fitted: Fitted[Any, Any]) -> Array:
+def parts_of(fitted: Fitted[object, HasGate, object]) -> Array:
     """Most probable part of each column, -1 for background and for columns that never change."""
     chosen = fitted.params.gates.argmax(axis=0)
     varies = in_columns(fitted, [group.varies for group in fitted.columns])
@@ -101,7 +102,7 @@ def parts_of(fitted: Fitted[Any, Any]) -> Array:
 
 
 def telling(
-    fitted: Fitted[Any, Any],
+    fitted: AnyFitted,
     row: Any,
     columns: Array,
     expected: Array,

@@ -22,15 +22,14 @@ from partwise.answers.rows import (
 )
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock
-from partwise.fitted import Fitted, core_of
+from partwise.fitted import FittedParts, core_of
 from partwise.likelihoods.base import Average
 from partwise.likelihoods.predictive import Predictive
 from partwise.models import calibration, predict
-from partwise.models.mcvq import MCVQ, MCVQParams
-from partwise.models.rowwise import Rowwise
+from partwise.models.mcvq import MCVQ, MCVQParams, MCVQPrepared
 from partwise.sampling.importance import RowLikelihood
 
-FittedStates: TypeAlias = Fitted[MCVQ | Rowwise, MCVQParams]
+FittedStates: TypeAlias = FittedParts[MCVQParams, MCVQPrepared]
 
 # Densities of entries and states held at a time where columns have no one part.
 MOST_DENSITIES = 4_000_000
@@ -41,8 +40,7 @@ MOST_DENSITIES = 4_000_000
 
 def core(fitted: FittedStates) -> MCVQ:
     """The model without what rows remember on top of it."""
-    found: MCVQ = core_of(fitted.model)
-    return found
+    return core_of(fitted.model, MCVQ)
 
 
 def n_parts(fitted: FittedStates) -> int:

@@ -10,10 +10,10 @@ from partwise.answers.rows import map_rows
 from partwise.association import Certificate, Codes, Exact
 from partwise.contracts import Array
 from partwise.fitted import Fitted
-from partwise.models.cvq import CVQ, CVQParams
+from partwise.models.cvq import CVQ, CVQParams, CVQPrepared
 from partwise.sampling.importance import RowLikelihood
 
-FittedSums: TypeAlias = Fitted[CVQ, CVQParams]
+FittedSums: TypeAlias = Fitted[CVQ, CVQParams, CVQPrepared]
 
 # Densities of rows and combinations of states held at a time.
 MOST_DENSITIES = 4_000_000

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import CallbackSupportMixin, check_columns
 from partwise._warnings import warn
-from partwise.contracts import Array
+from partwise.contracts import Array, Params
 from partwise.data import BlockSource, ColumnGroup, ObservedCells, RowSource
 from partwise.data.frames import as_numbers, frame_of
 from partwise.data.indices import check_indices
@@ -31,7 +31,7 @@ from partwise.fitted import Fitted, shared_attributes
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.course import warn_of_holes
 from partwise.fitting.options import AscentOptions, Listener
-from partwise.fitting.restarts import Stage, climb_best
+from partwise.fitting.restarts import Begun, ModelT, climb_best
 from partwise.fitting.weights import read_weights
 from partwise.likelihoods import Prior
 from partwise.runners import placed
@@ -58,9 +58,9 @@ class PartsEstimator(
     ``_cell_densities``.
     """
 
-    _fitted: Fitted[Any, Any]
+    _fitted: Fitted[Any, Any, Any]
 
-    def _adopt(self, fitted: Fitted[Any, Any]) -> Self:
+    def _adopt(self, fitted: Fitted[Any, Any, Any]) -> Self:
         """Make a fitted model this estimator's own; nothing else sets learned attributes."""
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)  # of a fit before
@@ -176,13 +176,13 @@ class PartsEstimator(
     def _climb_best(
         self,
         source: BlockSource,
-        begin: Callable[[int, np.random.Generator], tuple[Sequence[Stage], Any]],
+        begin: Callable[[int, np.random.Generator], Begun[ModelT, Params]],
         rng: np.random.Generator,
         X: Any,
         n_init: int,
         deadline: float | None = None,
         log: FitLog | None = None,
-    ) -> tuple[Any, Any, Monitor]:
+    ) -> tuple[ModelT, Params, Monitor]:
         """Climb from ``n_init`` starts and keep the best.
 
         ``begin(i, rng)`` gives the stages of start i and its first parameters; a later stage goes

@@ -103,8 +103,8 @@ class Analysers(PartsEstimator):
         def ascend(
             source: BlockSource, model: BayesianPCA, params: BayesianPCAParams, X: Array
         ) -> tuple[BayesianPCAParams, Monitor]:
-            stages = [Stage(model)]
-            climbed = self._climb_best(source, lambda *_: (stages, params), rng, X, 1, deadline)
+            begun = [Stage[BayesianPCA, BayesianPCAParams](model)], params
+            climbed = self._climb_best(source, lambda *_: begun, rng, X, 1, deadline)
             return climbed[1], climbed[2]
 
         return ascend

@@ -38,7 +38,7 @@ class DensityMixin:
     Those of cells need ``_cell_densities``.
     """
 
-    _fitted: Fitted[Any, Any]
+    _fitted: Fitted[Any, Any, Any]
     n_jobs: int | None
     _check_rows: Callable[..., Any]
     _likelihoods: Callable[..., RowLikelihood]

@@ -22,7 +22,7 @@ from partwise.estimators._rows import by_rows
 from partwise.fitted import Fitted, restored_fields
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.record import recorded
-from partwise.fitting.restarts import Stage
+from partwise.fitting.restarts import Begun, Stage
 from partwise.fitting.temperature import likeliest_temperature
 from partwise.likelihoods import Categorical, Prior
 from partwise.models import aspect
@@ -202,11 +202,11 @@ class AspectModel(PartsEstimator):
             beta, enough = float(self.beta), None
         model = replace(core, beta=beta)
 
-        def begin(_: int, __: np.random.Generator) -> tuple[list[Stage], aspect.AspectParams]:
+        def begin(_: int, __: np.random.Generator) -> Begun[aspect.Aspect, aspect.AspectParams]:
             return [Stage(model, enough=enough)], theta
 
         model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline, log)
-        fitted = Fitted(
+        fitted: FittedAspects = Fitted(
             model,
             theta,
             (group,),

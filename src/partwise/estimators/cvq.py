@@ -20,7 +20,7 @@ from partwise.estimators._base import PartsEstimator, prior_of
 from partwise.estimators._rows import by_rows
 from partwise.fitted import Fitted, restored_fields
 from partwise.fitting.record import recorded
-from partwise.fitting.restarts import Stage
+from partwise.fitting.restarts import Begun, Stage
 from partwise.likelihoods import Dirichlet, Gaussian, Prior
 from partwise.models import cvq
 from partwise.models.cvq import CVQParams
@@ -187,13 +187,13 @@ class CVQ(PartsEstimator):
 
         log = self._log(checkpoint, X, weight)
 
-        def begin(i: int, child: np.random.Generator) -> tuple[list[Stage], Any]:
+        def begin(i: int, child: np.random.Generator) -> Begun[cvq.CVQ, CVQParams]:
             start = partial(ways[i % len(ways)], source, K, J, child)
             return [Stage(model, stages)], model.start(*log.once("start", child, start))
 
         rng = log.generator()
         _, theta, monitor = self._climb_best(source, begin, rng, X, self.n_init, log=log)
-        fitted = Fitted(
+        fitted: FittedSums = Fitted(
             model,
             theta,
             columns,

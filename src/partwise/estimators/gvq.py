@@ -19,7 +19,7 @@ from partwise.estimators._coded_rows import CodedRows
 from partwise.fitted import restored_fields
 from partwise.fitting import features
 from partwise.fitting.record import recorded
-from partwise.fitting.restarts import Stage
+from partwise.fitting.restarts import Begun, Stage
 from partwise.likelihoods import Bernoulli, Gaussian
 from partwise.models import gvq
 from partwise.models.gvq import GVQParams
@@ -212,7 +212,7 @@ class GVQ(CodedRows):
         model = self._core(columns, seed)
         source = BlockSource(X, columns, weight, max_rows=codes.BLOCK_ROWS, n_powers=2)
 
-        def begin(i: int, child: np.random.Generator) -> tuple[list[Stage], GVQParams]:
+        def begin(i: int, child: np.random.Generator) -> Begun[gvq.GVQ, GVQParams]:
             if before is not None:
                 return [Stage(model)], model.start(*_encoded(columns[0], *before))
             return features.begin(model, source, log, i, child)

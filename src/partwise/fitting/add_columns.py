@@ -7,20 +7,22 @@ column that arrives with a few entries changes nothing but itself.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from partwise.contracts import Stats
 from partwise.data import BlockSource
-from partwise.fitted import Fitted, core_of
-from partwise.fitting.family import Family
+from partwise.fitted import FittedParts, P, R
+from partwise.fitting.family import Family, totals_of
 
 # Alternations of rows and new columns: the new entries tell about the rows, too.
 ROUNDS = 4
 
 
-def with_new_columns(family: Family, fitted: Fitted[Any, Any], X: Any) -> Fitted[Any, Any]:
+def with_new_columns(
+    family: Family[P, R], fitted: FittedParts[P, R], X: sparse.csr_array
+) -> FittedParts[P, R]:
     """A fitted model of gated parts with more columns than it had, the last of X.
 
     Parameters
@@ -37,13 +39,14 @@ def with_new_columns(family: Family, fitted: Fitted[Any, Any], X: Any) -> Fitted
     fitted : Fitted
         A new one of D + new columns.
     """
-    core, D = core_of(fitted.model), fitted.n_columns
+    core, D = family.core_in(fitted.model), fitted.n_columns
     X = X.astype(fitted.dtype)
     group = fitted.columns[0].with_columns(X[:, D:], family.options.prior)
     source = BlockSource(X, (group,), np.ones(X.shape[0]), n_powers=family.n_powers)
     totals, n_columns = family.totals(source), len(group.index)
-    if totals is not None:
-        totals[:, :D] = core.totals
+    before = totals_of(core)
+    if totals is not None and before is not None:
+        totals[:, :D] = before
     wide = family.core((group,), n_columns, fitted.dtype, core.sizes, core.classes, totals)
     params = wide.widened(fitted.params)
     model = family.modeled(wide, (group,))

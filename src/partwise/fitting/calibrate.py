@@ -7,21 +7,22 @@ another (``below``) is the model's own affair. See `partwise.models.calibration`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 from partwise.contracts import Array, Stats
 from partwise.data import BlockSource, RowBlock
 from partwise.data.cells import cells_of_block
 from partwise.data.rows import is_sparse
+from partwise.fitted import GatedModel, P, R, RowsMemory
 from partwise.models import calibration
 from partwise.models.calibration import Calibration
 from partwise.runners import runner_of
+from partwise.typing import Matrix
 
 # (prepared, block, group, rows, columns of the group, values in model units) -> P(X <= value).
-Below: TypeAlias = Callable[[Any, RowBlock, int, Array, Array, Array], Array]
+Below: TypeAlias = Callable[[R, RowBlock, int, Array, Array, Array], Array]
 
 # Cells of the rows that calibration looks at, and hidden cells that are enough; where rows are few,
 # cells are hidden so many times at most.
@@ -35,10 +36,10 @@ FORGETTING_STEPS = 2
 
 
 def calibrate(
-    model: Any,
-    params: Any,
+    model: GatedModel[P, R],
+    params: P,
     source: BlockSource,
-    below: Below,
+    below: Below[R],
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> Calibration:
@@ -88,25 +89,25 @@ def calibrate(
 
 
 def _fold(
-    model: Any,
-    params: Any,
-    X: Any,
+    model: GatedModel[P, R],
+    params: P,
+    X: Matrix,
     source: BlockSource,
     weight: Array,
     rest: Stats | None,
     is_numeric: Array,
-    below: Below,
+    below: Below[R],
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> tuple[Array, Array, Array]:
     """P(X <= x), column and row of some hidden cells."""
     holed = X.copy()
-    if sparse.issparse(X):
+    if not isinstance(X, np.ndarray):
         row, column = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.indices
         seen = np.flatnonzero(is_numeric[column] & ~np.isnan(X.data))
         at = seen[calibration.hide(row[seen], X.shape[0], rng)]
         row, column, values = row[at], column[at].astype(np.int64), X.data[at]
-        holed.data[at] = np.nan
+        np.asarray(holed.data)[at] = np.nan
     else:
         row, column = np.nonzero(~np.isnan(X) & is_numeric)
         kept = calibration.hide(row, X.shape[0], rng)
@@ -134,7 +135,11 @@ def _fold(
 
 
 def _total(
-    model: Any, prepared: Any, source: BlockSource, n_jobs: int | None, memory: Any = None
+    model: GatedModel[P, R],
+    prepared: R,
+    source: BlockSource,
+    n_jobs: int | None,
+    memory: list[RowsMemory] | None = None,
 ) -> Stats:
     """Sums over all rows; ``memory`` of each block is brought up to date."""
     if memory is None:

@@ -12,25 +12,25 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from partwise._warnings import warn
 from partwise.contracts import Array, Stats
 from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column, learn_columns
 from partwise.data.rows import is_sparse
-from partwise.fitted import Fitted, core_of
+from partwise.fitted import Fitted, FittedParts, GatedCore, GatedModel, P, R
 from partwise.fitting.calibrate import calibrate
 from partwise.fitting.checkpoint import Checkpoint, FitLog
 from partwise.fitting.family import Family
 from partwise.fitting.labels import read_labels
 from partwise.fitting.options import Listen, Listener, PartsOptions, TrainingRows
 from partwise.fitting.record import recorded
-from partwise.fitting.restarts import Stage, climb_best
+from partwise.fitting.restarts import Begun, Stage, climb_best
 from partwise.models.calibration import identity
 from partwise.models.class_variable import ClassVariable
-from partwise.models.gating import Tied
+from partwise.models.gating import Gating, Tied
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected
 from partwise.runners import runner_of
@@ -69,13 +69,13 @@ class Classes:
 
 
 def fit_parts(
-    family: Family,
+    family: Family[P, R],
     rows: TrainingRows,
-    y: Any,
+    y: ArrayLike | None,
     listen: Listen,
-    last: Fitted[Any, Any] | None = None,
+    last: FittedParts[P, R] | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-) -> Fitted[Any, Any]:
+) -> FittedParts[P, R]:
     """Learn parts, and classes by the labels ``y`` if there are some.
 
     Parameters
@@ -108,14 +108,14 @@ def fit_parts(
 
 
 def fit_rows(
-    family: Family,
+    family: Family[P, R],
     rows: TrainingRows,
     classes: Classes,
     listen: Listen,
     deadline: float,
-    last: Fitted[Any, Any] | None = None,
+    last: FittedParts[P, R] | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-) -> Fitted[Any, Any]:
+) -> FittedParts[P, R]:
     """Learn from rows whose classes are numbered."""
     options, (n_rows, n_columns) = family.options, rows.X.shape
     sizes = family.sizes(n_rows, n_columns)
@@ -140,14 +140,14 @@ def fit_rows(
     source = BlockSource(rows.X, columns, rows.weight, labels=labels, n_powers=family.n_powers)
     totals = family.totals(source)
 
-    def core_with(sizes: tuple[int, ...], variable: ClassVariable) -> Any:
+    def core_with(sizes: tuple[int, ...], variable: ClassVariable) -> GatedCore[P, R]:
         return family.core(columns, n_columns, rows.X.dtype, sizes, variable, totals)
 
     core = core_with(sizes, ClassVariable())
 
-    def begin(listener: Listener, i: int, child: np.random.Generator) -> tuple[list[Stage], Any]:
+    def begin(listener: Listener, i: int, child: np.random.Generator) -> Begun[GatedModel[P, R], P]:
         if last is not None:
-            full = replace(core, classes=variable)
+            full = core.with_classes(variable)
             stages = _stages(family, full, columns, last.params, child, n_parts, again=True)
             return stages, last.params
         own = core
@@ -164,8 +164,8 @@ def fit_rows(
             params = log.once("start", child, start)
             stages = _stages(family, core, columns, params, child, n_parts)
         if variable.n_classes > 1:
-            stage, full = stages[-1], replace(own, classes=variable)
-            enter = partial(_enter_classes, full, stage.model, source, child)
+            stage, full = stages[-1], own.with_classes(variable)
+            enter = partial(_enter_classes, family, full, stage.model, source, child)
             model = family.with_core(stage.model, full)
             stages.append(replace(stage, model=model, annealing=(), enter=enter))
         return stages, params
@@ -176,7 +176,7 @@ def fit_rows(
         model, params, monitor = climb_best(source, first, rng, ascent, log, listener, deadline)
     if sought:
         model = family.with_core(model, core_with(family.sizes_in(params), variable))
-    core = core_of(model)
+    core = family.core_in(model)
     params = core.finish(params) if options.selects_by_row else params
     path = None if last is None else last.record.size_path
     if sought:
@@ -185,7 +185,7 @@ def fit_rows(
             _warn_of_nothing(params.gates)
     total = float(rows.weight.sum())
     record = recorded(monitor, total)
-    fitted = Fitted(
+    fitted: FittedParts[P, R] = Fitted(
         model,
         params,
         columns,
@@ -203,16 +203,16 @@ def fit_rows(
 
 
 def _finished(
-    family: Family,
-    fitted: Fitted[Any, Any],
+    family: Family[P, R],
+    fitted: FittedParts[P, R],
     source: BlockSource,
     kept: Array,
     rng: np.random.Generator,
-) -> Fitted[Any, Any]:
+) -> FittedParts[P, R]:
     """The fitted model with calibrated intervals and the labels of its rows."""
     n_jobs = family.options.ascent.n_jobs
     if family.options.inference == "gibbs":
-        fitted = replace(fitted, model=family.rowwise(core_of(fitted.model), Expected()))
+        fitted = replace(fitted, model=family.rowwise(family.core_in(fitted.model), Expected()))
         bound = bound_of_draws(fitted, source, n_jobs) / float(source.weight.sum())
         fitted = replace(fitted, record=replace(fitted.record, bound=bound))
     found = identity(source.X.shape[1])
@@ -236,12 +236,12 @@ def _with_rows(labels: Array, names: Array) -> Array:
 
 
 def _search(
-    family: Family,
-    core: Any,
+    family: Family[P, R],
+    core: GatedCore[P, R],
     source: BlockSource,
     rng: np.random.Generator,
     late: Callable[[], bool],
-) -> tuple[Any, list[dict[str, object]]]:
+) -> tuple[P, list[dict[str, object]]]:
     """Parameters of the sizes that the evidence wants, and the way there."""
     with runner_of(family.options.ascent.n_jobs, source) as runner:
         return family.search(core, source, runner, rng, late)
@@ -291,14 +291,14 @@ def check_pairing(options: PartsOptions, absent_zero: bool) -> None:
 
 
 def _resumed(
-    family: Family,
-    last: Fitted[Any, Any],
+    family: Family[P, R],
+    last: FittedParts[P, R],
     sizes: tuple[int, ...] | None,
     columns: tuple[ColumnGroup, ...],
     classes: Classes,
 ) -> tuple[tuple[int, ...], tuple[ColumnGroup, ...]]:
     """Sizes and columns of the last fit, which must suit the new data."""
-    core = core_of(last.model)
+    core = family.core_in(last.model)
     same = len(columns) == len(last.columns) and all(
         type(a.likelihood) is type(b.likelihood) and np.array_equal(a.index, b.index)
         for a, b in zip(last.columns, columns, strict=True)
@@ -318,23 +318,23 @@ def _resumed(
 
 
 def _stages(
-    family: Family,
-    core: Any,
+    family: Family[P, R],
+    core: GatedCore[P, R],
     columns: tuple[ColumnGroup, ...],
-    params: Any,
+    params: P,
     rng: np.random.Generator,
     n_parts: int,
     again: bool = False,
-) -> list[Stage]:
+) -> list[Stage[GatedModel[P, R], P]]:
     """Models to climb with one after the other."""
     options = family.options
     if options.inference == "gibbs":
         draws = Draws(int(rng.integers(2**63 - 1)))
         return [Stage(family.rowwise(core, draws, GIBBS_ROUNDS), window=GIBBS_WINDOW)]
     if options.gating == "factorised":
-        stages = [Stage(family.rowwise(core, Expected()))]
+        stages: list[Stage[GatedModel[P, R], P]] = [Stage(family.rowwise(core, Expected()))]
         if options.init == "dependence" and not again:
-            stages.insert(0, Stage(_chosen_by(core, gating=Tied())))
+            stages.insert(0, Stage(_gated_by(core, Tied())))
         return stages
     if options.gating == "annealed" and n_parts > 1 and not again:
         weight = core.chooser.weight
@@ -347,23 +347,25 @@ def _stages(
             is_background = np.arange(len(params.gates))[:, None] == n_parts
             barred = is_background != (params.gates.argmax(axis=0) == n_parts)
         annealing = [
-            family.modeled(_chosen_by(core, gating=Tied(1.0 / t), barred=barred), columns)
-            for t in temperatures
+            family.modeled(_gated_by(core, Tied(1.0 / t), barred), columns) for t in temperatures
         ]
         probe = family.probe if len(columns) == 1 else MIXED_PROBE
         return [Stage(family.modeled(core, columns), annealing, probe=probe)]
     return [Stage(family.modeled(core, columns))]
 
 
-def _chosen_by(core: Any, **changes: Any) -> Any:
-    return replace(core, chooser=replace(core.chooser, **changes))
+def _gated_by(
+    core: GatedCore[P, R], gating: Gating, barred: Array | None = None
+) -> GatedCore[P, R]:
+    """The core with another gating, in which no column may choose the parts that are ``barred``."""
+    return core.with_chooser(replace(core.chooser, gating=gating, barred=barred))
 
 
 def _found_classes(
-    family: Family,
+    family: Family[P, R],
     rows: TrainingRows,
     listen: Listen,
-    last: Fitted[Any, Any] | None,
+    last: FittedParts[P, R] | None,
     deadline: float,
 ) -> Array:
     """Names of as many classes as the parts of a fit without classes tell of."""
@@ -376,22 +378,32 @@ def _found_classes(
     rng = as_generator(family.options.random_state)
     plain = fit_rows(family, rows, Classes(), listen, deadline)
     source = BlockSource(rows.X, plain.columns, rows.weight, n_powers=family.n_powers)
-    core = replace(core_of(plain.model), classes=family.class_variable(1))
-    return np.arange(class_number(core, *_evidence(plain.model, source, rng, plain.params), rng))
+    core = family.core_in(plain.model).with_classes(family.class_variable(1))
+    found = _evidence(family, plain.model, source, rng, plain.params)
+    return np.arange(class_number(core, *found, rng))
 
 
 def _enter_classes(
-    full: Any, model: Any, source: BlockSource, rng: np.random.Generator, params: Any
-) -> Any:
+    family: Family[P, R],
+    full: GatedCore[P, R],
+    model: GatedModel[P, R],
+    source: BlockSource,
+    rng: np.random.Generator,
+    params: P,
+) -> P:
     """Begin the classes with the parts as they are."""
-    return class_start(full, *_evidence(model, source, rng, params), rng)
+    return class_start(full, *_evidence(family, model, source, rng, params), rng)
 
 
 def _evidence(
-    model: Any, source: BlockSource, rng: np.random.Generator, params: Any
-) -> tuple[Any, list[tuple[Array, Array, Array | None]]]:
+    family: Family[P, R],
+    model: GatedModel[P, R],
+    source: BlockSource,
+    rng: np.random.Generator,
+    params: P,
+) -> tuple[P, list[tuple[Array, Array, Array | None]]]:
     """Parameters, and what rows (some, of very many) say of the states, their weights, labels."""
-    core = core_of(model)
+    core = family.core_in(model)
     prepared = model.begin(params)
     rows = MOST_EVIDENCE // int(core.first[-1])
     if source.X.shape[0] > rows:
@@ -408,7 +420,7 @@ def _evidence(
 
 
 def bound_of_draws(
-    fitted: Fitted[Any, Any], source: BlockSource, n_jobs: int | None = None
+    fitted: FittedParts[P, R], source: BlockSource, n_jobs: int | None = None
 ) -> float:
     """Factorised lower bound of parameters learned by drawing."""
     model, prepared = fitted.model, fitted.prepared

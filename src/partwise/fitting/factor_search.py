@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from partwise.contracts import Array, Runner
 from partwise.data import BlockSource
 from partwise.engine import Monitor, climb
-from partwise.models.mcfa import MCFA, MCFAParams
+from partwise.fitted import ColumnModel
+from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared
 from partwise.models.sizes import column_cost
 from partwise.starts.dependence import dependence, group_columns, labelled_columns
 from partwise.starts.factors import principal_loadings
+
+FactorModel: TypeAlias = ColumnModel[MCFAParams, MCFAPrepared]
 
 # Numbers of groups of columns to begin with, as long as groups have so many columns on average.
 FIRST_PARTS = (1, 2, 4, 8, 16, 32)
@@ -66,7 +69,7 @@ class FactorSearch:
     up; a round that gains less than ``tol`` a row is the last.
     """
 
-    make: Callable[[BlockSource, tuple[int, ...]], tuple[MCFA, Any]]
+    make: Callable[[BlockSource, tuple[int, ...]], tuple[MCFA, FactorModel]]
     source: BlockSource
     runner: Runner
     rng: np.random.Generator

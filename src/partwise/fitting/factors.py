@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
-from partwise.contracts import Array, Runner
+from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, RowSource
-from partwise.fitted import Fitted, core_of
+from partwise.fitted import ColumnModel, FittedParts, GatedCore, GatedModel, core_of
 from partwise.fitting.factor_search import FactorSearch
-from partwise.fitting.family import Family
+from partwise.fitting.family import Family, SavedParts
 from partwise.fitting.options import given
 from partwise.models import predict_factors
 from partwise.models.class_variable import ClassVariable
@@ -22,6 +22,10 @@ from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared, column_totals
 from partwise.models.ordinal import Ordinal
 from partwise.starts.factors import dependence_loadings, random_loadings
 
+FactorCore: TypeAlias = GatedCore[MCFAParams, MCFAPrepared]
+FactorModel: TypeAlias = GatedModel[MCFAParams, MCFAPrepared]
+FittedFactors: TypeAlias = FittedParts[MCFAParams, MCFAPrepared]
+
 STARTS = {"dependence": dependence_loadings, "random": random_loadings}
 
 # Rows that a given noise weighs: hardly any data move it.
@@ -29,7 +33,7 @@ GIVEN_ROWS = 1e6
 
 
 @dataclass(frozen=True)
-class Factors(Family):
+class Factors(Family[MCFAParams, MCFAPrepared]):
     """Parts of an MCFA."""
 
     size_name = "n_factors"
@@ -53,7 +57,7 @@ class Factors(Family):
         self,
         columns: tuple[ColumnGroup, ...],
         n_columns: int,
-        dtype: np.dtype[np.generic],
+        dtype: DType,
         sizes: tuple[int, ...],
         classes: ClassVariable,
         totals: Array | None,
@@ -70,23 +74,37 @@ class Factors(Family):
         chooser = self.chooser(columns, n_columns)
         return MCFA(sizes, how or PointLoadings(), chooser, classes, strength, totals, dtype)
 
-    def modeled(self, core: MCFA, columns: tuple[ColumnGroup, ...]) -> Any:
-        """The core, or latent numbers of ordered levels on top of it."""
-        return Ordinal(core, columns[0].ends) if columns[0].likelihood.latent else core
+    def core_in(self, model: FactorModel) -> MCFA:
+        """The core of a model; a core is its own core."""
+        return core_of(model, MCFA)
+
+    def modeled(
+        self, core: FactorCore, columns: tuple[ColumnGroup, ...]
+    ) -> ColumnModel[MCFAParams, MCFAPrepared]:
+        """The core, or latent numbers of ordered levels around it."""
+        latent = columns[0].likelihood.latent
+        return Ordinal(self.core_in(core), columns[0].ends) if latent else core
+
+    def with_core(self, model: FactorModel, core: FactorCore) -> FactorModel:
+        """The model around another core."""
+        if isinstance(model, Ordinal):
+            return replace(model, core=self.core_in(core))
+        return super().with_core(model, core)
 
     def totals(self, source: BlockSource) -> Array:
         """Sums of the columns, which no sweep changes."""
         return column_totals(source)
 
     def start(
-        self, core: MCFA, source: BlockSource, background: bool, rng: np.random.Generator
+        self, core: FactorCore, source: BlockSource, background: bool, rng: np.random.Generator
     ) -> MCFAParams:
         """First parameters, from first loadings."""
+        core = self.core_in(core)
         return core.start(*STARTS[self.options.init](source, core.n_factors, background, rng))
 
     def search(
         self,
-        core: MCFA,
+        core: FactorCore,
         source: BlockSource,
         runner: Runner,
         rng: np.random.Generator,
@@ -100,7 +118,9 @@ class Factors(Family):
                 "them for all."
             )
 
-        def make(some: BlockSource, sizes: tuple[int, ...]) -> tuple[MCFA, Any]:
+        def make(
+            some: BlockSource, sizes: tuple[int, ...]
+        ) -> tuple[MCFA, ColumnModel[MCFAParams, MCFAPrepared]]:
             (group,), dtype = some.columns, source.X.dtype
             own = self.core(
                 (group,), core.n_columns, dtype, sizes, ClassVariable(), self.totals(some)
@@ -112,7 +132,7 @@ class Factors(Family):
         sizes = given(self.options.n_parts), given(self.options.size)
         search = FactorSearch(make, source, runner, rng, *sizes, late, self.options.ascent.tol)
         n_factors, first, gates = search.run()
-        return replace(core, n_factors=n_factors).start(first, gates), search.path
+        return replace(self.core_in(core), n_factors=n_factors).start(first, gates), search.path
 
     def sizes_in(self, params: MCFAParams) -> tuple[int, ...]:
         """Numbers of factors."""
@@ -120,7 +140,7 @@ class Factors(Family):
 
     def below(
         self,
-        model: Any,
+        model: FactorModel,
         prepared: MCFAPrepared,
         block: RowBlock,
         g: int,
@@ -131,24 +151,24 @@ class Factors(Family):
         """Probability that a cell lies below a value, in model units."""
         params, features = prepared.params, model.infer(prepared, block)[0]
         return predict_factors.probability_below(
-            core_of(model), params, features, rows, columns, values
+            self.core_in(model), params, features, rows, columns, values
         )
 
-    def saved(self, fitted: Fitted[Any, MCFAParams]) -> dict[str, Any]:
+    def saved(self, fitted: FittedFactors) -> dict[str, object]:
         """Loadings, priors of the factors, and sums of the columns."""
         params = fitted.params
         names = ("relevance", "class_counts", "log_beta", "eta", "sigma")
         return {
             "loadings": [w._asdict() for w in params.loadings],
             "theta": {name: getattr(params, name) for name in names},
-            "totals": core_of(fitted.model).totals,
+            "totals": self.core_in(fitted.model).totals,
         }
 
-    def restored(self, core: MCFA, state: dict[str, Any], gate: Gates) -> MCFAParams:
+    def restored(self, core: FactorCore, state: SavedParts, gate: Gates) -> MCFAParams:
         """Parameters from a file."""
         loadings = tuple(Loadings(**w) for w in state["loadings"])
         return MCFAParams(loadings=loadings, gate=gate, **state["theta"])
 
-    def n_saved(self, state: dict[str, Any]) -> int:
+    def n_saved(self, state: SavedParts) -> int:
         """Number of classes."""
         return len(state["theta"]["class_counts"])

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeAlias, cast
 
 import numpy as np
 
-from partwise.contracts import Array, Runner
+from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column
-from partwise.fitted import Fitted
+from partwise.fitted import ColumnModel, FittedParts, GatedCore, GatedModel, P, R
 from partwise.fitting.options import PartsOptions, Size
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gates, Gating, Standard, Tied
-from partwise.models.rowwise import Rowwise
+from partwise.models.rowwise import Core, Rowwise
 from partwise.models.selection import Selection
+
+# What `Family.saved` and the course of a fit have put into a model file.
+SavedParts: TypeAlias = Mapping[str, Any]
+# What a core makes of rows between steps is known to it alone.
+AnyFound: TypeAlias = Any
 
 
 @dataclass(frozen=True)
-class Family(ABC):
-    """A kind of parts, with the options of a fit.
+class Family(ABC, Generic[P, R]):
+    """A kind of parts, with the options of a fit; P are its parameters, R the same prepared.
 
     ``size_name`` is the argument that says how large parts are; ``background`` the size of a part
     whose columns do not change with anything; ``probe`` the plain EM iterations that tell whether
@@ -53,15 +58,19 @@ class Family(ABC):
         self,
         columns: tuple[ColumnGroup, ...],
         n_columns: int,
-        dtype: np.dtype[np.generic],
+        dtype: DType,
         sizes: tuple[int, ...],
         classes: ClassVariable,
         totals: Array | None,
-    ) -> Any:
+    ) -> GatedCore[P, R]:
         """The model for some columns, with one posterior of the parts for all rows."""
 
-    def modeled(self, core: Any, columns: tuple[ColumnGroup, ...]) -> Any:
-        """What is climbed with: the core, or more on top of it."""
+    @abstractmethod
+    def core_in(self, model: GatedModel[P, R]) -> GatedCore[P, R]:
+        """The core of a model; a core is its own core."""
+
+    def modeled(self, core: GatedCore[P, R], columns: tuple[ColumnGroup, ...]) -> ColumnModel[P, R]:
+        """The model that is fitted: the core, or another model around it."""
         return core
 
     def totals(self, source: BlockSource) -> Array | None:
@@ -70,30 +79,34 @@ class Family(ABC):
 
     @abstractmethod
     def start(
-        self, core: Any, source: BlockSource, background: bool, rng: np.random.Generator
-    ) -> Any:
+        self,
+        core: GatedCore[P, R],
+        source: BlockSource,
+        background: bool,
+        rng: np.random.Generator,
+    ) -> P:
         """First parameters."""
 
     @abstractmethod
     def search(
         self,
-        core: Any,
+        core: GatedCore[P, R],
         source: BlockSource,
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
-    ) -> tuple[Any, list[dict[str, object]]]:
+    ) -> tuple[P, list[dict[str, object]]]:
         """Parameters of the sizes that the evidence wants, and the way there."""
 
     @abstractmethod
-    def sizes_in(self, params: Any) -> tuple[int, ...]:
+    def sizes_in(self, params: P) -> tuple[int, ...]:
         """Sizes that parameters are for, the background's with them."""
 
     @abstractmethod
     def below(
         self,
-        model: Any,
-        prepared: Any,
+        model: GatedModel[P, R],
+        prepared: R,
         block: RowBlock,
         g: int,
         rows: Array,
@@ -103,18 +116,20 @@ class Family(ABC):
         """Probability that a cell of group g lies below a value, in model units."""
 
     @abstractmethod
-    def saved(self, fitted: Fitted[Any, Any]) -> dict[str, Any]:
+    def saved(self, fitted: FittedParts[P, R]) -> dict[str, object]:
         """Parameters as plain values, the gates aside."""
 
     @abstractmethod
-    def restored(self, core: Any, state: dict[str, Any], gate: Gates) -> Any:
+    def restored(self, core: GatedCore[P, R], state: SavedParts, gate: Gates) -> P:
         """Parameters from what `saved` made of them."""
 
     @abstractmethod
-    def n_saved(self, state: dict[str, Any]) -> int:
+    def n_saved(self, state: SavedParts) -> int:
         """Number of classes that `saved` knew of."""
 
-    def row_labels(self, fitted: Fitted[Any, Any], source: BlockSource, kept: Array) -> Any:
+    def row_labels(
+        self, fitted: FittedParts[P, R], source: BlockSource, kept: Array
+    ) -> Array | None:
         """State of every part in the training rows, (C, K); None for parts without states."""
         return None
 
@@ -167,13 +182,19 @@ class Family(ABC):
             by_column(columns, [group.weight for group in columns], n_columns),
         )
 
-    def rowwise(self, core: Any, select: Selection, n_rounds: int = 2) -> Rowwise:
+    def rowwise(
+        self, core: GatedCore[P, R], select: Selection, n_rounds: int = 2
+    ) -> GatedModel[P, R]:
         """The model with selections of rows' own, begun as ``init`` says."""
-        return Rowwise(core, select, n_rounds, from_gates=self.options.init == "random")
+        # Only States samples, and only sampling asks for what an MCFA lacks of a `Core`.
+        own = cast(Core[P, R, AnyFound], core)
+        return Rowwise(own, select, n_rounds, from_gates=self.options.init == "random")
 
-    def with_core(self, model: Any, core: Any) -> Any:
-        """The model on top of another core."""
-        return replace(model, core=core) if hasattr(model, "core") else core
+    def with_core(self, model: GatedModel[P, R], core: GatedCore[P, R]) -> GatedModel[P, R]:
+        """The model around another core."""
+        if isinstance(model, Rowwise):
+            return replace(model, core=cast(Core[P, R, AnyFound], core))
+        return core
 
 
 def sizes_of(size: Size, n_parts: int, name: str) -> tuple[int, ...]:
@@ -187,3 +208,9 @@ def sizes_of(size: Size, n_parts: int, name: str) -> tuple[int, ...]:
             "(n_parts)."
         )
     return sizes
+
+
+def totals_of(core: object) -> Array | None:
+    """Sums over rows that a core holds, as `Family.totals` gave them."""
+    totals: Array | None = getattr(core, "totals", None)
+    return totals

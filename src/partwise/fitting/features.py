@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
-from partwise.contracts import Array
+from partwise.contracts import AnyModel, Array
 from partwise.data import BlockSource, ColumnGroup, RowSource, learn_columns
 from partwise.fitting.checkpoint import FitLog
-from partwise.fitting.restarts import Stage
+from partwise.fitting.restarts import Begun, Stage
 from partwise.models.gvq import GVQ, GVQParams, Shaken
 from partwise.models.gvq_binary import BinaryGVQ
 from partwise.starts.ica import binary_start, feature_start
@@ -43,7 +44,7 @@ def learn_unit(X: Array | RowSource, weight: Array, binary: bool) -> tuple[Colum
 
 def begin(
     model: GVQ, source: BlockSource, log: FitLog, i: int, rng: np.random.Generator
-) -> tuple[list[Stage], GVQParams]:
+) -> Begun[GVQ, GVQParams]:
     """Stages and first parameters of start i: independent components and k-means take turns."""
     independent = i % 2 == 0 and model.n_values == 2
     start = partial(_start, model, source, rng, independent)
@@ -60,12 +61,13 @@ def _start(
     return feature_start(source, M, K, model.n_values, rng, independent=independent)
 
 
-def _shaken(model: GVQ, rng: np.random.Generator, independent: bool) -> list[Shaken]:
+def _shaken(model: GVQ, rng: np.random.Generator, independent: bool) -> list[AnyModel]:
     """Steps with ever less noise on the features."""
     if independent or isinstance(model, BinaryGVQ) or model.n_components == 0:
         return []
     shares = SHAKEN_SHARE * (1.0 - np.arange(SHAKEN_STEPS) / SHAKEN_STEPS)
     seeds = rng.integers(2**31, size=SHAKEN_STEPS)
     return [
-        Shaken(model, float(share), int(seed)) for share, seed in zip(shares, seeds, strict=True)
+        cast(AnyModel, Shaken(model, float(share), int(seed)))  # takes steps, which is all it does
+        for share, seed in zip(shares, seeds, strict=True)
     ]

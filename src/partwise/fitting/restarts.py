@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from partwise.contracts import AnyModel, Params
 from partwise.data import BlockSource
 from partwise.engine import Monitor, climb
 from partwise.engine.progress import ProgressBar
@@ -16,9 +17,11 @@ from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.options import AscentOptions, Listener
 from partwise.runners import runner_of
 
+ModelT = TypeVar("ModelT", bound=AnyModel)
+
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class Stage(Generic[ModelT, Params]):
     """One stage of a fit: its model, annealing, the monitor's window, and how it begins.
 
     ``annealing`` are the models to take one step with each before the trace begins. What they reach
@@ -27,23 +30,27 @@ class Stage:
     of the stage before into those that this one begins with.
     """
 
-    model: Any
-    annealing: Sequence[Any] = ()
+    model: ModelT
+    annealing: Sequence[AnyModel] = ()
     window: int = 1
     probe: int = 3
-    enter: Callable[[Any], Any] | None = None
+    enter: Callable[[Params], Params] | None = None
     enough: int | None = None
+
+
+# Stages of a start, and the parameters that the first of them begins with.
+Begun: TypeAlias = tuple[Sequence[Stage[ModelT, Params]], Params]
 
 
 def climb_best(
     source: BlockSource,
-    begin: Callable[[int, np.random.Generator], tuple[Sequence[Stage], Any]],
+    begin: Callable[[int, np.random.Generator], Begun[ModelT, Params]],
     rng: np.random.Generator,
     options: AscentOptions,
     log: FitLog,
     listener: Listener,
     deadline: float,
-) -> tuple[Any, Any, Monitor]:
+) -> tuple[ModelT, Params, Monitor]:
     """Climb from ``n_init`` starts and keep the best: its last model, parameters and monitor.
 
     ``begin(i, rng)`` gives the stages of start i and its first parameters; a later stage goes on

@@ -8,14 +8,22 @@ import numpy as np
 
 from partwise.data import ColumnGroup
 from partwise.data.table import Schema
-from partwise.fitted import Fitted, core_of, restored_fields, shared_attributes
-from partwise.fitting.family import Family
+from partwise.fitted import (
+    Fitted,
+    FittedParts,
+    GatedModel,
+    P,
+    R,
+    restored_fields,
+    shared_attributes,
+)
+from partwise.fitting.family import Family, SavedParts
 from partwise.models.calibration import Calibration, identity
 from partwise.models.gating import Gates
 from partwise.models.selection import Expected
 
 
-def saved(family: Family, fitted: Fitted[Any, Any]) -> dict[str, Any]:
+def saved(family: Family[P, R], fitted: FittedParts[P, R]) -> dict[str, object]:
     """All that is learned as plain values; `restored` reads them."""
     learned = shared_attributes(fitted)
     if fitted.names is not None:
@@ -25,14 +33,14 @@ def saved(family: Family, fitted: Fitted[Any, Any]) -> dict[str, Any]:
         **family.saved(fitted),
         "gate": fitted.params.gate._asdict(),
         "columns": [group.state() for group in fitted.columns],
-        family.size_name: list(core_of(fitted.model).sizes),
+        family.size_name: list(family.core_in(fitted.model).sizes),
         "calibration": calibration._asdict(),
         "dtype": np.dtype(fitted.dtype).name,
         "learned": learned,
     }
 
 
-def restored(family: Family, state: dict[str, Any]) -> Fitted[Any, Any]:
+def restored(family: Family[P, R], state: SavedParts) -> FittedParts[P, R]:
     """The fitted model of which a file holds the state."""
     options = family.options
     # Files of earlier versions have no number of parts besides the argument.
@@ -44,7 +52,7 @@ def restored(family: Family, state: dict[str, Any]) -> Fitted[Any, Any]:
     n_modelled = max(n_columns, len(columns[0].index))
     core = family.core(columns, n_modelled, dtype, sizes, variable, state.get("totals"))
     params = family.restored(core, state, Gates(**state["gate"]))
-    model = family.modeled(core, columns)
+    model: GatedModel[P, R] = family.modeled(core, columns)
     if options.selects_by_row:
         model = family.rowwise(core, Expected())
     return Fitted(

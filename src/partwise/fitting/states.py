@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
-from partwise.contracts import Array, Runner
+from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock
-from partwise.fitted import Fitted, core_of
-from partwise.fitting.family import Family
+from partwise.fitted import FittedParts, GatedCore, GatedModel, core_of
+from partwise.fitting.family import Family, SavedParts
 from partwise.fitting.options import given
 from partwise.fitting.state_search import Search
 from partwise.likelihoods import Dirichlet
@@ -23,11 +23,15 @@ from partwise.models.mcvq import MCVQ, MCVQParams, MCVQPrepared
 from partwise.runners import runner_of
 from partwise.starts import dependence_start, random_start
 
+StateCore: TypeAlias = GatedCore[MCVQParams, MCVQPrepared]
+StateModel: TypeAlias = GatedModel[MCVQParams, MCVQPrepared]
+FittedStates: TypeAlias = FittedParts[MCVQParams, MCVQPrepared]
+
 STARTS = {"dependence": dependence_start, "random": random_start}
 
 
 @dataclass(frozen=True)
-class States(Family):
+class States(Family[MCVQParams, MCVQPrepared]):
     """Parts of an MCVQ."""
 
     size_name = "n_states"
@@ -47,7 +51,7 @@ class States(Family):
         self,
         columns: tuple[ColumnGroup, ...],
         n_columns: int,
-        dtype: np.dtype[np.generic],
+        dtype: DType,
         sizes: tuple[int, ...],
         classes: ClassVariable,
         totals: Array | None,
@@ -67,22 +71,27 @@ class States(Family):
             dtype,
         )
 
+    def core_in(self, model: StateModel) -> MCVQ:
+        """The core of a model; a core is its own core."""
+        return core_of(model, MCVQ)
+
     def start(
-        self, core: MCVQ, source: BlockSource, background: bool, rng: np.random.Generator
+        self, core: StateCore, source: BlockSource, background: bool, rng: np.random.Generator
     ) -> MCVQParams:
         """First parameters, from sums of first posteriors."""
+        core = self.core_in(core)
         return core.start(*STARTS[self.options.init](source, core.n_states, background, rng))
 
     def search(
         self,
-        core: MCVQ,
+        core: StateCore,
         source: BlockSource,
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
     ) -> tuple[MCVQParams, list[dict[str, object]]]:
         """Parameters of the sizes that the evidence wants, and the way there."""
-        sizes = given(self.options.n_parts), given(self.options.size)
+        core, sizes = self.core_in(core), (given(self.options.n_parts), given(self.options.size))
         search = Search(core, source, runner, rng, *sizes, late, self.options.ascent.tol)
         parts = search.run()
         n_states = (*(part.n_states for part in parts), self.background)
@@ -97,7 +106,7 @@ class States(Family):
 
     def below(
         self,
-        model: Any,
+        model: StateModel,
         prepared: MCVQPrepared,
         block: RowBlock,
         g: int,
@@ -106,12 +115,12 @@ class States(Family):
         values: Array,
     ) -> Array:
         """Probability that a cell of group g lies below a value, in model units."""
-        core, params = core_of(model), prepared.params
+        core, params = self.core_in(model), prepared.params
         law, gates = core.priors[g].predictive(params.chi[g]), params.gates[:, core.columns[g]]
         m = model.infer(prepared, block)[0]
         return predict.probability_below(law, m, gates, core.part_of, rows, columns, values)
 
-    def saved(self, fitted: Fitted[Any, MCVQParams]) -> dict[str, Any]:
+    def saved(self, fitted: FittedStates) -> dict[str, object]:
         """Parameters of the entries, counts of states, and what the columns of a table are."""
         params, schema = fitted.params, fitted.schema
         return {
@@ -119,21 +128,19 @@ class States(Family):
             "schema": None if schema is None else schema.state(),
         }
 
-    def restored(self, core: MCVQ, state: dict[str, Any], gate: Gates) -> MCVQParams:
+    def restored(self, core: StateCore, state: SavedParts, gate: Gates) -> MCVQParams:
         """Parameters from a file."""
         kept = state["theta"]
-        return core.parameters(kept["chi"], gate, kept["state_counts"])
+        return self.core_in(core).parameters(kept["chi"], gate, kept["state_counts"])
 
-    def n_saved(self, state: dict[str, Any]) -> int:
+    def n_saved(self, state: SavedParts) -> int:
         """Number of classes."""
         return len(state["theta"]["state_counts"])
 
-    def row_labels(
-        self, fitted: Fitted[Any, MCVQParams], source: BlockSource, kept: Array
-    ) -> Array:
+    def row_labels(self, fitted: FittedStates, source: BlockSource, kept: Array) -> Array:
         """State of every part in the training rows, (C, K), -1 for rows without weight."""
         assert fitted.n_parts is not None
-        bounds = list(pairwise(core_of(fitted.model).first[: fitted.n_parts + 1]))
+        bounds = list(pairwise(self.core_in(fitted.model).first[: fitted.n_parts + 1]))
 
         def on_block(block: RowBlock) -> Array:
             m = fitted.model.infer(fitted.prepared, block)[0]

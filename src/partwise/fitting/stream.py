@@ -13,16 +13,17 @@ the rate is t^-decay. Until there are enough rows for a good start, they are kep
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from partwise.contracts import Array, Stats
 from partwise.data import BlockSource, ColumnGroup, RowSource
-from partwise.fitted import Batch, Fitted, Running, core_of
+from partwise.fitted import AnyFitted, Batch, FittedParts, GatedCore, P, R, Running
 from partwise.fitting.course import Classes, fit_rows
-from partwise.fitting.family import Family
+from partwise.fitting.family import Family, totals_of
 from partwise.fitting.labels import known_labels, read_labels
 from partwise.fitting.options import Listen, TrainingRows
 from partwise.runners import runner_of
@@ -75,7 +76,7 @@ class StreamingOptions:
             raise ValueError(f"StreamingOptions(warm_up={self.warm_up!r}): must be 0 or more rows.")
 
 
-def refused(family: Family, fitted: Fitted[Any, Any] | None) -> str | None:
+def refused(family: Family[P, R], fitted: AnyFitted | None) -> str | None:
     """What the sums that a stream goes on with do not tell all of, if anything."""
     options = family.options
     if options.inference == "gibbs":
@@ -92,14 +93,14 @@ def refused(family: Family, fitted: Fitted[Any, Any] | None) -> str | None:
 
 
 def learn_block(
-    family: Family,
+    family: Family[P, R],
     how: StreamingOptions,
     rows: TrainingRows,
-    y: Any,
-    classes: Any,
+    y: ArrayLike | None,
+    classes: ArrayLike | None,
     listen: Listen,
-    fitted: Fitted[Any, Any] | None,
-) -> Fitted[Any, Any]:
+    fitted: FittedParts[P, R] | None,
+) -> FittedParts[P, R]:
     """Learn from some more rows: ``fitted`` is what the rows before have taught, if any."""
     if isinstance(rows.X, RowSource):
         raise TypeError("partial_fit learns from rows in memory; pass some of them at a time.")
@@ -108,35 +109,36 @@ def learn_block(
     n_seen = len(rows.kept)
     if fitted is None:
         return _fit(family, how, rows, batch, names, listen, n_seen)
-    run = _running(fitted)
+    run = _running(family, fitted)
     n_seen += fitted.record.n_rows or 0
     if run.kept is not None:
         kept = run.kept.beside(batch)
         full = kept.X.shape[0] >= how.warm_up or kept.n_bytes > MOST_BYTES
         if full or len(kept.weight) >= 2 * run.at_last_fit or _new_levels(fitted, batch):
             return _fit(family, how, rows, kept, names, listen, n_seen)
-        run = run._replace(kept=kept)
+        run = replace(run, kept=kept)
     fitted = _step(family, fitted, batch, run, how)
     return replace(fitted, record=replace(fitted.record, n_rows=n_seen))
 
 
 def _fit(
-    family: Family,
+    family: Family[P, R],
     how: StreamingOptions,
     rows: TrainingRows,
     batch: Batch,
     names: Array | None,
     listen: Listen,
     n_seen: int,
-) -> Fitted[Any, Any]:
+) -> FittedParts[P, R]:
     """Learn from all rows at hand, as `fit` does."""
     everyone = np.ones(len(batch.weight), bool)
     rows = replace(rows, X=batch.X, weight=batch.weight, kept=everyone)
     deadline = family.options.ascent.deadline()
     fitted = fit_rows(family, rows, Classes(names, batch.labels), listen, deadline)
     wait = len(batch.weight) < how.warm_up and batch.n_bytes <= MOST_BYTES
-    core, source = core_of(fitted.model), _source(family, batch, fitted.columns)
-    run = _running(fitted)._replace(
+    core, source = family.core_in(fitted.model), _source(family, batch, fitted.columns)
+    run = replace(
+        _running(family, fitted),
         stats=_total(family, core, core.begin(fitted.params), source),
         kept=batch if wait else None,
         at_last_fit=len(batch.weight),
@@ -147,22 +149,25 @@ def _fit(
     )
 
 
-def _running(fitted: Fitted[Any, Any]) -> Running:
+def _running(family: Family[P, R], fitted: FittedParts[P, R]) -> Running:
     """What the stream, or the fit before it, has left behind."""
     if fitted.running is not None:
         return fitted.running
-    core, weight = core_of(fitted.model), fitted.record.weight
+    core, weight = family.core_in(fitted.model), fitted.record.weight
     assert weight is not None
-    totals = getattr(core, "totals", None)
-    return Running(None, totals, core.chooser.weight, weight, weight, None, 0)
+    return Running(None, totals_of(core), core.chooser.weight, weight, weight, None, 0)
 
 
 def _step(
-    family: Family, fitted: Fitted[Any, Any], rows: Batch, run: Running, how: StreamingOptions
-) -> Fitted[Any, Any]:
+    family: Family[P, R],
+    fitted: FittedParts[P, R],
+    rows: Batch,
+    run: Running,
+    how: StreamingOptions,
+) -> FittedParts[P, R]:
     """One step of stepwise EM."""
     source = _source(family, rows, _seen_columns(fitted, rows))
-    core = core_of(fitted.model)
+    core = family.core_in(fitted.model)
     before = core.sums_of(fitted.params) if run.stats is None else run.stats
     prepared = core.begin(fitted.params)
     stats = _total(family, core, prepared, source)
@@ -175,7 +180,7 @@ def _step(
     column_weight = old * run.column_weight + new * source.column_weight()
     columns = tuple(replace(g, weight=column_weight[g.index]) for g in source.columns)
 
-    def core_with(totals: Array | None) -> Any:
+    def core_with(totals: Array | None) -> GatedCore[P, R]:
         of = columns, fitted.n_columns, fitted.dtype
         return family.core(*of, core.sizes, core.classes, totals)
 
@@ -197,25 +202,29 @@ def _step(
     return replace(
         fitted,
         model=core,
-        params=core.maximize_running(prepared, stats).params,
+        params=cast(P, core.maximize_running(prepared, stats).params),  # the core made them
         columns=columns,
         record=record,
         running=Running(stats, blended, column_weight, weight, seen, run.kept, run.at_last_fit),
     )
 
 
-def _source(family: Family, rows: Batch, columns: tuple[ColumnGroup, ...]) -> BlockSource:
+def _source(family: Family[P, R], rows: Batch, columns: tuple[ColumnGroup, ...]) -> BlockSource:
     return BlockSource(rows.X, columns, rows.weight, labels=rows.labels, n_powers=family.n_powers)
 
 
-def _total(family: Family, core: Any, prepared: Any, source: BlockSource) -> Stats:
+def _total(family: Family[P, R], core: GatedCore[P, R], prepared: R, source: BlockSource) -> Stats:
     """Sums over all rows."""
     with runner_of(family.options.ascent.n_jobs, source) as runner:
         return runner.total(core, prepared, source, [None] * source.n_blocks)
 
 
 def _labels_of(
-    family: Family, fitted: Fitted[Any, Any] | None, y: Any, classes: Any, n_rows: int
+    family: Family[P, R],
+    fitted: AnyFitted | None,
+    y: ArrayLike | None,
+    classes: ArrayLike | None,
+    n_rows: int,
 ) -> tuple[Array | None, Array | None]:
     """Names of the classes, which the first call tells, and the number of each row's."""
     n_classes = family.options.n_classes
@@ -225,14 +234,16 @@ def _labels_of(
         return read_labels(y, n_classes, n_rows)
     names: Array | None
     if fitted is None:
-        names = np.unique(classes)
+        names = np.unique(np.asarray(classes))
         if n_classes not in (None, len(names)):
             raise ValueError(
                 f"n_classes={n_classes}, but classes names {len(names)}; give as many."
             )
     else:
         names = fitted.classes
-        if classes is not None and (names is None or list(np.unique(classes)) != list(names)):
+        if classes is not None and (
+            names is None or list(np.unique(np.asarray(classes))) != list(names)
+        ):
             raise ValueError(
                 "classes differs from that of the first call; leave it out from then on."
             )
@@ -246,7 +257,7 @@ def _labels_of(
     return names, np.full(n_rows, -1) if y is None else known_labels(y, names, n_rows)
 
 
-def _new_levels(fitted: Fitted[Any, Any], rows: Batch) -> bool:
+def _new_levels(fitted: AnyFitted, rows: Batch) -> bool:
     """Whether rows hold categories that the columns do not know."""
     for group in fitted.columns:
         own = rows.X[:, group.index]
@@ -256,7 +267,7 @@ def _new_levels(fitted: Fitted[Any, Any], rows: Batch) -> bool:
     return False
 
 
-def _seen_columns(fitted: Fitted[Any, Any], rows: Batch) -> tuple[ColumnGroup, ...]:
+def _seen_columns(fitted: AnyFitted, rows: Batch) -> tuple[ColumnGroup, ...]:
     """Columns with the units of those observed for the first time, and who has begun to vary."""
     return tuple(_seen_group(group, rows) for group in fitted.columns)
 

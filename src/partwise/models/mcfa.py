@@ -317,6 +317,14 @@ class MCFA(FactorRows):
         totals = np.maximum(self.totals + change, [[0.0], [-np.inf], [0.0]])
         return replace(self, totals=totals, chooser=replace(self.chooser, weight=totals[0]))
 
+    def with_classes(self, classes: ClassVariable) -> MCFA:
+        """The model with another class variable."""
+        return replace(self, classes=classes)
+
+    def with_chooser(self, chooser: Chooser) -> MCFA:
+        """The model whose columns choose parts in another way."""
+        return replace(self, chooser=chooser)
+
     def without_classes(self) -> MCFA:
         """The same model with one class."""
         return replace(self, classes=ClassVariable())

@@ -358,6 +358,14 @@ class MCVQ:
         weight = self.chooser.weight + holed.column_weight() - seen.column_weight()
         return replace(self, chooser=replace(self.chooser, weight=np.maximum(weight, 0.0)))
 
+    def with_classes(self, classes: ClassVariable) -> MCVQ:
+        """The model with another class variable."""
+        return replace(self, classes=classes)
+
+    def with_chooser(self, chooser: Chooser) -> MCVQ:
+        """The model whose columns choose parts in another way."""
+        return replace(self, chooser=chooser)
+
     def without_classes(self) -> MCVQ:
         """The same model with one class."""
         return replace(self, classes=ClassVariable())

@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from partwise._compiled import compiled
-from partwise.contracts import Array, Block, Latent, Packed, Stats
+from partwise.contracts import Array, Block, Latent, Packed, Source, Stats
 from partwise.likelihoods.ordinal import interval_moments
 from partwise.models import factors
 from partwise.models.factor_rows import MCFAParams, MCFAPrepared
@@ -161,6 +161,10 @@ class Ordinal:
         """Loadings, then gates."""
         core, stats = self._settled(stats)
         return core.learn_columns(prepared, stats)
+
+    def without_cells(self, seen: Source, holed: Source) -> Ordinal:
+        """The model for rows of ``holed`` instead of ``seen``."""
+        return replace(self, core=self.core.without_cells(seen, holed))
 
     def bound(self, prepared: MCFAPrepared, stats: Stats) -> float:
         """Lower bound of the evidence of the levels."""

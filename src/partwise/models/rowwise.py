@@ -34,6 +34,11 @@ class HasGate(Protocol):
         """Gates and the prior learned from them."""
         ...
 
+    @property
+    def gates(self) -> Array:
+        """g, (K, D)."""
+        ...
+
 
 class WeighedRows(Protocol):
     """Classes of some rows, with what their states' or factors' posteriors are made of."""

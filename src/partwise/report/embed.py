@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from partwise.answers import factors as factors_of
 from partwise.answers import states as states_of
-from partwise.answers.factors import class_shares
 from partwise.answers.preferences import FactorTastes, StateTastes, Tastes
 from partwise.answers.recommend import COVERAGE
 from partwise.data import ColumnGroup
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.estimators.recommender import Recommender
-from partwise.fitted import Fitted, core_of, fitted_of
+from partwise.fitted import AnyParts, fitted_of
 from partwise.likelihoods.predictive import Predictive
 from partwise.models import factors, predict_factors
 from partwise.models.gating import Tied
@@ -85,7 +85,7 @@ def embed(model: Any, only: np.ndarray | None = None) -> dict[str, Any] | None:
 @embed.register
 def _(model: MCVQ, only: np.ndarray | None = None) -> dict[str, Any]:
     fitted = fitted_of(model)
-    core, theta, laws = core_of(fitted.model), fitted.params, states_of.laws(fitted)
+    core, theta, laws = states_of.core(fitted), fitted.params, states_of.laws(fitted)
     every = fitted.prepared.natural
     log_share = np.log(np.maximum(states_of.state_shares(fitted), 1e-300))
     log_marginal = states_of.log_marginal(fitted)
@@ -113,7 +113,7 @@ def _(model: MCVQ, only: np.ndarray | None = None) -> dict[str, Any]:
 @embed.register
 def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
     fitted = fitted_of(model)
-    core, theta = core_of(fitted.model), fitted.params
+    core, theta = factors_of.core(fitted), fitted.params
     (group,) = fitted.columns
     hard = predict_factors.hardened(theta)
     sure = predict_factors.point(core, theta, core.all_undecided, hard.gates).params.loadings
@@ -141,7 +141,7 @@ def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
         )
     # One part for all rows: a column is given to its likeliest. Ordered levels need draws.
     tied = isinstance(core.chooser.gating, Tied) and not group.likelihood.latent
-    return _whole(fitted, "factors", class_shares(fitted), parts, exact=tied)
+    return _whole(fitted, "factors", factors_of.class_shares(fitted), parts, exact=tied)
 
 
 @embed.register
@@ -160,7 +160,7 @@ def _(model: Recommender, only: np.ndarray | None = None) -> dict[str, Any]:
 
 
 def _whole(
-    fitted: Fitted[Any, Any],
+    fitted: AnyParts,
     kind: str,
     shares: np.ndarray,
     parts: list[dict[str, Any]],
