@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise import __version__
 from partwise.cli.console import complain, errors, fail, plural, print_table, say
 
 if TYPE_CHECKING:
@@ -144,6 +141,8 @@ def run(
 
     Exits with 1 if any failed, and with 3 if only data was absent.
     """
+    from partwise_papers.results_file import new_content, read_results, write_results
+
     if list_names:
         _print_names(registry, kind)
         return
@@ -159,13 +158,16 @@ def run(
         chosen = list(registry) if earlier is None else []
     results: dict[str, dict[str, Any]] = {}
     for path in earlier or []:
-        results |= {result["name"]: result for result in _read_results(path, kind)}
+        try:
+            results |= {result["name"]: result for result in read_results(path, kind)}
+        except ValueError as error:
+            fail(str(error), 2)
 
     def keep() -> None:
         """Write what is done, which is kept if a later one is stopped."""
-        content = _content(kind, [results[name] for name in sorted(results)])
+        content = new_content(kind, [results[name] for name in sorted(results)])
         if json_file is not None:
-            _write_json(json_file, content)
+            write_results(json_file, content)
         if page is not None:
             _write_page(page, content, pictures)
 
@@ -264,41 +266,6 @@ def _table(rows: list[Row], shown: list[Row]) -> Table:
     for row in shown:
         table.add_row(*(Text(row.get(name, "")) for name in names))
     return table
-
-
-def _content(kind: str, results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Results, and what they were measured with."""
-    import numpy as np
-
-    from partwise_papers.outcome import finite
-
-    return {
-        "version": __version__,
-        "kind": kind,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "results": finite(results),
-    }
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    from partwise.files.model import write_atomically
-
-    text = json.dumps(content, indent=1, allow_nan=False, default=str) + "\n"
-    write_atomically(path, text.encode())
-
-
-def _read_results(path: Path, kind: str) -> list[dict[str, Any]]:
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except ValueError:
-        fail(f"{path} is not a file of results: it is not JSON.", 2)
-    if "results" not in content:
-        fail(f"{path} holds no results.", 2)
-    if content["kind"] != kind:
-        fail(f"{path} holds results of {content['kind']}s, not of {kind}s.", 2)
-    return list(content["results"])
 
 
 def _write_page(path: Path, content: dict[str, Any], pictures: Path | None) -> None:

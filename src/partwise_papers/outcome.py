@@ -5,7 +5,6 @@ A result is a plain dict that JSON can hold. All results have the same keys, see
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -159,7 +158,7 @@ def compact(rows: Sequence[Row], comparisons: Sequence[Mapping[str, Any]] = ()) 
             if any(name == f"{base} {end}" for base in row for end in ("least", "most")):
                 continue
             full[name] = number(value)
-            if f"{name} least" in row:
+            if {f"{name} least", f"{name} most"} <= row.keys():
                 ends = (number(row[f"{name} {end}"]) for end in ("least", "most"))
                 full[name] += " ({} to {})".format(*ends)
             one = told.get((name, value))
@@ -177,15 +176,6 @@ def number(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
-
-
-def finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: None stands for them, at any depth."""
-    if isinstance(value, dict):
-        return {key: finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _is_number(value: Any) -> bool:

@@ -12,20 +12,21 @@ import dataclasses
 import json
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from partwise.cli.console import print_table
-from tests.fuzz.harness import BAD, Tally, again, find_kinds, run
+from tests.fuzz.harness import BAD, Kind, Tally, again, find_kinds, run
 
 _LONGEST_LINE = 200
 
 
-def main() -> int:
-    """Run what was asked for; the exit code is 1 if any case was bad."""
-    kinds = find_kinds()
+def main(kinds: Mapping[str, Kind] | None = None) -> int:
+    """Run what was asked for, of all kinds of this folder; the exit code is 1 if a case was bad."""
+    kinds = find_kinds() if kinds is None else kinds
     parser = argparse.ArgumentParser(
         "python -m tests.fuzz", description="Use mutated files; each works or gives a clear error."
     )
