@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,3 +63,20 @@ RatingsLike: TypeAlias = (
 
 # What JSON can hold.
 Plain: TypeAlias = "Mapping[str, Plain] | Sequence[Plain] | str | float | bool | None"
+
+# Labels of classes: one for all rows, or one per row. By part of new rows, the class whose prior it
+# takes, or a mapping of classes to weights.
+Classes: TypeAlias = "Value | Sequence[Value] | Array"
+Hybrid: TypeAlias = "Mapping[int, Value]"
+
+# Known cells: one row as a mapping of columns to values, or rows, which may lack some columns.
+Given: TypeAlias = "Mapping[str, Value] | DataLike"
+
+# Labels of a data frame's rows, None for rows without labels.
+Index: TypeAlias = "pd.Index | None"
+
+# ``likelihood`` of a table: one for all columns, or the kinds of some or all of them.
+Likelihoods: TypeAlias = "str | Mapping[str, str] | Mapping[int, str] | Sequence[str]"
+
+# State of an estimator as a model file has it; the reader knows what each name holds.
+State: TypeAlias = "dict[str, Any]"

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 
 from partwise.contracts import Array
 from partwise.fitted import AnyFitted
 from partwise.fitting.labels import class_numbers, classes_of_rows
+from partwise.typing import Classes, Hybrid
 
 
 def draw_classes(
     fitted: AnyFitted,
     shares: Array,
     n_samples: int,
-    classes: Any,
-    hybrid: Any,
+    classes: Classes | None,
+    hybrid: Hybrid | None,
     rng: np.random.Generator,
 ) -> tuple[Array, Array]:
     """Class of each new row (n,), and the class whose prior each of its parts takes (n, K).
@@ -56,6 +56,6 @@ def draw_classes(
     return rows, by_part
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     """A weight, NaN if it is none."""
     return float(value) if isinstance(value, Real) else np.nan

@@ -10,6 +10,7 @@ from partwise.association import Certificate, Exact
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup
 from partwise.fitted import Fitted
+from partwise.fitting.options import Rows
 from partwise.models.gvq import GVQ, GVQParams, GVQPrepared, RowCodes
 from partwise.models.gvq_binary import BinaryGVQ
 from partwise.runners import runner_of
@@ -75,7 +76,7 @@ def names_out(fitted: FittedCodes) -> list[str]:
 # --- codes ---
 
 
-def codes(fitted: FittedCodes, X: Array, n_jobs: int | None, model: GVQ | None = None) -> RowCodes:
+def codes(fitted: FittedCodes, X: Rows, n_jobs: int | None, model: GVQ | None = None) -> RowCodes:
     """Codes of rows, perhaps by another model that takes the same parameters."""
     finder = fitted.model if model is None else model
     weight, prepared = np.ones(X.shape[0]), fitted.prepared
@@ -123,7 +124,7 @@ def _in_units(fitted: FittedCodes, rows: Array) -> Array:
 
 
 def certify(
-    fitted: FittedCodes, X: Array, found: RowCodes, max_nodes: int, n_jobs: int | None
+    fitted: FittedCodes, X: Rows, found: RowCodes, max_nodes: int, n_jobs: int | None
 ) -> Certificate:
     """How good the codes of rows are; those of an approximation are held against exact ones."""
     error, lower, proven = found.error, found.lower, found.proven

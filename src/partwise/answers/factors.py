@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from partwise.answers.rows import (
     CLASS_DRAWS,
@@ -27,6 +28,7 @@ from partwise.models.gating import Tied
 from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared
 from partwise.models.ordinal import Ordinal
 from partwise.sampling.importance import RowLikelihood
+from partwise.typing import Matrix
 
 FittedFactors: TypeAlias = FittedParts[MCFAParams, MCFAPrepared]
 
@@ -63,7 +65,7 @@ def class_shares(fitted: FittedFactors) -> Array:
     return core(fitted).classes.prior.mean(fitted.params.class_counts)
 
 
-def attributes(fitted: FittedFactors) -> dict[str, Any]:
+def attributes(fitted: FittedFactors) -> dict[str, object]:
     """Learned attributes of the estimator, in the user's units, by name."""
     params, group, dtype, K = fitted.params, fitted.columns[0], fitted.dtype, n_parts(fitted)
     parts = parts_of(fitted)
@@ -72,7 +74,7 @@ def attributes(fitted: FittedFactors) -> dict[str, Any]:
     rho = np.stack([w.mean[:, -1] for w in own])
     with np.errstate(over="ignore"):
         noise = (np.stack([w.noise for w in own]) * scale**2).astype(dtype)
-    out: dict[str, Any] = {
+    out: dict[str, object] = {
         "gates_": params.gates[:K].T.astype(dtype),
         "parts_": parts,
         "column_labels_": parts,
@@ -119,7 +121,7 @@ def names_out(fitted: FittedFactors) -> list[str]:
 # --- rows ---
 
 
-def features(fitted: FittedFactors, X: Any, n_jobs: int | None = None) -> Array:
+def features(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Array:
     """Features of checked rows' factors, (F, n)."""
 
     def on_block(block: RowBlock) -> Array:
@@ -128,7 +130,7 @@ def features(fitted: FittedFactors, X: Any, n_jobs: int | None = None) -> Array:
     return np.concatenate(map_rows(fitted.columns, X, on_block, n_jobs), axis=1)
 
 
-def transform(fitted: FittedFactors, X: Any, n_jobs: int | None = None) -> Array:
+def transform(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Array:
     """Posterior mean of every factor, (n, J of all parts)."""
     return np.ascontiguousarray(features(fitted, X, n_jobs)[core(fitted).linear].T)
 
@@ -160,7 +162,7 @@ def _levels(group: ColumnGroup) -> Array:
     return group.levels
 
 
-def reconstruct(fitted: FittedFactors, X: Any, n_jobs: int | None = None) -> Array:
+def reconstruct(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Array:
     """What is expected of each row, (n, D)."""
     group = fitted.columns[0]
     if has_levels(fitted):
@@ -169,7 +171,7 @@ def reconstruct(fitted: FittedFactors, X: Any, n_jobs: int | None = None) -> Arr
     return group.decode(predict.expectation(core(fitted), fitted.params, m))
 
 
-def impute(fitted: FittedFactors, X: Any, n_jobs: int | None = None) -> Array:
+def impute(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Array:
     """What to put in the place of entries: numbers' expectation, ordered levels' median."""
     if not has_levels(fitted):
         return reconstruct(fitted, X, n_jobs)
@@ -178,7 +180,7 @@ def impute(fitted: FittedFactors, X: Any, n_jobs: int | None = None) -> Array:
 
 
 def _of_levels(
-    fitted: FittedFactors, X: Any, summary: Callable[[Array], Array], n_jobs: int | None = None
+    fitted: FittedFactors, X: Matrix, summary: Callable[[Array], Array], n_jobs: int | None = None
 ) -> Array:
     """A summary (n, D) of the levels' probabilities (n, D, L)."""
     model, params, ends = core(fitted), fitted.params, fitted.columns[0].ends
@@ -193,7 +195,7 @@ def _of_levels(
 
 
 def interval(
-    fitted: FittedFactors, X: Any, tail: float, n_jobs: int | None = None
+    fitted: FittedFactors, X: Matrix, tail: float, n_jobs: int | None = None
 ) -> tuple[Array, Array]:
     """Ends of the intervals beyond which ``tail`` of the probability lies, (n, D) each."""
     group, tails = fitted.columns[0], (tail, 1.0 - tail)
@@ -222,7 +224,7 @@ def interval(
 
 
 def likelihoods(
-    fitted: FittedFactors, X: Any, n_draws: int, n_jobs: int | None = None
+    fitted: FittedFactors, X: Matrix, n_draws: int, n_jobs: int | None = None
 ) -> RowLikelihood:
     """Likelihood of checked rows under every class, fields (N, n).
 
@@ -244,7 +246,11 @@ def likelihoods(
 
 
 def _level_likelihoods(
-    fitted: FittedFactors, X: Any, n_draws: int, n_jobs: int | None = None, part: int | None = None
+    fitted: FittedFactors,
+    X: Matrix,
+    n_draws: int,
+    n_jobs: int | None = None,
+    part: int | None = None,
 ) -> RowLikelihood:
     model, params, ends = core(fitted), fitted.params, fitted.columns[0].ends
 
@@ -256,7 +262,7 @@ def _level_likelihoods(
     return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
 
 
-def class_proba(fitted: FittedFactors, X: Any, n_jobs: int | None = None) -> Array:
+def class_proba(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Array:
     """Probability of every class, (n, N)."""
     return class_probability(likelihoods(fitted, X, CLASS_DRAWS, n_jobs), class_shares(fitted))
 
@@ -273,7 +279,7 @@ def cell_densities(
     return predict.log_density(*of, values)
 
 
-def anomaly_scores(fitted: FittedFactors, X: Any, n_jobs: int | None = None) -> Array:
+def anomaly_scores(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Array:
     """Minus the log-likelihood of each part's entries, (n, K)."""
     log_shares, K = np.log(class_shares(fitted)), n_parts(fitted)
     if has_levels(fitted):
@@ -301,7 +307,7 @@ def anomaly_scores(fitted: FittedFactors, X: Any, n_jobs: int | None = None) -> 
 
 
 def explain(
-    fitted: FittedFactors, row: Any, n_columns: int, n_jobs: int | None = None
+    fitted: FittedFactors, row: Matrix, n_columns: int, n_jobs: int | None = None
 ) -> list[dict[str, object]]:
     """What is seen in one row (1, D), part by part."""
     group, params, model = fitted.columns[0], fitted.params, core(fitted)
@@ -351,7 +357,7 @@ def draw_states(fitted: FittedFactors, sources: Array, rng: np.random.Generator)
     return np.hstack(drawn)
 
 
-def checked_states(fitted: FittedFactors, states: Any, n_samples: int) -> Array:
+def checked_states(fitted: FittedFactors, states: ArrayLike, n_samples: int) -> Array:
     """Factors (n, J of all parts) as numbers; refuse other shapes."""
     found = np.asarray(states, dtype=float)
     if found.shape != (n_samples, n_outputs(fitted)) or not np.isfinite(found).all():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from partwise.contracts import Array
@@ -15,6 +16,7 @@ from partwise.fitted import AnyFitted, Fitted
 from partwise.models.rowwise import HasGate
 from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
+from partwise.typing import Matrix
 
 Answer = TypeVar("Answer")
 
@@ -25,14 +27,14 @@ CLASS_DRAWS = 200
 Columns: TypeAlias = tuple[ColumnGroup, ...]
 
 
-def source_of(columns: Columns, X: Any, max_rows: int | None = None) -> BlockSource:
+def source_of(columns: Columns, X: Matrix, max_rows: int | None = None) -> BlockSource:
     """Checked rows in blocks, of ``max_rows`` at most."""
     return BlockSource(X, columns, np.ones(X.shape[0]), keep=False, max_rows=max_rows)
 
 
 def map_rows(
     columns: Columns,
-    X: Any,
+    X: Matrix,
     on_block: Callable[[RowBlock], Answer],
     n_jobs: int | None = None,
     max_rows: int | None = None,
@@ -45,7 +47,7 @@ def map_rows(
 
 def likelihood_of_rows(
     columns: Columns,
-    X: Any,
+    X: Matrix,
     on_block: Callable[[RowBlock], RowLikelihood],
     n_jobs: int | None = None,
     max_rows: int | None = None,
@@ -63,8 +65,8 @@ def class_probability(found: RowLikelihood, shares: Array) -> Array:
 
 def score_cells(
     columns: Columns,
-    X: Any,
-    cells: tuple[Any, Any, Any],
+    X: Matrix,
+    cells: tuple[ArrayLike, ArrayLike, ArrayLike],
     densities: Callable[[RowBlock, int, Array, Array, Array], Array],
     n_jobs: int | None = None,
 ) -> Array:
@@ -103,7 +105,7 @@ def parts_of(fitted: Fitted[object, HasGate, object]) -> Array:
 
 def telling(
     fitted: AnyFitted,
-    row: Any,
+    row: Matrix,
     columns: Array,
     expected: Array,
     evidence: Array,

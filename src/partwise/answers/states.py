@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from partwise.answers.rows import (
     CLASS_DRAWS,
@@ -28,6 +29,7 @@ from partwise.likelihoods.predictive import Predictive
 from partwise.models import calibration, predict
 from partwise.models.mcvq import MCVQ, MCVQParams, MCVQPrepared
 from partwise.sampling.importance import RowLikelihood
+from partwise.typing import Matrix
 
 FittedStates: TypeAlias = FittedParts[MCVQParams, MCVQPrepared]
 
@@ -92,13 +94,13 @@ def by_part(fitted: FittedStates, values: Array, fill: float) -> Array:
     return out
 
 
-def attributes(fitted: FittedStates) -> dict[str, Any]:
+def attributes(fitted: FittedStates) -> dict[str, object]:
     """Learned attributes of the estimator, in the user's units, by name."""
     params, groups, found = fitted.params, fitted.columns, laws(fitted)
     K, dtype = n_parts(fitted), fitted.dtype
     parts = parts_of(fitted)
     shares = [by_part(fitted, b, 0.0) for b in state_shares(fitted)]
-    out: dict[str, Any] = {
+    out: dict[str, object] = {
         "n_states_": np.array(own_states(fitted)),
         "gates_": params.gates[:K].T.astype(dtype),
         "parts_": parts,
@@ -115,14 +117,14 @@ def attributes(fitted: FittedStates) -> dict[str, Any]:
     else:
         decoded = [g.decode_mean(law.mean) for g, law in zip(groups, found, strict=True)]
         means = in_columns(fitted, decoded)
-    out["means_"] = by_part(fitted, means, np.nan)
+    means = by_part(fitted, means, np.nan)
     with np.errstate(over="ignore"):
         spread = [law.variance * g.scale**2 for g, law in zip(groups, found, strict=True)]
-        out["variances_"] = by_part(fitted, in_columns(fitted, spread), np.nan)
+        variances = by_part(fitted, in_columns(fitted, spread), np.nan)
     if fitted.schema is not None:
         ignored = [column.kind == "ignored" for column in fitted.schema.columns]
-        out["means_"][:, :, ignored] = out["variances_"][:, :, ignored] = np.nan
-    return out
+        means[:, :, ignored] = variances[:, :, ignored] = np.nan
+    return {**out, "means_": means, "variances_": variances}
 
 
 def n_parameters(fitted: FittedStates) -> float:
@@ -146,13 +148,13 @@ def names_out(fitted: FittedStates) -> list[str]:
 # --- rows ---
 
 
-def posteriors(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+def posteriors(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
     """Posterior of every state of checked rows, background included; (n, S)."""
     return by_block(fitted, X, lambda m: m, n_jobs)
 
 
 def by_block(
-    fitted: FittedStates, X: Any, function: Callable[[Array], Array], n_jobs: int | None = None
+    fitted: FittedStates, X: Matrix, function: Callable[[Array], Array], n_jobs: int | None = None
 ) -> Array:
     """``function`` of every block's posteriors (n, S), one below the other."""
 
@@ -167,7 +169,7 @@ def n_outputs(fitted: FittedStates) -> int:
     return int(core(fitted).first[n_parts(fitted)])
 
 
-def transform(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+def transform(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
     """Posterior of every state, (n, S)."""
     return posteriors(fitted, X, n_jobs)[:, : n_outputs(fitted)]
 
@@ -178,7 +180,7 @@ def states_of(fitted: FittedStates, m: Array) -> Array:
     return np.stack([m[:, lo:hi].argmax(axis=1) for lo, hi in bounds], axis=1)
 
 
-def predict_states(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+def predict_states(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
     """Most probable state of each part, (n, K)."""
     return states_of(fitted, posteriors(fitted, X, n_jobs))
 
@@ -215,18 +217,18 @@ def average(fitted: FittedStates, m: Array, columns: Array | slice) -> Average:
     return partial(predict.expectation, m=m.T, gates=gates, part_of=core(fitted).part_of)
 
 
-def reconstruct(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+def reconstruct(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
     """What is expected of each row, (n, D)."""
     return by_block(fitted, X, lambda m: expected_rows(fitted, m), n_jobs)
 
 
-def impute(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+def impute(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
     """What to put in the place of every entry, (n, D)."""
     return by_block(fitted, X, lambda m: likely_rows(fitted, m), n_jobs)
 
 
 def interval(
-    fitted: FittedStates, X: Any, tail: float, n_jobs: int | None = None
+    fitted: FittedStates, X: Matrix, tail: float, n_jobs: int | None = None
 ) -> tuple[Array, Array]:
     """Ends of the intervals beyond which ``tail`` of the probability lies, (n, D) each.
 
@@ -259,7 +261,7 @@ def interval(
 
 
 def likelihoods(
-    fitted: FittedStates, X: Any, n_draws: int, n_jobs: int | None = None
+    fitted: FittedStates, X: Matrix, n_draws: int, n_jobs: int | None = None
 ) -> RowLikelihood:
     """Likelihood of checked rows under every class, fields (N, n)."""
     found, model, params = laws(fitted), core(fitted), fitted.params
@@ -277,7 +279,7 @@ def likelihoods(
     return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
 
 
-def class_proba(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+def class_proba(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
     """Probability of every class, (n, N)."""
     return class_probability(likelihoods(fitted, X, CLASS_DRAWS, n_jobs), class_shares(fitted))
 
@@ -292,7 +294,7 @@ def cell_densities(
     return predict.log_density(law, m, gates, model.part_of, rows, columns, values)
 
 
-def anomaly_scores(fitted: FittedStates, X: Any, n_jobs: int | None = None) -> Array:
+def anomaly_scores(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
     """Minus the log-likelihood of each part's entries, (n, K)."""
     found, model = laws(fitted), core(fitted)
     log_prior, parts = log_marginal(fitted), fitted.params.gates.argmax(axis=0)
@@ -326,7 +328,7 @@ def _base_by_part(fitted: FittedStates, block: RowBlock, parts: Array) -> Array:
 
 
 def explain(
-    fitted: FittedStates, row: Any, n_columns: int, n_jobs: int | None = None
+    fitted: FittedStates, row: Matrix, n_columns: int, n_jobs: int | None = None
 ) -> list[dict[str, object]]:
     """What is seen in one row (1, D), part by part."""
     found, first, log_prior = laws(fitted), core(fitted).first, log_marginal(fitted)
@@ -394,7 +396,7 @@ def draw_rows(fitted: FittedStates, states: Array, rng: np.random.Generator) -> 
     return in_columns(fitted, drawn).astype(fitted.dtype, copy=False)
 
 
-def checked_states(fitted: FittedStates, states: Any, n_samples: int) -> Array:
+def checked_states(fitted: FittedStates, states: ArrayLike, n_samples: int) -> Array:
     """States (n, K) as whole numbers; refuse those that parts do not have."""
     n_states = own_states(fitted)
     asked, states = np.asarray(states), np.asarray(states, dtype=np.int64)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from partwise.data.frames import NewColumn, index_of
 from partwise.data.table import TableColumn
 from partwise.models import dependence as information
 from partwise.models import predict
+from partwise.typing import DataLike, Frame, Name
 
 # Profiles: a number is high or low from this many deviations on, a level worth naming from this
 # difference of shares on; and words for shares.
@@ -40,7 +41,7 @@ TELLING_SHARE = 0.1
 WORDS = ((0.9, "nearly always"), (0.6, "mostly"), (0.3, "often"), (0.0, "at times"))
 
 
-def attributes(fitted: FittedStates) -> dict[str, Any]:
+def attributes(fitted: FittedStates) -> dict[str, object]:
     """Learned attributes of the estimator that tables alone have, by name."""
     schema = fitted.schema
     assert schema is not None
@@ -78,7 +79,7 @@ def state_columns(
     return columns
 
 
-def fill(fitted: FittedStates, X: Any, coded: Array, filled: Array) -> Any:
+def fill(fitted: FittedStates, X: DataLike, coded: Array, filled: Array) -> Array | Frame:
     """X with its holes filled from ``filled``; ``coded`` is X as numbers."""
     if fitted.schema is not None:
         return fitted.schema.fill(X, coded, filled)
@@ -148,12 +149,12 @@ def _posteriors_by_class(
     return choose
 
 
-def place_of(fitted: FittedStates, name: Any) -> int:
+def place_of(fitted: FittedStates, name: Name) -> int:
     """Place of a column by name or number."""
     return fitted.place_of(name) if fitted.schema is None else fitted.schema.place(name)
 
 
-def name_of(fitted: FittedStates, d: int) -> Any:
+def name_of(fitted: FittedStates, d: int) -> Name:
     """Name of a column as the user has it."""
     return fitted.column_name(d) if fitted.schema is None else fitted.schema.names[d]
 
@@ -305,9 +306,9 @@ def _feature(
     return Feature(name, level, values, usual, (values - usual) / max(deviation, 1e-300), column)
 
 
-def summary(fitted: FittedStates, n_columns: int) -> Any:
+def summary(fitted: FittedStates, n_columns: int) -> Frame | Mapping[str, object]:
     """Each part's columns, states, shares and what is typical of them, as a table."""
-    rows: dict[str, list[Any]] = {
+    rows: dict[str, list[object]] = {
         name: [] for name in ("part", "columns", "state", "share", "profile")
     }
     for k in range(n_parts(fitted)):
@@ -346,7 +347,7 @@ def _profile(told: list[Feature], j: int, most: int) -> str:
     return "; ".join(found[name] for name in names) or "average"
 
 
-def state_profiles(fitted: FittedStates, part: int) -> dict[str, Any]:
+def state_profiles(fitted: FittedStates, part: int) -> dict[str, object]:
     """A part's states, by numbers and levels of its columns."""
     told = features(fitted, part)
     # Of two levels one tells all.
@@ -363,7 +364,7 @@ def state_profiles(fitted: FittedStates, part: int) -> dict[str, Any]:
     }
 
 
-def table_of(fitted: FittedStates, rows: dict[str, Any]) -> Any:
+def table_of(fitted: FittedStates, rows: Mapping[str, object]) -> Frame | Mapping[str, object]:
     """Columns by name as a frame of the kind that was fitted, else as they are."""
     frame = "array" if fitted.schema is None else fitted.schema.frame
     if frame == "pandas":
@@ -381,8 +382,8 @@ def table_of(fitted: FittedStates, rows: dict[str, Any]) -> Any:
 
 
 def anomalous_cells(
-    fitted: FittedStates, X: Any, coded: Array, n_cells: int, n_jobs: int | None = None
-) -> Any:
+    fitted: FittedStates, X: DataLike, coded: Array, n_cells: int, n_jobs: int | None = None
+) -> Frame | Mapping[str, object]:
     """The most surprising observed cells, as a table.
 
     A cell's surprise is how much less likely it is, given the row's other cells, than the likeliest
@@ -423,8 +424,8 @@ def anomalous_cells(
 
 
 def _tell_cells(
-    fitted: FittedStates, X: Any, coded: Array, cells: Array, n_jobs: int | None = None
-) -> Any:
+    fitted: FittedStates, X: DataLike, coded: Array, cells: Array, n_jobs: int | None = None
+) -> Frame | Mapping[str, object]:
     """Anomalous cells in the user's terms, each with what would have been expected in its place."""
     row, d, state = (cells[i].astype(np.int64) for i in (1, 2, 3))
     holed = coded[row].copy()
@@ -434,13 +435,13 @@ def _tell_cells(
         expected = impute(fitted, holed, n_jobs)[np.arange(len(row)), d]
     index = index_of(X)
     labels = row if index is None else [index[r] for r in row]
-    shown: dict[str, list[Any]] = {"value": [], "expected": []}
+    shown: dict[str, list[object]] = {"value": [], "expected": []}
     for i, (r, c) in enumerate(zip(row, d, strict=True)):
         for name, number in (("value", coded[r, c]), ("expected", expected[i])):
             schema = fitted.schema
             told = float(number) if schema is None else schema.columns[c].value(number)
             shown[name].append(told)
-    rows: dict[str, Any] = {
+    rows: dict[str, object] = {
         "row": list(labels),
         "column": [fitted.column_name(int(c)) for c in d],
         **{name: np.array([*values, None], dtype=object)[:-1] for name, values in shown.items()},

@@ -1,4 +1,4 @@
-"""What all estimators share: checking input, walking rows, climbing with restarts, shared verbs."""
+"""What all estimators share: input checks, the ascent from several starts, shared methods."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import ClassifierTags
+from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -28,18 +29,14 @@ from partwise.engine import Monitor
 from partwise.estimators._rows import by_rows
 from partwise.estimators._verbs import ClassMixin, DensityMixin, can
 from partwise.fitted import Fitted, shared_attributes
-from partwise.fitting.checkpoint import FitLog
+from partwise.fitting.checkpoint import Checkpoint, FitLog
 from partwise.fitting.course import warn_of_holes
-from partwise.fitting.options import AscentOptions, Listener
+from partwise.fitting.options import AscentOptions, Listener, Rows
 from partwise.fitting.restarts import Begun, ModelT, climb_best
 from partwise.fitting.weights import read_weights
 from partwise.likelihoods import Prior
 from partwise.runners import placed
-
-
-def prior_of(estimator: BaseEstimator) -> Prior | None:
-    """Strengths of the priors, None for maximum likelihood."""
-    return estimator._usual_prior if isinstance(estimator.prior, str) else estimator.prior
+from partwise.typing import DataLike, Frame, Given, Matrix, PathLike
 
 
 class PartsEstimator(
@@ -47,48 +44,47 @@ class PartsEstimator(
 ):
     """Base of the estimators: data in and out, and the driving of the engine.
 
-    A child defines ``fit`` and the verbs of its model. What is learned is one value, ``_fitted``
-    (`partwise.fitted.Fitted`): ``fit`` makes it and hands it to ``_adopt``, which alone sets public
-    attributes, those that all estimators share and what the child's ``_attributes`` gives. A model
-    file holds what ``__partwise_state__`` makes of it; ``__partwise_restore__`` makes a `Fitted` of
-    that (its record by `partwise.fitted.restored_fields`) and adopts it. The child answers
-    ``_likelihoods(X, n_draws)``, the rows' likelihood under every class (N, n) with its error,
-    ``_class_shares()`` (N,), ``_n_parameters()``, and for checked rows ``_reconstruct``,
-    ``_impute``, and where they make sense ``_interval``, ``_anomaly_scores`` and
-    ``_cell_densities``.
+    A subclass defines ``fit`` and the methods of its model. What is learned is one value,
+    ``_fitted`` (`partwise.fitted.Fitted`). ``fit`` creates it and passes it to ``_adopt``, which
+    alone sets public attributes: those that all estimators share and the result of the subclass's
+    ``_attributes``. A model file contains the result of ``__partwise_state__``, from which
+    ``__partwise_restore__`` creates a `Fitted` (its record by `partwise.fitted.restored_fields`)
+    and adopts it. The subclass implements ``_likelihoods(X, n_samples)``, the rows' likelihood
+    under every class (N, n) with its error, ``_class_shares()`` (N,), ``_n_parameters()``, and for
+    checked rows ``_reconstruct``, ``_impute`` and, where they apply, ``_interval``,
+    ``_anomaly_scores`` and ``_cell_densities``.
     """
 
-    _fitted: Fitted[Any, Any, Any]
+    _fitted: Fitted[Any, Any, Any]  # subclasses narrow it
 
     def _adopt(self, fitted: Fitted[Any, Any, Any]) -> Self:
-        """Make a fitted model this estimator's own; nothing else sets learned attributes."""
+        """Take over a fitted model; nothing else sets learned attributes."""
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
-            delattr(self, name)  # of a fit before
+            delattr(self, name)  # of the last fit
         self._fitted = fitted
         for name, value in {**shared_attributes(fitted), **self._attributes()}.items():
             setattr(self, name, value)
         return self
 
-    def _attributes(self) -> dict[str, Any]:
-        """Learned attributes of this model alone, in the user's units, by name."""
+    def _attributes(self) -> Mapping[str, object]:
+        """Learned attributes that only this model has, in the user's units, by name."""
         raise NotImplementedError
 
-    # Why sparse rows are refused, if they are.
+    # Why sparse rows are not supported, None where they are.
     _dense_since: ClassVar[str | None] = None
 
     # --- input ---
 
-    def _check_rows(self, X: Any, *, reset: bool, sample_weight: Any = None) -> Any:
-        """Finite floats, dense with NaN for missing entries or CSR, in the fit's dtype.
+    def _check_rows(self, X: DataLike, *, reset: bool) -> Rows:
+        """Finite floats, dense with NaN for missing values or CSR, in the dtype of the fit.
 
-        Rows that are not in memory come as they are: what they hold is checked as it is read.
-        ``sample_weight`` tells which rows of a table its columns' kinds are learned from.
+        Rows that are not in memory are returned unchanged and are checked when they are read.
         """
         X = out_of_memory(X)
         if is_sparse(X) and self._dense_since is not None:
             raise TypeError(
-                f"{type(self).__name__} takes dense X only, not sparse: {self._dense_since}; pass "
-                "X.toarray(), with NaN for entries that are missing."
+                f"{type(self).__name__} does not support sparse X, because {self._dense_since}; "
+                "pass X.toarray(), with NaN for missing values."
             )
         if isinstance(X, RowSource):
             if not reset:
@@ -98,8 +94,8 @@ class PartsEstimator(
         if isinstance(X, ObservedCells):
             if X.is_sparse and self._absent_zero():
                 raise ValueError(
-                    "Entries that sparse X does not store are zeros here, and could not be told "
-                    'from cells held out; pass ObservedCells(X, sparse_absent="zero").'
+                    "Entries that sparse X does not store are zeros here and cannot be told apart "
+                    'from held-out cells; pass ObservedCells(X, sparse_absent="zero").'
                 )
             X = X.table()
         dtype = [np.float64, np.float32] if reset else self._fitted.dtype
@@ -119,15 +115,20 @@ class PartsEstimator(
             X.sum_duplicates()
         if reset or not sparse.issparse(X):
             return X
-        # Fitted dense, what X does not store is a zero there too.
+        # For a model fitted to dense rows, entries that X does not store are zeros.
         return X if self._absent_zero() == self._fitted.columns[0].absent_zero else X.toarray()
 
+    def _checked(self, X: DataLike) -> Matrix:
+        """Rows in memory, checked against the fit; `checked_rows` for other modules."""
+        check_is_fitted(self)
+        return cast(Matrix, self._check_rows(X, reset=False))
+
     def _check_fit_rows(
-        self, X: Any, sample_weight: Any, *, reset: bool = True
-    ) -> tuple[Any, Array, Array]:
-        """Rows with weight, their weights, and which they are: the others are as if never given."""
+        self, X: DataLike, sample_weight: ArrayLike | None, *, reset: bool = True
+    ) -> tuple[Rows, Array, Array]:
+        """Rows of positive weight, their weights, and which rows they are; others are dropped."""
         self._halted = False
-        X = placed(self._check_rows(X, reset=reset, sample_weight=sample_weight))
+        X = placed(self._check_rows(X, reset=reset))
         if isinstance(X, RowSource):
             X.look(absent_zero=self._absent_zero())
         weight = read_weights(sample_weight, X.shape[0])
@@ -136,25 +137,29 @@ class PartsEstimator(
             X, weight = X.some(kept) if isinstance(X, RowSource) else X[kept], weight[kept]
         return X, weight, kept
 
-    def _as_given(self, values: Array, X: Any = None) -> Any:
-        """Rows that the model made, as a table of the user's kind, that of X if there is one."""
+    def _as_given(self, values: Array, X: DataLike | None = None) -> Array | Frame:
+        """Rows that the model made, as a table like the user's, like X where it is given."""
         return values
 
-    def _warn_of_holes(self, columns: tuple[ColumnGroup, ...]) -> None:
+    def _warn_of_missing(self, columns: tuple[ColumnGroup, ...]) -> None:
         warn_of_holes(columns, self.n_features_in_, getattr(self, "feature_names_in_", None))
 
     @property
     def _usual_prior(self) -> Prior:
-        """What ``prior="conjugate"`` is."""
+        """The meaning of ``prior="conjugate"``."""
         return Prior()
 
-    def _check_transformed(self, X: Any, what: str, dtype: Any = float) -> Array:
-        """What `inverse_transform` is given: a column for every ``what``."""
+    def _prior_strengths(self) -> Prior | None:
+        """Strengths of the priors, None for maximum likelihood."""
+        return self._usual_prior if isinstance(self.prior, str) else self.prior
+
+    def _check_transformed(self, X: ArrayLike, what: str, dtype: DTypeLike = float) -> Array:
+        """Input of `inverse_transform`: a column for every ``what``."""
         codes, n = np.asarray(X, dtype=dtype), self._n_features_out
         if codes.ndim != 2 or codes.shape[1] != n:
             raise ValueError(
                 f"X has shape {codes.shape}, but inverse_transform needs (n, {n}), a column for "
-                f"every {what}, as transform gives."
+                f"every {what}, as transform returns."
             )
         return codes
 
@@ -163,31 +168,42 @@ class PartsEstimator(
     _halted = False
 
     def stop(self) -> None:
-        """End the fit that is under way at its next sweep; the best parameters so far are kept.
+        """Stop a running fit after its current EM iteration and keep the best parameters so far.
 
-        For signal handlers and other threads: `fit` itself returns, a little later.
+        Call it from a callback, a signal handler or another thread; `fit` then returns normally.
+
+        Examples
+        --------
+        >>> import threading
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> model = MCVQ(n_parts=1, n_states=3, random_state=0)
+        >>> timer = threading.Timer(60, model.stop)  # at most a minute
+        >>> timer.start()
+        >>> model = model.fit(load_iris().data)
+        >>> timer.cancel()
         """
         self._halted = True
 
     def _deadline(self) -> float:
-        """Value of ``time.monotonic()`` at which ``max_time``, beginning now, is over."""
+        """Value of ``time.monotonic()`` at which ``max_time``, counted from now, is over."""
         return float("inf") if self.max_time is None else time.monotonic() + self.max_time
 
-    def _climb_best(
+    def _best_ascent(
         self,
         source: BlockSource,
         begin: Callable[[int, np.random.Generator], Begun[ModelT, Params]],
         rng: np.random.Generator,
-        X: Any,
+        X: Rows,
         n_init: int,
         deadline: float | None = None,
         log: FitLog | None = None,
-    ) -> tuple[ModelT, Params, Monitor]:
-        """Climb from ``n_init`` starts and keep the best.
+    ) -> tuple[Params, Monitor]:
+        """Run EM from ``n_init`` starts and keep the best parameters and their monitor.
 
-        ``begin(i, rng)`` gives the stages of start i and its first parameters; a later stage goes
-        on from the one before. ``max_time`` begins to run here unless a ``deadline`` is given. What
-        the ``log`` records as done is not done again.
+        ``begin(i, rng)`` returns the stages of start i and its first parameters; a later stage
+        continues from the one before. ``max_time`` counts from here unless a ``deadline`` is given.
+        Steps that the ``log`` records as done are not repeated.
         """
         name, verbose = type(self).__name__, bool(self.verbose)
         limits = n_init, self.max_iter, self.tol, self.max_time
@@ -195,19 +211,20 @@ class PartsEstimator(
         log = FitLog(self.random_state) if log is None else log
         deadline = ascent.deadline() if deadline is None else deadline
         with self._listen(X) as listener:
-            return climb_best(source, begin, rng, ascent, log, listener, deadline)
+            found = climb_best(source, begin, rng, ascent, log, listener, deadline)
+        return found[1], found[2]
 
-    def _log(self, checkpoint: Any, *rows: Any) -> FitLog:
-        """What a fit to these rows (X, weights, labels) has done so far."""
+    def _log(self, checkpoint: PathLike | Checkpoint | None, *rows: object) -> FitLog:
+        """The log of a fit to these rows (X, weights, labels)."""
         return FitLog(self.random_state, checkpoint, self._arguments(), *rows)
 
-    def _arguments(self) -> dict[str, Any]:
-        """Arguments of the estimator, and its name, which a checkpoint is compared with."""
+    def _arguments(self) -> dict[str, object]:
+        """Name and arguments of the estimator, with which a checkpoint is compared."""
         return {"model": type(self).__name__, **self.get_params(deep=False)}
 
     @contextmanager
-    def _listen(self, X: Any) -> Iterator[Listener]:
-        """Tell scikit-learn's callbacks of an ascent on rows X while it lasts."""
+    def _listen(self, X: Rows) -> Iterator[Listener]:
+        """Report an ascent on rows X to scikit-learn's callbacks while it lasts."""
         root = self._init_callback_context(max_subtasks=None)
         root.call_on_fit_task_begin(estimator=self, X=X)
 
@@ -221,11 +238,11 @@ class PartsEstimator(
 
     def _warn_of_end(self, monitor: Monitor) -> None:
         if monitor.out_of_time:
-            text = f"max_time={self.max_time} ran out; the best parameters so far are kept."
+            text = f"The fit reached max_time={self.max_time}; the best parameters so far are kept."
         elif not monitor.converged and not monitor.interrupted:
             text = (
-                f"max_iter={self.max_iter} sweeps were not enough to converge to tol={self.tol}; "
-                "raise max_iter or tol."
+                f"The fit did not converge to tol={self.tol} within max_iter={self.max_iter} EM "
+                "iterations; raise max_iter or tol."
             )
         else:
             return
@@ -234,8 +251,8 @@ class PartsEstimator(
     # --- entries ---
 
     @by_rows
-    def reconstruct(self, X: Any) -> Array:
-        """What the model expects of each row, observed entries included.
+    def reconstruct(self, X: DataLike) -> Array | Frame:
+        """Expected value of every entry, observed entries included.
 
         Parameters
         ----------
@@ -246,14 +263,15 @@ class PartsEstimator(
         rows : ndarray of shape (n, D)
         """
         check_is_fitted(self)
-        rows = self._reconstruct(self._check_rows(X, reset=False))
+        rows = self._reconstruct(self._checked(X))
         return self._as_given(rows.astype(self._fitted.dtype, copy=False), X)
 
     @by_rows
-    def impute(self, X: Any) -> Array:
-        """Fill missing entries; observed ones stay as they are.
+    def impute(self, X: DataLike) -> Array | Frame | list[Array | Frame]:
+        """Impute missing values; observed values are unchanged.
 
-        Numbers get their expectation, categories and yes-or-no entries the most probable value.
+        Numbers are imputed by their expectation, categories and booleans by the most probable
+        value.
 
         Parameters
         ----------
@@ -261,28 +279,29 @@ class PartsEstimator(
 
         Returns
         -------
-        filled : ndarray of shape (n, D)
+        imputed : ndarray of shape (n, D)
             Dense also for sparse X.
         """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        X = self._checked(X)
         filled = self._impute(X).astype(self._fitted.dtype, copy=False)
         if not sparse.issparse(X):
             return np.where(np.isnan(X), filled, X)
-        X = X.tocoo()
+        stored = sparse.coo_array(X)
         filled = np.zeros_like(filled) if self._absent_zero() else filled.copy()
-        seen = ~np.isnan(X.data)
-        filled[X.row[seen], X.col[seen]] = X.data[seen]
+        seen = ~np.isnan(stored.data)
+        filled[stored.row[seen], stored.col[seen]] = stored.data[seen]
         return filled
 
     @available_if(can("_interval"))
     @by_rows
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
-        """Interval that should hold an entry with probability ``coverage``.
+    def predict_interval(
+        self, X: DataLike, coverage: float = 0.9
+    ) -> tuple[Array | Frame, Array | Frame]:
+        """Interval that contains an entry with probability ``coverage``.
 
-        For an observed cell it is what the model expects from the row's other cells and itself.
-        Numbers: the model's tail probabilities are corrected by how often cells hidden from it in
-        `fit` lay beyond them, so that intervals hold where its distributions do not.
+        For an observed cell the interval is conditional on the whole row, the cell included. For
+        numbers, the model's tail probabilities are calibrated in `fit` by the frequency with which
+        held-out cells fall beyond them, so that coverage holds where the distributions do not fit.
 
         Parameters
         ----------
@@ -295,19 +314,19 @@ class PartsEstimator(
         """
         check_is_fitted(self)
         if not isinstance(coverage, Real) or not 0 < coverage < 1:
-            raise ValueError(f"coverage={coverage!r} must lie above 0 and below 1, as 0.9.")
-        ends = self._interval(self._check_rows(X, reset=False), 0.5 * (1.0 - coverage))
+            raise ValueError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9.")
+        ends = self._interval(self._checked(X), 0.5 * (1.0 - coverage))
         dtype = self._fitted.dtype
         lower, upper = (self._as_given(end.astype(dtype, copy=False), X) for end in ends)
         return lower, upper
 
     @available_if(can("_anomaly_scores"))
     @by_rows
-    def anomaly_scores(self, X: Any) -> Array:
-        """How odd each part of each row is: minus the log-likelihood of the part's entries.
+    def anomaly_scores(self, X: DataLike) -> Array:
+        """Anomaly score of every part of every row: minus the log-likelihood of the part's entries.
 
-        Where every column has one part, and without classes, the scores of a row sum to minus its
-        log-likelihood, that of background columns aside.
+        If every column has one part and there are no classes, the scores of a row sum to minus its
+        log-likelihood without the background columns.
 
         Parameters
         ----------
@@ -316,39 +335,42 @@ class PartsEstimator(
         Returns
         -------
         scores : ndarray of shape (n, K)
-            In nats; a part without observed entries scores 0.
+            In nats; the score of a part without observed entries is 0.
         """
         check_is_fitted(self)
-        return self._anomaly_scores(self._check_rows(X, reset=False))
+        return self._anomaly_scores(self._checked(X))
 
-    def _one_row(self, x: Any) -> Any:
+    def _one_row(self, x: Given) -> Matrix:
         """A single row, checked."""
         check_is_fitted(self)
         if isinstance(x, Mapping):
-            row = np.full((1, self.n_features_in_), np.nan, dtype=object)
+            cells = np.full((1, self.n_features_in_), np.nan, dtype=object)
             for name, value in x.items():
-                row[0, self._fitted.place_of(name)] = value
+                cells[0, self._fitted.place_of(name)] = value
+            row: DataLike = cells
         elif sparse.issparse(x) or frame_of(x) != "array":
             row = x
         else:
             row = np.atleast_2d(np.asarray(x))
         with warnings.catch_warnings():
-            # A single row has lost its column names; their order is all there is to go by.
+            # A single row has no column names; columns are in the order of the fit.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            row = self._check_rows(row, reset=False)
-        if row.shape[0] != 1:
-            raise ValueError(f"x must be one row, but has {row.shape[0]}; call explain(X[i]).")
-        return row
+            checked = self._checked(row)
+        if checked.shape[0] != 1:
+            raise ValueError(
+                f"x must be one row, but has {checked.shape[0]} rows; call explain(X[i])."
+            )
+        return checked
 
-    # --- showing, saving, and what scikit-learn asks ---
+    # --- display, files, and scikit-learn's protocol ---
 
     def show(
         self,
-        data: Any = None,
+        data: DataLike | None = None,
         *,
         image_shape: Sequence[int] | None = None,
-        row_names: Sequence[Any] | None = None,
-        column_names: Sequence[Any] | None = None,
+        row_names: Sequence[object] | None = None,
+        column_names: Sequence[object] | None = None,
         title: str | None = None,
         height: int = 900,
     ) -> None:
@@ -359,11 +381,11 @@ class PartsEstimator(
         Parameters
         ----------
         data : array-like, frame or sparse of shape (n, D), optional
-            Rows to look at.
+            Rows to show.
         image_shape : two int, optional
             Height and width, if the columns are the pixels of an image.
         row_names, column_names : sequence, optional
-            What rows and columns are called; those of frames if not given.
+            Names of rows and columns; by default those of the frame.
         title : str, optional
         height : int, default=900
             In pixels.
@@ -380,8 +402,8 @@ class PartsEstimator(
             title=type(self).__name__ if title is None else title,
         )
 
-    def _learned(self, *more: str) -> dict[str, Any]:
-        """Learned attributes that are not made from the parameters, those of fit among them."""
+    def _learned(self, *more: str) -> dict[str, object]:
+        """Learned attributes that do not follow from the parameters."""
         always = ("lower_bound_", "lower_bounds_", "n_iter_", "converged_", "n_features_in_")
         more = (*more, "n_samples_seen_", "weight_seen_")
         names = getattr(self, "feature_names_in_", None)
@@ -393,16 +415,16 @@ class PartsEstimator(
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = self._dense_since is None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.classifier_tags = ClassifierTags()  # fitted with labels, it predicts
+        tags.classifier_tags = ClassifierTags()  # fitted with labels, it predicts classes
         return tags
 
-    def save(self, path: Any) -> None:
-        """Write the fitted model to one safetensors file, atomically; `partwise.load` reads it.
+    def save(self, path: PathLike) -> None:
+        """Write the fitted model to one safetensors file, atomically; read it with `partwise.load`.
 
         Parameters
         ----------
@@ -412,3 +434,8 @@ class PartsEstimator(
 
         check_is_fitted(self)
         save(self, path)
+
+
+def checked_rows(estimator: PartsEstimator, X: DataLike) -> Matrix:
+    """Rows in memory, checked against a fitted estimator and coded as its model has them."""
+    return estimator._checked(X)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions
@@ -17,6 +18,7 @@ from partwise.engine import Monitor
 from partwise.estimators._base import PartsEstimator
 from partwise.fitted import restored_fields
 from partwise.fitting.component_space import Ascend, ComponentOptions, shares_prior
+from partwise.fitting.options import Rows
 from partwise.fitting.restarts import Stage
 from partwise.likelihoods import Gaussian
 from partwise.models.bayesian_pca import BayesianPCA, BayesianPCAParams, Broad, PointValues
@@ -24,13 +26,14 @@ from partwise.models.calibration import Calibration
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
 from partwise.starts.principal import isotropic
+from partwise.typing import DataLike, Given, Matrix, Seed, State
 
 # Shape and rate of the Gammas and precision of the means, as in the paper.
 STRENGTH = 1e-3
 
 SIZE = [Interval(Integral, 1, None, closed="left"), None]
 
-SHARED: dict[str, list[Any]] = {
+SHARED: dict[str, list[object]] = {
     "prior": [StrOptions({"conjugate"}), Interval(Real, 0, None, closed="neither"), None],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],
@@ -52,7 +55,7 @@ class Analysers(PartsEstimator):
 
     _dense_since = "every direction adds to every entry"
 
-    def _check_size(self, X: Array) -> None:
+    def _check_size(self, X: Rows) -> None:
         """Refuse rows and columns that are too few."""
         n_rows, n_columns = X.shape
         if n_rows < 2:
@@ -69,14 +72,16 @@ class Analysers(PartsEstimator):
                 "than the number of columns."
             )
 
-    def _read(self, X: Any, sample_weight: Any) -> tuple[Any, Array, Array, ColumnGroup]:
+    def _read(
+        self, X: DataLike, sample_weight: ArrayLike | None
+    ) -> tuple[Rows, Array, Array, ColumnGroup]:
         """Checked rows, their weights, which they are, and the columns."""
         X, weight, kept = self._check_fit_rows(X, sample_weight)
         self._check_size(X)
         columns = learn_columns(X, "gaussian", weight, False, None)
         if not columns[0].weight.any():
             raise ValueError("X has no observed entry: all are NaN; give rows with some values.")
-        self._warn_of_holes(columns)
+        self._warn_of_missing(columns)
         return X, weight, kept, isotropic(columns[0])
 
     def _prior(self) -> Broad | PointValues:
@@ -101,11 +106,10 @@ class Analysers(PartsEstimator):
         """A climb to convergence, of which callbacks hear."""
 
         def ascend(
-            source: BlockSource, model: BayesianPCA, params: BayesianPCAParams, X: Array
+            source: BlockSource, model: BayesianPCA, params: BayesianPCAParams, X: Rows
         ) -> tuple[BayesianPCAParams, Monitor]:
             begun = [Stage[BayesianPCA, BayesianPCAParams](model)], params
-            climbed = self._climb_best(source, lambda *_: begun, rng, X, 1, deadline)
-            return climbed[1], climbed[2]
+            return self._best_ascent(source, lambda *_: begun, rng, X, 1, deadline)
 
         return ascend
 
@@ -114,20 +118,20 @@ class Analysers(PartsEstimator):
 
     # --- rows ---
 
-    def _reconstruct(self, X: Any) -> Array:
+    def _reconstruct(self, X: Matrix) -> Array:
         return components.reconstruct(self._fitted, X, self.n_jobs)
 
-    def _impute(self, X: Any) -> Array:
+    def _impute(self, X: Matrix) -> Array:
         return self._reconstruct(X)
 
-    def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
+    def _interval(self, X: Matrix, tail: float) -> tuple[Array, Array]:
         return components.interval(self._fitted, X, tail, self.n_jobs)
 
-    def _anomaly_scores(self, X: Any) -> Array:
+    def _anomaly_scores(self, X: Matrix) -> Array:
         """All columns are one part, (n, 1)."""
         return -np.asarray(self.score_samples(X))[:, None]
 
-    def explain(self, x: Any, n_columns: int = 5) -> list[dict[str, Any]]:
+    def explain(self, x: Given, n_columns: int = 5) -> list[dict[str, object]]:
         """What the model sees in one row.
 
         Parameters
@@ -150,7 +154,7 @@ class Analysers(PartsEstimator):
 
     # --- densities ---
 
-    def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
+    def _likelihoods(self, X: Matrix, n_draws: int) -> RowLikelihood:
         return components.likelihoods(self._fitted, X, self.n_jobs)
 
     def _class_shares(self) -> Array:
@@ -159,7 +163,7 @@ class Analysers(PartsEstimator):
     def _n_parameters(self) -> float:
         return components.n_parameters(self._fitted)
 
-    def _draw(self, n_samples: int, random_state: Any) -> np.random.Generator:
+    def _draw(self, n_samples: int, random_state: Seed) -> np.random.Generator:
         """Generator for new rows, whose number is checked."""
         check_is_fitted(self)
         if not isinstance(n_samples, Integral) or n_samples < 1:
@@ -168,7 +172,7 @@ class Analysers(PartsEstimator):
 
     # --- saving ---
 
-    def __partwise_state__(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, object]:
         check_is_fitted(self)
         fitted = self._fitted
         assert fitted.calibration is not None
@@ -180,10 +184,10 @@ class Analysers(PartsEstimator):
             "learned": self._learned(*self._kept),
         }
 
-    def _restored(self, state: dict[str, Any], **more: Any) -> FittedComponents:
+    def _restored(self, state: State, more: State | None = None) -> FittedComponents:
         """What `_state` kept, with ``more`` that some estimators keep."""
         prior = self._prior()
-        fields: dict[str, Any] = restored_fields(state["learned"])
+        fields: State = restored_fields(state["learned"])
         return FittedComponents(
             BayesianPCA(prior, shares_prior(prior), np.zeros((3, 1))),
             tuple(BayesianPCAParams(**params) for params in state["theta"]),
@@ -191,9 +195,9 @@ class Analysers(PartsEstimator):
             dtype=np.dtype(state["dtype"]),
             calibration=Calibration(**state["calibration"]),
             n_directions=state["learned"]["n_directions_"],
-            **more,
+            **(more or {}),
             **fields,
         )
 
-    def __partwise_restore__(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: State) -> None:
         self._adopt(self._restored(state))

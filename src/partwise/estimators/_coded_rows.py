@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import codes
@@ -14,7 +13,9 @@ from partwise.contracts import Array
 from partwise.data import RowSource
 from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
+from partwise.fitting.options import Rows
 from partwise.sampling.randomness import as_generator
+from partwise.typing import DataLike, Given, Matrix, Seed
 
 
 class CodedRows(PartsEstimator):
@@ -26,7 +27,7 @@ class CodedRows(PartsEstimator):
     binary: bool
     max_nodes: int
     n_jobs: int | None
-    random_state: Any
+    random_state: Seed
 
     # --- names ---
 
@@ -34,7 +35,7 @@ class CodedRows(PartsEstimator):
     def _n_features_out(self) -> int:
         return codes.n_outputs(self._fitted)
 
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
+    def get_feature_names_out(self, input_features: object = None) -> Array:
         """Names of the columns of `transform`: feature0, feature1, ...
 
         With several values feature0_value1, ...; with several sets set0_feature0, ..., and
@@ -53,7 +54,7 @@ class CodedRows(PartsEstimator):
 
     # --- codes ---
 
-    def _check_rows(self, X: Any, *, reset: bool, sample_weight: Any = None) -> Any:
+    def _check_rows(self, X: DataLike, *, reset: bool) -> Rows:
         X = super()._check_rows(X, reset=reset)
         if self.binary and not isinstance(
             X, RowSource
@@ -67,7 +68,7 @@ class CodedRows(PartsEstimator):
         return X
 
     @by_rows
-    def encode(self, X: Any) -> Array:
+    def encode(self, X: DataLike) -> Array:
         """Code of each row.
 
         Parameters
@@ -80,10 +81,10 @@ class CodedRows(PartsEstimator):
             Value of each feature, 0 for off. With several sets a column more, the first: the set.
         """
         check_is_fitted(self)
-        found = codes.codes(self._fitted, self._check_rows(X, reset=False), self.n_jobs)
+        found = codes.codes(self._fitted, self._checked(X), self.n_jobs)
         return codes.as_table(self._fitted, found)
 
-    def decode(self, S: Any) -> Array:
+    def decode(self, S: ArrayLike) -> Array:
         """Rows that codes stand for.
 
         Parameters
@@ -99,7 +100,7 @@ class CodedRows(PartsEstimator):
         return codes.decode(self._fitted, codes.from_table(self._fitted, np.asarray(S)))
 
     @by_rows
-    def certify(self, X: Any) -> Certificate:
+    def certify(self, X: DataLike) -> Certificate:
         """How good the code of each row is: proven the best, or how far from it at most.
 
         With an approximate association its codes are held against the exact search.
@@ -114,13 +115,12 @@ class CodedRows(PartsEstimator):
             Fields ``proven``, ``gap``, ``error`` and ``lower_bound``, each of shape (n,); errors
             are squared and with the penalty, in the units of X. Proofs hold up to rounding.
         """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        X = self._checked(X)
         found = codes.codes(self._fitted, X, self.n_jobs)
         return codes.certify(self._fitted, X, found, int(self.max_nodes), self.n_jobs)
 
     @by_rows
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: DataLike) -> Array:
         """Codes as numbers: 1 where a feature is on.
 
         Parameters
@@ -134,9 +134,9 @@ class CodedRows(PartsEstimator):
             those of every set, followed by one for its origin.
         """
         check_is_fitted(self)
-        return codes.transform(self._fitted, self._check_rows(X, reset=False), self.n_jobs)
+        return codes.transform(self._fitted, self._checked(X), self.n_jobs)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: ArrayLike) -> Array:
         """Rows that codes stand for, also where they lie between 0 and 1.
 
         Parameters
@@ -153,10 +153,10 @@ class CodedRows(PartsEstimator):
 
     # --- rows ---
 
-    def _reconstruct(self, X: Any) -> Array:
+    def _reconstruct(self, X: Matrix) -> Array:
         return codes.reconstruct(self._fitted, X, self.n_jobs)
 
-    def _impute(self, X: Any) -> Array:
+    def _impute(self, X: Matrix) -> Array:
         rows = self._reconstruct(X)
         return np.rint(rows) if self.binary else rows
 
@@ -164,7 +164,7 @@ class CodedRows(PartsEstimator):
         return False
 
     @by_rows
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: DataLike) -> Array:
         """Minus the squared error of each row, over its observed entries, without penalty.
 
         Parameters
@@ -175,12 +175,13 @@ class CodedRows(PartsEstimator):
         -------
         score : ndarray of shape (n,)
         """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        X = self._checked(X)
         with np.errstate(over="ignore"):  # of numbers whose squares are beyond all
             return -np.nansum((X - self._reconstruct(X)).astype(float) ** 2, axis=1)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: DataLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Minus the mean squared error of the rows.
 
         Parameters
@@ -195,7 +196,7 @@ class CodedRows(PartsEstimator):
         """
         return super().score(X, y, sample_weight)
 
-    def explain(self, x: Any) -> dict[str, Any]:
+    def explain(self, x: Given) -> dict[str, object]:
         """What one row is made of.
 
         Parameters
@@ -212,7 +213,7 @@ class CodedRows(PartsEstimator):
         row = self._one_row(x)
         return codes.explain(self._fitted, row, int(self.max_nodes), self.n_jobs)
 
-    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Array]:
+    def sample(self, n_samples: int = 1, *, random_state: Seed = None) -> tuple[Array, Array]:
         """Draw new rows: sets and features as often as in the training rows, and noise.
 
         Features are drawn independently of each other.

@@ -20,6 +20,7 @@ import numpy as np
 from partwise.answers import factors, imputation
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
+from partwise.estimators._gated import fit_coded
 from partwise.estimators.mcfa import MCFA
 from partwise.fitted import fitted_of
 from partwise.fitting.options import TrainingRows
@@ -107,7 +108,7 @@ class NumberFactors:
         factors = MCFA(1, min(most, width - 1), n_jobs=n_jobs, random_state=rng)
         kept = sample_weight > 0
         X = columns.spread(coded[kept])
-        factors = factors._fit_coded(TrainingRows(X, sample_weight[kept], kept))
+        factors = fit_coded(factors, TrainingRows(X, sample_weight[kept], kept))
         alone = cls(columns, factors, columns.numbers.astype(float))
         return cls(columns, factors, alone._shares(fits, coded, sample_weight, rng, n_jobs))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from types import ModuleType
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,8 +20,9 @@ from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.data.columns import Kind
 from partwise.data.table import Schema
-from partwise.estimators._base import PartsEstimator, prior_of
+from partwise.estimators._base import PartsEstimator
 from partwise.fitting.add_columns import with_new_columns
+from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.course import fit_parts
 from partwise.fitting.family import Family
 from partwise.fitting.options import AscentOptions, PartsOptions, TrainingRows
@@ -27,6 +31,7 @@ from partwise.fitting.stream import StreamingOptions, learn_block, refused
 from partwise.likelihoods import Prior
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
+from partwise.typing import Classes, DataLike, Hybrid, Matrix, PathLike, Seed, State
 
 # What arguments may be: sizes of parts, and all that both estimators have.
 SIZE = [
@@ -36,7 +41,7 @@ SIZE = [
     tuple,
     np.ndarray,
 ]
-CONSTRAINTS: dict[str, list[Any]] = {
+CONSTRAINTS: dict[str, list[object]] = {
     "n_parts": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
     "prior": [StrOptions({"conjugate"}), Prior, None],
@@ -52,6 +57,9 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "warm_start": ["boolean"],
     "streaming": [StreamingOptions, None],
 }
+
+
+Gated = TypeVar("Gated", bound="GatedEstimator")
 
 
 def _can_stream(estimator: GatedEstimator) -> bool:
@@ -70,13 +78,18 @@ class GatedEstimator(PartsEstimator):
     """
 
     _kind: ClassVar[type[Family]]
-    _answers: ClassVar[Any]  # a module of partwise.answers: states or factors
+    _answers: ClassVar[ModuleType]  # of partwise.answers: states or factors
 
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+        self,
+        X: DataLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: PathLike | Checkpoint | None = None,
     ) -> Self:
         """Learn parts, and the states or factors of each.
 
@@ -104,7 +117,7 @@ class GatedEstimator(PartsEstimator):
         return self._adopt(fit_parts(family, rows, y, self._listen, last, checkpoint))
 
     def _fit_coded(self, rows: TrainingRows) -> Self:
-        """Learn from rows that are numbers already; intervals are not calibrated."""
+        """Learn from coded rows, without calibrating intervals."""
         family = self._family(rows.schema)
         family = type(family)(replace(family.options, calibrated=False))
         return self._adopt(fit_parts(family, rows, None, self._listen))
@@ -112,7 +125,12 @@ class GatedEstimator(PartsEstimator):
     @available_if(_can_stream)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None
+        self,
+        X: DataLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
     ) -> Self:
         """Learn from some more rows, of a stream or of data too large to be held.
 
@@ -139,7 +157,9 @@ class GatedEstimator(PartsEstimator):
         how, family = self.streaming or StreamingOptions(), self._family(rows.schema)
         return self._adopt(learn_block(family, how, rows, y, classes, self._listen, last))
 
-    def _training_rows(self, X: Any, sample_weight: Any, *, reset: bool = True) -> TrainingRows:
+    def _training_rows(
+        self, X: DataLike, sample_weight: ArrayLike | None, *, reset: bool = True
+    ) -> TrainingRows:
         """Rows to learn from, checked."""
         found = self._check_fit_rows(X, sample_weight, reset=reset)
         return TrainingRows(*found, getattr(self, "feature_names_in_", None))
@@ -155,7 +175,7 @@ class GatedEstimator(PartsEstimator):
                 gating=self.gating,
                 inference=getattr(self, "inference", "variational"),
                 n_classes=self.n_classes,
-                prior=prior_of(self),
+                prior=self._prior_strengths(),
                 gate_entropy=float(self.gate_entropy),
                 absent_zero=self._absent_zero(),
                 init=self.init,
@@ -169,17 +189,17 @@ class GatedEstimator(PartsEstimator):
         """Distribution of all columns, or the kind of each."""
         return self.likelihood
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self) -> Mapping[str, object]:
         return self._answers.attributes(self._fitted)
 
-    def __partwise_state__(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, object]:
         check_is_fitted(self)
         return saved(self._family(self._fitted.schema), self._fitted)
 
-    def __partwise_restore__(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: State) -> None:
         self._adopt(restored(self._family(), state))
 
-    def _widened(self, X: Any) -> Self:
+    def _widened(self, X: Matrix) -> Self:
         """The same estimator with the new columns that X (CSR) has after those of the fit."""
         return copy(self)._adopt(with_new_columns(self._family(), self._fitted, X))
 
@@ -189,7 +209,7 @@ class GatedEstimator(PartsEstimator):
     def _n_features_out(self) -> int:
         return int(self._answers.n_outputs(self._fitted))
 
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
+    def get_feature_names_out(self, input_features: object = None) -> Array:
         """Names of the columns of `transform`: part0_state0 or part0_factor0, and so on.
 
         Parameters
@@ -203,19 +223,19 @@ class GatedEstimator(PartsEstimator):
         check_is_fitted(self)
         return np.asarray(self._answers.names_out(self._fitted), dtype=object)
 
-    def _reconstruct(self, X: Any) -> Array:
+    def _reconstruct(self, X: Matrix) -> Array:
         return self._answers.reconstruct(self._fitted, X, self.n_jobs)
 
-    def _impute(self, X: Any) -> Array:
+    def _impute(self, X: Matrix) -> Array:
         return self._answers.impute(self._fitted, X, self.n_jobs)
 
-    def _interval(self, X: Any, tail: float) -> tuple[Array, Array]:
+    def _interval(self, X: Matrix, tail: float) -> tuple[Array, Array]:
         return self._answers.interval(self._fitted, X, tail, self.n_jobs)
 
-    def _anomaly_scores(self, X: Any) -> Array:
+    def _anomaly_scores(self, X: Matrix) -> Array:
         return self._answers.anomaly_scores(self._fitted, X, self.n_jobs)
 
-    def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
+    def _likelihoods(self, X: Matrix, n_draws: int) -> RowLikelihood:
         return self._answers.likelihoods(self._fitted, X, n_draws, self.n_jobs)
 
     def _cell_densities(
@@ -230,7 +250,12 @@ class GatedEstimator(PartsEstimator):
         return self._answers.n_parameters(self._fitted)
 
     def _draw(
-        self, n_samples: int, states: Any, classes: Any, hybrid: Any, random_state: Any
+        self,
+        n_samples: int,
+        states: ArrayLike | None,
+        classes: Classes | None,
+        hybrid: Hybrid | None,
+        random_state: Seed,
     ) -> tuple[Array, Array]:
         """New rows as numbers, and their classes, states or factors."""
         check_is_fitted(self)
@@ -243,8 +268,13 @@ class GatedEstimator(PartsEstimator):
         by_class = fitted.classes is not None and states is None and hybrid is None
         if states is None:
             states = answers.draw_states(fitted, sources, rng)
-        states = answers.checked_states(fitted, states, n_samples)
-        rows = answers.draw_rows(fitted, states, rng)
+        checked: Array = answers.checked_states(fitted, states, n_samples)
+        rows = answers.draw_rows(fitted, checked, rng)
         if by_class:
             return rows, np.asarray(fitted.classes)[labels]
-        return rows, (states.astype(fitted.dtype) if states.dtype.kind == "f" else states)
+        return rows, (checked.astype(fitted.dtype) if checked.dtype.kind == "f" else checked)
+
+
+def fit_coded(estimator: Gated, rows: TrainingRows) -> Gated:
+    """Fit an estimator to coded rows, without calibrating intervals."""
+    return estimator._fit_coded(rows)

@@ -1,11 +1,11 @@
-"""Verbs of rows that are not in memory: some rows at a time, and lazily of Dask collections."""
+"""Methods on rows that are not in memory: some rows at a time, lazily for Dask collections."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,62 +15,80 @@ from partwise.contracts import Array
 from partwise.data.dask import as_dask_array, is_dask
 from partwise.data.rows import RowSource, out_of_memory, read_ahead
 from partwise.data.stores import as_table
+from partwise.fitted import Learned, fitted_of
+from partwise.typing import DataLike
+
+if TYPE_CHECKING:
+    from dask.array import Array as DaskArray
+    from dask.delayed import Delayed
 
 
-def by_rows(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method whose result has a line per row take a `RowSource`, a stretch of rows at a time.
+R = TypeVar("R")
+Method = TypeVar("Method", bound=Callable[..., object])
+# What the methods return: an array with a line per row, or a tuple of them.
+PerRow: TypeAlias = "Array | tuple[Array, ...]"
 
-    The results, arrays or tuples of arrays, are joined. Of a Dask array or dataframe they are lazy
+
+def by_rows(method: Method) -> Method:
+    """Let a method whose result has a line per row take a `RowSource`, some rows at a time.
+
+    The results, arrays or tuples of arrays, are joined. For a Dask array or dataframe they are lazy
     Dask arrays, with the chunks of X.
     """
 
-    @wraps(verb)
-    def on_rows(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+    @wraps(method)
+    def on_rows(self: object, X: DataLike, *args: object, **kwargs: object) -> object:
         if is_dask(X):
-            return lazily(self, verb.__name__, X, *args, **kwargs)
+            return lazily(self, method.__name__, X, *args, **kwargs)
         X = out_of_memory(X)
         if not isinstance(X, RowSource):
-            return verb(self, X, *args, **kwargs)
+            return method(self, X, *args, **kwargs)
+        source = X
         check_is_fitted(self)
-        check_columns(self, X, X.names, reset=False)
+        check_columns(self, source, source.names, reset=False)
 
-        def results() -> Iterator[Any]:
-            for lo, hi, rows in read_ahead(X):
+        def answer(rows: DataLike) -> PerRow:
+            return cast(PerRow, without_names(lambda: method(self, rows, *args, **kwargs)))
+
+        def results() -> Iterator[PerRow]:
+            for lo, hi, rows in read_ahead(source):
                 try:
-                    yield nameless(verb, self, rows, *args, **kwargs)
+                    yield answer(rows)
                 except ValueError:
-                    X.blame(lo, hi, lambda a, b: nameless(verb, self, X[a:b], *args, **kwargs))
+                    source.blame(lo, hi, lambda a, b: answer(source[a:b]))
                     raise
 
         return joined(list(results()))
 
-    return on_rows
+    return cast(Method, on_rows)
 
 
-def nameless(verb: Callable[..., Any], self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-    """A verb of rows that have lost their columns' names, of which nobody need be told."""
+def without_names(call: Callable[[], R]) -> R:
+    """Run a method on rows without feature names, without the warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        return verb(self, X, *args, **kwargs)
+        return call()
 
 
-def lazily(self: Any, verb: str, X: Any, *args: Any, **kwargs: Any) -> Any:
-    """Dask arrays of what a verb gives of every chunk; a row without entries tells of what type."""
+def lazily(
+    self: object, method: str, X: DataLike, *args: object, **kwargs: object
+) -> DaskArray | tuple[DaskArray, ...]:
+    """Dask arrays of a method's results for every chunk; one empty row gives their types."""
     import dask
     import dask.array
 
     check_is_fitted(self)
     array = as_dask_array(X)
     check_columns(self, array, getattr(X, "_meta", None), reset=False)
-    nothing = np.full((1, array.shape[1]), np.nan, self._fitted.dtype)
-    example = _on_chunk(self, verb, nothing, *args, **kwargs)
+    nothing = np.full((1, array.shape[1]), np.nan, fitted_of(cast(Learned, self)).dtype)
+    example = _on_chunk(self, method, nothing, *args, **kwargs)
     model, sizes = dask.delayed(self), array.chunks[0]
     found = [
-        dask.delayed(_on_chunk)(model, verb, chunk, *args, **kwargs)
+        dask.delayed(_on_chunk)(model, method, chunk, *args, **kwargs)
         for chunk in array.to_delayed()[:, 0]
     ]
 
-    def whole(parts: list[Any], like: Array) -> Any:
+    def whole(parts: list[Delayed], like: Array) -> DaskArray:
         arrays = [
             dask.array.from_delayed(part, (n, *like.shape[1:]), meta=like[:0])
             for part, n in zip(parts, sizes, strict=True)
@@ -83,18 +101,24 @@ def lazily(self: Any, verb: str, X: Any, *args: Any, **kwargs: Any) -> Any:
     return _like(example, fields)
 
 
-def _on_chunk(self: Any, verb: str, chunk: Any, *args: Any, **kwargs: Any) -> Any:
-    return nameless(getattr(type(self), verb), self, as_table(chunk), *args, **kwargs)
+def _on_chunk(
+    self: object, method: str, chunk: DataLike, *args: object, **kwargs: object
+) -> PerRow:
+    call = getattr(self, method)
+    found: PerRow = without_names(lambda: call(as_table(chunk), *args, **kwargs))
+    return found
 
 
-def joined(parts: list[Any]) -> Any:
+def joined(parts: list[PerRow]) -> PerRow:
     """Arrays, or tuples of them field by field, one after the other."""
     if not isinstance(parts[0], tuple):
         return np.concatenate(parts)
     return _like(parts[0], [np.concatenate(field) for field in zip(*parts, strict=True)])
 
 
-def _like(example: tuple[Any, ...], fields: list[Any]) -> Any:
+def _like(example: tuple[Array, ...], fields: list[R]) -> tuple[R, ...]:
     """Fields in a tuple of the same kind."""
-    kind = type(example)
-    return kind(*fields) if hasattr(kind, "_fields") else tuple(fields)
+    if type(example) is tuple:
+        return tuple(fields)
+    named = cast(Callable[..., tuple[R, ...]], type(example))  # takes its fields one by one
+    return named(*fields)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise.answers import states as answers
@@ -18,22 +21,23 @@ from partwise.data.frames import as_table, frame_of, index_of, with_columns, wit
 from partwise.data.rows import out_of_memory
 from partwise.data.table import Schema
 from partwise.estimators._gated import GatedEstimator
-from partwise.fitting.options import TrainingRows
+from partwise.fitting.options import Rows, TrainingRows
 from partwise.fitting.weights import read_weights
 from partwise.sampling.randomness import as_generator
+from partwise.typing import DataLike, Frame, Given, Index, Matrix, Name, Seed
 
 
 class TableEstimator(GatedEstimator):
     """A model of parts with states, with tables in and out."""
 
-    _answers: ClassVar[Any] = answers
+    _answers: ClassVar[ModuleType] = answers
 
     @property
     def _is_table(self) -> bool:
         """Whether columns may be of several kinds."""
         return not isinstance(self.likelihood, str) or self.likelihood == "auto"
 
-    def _read_table(self, X: Any, *, reset: bool) -> Any:
+    def _read_table(self, X: DataLike, *, reset: bool) -> Frame | Array:
         """A table of the right columns, in memory."""
         if isinstance(X, ObservedCells):
             X = X.table()
@@ -52,7 +56,7 @@ class TableEstimator(GatedEstimator):
         validate_data(self, with_own_names(X), reset=reset, skip_check_array=True)
         return X
 
-    def _check_rows(self, X: Any, *, reset: bool, sample_weight: Any = None) -> Any:
+    def _check_rows(self, X: DataLike, *, reset: bool) -> Rows:
         """As for other models; a table is turned into numbers."""
         if not self._is_table:
             return super()._check_rows(X, reset=reset)
@@ -61,7 +65,9 @@ class TableEstimator(GatedEstimator):
         coded = schema.encode(self._read_table(X, reset=reset), tell=True)
         return coded.astype(self._fitted.dtype, copy=False)
 
-    def _training_rows(self, X: Any, sample_weight: Any, *, reset: bool = True) -> TrainingRows:
+    def _training_rows(
+        self, X: DataLike, sample_weight: ArrayLike | None, *, reset: bool = True
+    ) -> TrainingRows:
         """Rows to learn from; what the columns of a table are is learned of those with weight."""
         if not self._is_table:
             return super()._training_rows(X, sample_weight, reset=reset)
@@ -78,12 +84,12 @@ class TableEstimator(GatedEstimator):
         names = getattr(self, "feature_names_in_", None)
         return TrainingRows(coded[kept], weight[kept], kept, names, schema)
 
-    def _as_given(self, values: Array, X: Any = None) -> Any:
+    def _as_given(self, values: Array, X: DataLike | None = None) -> Array | Frame:
         if self._fitted.schema is None:
             return values
         return self._fitted.schema.decode(values, index_of(X))
 
-    def _one_row(self, x: Any) -> Any:
+    def _one_row(self, x: Given) -> Matrix:
         check_is_fitted(self)
         if self._fitted.schema is None:
             return super()._one_row(x)
@@ -96,7 +102,7 @@ class TableEstimator(GatedEstimator):
             raise ValueError(f"x must be one row, but has {len(row)}; call explain(X.iloc[i]).")
         return row
 
-    def _read_given(self, given: Any) -> tuple[Array, Any]:
+    def _read_given(self, given: Given) -> tuple[Array, Index]:
         """Known cells as rows of numbers, and the rows' index; some columns may be absent.
 
         A mapping is one row, a table several.
@@ -108,11 +114,13 @@ class TableEstimator(GatedEstimator):
             return self._one_row(given), None
         if schema is not None and frame_of(given) != "array":
             return schema.encode_some(given).astype(dtype), index_of(given)
-        return self._check_rows(given, reset=False), index_of(given)
+        return self._checked(given), index_of(given)
 
     # --- verbs ---
 
-    def score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+    def score_cells(
+        self, X: DataLike, rows: ArrayLike, columns: Sequence[Name] | Array, values: ArrayLike
+    ) -> Array:
         """Log predictive density of single cells, each given what X holds of its row.
 
         Parameters
@@ -134,10 +142,12 @@ class TableEstimator(GatedEstimator):
         if schema is None:
             return super().score_cells(X, rows, columns, values)
         places = np.array([schema.place(name) for name in columns], dtype=np.int64)
-        coded = schema.encode_cells(places, values)
-        return self._score_cells(self._check_rows(X, reset=False), rows, places, coded)
+        coded = schema.encode_cells(places, list(np.asarray(values, dtype=object)))
+        return self._score_cells(self._checked(X), rows, places, coded)
 
-    def predict_proba_columns(self, X: Any, columns: Any = None) -> dict[Any, Array]:
+    def predict_proba_columns(
+        self, X: DataLike, columns: Sequence[Name] | None = None
+    ) -> dict[Name, Array]:
         """Probability of every level of yes-or-no, categorical and ordered columns.
 
         Parameters
@@ -153,14 +163,13 @@ class TableEstimator(GatedEstimator):
             For each column, by name, an array of shape (n, V); its levels are in the order of
             ``column_levels_``.
         """
-        check_is_fitted(self)
-        coded = self._check_rows(X, reset=False)
+        coded = self._checked(X)
         names = range(self.n_features_in_) if columns is None else columns
         places = [tables.place_of(self._fitted, name) for name in names]
         found = tables.predict_proba_columns(self._fitted, coded, places, self.n_jobs)
         return {tables.name_of(self._fitted, d): values for d, values in found.items()}
 
-    def dependence(self, *, as_frame: bool = True) -> Any:
+    def dependence(self, *, as_frame: bool = True) -> Array | Frame:
         """How much columns tell of each other under the model: mutual information in nats.
 
         Parameters
@@ -185,7 +194,7 @@ class TableEstimator(GatedEstimator):
 
         return pd.DataFrame(found, index=names, columns=names)
 
-    def summary(self, n_columns: int = 5) -> Any:
+    def summary(self, n_columns: int = 5) -> Frame | Mapping[str, object]:
         """Each part with its columns and its states, and what is typical of these, in words.
 
         Parameters
@@ -202,7 +211,7 @@ class TableEstimator(GatedEstimator):
         check_is_fitted(self)
         return tables.summary(self._fitted, n_columns)
 
-    def state_profiles(self, part: int) -> dict[str, Any]:
+    def state_profiles(self, part: int) -> dict[str, object]:
         """What the states of a part are like, in numbers: what `ProfilesDisplay` draws.
 
         Parameters
@@ -222,7 +231,7 @@ class TableEstimator(GatedEstimator):
             raise ValueError(f"There is no part {part!r}; parts are 0 to {self.n_parts_ - 1}.")
         return tables.state_profiles(self._fitted, int(part))
 
-    def anomalous_cells(self, X: Any, n_cells: int = 20) -> Any:
+    def anomalous_cells(self, X: DataLike, n_cells: int = 20) -> Frame | Mapping[str, object]:
         """The most surprising cells, and what would have been expected in their place.
 
         Parameters
@@ -240,14 +249,14 @@ class TableEstimator(GatedEstimator):
         check_is_fitted(self)
         if not isinstance(n_cells, Integral) or n_cells < 1:
             raise ValueError(f"n_cells={n_cells!r} must be a whole number of at least 1.")
-        coded = self._check_rows(X, reset=False)
+        coded = self._checked(X)
         if sparse.issparse(coded):
             raise ValueError(
                 "anomalous_cells needs dense X; pass X.toarray() with NaN where missing."
             )
         return tables.anomalous_cells(self._fitted, X, coded, int(n_cells), self.n_jobs)
 
-    def add_states(self, X: Any, onto: Any = None) -> Any:
+    def add_states(self, X: DataLike, onto: DataLike | None = None) -> Array | Frame:
         """The table with the row's state of every part, and its class if there are classes.
 
         Parameters
@@ -262,11 +271,17 @@ class TableEstimator(GatedEstimator):
             New columns are called part0, part1, ... and class.
         """
         check_is_fitted(self)
-        table, coded = X if onto is None else onto, self._check_rows(X, reset=False)
+        table, coded = X if onto is None else onto, self._checked(X)
         new = tables.state_columns(self._fitted, coded, frame_of(table), self.n_jobs)
         return with_columns(table, new)
 
-    def predict_columns(self, X: Any = None, columns: Any = None, *, given: Any = None) -> Any:
+    def predict_columns(
+        self,
+        X: DataLike | None = None,
+        columns: Name | Sequence[Name] | None = None,
+        *,
+        given: Given | None = None,
+    ) -> Array | Frame:
         """Predict some columns from the others.
 
         Parameters
@@ -290,7 +305,8 @@ class TableEstimator(GatedEstimator):
                 "predict_columns(X, ['age']) or predict_columns(given={'height': 180}, "
                 "columns=['age'])."
             )
-        asked = [columns] if isinstance(columns, str | Integral) else list(columns)
+        asked = list(columns) if isinstance(columns, Sequence | np.ndarray) else [columns]
+        asked = [columns] if isinstance(columns, str) else asked
         places = [tables.place_of(self._fitted, name) for name in asked]
         coded, index = self._read_given(given if X is None else X)
         coded[:, places] = np.nan
@@ -299,7 +315,9 @@ class TableEstimator(GatedEstimator):
             return filled[:, places]
         return self._fitted.schema.decode(filled, index, places)
 
-    def _sample_given(self, n_samples: int, given: Any, random_state: Any) -> tuple[Any, Array]:
+    def _sample_given(
+        self, n_samples: int, given: Given, random_state: Seed
+    ) -> tuple[Array | Frame, Array]:
         """Rows with known cells, the others drawn; and the states that their cells speak for."""
         coded, index = self._read_given(given)
         if len(coded) not in (1, n_samples):
@@ -316,7 +334,7 @@ class TableEstimator(GatedEstimator):
         )
         return (rows if schema is None else schema.decode(rows, index)), states
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         if self._is_table:
             tags.input_tags.sparse = False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -14,9 +14,10 @@ from partwise.answers.rows import CLASS_DRAWS, class_probability, score_cells
 from partwise.contracts import Array
 from partwise.data import ObservedCells
 from partwise.estimators._rows import by_rows
-from partwise.fitted import Fitted
+from partwise.fitted import AnyFitted
 from partwise.fitting.weights import read_weights
 from partwise.sampling.importance import RowLikelihood, mix_classes
+from partwise.typing import DataLike, Matrix
 
 
 def has_classes(estimator: BaseEstimator) -> bool:
@@ -27,7 +28,7 @@ def has_classes(estimator: BaseEstimator) -> bool:
     return True
 
 
-def can(hook: str) -> Callable[[Any], bool]:
+def can(hook: str) -> Callable[[object], bool]:
     """Whether the model defines what a verb needs."""
     return lambda estimator: hasattr(type(estimator), hook)
 
@@ -38,16 +39,16 @@ class DensityMixin:
     Those of cells need ``_cell_densities``.
     """
 
-    _fitted: Fitted[Any, Any, Any]
+    _fitted: AnyFitted
     n_jobs: int | None
-    _check_rows: Callable[..., Any]
-    _likelihoods: Callable[..., RowLikelihood]
+    _checked: Callable[[DataLike], Matrix]
+    _likelihoods: Callable[[Matrix, int], RowLikelihood]
     _class_shares: Callable[[], Array]
     _n_parameters: Callable[[], float]
     _cell_densities: Callable[..., Array]
 
     @available_if(can("_likelihoods"))
-    def bic(self, X: Any) -> float:
+    def bic(self, X: DataLike) -> float:
         """Bayesian information criterion; lower is better.
 
         Counts the parameters of each column under its own part, the priors and the gates.
@@ -66,7 +67,7 @@ class DensityMixin:
 
     @available_if(can("_likelihoods"))
     @by_rows
-    def row_likelihood(self, X: Any, n_draws: int = 200) -> RowLikelihood:
+    def row_likelihood(self, X: DataLike, n_draws: int = 200) -> RowLikelihood:
         """Log-likelihood of each row with its error.
 
         Exact where every column has one part, or where the combinations of states are few; else by
@@ -87,10 +88,10 @@ class DensityMixin:
         check_is_fitted(self)
         if n_draws < 1:
             raise ValueError(f"n_draws={n_draws!r} must be at least 1.")
-        found = self._likelihoods(self._check_rows(X, reset=False), n_draws)
+        found = self._likelihoods(self._checked(X), n_draws)
         return mix_classes(found, np.log(self._class_shares()))
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: DataLike) -> Array:
         """Log-likelihood of each row.
 
         Parameters
@@ -105,7 +106,9 @@ class DensityMixin:
         return self.row_likelihood(X).log_likelihood
 
     @available_if(can("_cell_densities"))
-    def score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+    def score_cells(
+        self, X: DataLike, rows: ArrayLike, columns: ArrayLike, values: ArrayLike
+    ) -> Array:
         """Log predictive density of single cells, each given what X holds of its row.
 
         Parameters
@@ -123,14 +126,18 @@ class DensityMixin:
             In nats, for the units of X; of counts and categories the log probability.
         """
         check_is_fitted(self)
-        return self._score_cells(self._check_rows(X, reset=False), rows, columns, values)
+        return self._score_cells(self._checked(X), rows, columns, values)
 
-    def _score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+    def _score_cells(
+        self, X: Matrix, rows: ArrayLike, columns: ArrayLike, values: ArrayLike
+    ) -> Array:
         """The same of checked rows and values as these have them."""
         cells = rows, columns, values
         return score_cells(self._fitted.columns, X, cells, self._cell_densities, self.n_jobs)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: DataLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Mean log-likelihood of the rows, or mean log predictive density of held-out cells.
 
         Parameters
@@ -159,13 +166,13 @@ class ClassMixin:
     """Verbs of models with a class variable."""
 
     classes_: Array
-    _check_rows: Callable[..., Any]
-    _likelihoods: Callable[..., RowLikelihood]
+    _checked: Callable[[DataLike], Matrix]
+    _likelihoods: Callable[[Matrix, int], RowLikelihood]
     _class_shares: Callable[[], Array]
 
     @available_if(has_classes)
     @by_rows
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: DataLike) -> Array:
         """Probability of every class.
 
         Parameters
@@ -178,15 +185,15 @@ class ClassMixin:
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self)
-        return self._class_proba(self._check_rows(X, reset=False))
+        return self._class_proba(self._checked(X))
 
-    def _class_proba(self, X: Any) -> Array:
+    def _class_proba(self, X: Matrix) -> Array:
         """Probability of every class of checked rows, (n, N)."""
         return class_probability(self._likelihoods(X, CLASS_DRAWS), self._class_shares())
 
     @available_if(has_classes)
     @by_rows
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: DataLike) -> Array:
         """Most probable class of each row.
 
         Parameters

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +18,7 @@ from partwise.answers.aspects import FittedAspects
 from partwise.contracts import Array
 from partwise.data import BlockSource, RowBlock
 from partwise.data.rating_levels import ScaleGroup, learn_scale
-from partwise.estimators._base import PartsEstimator, prior_of
+from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
 from partwise.fitted import Fitted, restored_fields
 from partwise.fitting.checkpoint import Checkpoint
@@ -29,7 +30,7 @@ from partwise.models import aspect
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
 from partwise.starts import random_start
-from partwise.typing import DataLike, Matrix, PathLike, Seed
+from partwise.typing import DataLike, Matrix, PathLike, Seed, State
 
 # Pseudo-ratings per row and aspect of Prior(states=1). They are few, as a row has few ratings and
 # uses few aspects.
@@ -178,7 +179,7 @@ class AspectModel(PartsEstimator):
         deadline = self._deadline()
         X, weight, _ = self._check_fit_rows(X, sample_weight)
         group = learn_scale(X, weight)
-        self._warn_of_holes((group,))
+        self._warn_of_missing((group,))
         log = self._log(checkpoint, X, weight)
         rng = log.generator()
         source = BlockSource(X, (group,), weight)
@@ -205,7 +206,7 @@ class AspectModel(PartsEstimator):
         def begin(_: int, __: np.random.Generator) -> Begun[aspect.Aspect, aspect.AspectParams]:
             return [Stage(model, enough=enough)], theta
 
-        model, theta, monitor = self._climb_best(source, begin, rng, X, 1, deadline, log)
+        theta, monitor = self._best_ascent(source, begin, rng, X, 1, deadline, log)
         fitted: FittedAspects = Fitted(
             model,
             theta,
@@ -220,7 +221,7 @@ class AspectModel(PartsEstimator):
         return self
 
     def _core(self, group: ScaleGroup, beta: float) -> aspect.Aspect:
-        prior, levels = prior_of(self), np.asarray(group.levels)
+        prior, levels = self._prior_strengths(), np.asarray(group.levels)
         reach = 0.5 * (levels[-1] - levels[0]) or 1.0
         nodes = (levels - 0.5 * (levels[0] + levels[-1])) / reach
         return aspect.Aspect(
@@ -239,7 +240,7 @@ class AspectModel(PartsEstimator):
         first, _ = random_start(source, (core.n_aspects,), False, rng)
         return core.start(first.sums[0].shared)
 
-    def _attributes(self) -> dict[str, object]:
+    def _attributes(self) -> Mapping[str, object]:
         return aspects.attributes(self._fitted)
 
     def _absent_zero(self) -> bool:
@@ -279,7 +280,7 @@ class AspectModel(PartsEstimator):
             Rows sum to 1.
         """
         check_is_fitted(self)
-        return self._shares(self._check_rows(X, reset=False)).astype(self._fitted.dtype, copy=False)
+        return self._shares(self._checked(X)).astype(self._fitted.dtype, copy=False)
 
     def _shares(self, X: Matrix) -> Array:
         return aspects.shares(self._fitted, X, self.n_jobs)
@@ -345,7 +346,7 @@ class AspectModel(PartsEstimator):
 
     # --- saving ---
 
-    def __partwise_state__(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, object]:
         fitted = self._fitted
         return {
             "eta": fitted.params.eta,
@@ -354,11 +355,11 @@ class AspectModel(PartsEstimator):
             "learned": self._learned("beta_"),
         }
 
-    def __partwise_restore__(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: State) -> None:
         columns = state["columns"]
         likelihood = Categorical(len(columns["levels"]))
         group = ScaleGroup(likelihood=likelihood, **columns)
         model = self._core(group, state["learned"]["beta_"])
         params, dtype = aspect.AspectParams(state["eta"]), np.dtype(state["dtype"])
-        fields: dict[str, Any] = restored_fields(state["learned"])
+        fields: State = restored_fields(state["learned"])
         self._adopt(Fitted(model, params, (group,), dtype=dtype, **fields))

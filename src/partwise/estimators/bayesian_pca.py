@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import fit_context
@@ -16,11 +18,13 @@ from partwise.contracts import Array
 from partwise.data import BlockSource
 from partwise.estimators._bayesian_pca_base import SHARED, SIZE, Analysers
 from partwise.estimators._rows import by_rows
+from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.component_space import MOST_BEGUN, Space, begin, calibrated
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Stage
 from partwise.models.bayesian_pca import BayesianPCAParams
 from partwise.starts.principal import encoded_rows, likely_dimension
+from partwise.typing import DataLike, PathLike, Seed
 
 
 class BayesianPCA(Analysers):
@@ -102,7 +106,7 @@ class BayesianPCA(Analysers):
     (300, 3)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **SHARED,
         "max_components": SIZE,
         "relevance": ["boolean"],
@@ -115,12 +119,12 @@ class BayesianPCA(Analysers):
         max_components: int | None = None,
         relevance: bool = True,
         *,
-        prior: Any = "conjugate",
+        prior: float | str | None = "conjugate",
         max_iter: int = 500,
         tol: float = 1e-4,
         max_time: float | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
         self.max_components = max_components
@@ -135,7 +139,12 @@ class BayesianPCA(Analysers):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+        self,
+        X: DataLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: PathLike | Checkpoint | None = None,
     ) -> BayesianPCA:
         """Learn directions, mean and noise.
 
@@ -174,7 +183,7 @@ class BayesianPCA(Analysers):
             return [Stage(model)], log.once("start", child, partial(start, child))
 
         rng = log.generator()
-        _, params, monitor = self._climb_best(source, first, rng, X, 1, deadline, log)
+        params, monitor = self._best_ascent(source, first, rng, X, 1, deadline, log)
         everyone, fits = [np.arange(X.shape[0])], [(Space(model, source), params)]
         of_rows = partial(source_of, (group,))
         fitted = FittedComponents(
@@ -192,14 +201,14 @@ class BayesianPCA(Analysers):
         log.finish()
         return self
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self) -> Mapping[str, object]:
         return components.pca_attributes(self._fitted)
 
     @property
     def _n_features_out(self) -> int:
         return self._fitted.params[0].mean.shape[2] - 1
 
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
+    def get_feature_names_out(self, input_features: object = None) -> Array:
         """Names of the columns of `transform`: factor0, factor1, ...
 
         Parameters
@@ -214,7 +223,7 @@ class BayesianPCA(Analysers):
         return np.asarray([f"factor{i}" for i in range(self._n_features_out)], dtype=object)
 
     @by_rows
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: DataLike) -> Array:
         """Posterior mean of the rows' positions.
 
         Parameters
@@ -226,12 +235,11 @@ class BayesianPCA(Analysers):
         factors : ndarray of shape (n, q)
             Columns named factor0, ...
         """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        X = self._checked(X)
         codes = components.codes(self._fitted, X, self.n_jobs)
         return codes[:, :-1].astype(self._fitted.dtype, copy=False)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: ArrayLike) -> Array:
         """Expected row at given positions.
 
         Parameters
@@ -247,7 +255,7 @@ class BayesianPCA(Analysers):
         rows = components.expected_rows(self._fitted, np.hstack([x, np.ones((len(x), 1))]))
         return rows.astype(self._fitted.dtype, copy=False)
 
-    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Array]:
+    def sample(self, n_samples: int = 1, *, random_state: Seed = None) -> tuple[Array, Array]:
         """Draw new rows.
 
         Parameters

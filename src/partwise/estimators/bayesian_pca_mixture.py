@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,6 +31,7 @@ from partwise.fitting.labels import classes_of_rows, read_labels
 from partwise.fitting.record import recorded
 from partwise.sampling.randomness import as_generator
 from partwise.starts.rows import some_rows
+from partwise.typing import Classes, DataLike, Seed, State
 
 
 class BayesianPCAMixture(Analysers):
@@ -120,7 +123,7 @@ class BayesianPCAMixture(Analysers):
     (1, True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **SHARED,
         "max_dimension": SIZE,
         "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
@@ -135,12 +138,12 @@ class BayesianPCAMixture(Analysers):
         n_components: int | str = "auto",
         max_dimension: int | None = None,
         *,
-        prior: Any = "conjugate",
+        prior: float | str | None = "conjugate",
         max_iter: int = 100,
         tol: float = 1e-4,
         max_time: float | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -156,7 +159,9 @@ class BayesianPCAMixture(Analysers):
     # --- fitting ---
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianPCAMixture:
+    def fit(
+        self, X: DataLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> BayesianPCAMixture:
         """Learn components, and how many there are.
 
         Parameters
@@ -206,7 +211,8 @@ class BayesianPCAMixture(Analysers):
 
         learned = left_out.fold is None or self.prior is None
         found = fit_all(None) if learned else left_out.choose_noise(fit_all, deadline)
-        if X.shape[0] < len(whole[1]):  # what some rows told goes on with all
+        if isinstance(whole[0], RowSource) and X.shape[0] < whole[0].shape[0]:
+            # Parameters learned from some rows are refined with all of them.
             for c, one in enumerate(found):
                 own = whole[2] == c
                 source = BlockSource(whole[0].some(own), (group,), whole[1][own], n_powers=2)
@@ -252,7 +258,7 @@ class BayesianPCAMixture(Analysers):
 
     @available_if(has_classes)
     @by_rows
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: DataLike) -> Array:
         """Probability of every class.
 
         Log densities of high dimension are far too sure of themselves. What they say is therefore
@@ -267,20 +273,19 @@ class BayesianPCAMixture(Analysers):
         probability : ndarray of shape (n, N)
             Columns in the order of ``classes_``.
         """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        X = self._checked(X)
         return components.class_weights(self._fitted, X, self.n_jobs).T
 
     # --- what was learned ---
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self) -> Mapping[str, object]:
         return components.mixture_attributes(self._fitted)
 
     @property
     def _n_features_out(self) -> int:
         return sum(t.mean.shape[0] * t.mean.shape[2] for t in self._fitted.params)
 
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
+    def get_feature_names_out(self, input_features: object = None) -> Array:
         """Names of the columns of `transform`: component0_factor0, ..., component0, ...
 
         Parameters
@@ -297,7 +302,7 @@ class BayesianPCAMixture(Analysers):
     # --- rows ---
 
     @by_rows
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: DataLike) -> Array:
         """Probability of every component, and position in it times that probability.
 
         A row's expectation is linear in these numbers (see `inverse_transform`).
@@ -311,13 +316,12 @@ class BayesianPCAMixture(Analysers):
         codes : ndarray of shape (n, M (q + 1)), q that of the component's class
             Columns named component0_factor0, ..., component0, ...
         """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        X = self._checked(X)
         codes = components.codes(self._fitted, X, self.n_jobs)
         return codes.astype(self._fitted.dtype, copy=False)
 
     @by_rows
-    def responsibilities(self, X: Any) -> Array:
+    def responsibilities(self, X: DataLike) -> Array:
         """Probability of every component.
 
         Parameters
@@ -328,11 +332,10 @@ class BayesianPCAMixture(Analysers):
         -------
         probability : ndarray of shape (n, M)
         """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        X = self._checked(X)
         return components.responsibilities(self._fitted, X, self.n_jobs)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: ArrayLike) -> Array:
         """Expected row of given codes.
 
         Parameters
@@ -350,7 +353,7 @@ class BayesianPCAMixture(Analysers):
         return rows.astype(self._fitted.dtype, copy=False)
 
     def sample(
-        self, n_samples: int = 1, *, classes: Any = None, random_state: Any = None
+        self, n_samples: int = 1, *, classes: Classes | None = None, random_state: Seed = None
     ) -> tuple[Array, Array]:
         """Draw new rows.
 
@@ -386,20 +389,20 @@ class BayesianPCAMixture(Analysers):
 
     # --- saving ---
 
-    def __partwise_state__(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, object]:
         teller = {"slope": self._fitted.slope, "offsets": self._fitted.offsets}
         return {**super().__partwise_state__(), "teller": teller}
 
-    def __partwise_restore__(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: State) -> None:
         learned, teller = state["learned"], state["teller"]
-        fitted = self._restored(
-            state,
-            class_priors=learned.get("class_priors_"),
-            slope=teller["slope"],
-            offsets=teller["offsets"],
-            moves=learned["moves_"],
-            size_posterior=learned["n_components_posterior_"],
-        )
+        more = {
+            "class_priors": learned.get("class_priors_"),
+            "slope": teller["slope"],
+            "offsets": teller["offsets"],
+            "moves": learned["moves_"],
+            "size_posterior": learned["n_components_posterior_"],
+        }
+        fitted = self._restored(state, more)
         self._adopt(fitted)
 
 

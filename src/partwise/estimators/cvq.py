@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
@@ -16,9 +18,10 @@ from partwise.answers.summed_states import FittedSums
 from partwise.association import Certificate
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, learn_columns
-from partwise.estimators._base import PartsEstimator, prior_of
+from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
 from partwise.fitted import Fitted, restored_fields
+from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Begun, Stage
 from partwise.likelihoods import Dirichlet, Gaussian, Prior
@@ -27,6 +30,7 @@ from partwise.models.cvq import CVQParams
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
 from partwise.starts.cvq_start import residual_start, separate_start
+from partwise.typing import DataLike, Matrix, PathLike, Seed, State
 
 # Sweeps in which rows' posteriors cool before the climb, and the inverse temperature they begin at.
 COOLING_SWEEPS = 30
@@ -106,7 +110,7 @@ class CVQ(PartsEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         "n_parts": [Interval(Integral, 1, None, closed="left")],
         "n_states": [Interval(Integral, 1, None, closed="left")],
         "prior": [StrOptions({"conjugate"}), Prior, None],
@@ -127,13 +131,13 @@ class CVQ(PartsEstimator):
         n_parts: int = 4,
         n_states: int = 8,
         *,
-        prior: Any = "conjugate",
+        prior: str | Prior | None = "conjugate",
         n_init: int = 2,
         max_iter: int = 200,
         tol: float = 1e-3,
         max_time: float | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
         self.n_parts = n_parts
@@ -151,7 +155,12 @@ class CVQ(PartsEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+        self,
+        X: DataLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: PathLike | Checkpoint | None = None,
     ) -> CVQ:
         """Learn what the states add, and the noise.
 
@@ -177,8 +186,8 @@ class CVQ(PartsEstimator):
                 f"n_states={J} is more than n_samples={X.shape[0]}, the rows with weight; "
                 "lower n_states or give more rows."
             )
-        columns = learn_columns(X, "gaussian", weight, False, prior_of(self))
-        self._warn_of_holes(columns)
+        columns = learn_columns(X, "gaussian", weight, False, self._prior_strengths())
+        self._warn_of_missing(columns)
         model = self._core()
         source = BlockSource(X, columns, weight)
         ways = (separate_start, residual_start)
@@ -192,7 +201,7 @@ class CVQ(PartsEstimator):
             return [Stage(model, stages)], model.start(*log.once("start", child, start))
 
         rng = log.generator()
-        _, theta, monitor = self._climb_best(source, begin, rng, X, self.n_init, log=log)
+        theta, monitor = self._best_ascent(source, begin, rng, X, self.n_init, log=log)
         fitted: FittedSums = Fitted(
             model,
             theta,
@@ -207,19 +216,19 @@ class CVQ(PartsEstimator):
         return self
 
     def _core(self) -> cvq.CVQ:
-        prior, sizes = prior_of(self), (int(self.n_parts), int(self.n_states))
+        prior, sizes = self._prior_strengths(), (int(self.n_parts), int(self.n_states))
         if prior is None:
             return cvq.CVQ(*sizes, LEAST_RIDGE, 0.0, 0.0, Dirichlet(0.0))
         return cvq.CVQ(*sizes, prior.entries, prior.shape, prior.spread, Dirichlet(prior.states))
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self) -> Mapping[str, object]:
         return summed_states.attributes(self._fitted)
 
     @property
     def _n_features_out(self) -> int:
         return len(self._fitted.params.mu)
 
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
+    def get_feature_names_out(self, input_features: object = None) -> Array:
         """Names of the columns of `transform`: part0_state0, part0_state1, ...
 
         Parameters
@@ -236,7 +245,7 @@ class CVQ(PartsEstimator):
     # --- rows ---
 
     @by_rows
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: DataLike) -> Array:
         """Posterior probability of every state of every part.
 
         Parameters
@@ -249,13 +258,13 @@ class CVQ(PartsEstimator):
             Columns named part0_state0, ...; those of one part sum to 1.
         """
         check_is_fitted(self)
-        return self._posteriors(self._check_rows(X, reset=False))
+        return self._posteriors(self._checked(X))
 
-    def _posteriors(self, X: Any) -> Array:
+    def _posteriors(self, X: Matrix) -> Array:
         return summed_states.posteriors(self._fitted, X, self.n_jobs)
 
     @by_rows
-    def predict_states(self, X: Any) -> Array:
+    def predict_states(self, X: DataLike) -> Array:
         """Most probable state of each part.
 
         Parameters
@@ -270,7 +279,7 @@ class CVQ(PartsEstimator):
         return m.reshape(len(m), self._fitted.model.n_parts, -1).argmax(axis=2)
 
     @by_rows
-    def encode(self, X: Any) -> Array:
+    def encode(self, X: DataLike) -> Array:
         """Most probable combination of states of each row, by exact search.
 
         Unlike `states`, which are the most probable ones of each part under the mean-field
@@ -284,11 +293,10 @@ class CVQ(PartsEstimator):
         -------
         codes : ndarray of shape (n, K), int
         """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        X = self._checked(X)
         return summed_states.best_states(self._fitted, X, self.n_jobs).values
 
-    def decode(self, S: Any) -> Array:
+    def decode(self, S: ArrayLike) -> Array:
         """Rows that combinations of states stand for.
 
         Parameters
@@ -311,7 +319,7 @@ class CVQ(PartsEstimator):
         return summed_states.decode(self._fitted, S.astype(np.int64))
 
     @by_rows
-    def certify(self, X: Any) -> Certificate:
+    def certify(self, X: DataLike) -> Certificate:
         """How good the code of each row is: proven the most probable, or how far from it at most.
 
         Parameters
@@ -324,11 +332,10 @@ class CVQ(PartsEstimator):
             Fields ``proven``, ``gap``, ``error`` and ``lower_bound``, each of shape (n,); the error
             of a code is minus the log density of the row together with it.
         """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
+        X = self._checked(X)
         return summed_states.certify(self._fitted, X, self.n_jobs)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: ArrayLike) -> Array:
         """Expected row given posteriors over states.
 
         Parameters
@@ -342,10 +349,10 @@ class CVQ(PartsEstimator):
         check_is_fitted(self)
         return summed_states.expected_rows(self._fitted, self._check_transformed(X, "state"))
 
-    def _reconstruct(self, X: Any) -> Array:
+    def _reconstruct(self, X: Matrix) -> Array:
         return summed_states.expected_rows(self._fitted, self._posteriors(X))
 
-    def _impute(self, X: Any) -> Array:
+    def _impute(self, X: Matrix) -> Array:
         return self._reconstruct(X)
 
     def _absent_zero(self) -> bool:
@@ -353,7 +360,7 @@ class CVQ(PartsEstimator):
 
     # --- densities ---
 
-    def _likelihoods(self, X: Any, n_draws: int) -> RowLikelihood:
+    def _likelihoods(self, X: Matrix, n_draws: int) -> RowLikelihood:
         return summed_states.likelihoods(self._fitted, X, n_draws, self.n_jobs)
 
     def _class_shares(self) -> Array:
@@ -362,7 +369,7 @@ class CVQ(PartsEstimator):
     def _n_parameters(self) -> float:
         return summed_states.n_parameters(self._fitted)
 
-    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Array, Array]:
+    def sample(self, n_samples: int = 1, *, random_state: Seed = None) -> tuple[Array, Array]:
         """Draw new rows.
 
         Parameters
@@ -384,7 +391,7 @@ class CVQ(PartsEstimator):
 
     # --- saving, and what scikit-learn asks ---
 
-    def __partwise_state__(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, object]:
         fitted = self._fitted
         return {
             "theta": fitted.params._asdict(),
@@ -393,9 +400,9 @@ class CVQ(PartsEstimator):
             "learned": self._learned(),
         }
 
-    def __partwise_restore__(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: State) -> None:
         columns = (ColumnGroup(likelihood=Gaussian(), **state["columns"]),)
         params = CVQParams(**{name: state["theta"][name] for name in CVQParams._fields})
         dtype = np.dtype(state["dtype"])
-        fields: dict[str, Any] = restored_fields(state["learned"])
+        fields: State = restored_fields(state["learned"])
         self._adopt(Fitted(self._core(), params, columns, dtype=dtype, **fields))

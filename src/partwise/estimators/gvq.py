@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise._warnings import warn
@@ -18,12 +20,14 @@ from partwise.data import BlockSource, ColumnGroup
 from partwise.estimators._coded_rows import CodedRows
 from partwise.fitted import restored_fields
 from partwise.fitting import features
+from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Begun, Stage
 from partwise.likelihoods import Bernoulli, Gaussian
 from partwise.models import gvq
 from partwise.models.gvq import GVQParams
 from partwise.models.gvq_binary import BinaryGVQ
+from partwise.typing import DataLike, PathLike, Seed, State
 
 
 class GVQ(CodedRows):
@@ -117,7 +121,7 @@ class GVQ(CodedRows):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         "n_components": [Interval(Integral, 0, None, closed="left")],
         "n_sets": [Interval(Integral, 1, None, closed="left")],
         "n_values": [Interval(Integral, 2, None, closed="left")],
@@ -152,7 +156,7 @@ class GVQ(CodedRows):
         tol: float = 1e-6,
         max_time: float | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: int = 0,
         warm_start: bool = False,
     ) -> None:
@@ -177,7 +181,12 @@ class GVQ(CodedRows):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+        self,
+        X: DataLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: PathLike | Checkpoint | None = None,
     ) -> GVQ:
         """Learn features and origins.
 
@@ -205,7 +214,7 @@ class GVQ(CodedRows):
             )
         before = self._kept_features()
         columns = features.learn_unit(X, weight, bool(self.binary))
-        self._warn_of_holes(columns)
+        self._warn_of_missing(columns)
         log = self._log(checkpoint, X, weight)
         rng = log.generator()
         seed = int(rng.integers(2**31))
@@ -218,7 +227,7 @@ class GVQ(CodedRows):
             return features.begin(model, source, log, i, child)
 
         n_init = 1 if before is not None else self.n_init
-        _, params, monitor = self._climb_best(source, begin, rng, X, n_init, log=log)
+        params, monitor = self._best_ascent(source, begin, rng, X, n_init, log=log)
         self._warn_of_freedom(params)
         fitted = FittedCodes(
             model,
@@ -277,7 +286,7 @@ class GVQ(CodedRows):
             return BinaryGVQ(*sizes, penalty, method, float(self.beta))
         return gvq.GVQ(*sizes, penalty, method)
 
-    def _warn_of_freedom(self, theta: Any) -> None:
+    def _warn_of_freedom(self, theta: GVQParams) -> None:
         if theta.idle > 0:
             warn(
                 f"The codes of the rows leave {theta.idle} of {theta.taken.shape[1]} directions of "
@@ -285,12 +294,12 @@ class GVQ(CodedRows):
                 "norm is taken. Lower n_components or give more rows."
             )
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self) -> Mapping[str, object]:
         return codes.attributes(self._fitted)
 
     # --- saving, and what scikit-learn asks ---
 
-    def __partwise_state__(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, object]:
         fitted = self._fitted
         return {
             "theta": fitted.params._asdict(),
@@ -301,12 +310,12 @@ class GVQ(CodedRows):
             "learned": self._learned("noise_variance_"),
         }
 
-    def __partwise_restore__(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: State) -> None:
         likelihood = Bernoulli() if self.binary else Gaussian()
         columns = (ColumnGroup(likelihood=likelihood, **state["columns"]),)
         seed, learned = int(state["seed"]), state["learned"]
         params = GVQParams(**{name: state["theta"][name] for name in GVQParams._fields})
-        fields: dict[str, Any] = restored_fields(learned)
+        fields: State = restored_fields(learned)
         fitted = FittedCodes(
             self._core(columns, seed),
             params,

@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.answers import imputation, tables
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
+from partwise.estimators._base import checked_rows
 from partwise.estimators._factor_blend import NumberColumns, NumberFactors
+from partwise.estimators._gated import fit_coded
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
 from partwise.fitting.options import TrainingRows
@@ -125,7 +127,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         with warnings.catch_warnings():
             # The first has told what it makes of the columns.
             warnings.simplefilter("ignore", UserWarning)
-            coded = first._check_rows(X, reset=False)
+            coded = checked_rows(first, X)
             given = read_weights(sample_weight, coded.shape[0])
             kept, fitted = given > 0, fitted_of(first)
             rows = TrainingRows(coded[kept], given[kept], kept, fitted.names, fitted.schema)
@@ -133,7 +135,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             for other in others:
                 weight = rows.weight * other.exponential(size=len(kept))[kept]
                 model = self._model(*sizes, other)
-                models.append(model._fit_coded(replace(rows, weight=weight)))
+                models.append(fit_coded(model, replace(rows, weight=weight)))
         factors = None
         if self.n_factors and not sparse.issparse(coded):
             fits = [fitted_of(model) for model in models]
@@ -201,13 +203,13 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if sparse.issparse(X):
             return self.model_.impute(X)
-        coded = self.model_._check_rows(X, reset=False)
+        coded = checked_rows(self.model_, X)
         fits, factors = self._fitted
         filled = imputation.likely(fits[0], imputation.told(fits, coded, self.n_jobs))
         if factors is not None:
             filled = factors.fill(coded, filled, self.n_jobs)
-        filled = tables.fill(fits[0], X, coded, filled)
-        return self.model_.add_states(X, filled) if self.add_states else filled
+        table = tables.fill(fits[0], X, coded, filled)
+        return self.model_.add_states(X, table) if self.add_states else table
 
     def predict_proba_columns(self, X: Any) -> dict[Any, Array]:
         """Probability of every level of yes-or-no, categorical and ordered columns.
@@ -223,7 +225,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             ``model_.column_levels_``.
         """
         check_is_fitted(self)
-        coded = self.model_._check_rows(X, reset=False)
+        coded = checked_rows(self.model_, X)
         fits = self._fitted.fits
         found = imputation.told(fits, coded, self.n_jobs).shares
         return {tables.name_of(fits[0], d): found[d] for d in sorted(found)}

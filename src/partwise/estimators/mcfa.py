@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import ClassVar
 
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions
@@ -17,6 +19,7 @@ from partwise.fitting.factors import STARTS, Factors
 from partwise.fitting.family import Family
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import Prior
+from partwise.typing import Classes, DataLike, Given, Hybrid, Seed
 
 # Latent numbers of ordered levels share one unit over all columns, so a column's offset leans to
 # the common mean and its noise to half of the variance: one of few entries is like the others.
@@ -150,7 +153,7 @@ class MCFA(GatedEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **CONSTRAINTS,
         "n_factors": SIZE,
         "likelihood": [StrOptions({"gaussian", "ordinal"})],
@@ -166,7 +169,7 @@ class MCFA(GatedEstimator):
         likelihood: str = "gaussian",
         gating: str = "annealed",
         n_classes: int | None = None,
-        prior: Any = "conjugate",
+        prior: str | Prior | None = "conjugate",
         gate_entropy: float = 0.0,
         sparse_absent: str = "auto",
         init: str = "dependence",
@@ -175,7 +178,7 @@ class MCFA(GatedEstimator):
         tol: float = 1e-3,
         max_time: float | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: int = 0,
         warm_start: bool = False,
         streaming: StreamingOptions | None = None,
@@ -202,7 +205,7 @@ class MCFA(GatedEstimator):
     # --- fitting ---
 
     _kind: ClassVar[type[Family]] = Factors
-    _answers: ClassVar[Any] = answers
+    _answers: ClassVar[ModuleType] = answers
 
     @property
     def _usual_prior(self) -> Prior:
@@ -214,7 +217,7 @@ class MCFA(GatedEstimator):
     # --- rows ---
 
     @by_rows
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: DataLike) -> Array:
         """Posterior mean of every factor of every part.
 
         Parameters
@@ -227,9 +230,9 @@ class MCFA(GatedEstimator):
             Columns named part0_factor0, ...
         """
         check_is_fitted(self)
-        return answers.transform(self._fitted, self._check_rows(X, reset=False), self.n_jobs)
+        return answers.transform(self._fitted, self._checked(X), self.n_jobs)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: ArrayLike) -> Array:
         """Expected row given factors.
 
         Parameters
@@ -246,7 +249,7 @@ class MCFA(GatedEstimator):
 
     # --- one row, and new rows ---
 
-    def explain(self, x: Any, n_columns: int = 5) -> list[dict[str, Any]]:
+    def explain(self, x: Given, n_columns: int = 5) -> list[dict[str, object]]:
         """What the model sees in one row.
 
         Parameters
@@ -269,10 +272,10 @@ class MCFA(GatedEstimator):
         self,
         n_samples: int = 1,
         *,
-        states: Any = None,
-        classes: Any = None,
-        hybrid: Any = None,
-        random_state: Any = None,
+        states: ArrayLike | None = None,
+        classes: Classes | None = None,
+        hybrid: Hybrid | None = None,
+        random_state: Seed = None,
     ) -> tuple[Array, Array]:
         """Draw new rows.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BiclusterMixin
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +26,15 @@ from partwise.fitting.states import STARTS, States
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import LAWS, ORDERED, Prior, zero_if_absent
 from partwise.sampling.randomness import as_generator
+from partwise.typing import (
+    Classes,
+    DataLike,
+    Frame,
+    Given,
+    Hybrid,
+    Likelihoods,
+    Seed,
+)
 
 # Variance to within which entries are known where sizes are sought, in units of the column's.
 # States without noise would otherwise be the better the fewer they are; a third of it still finds
@@ -180,7 +190,7 @@ class MCVQ(BiclusterMixin, TableEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **CONSTRAINTS,
         "n_states": SIZE,
         "likelihood": [StrOptions({*LAWS, "auto"}), dict, list, tuple],
@@ -194,11 +204,11 @@ class MCVQ(BiclusterMixin, TableEstimator):
         n_parts: int | str = 4,
         n_states: int | str | Sequence[int] = 8,
         *,
-        likelihood: Any = "gaussian",
+        likelihood: Likelihoods = "gaussian",
         gating: str = "annealed",
         inference: str = "variational",
         n_classes: int | str | None = None,
-        prior: Any = "conjugate",
+        prior: str | Prior | None = "conjugate",
         gate_entropy: float = 0.0,
         sparse_absent: str = "auto",
         init: str = "dependence",
@@ -207,7 +217,7 @@ class MCVQ(BiclusterMixin, TableEstimator):
         tol: float = 1e-3,
         max_time: float | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: int = 0,
         warm_start: bool = False,
         streaming: StreamingOptions | None = None,
@@ -249,11 +259,13 @@ class MCVQ(BiclusterMixin, TableEstimator):
     def _law(self, schema: Schema | None) -> str | tuple[Kind, ...]:
         if schema is not None:
             return schema.kinds
+        if not isinstance(self.likelihood, str):
+            raise TypeError("The kinds of a table's columns need its schema.")
         # A model of states has no latent numbers: it sees their levels.
         latent = not self._is_table and LAWS[self.likelihood].latent
         return ORDERED if latent else self.likelihood
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self) -> Mapping[str, object]:
         own = {} if self._fitted.schema is None else tables.attributes(self._fitted)
         return {**super()._attributes(), **own}
 
@@ -286,7 +298,7 @@ class MCVQ(BiclusterMixin, TableEstimator):
     # --- rows ---
 
     @by_rows
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: DataLike) -> Array:
         """Posterior probability of every state of every part.
 
         Parameters
@@ -299,10 +311,10 @@ class MCVQ(BiclusterMixin, TableEstimator):
             Columns named part0_state0, ...; those of one part sum to 1.
         """
         check_is_fitted(self)
-        return answers.transform(self._fitted, self._check_rows(X, reset=False), self.n_jobs)
+        return answers.transform(self._fitted, self._checked(X), self.n_jobs)
 
     @by_rows
-    def predict_states(self, X: Any) -> Array:
+    def predict_states(self, X: DataLike) -> Array:
         """Most probable state of each part.
 
         Parameters
@@ -313,11 +325,10 @@ class MCVQ(BiclusterMixin, TableEstimator):
         -------
         states : ndarray of shape (n, K)
         """
-        check_is_fitted(self)
-        coded = self._check_rows(X, reset=False)
+        coded = self._checked(X)
         return answers.predict_states(self._fitted, coded, self.n_jobs)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: ArrayLike) -> Array | Frame:
         """Expected row given posteriors over states, sum over parts and states of g m mean.
 
         Parameters
@@ -332,7 +343,9 @@ class MCVQ(BiclusterMixin, TableEstimator):
         m = self._check_transformed(X, "state", self._fitted.dtype)
         return self._as_given(answers.inverse_transform(self._fitted, m))
 
-    def impute(self, X: Any, n_imputations: int | None = None, *, random_state: Any = None) -> Any:
+    def impute(
+        self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
+    ) -> Array | Frame | list[Array | Frame]:
         """Fill missing entries; observed ones stay as they are.
 
         Numbers get their expectation, categories and yes-or-no entries the most probable value,
@@ -355,7 +368,7 @@ class MCVQ(BiclusterMixin, TableEstimator):
         check_is_fitted(self)
         if n_imputations is None and self._fitted.schema is None:
             return super().impute(X)
-        coded = self._check_rows(X, reset=False)
+        coded = self._checked(X)
         if n_imputations is None:
             return tables.fill(self._fitted, X, coded, self._impute(coded))
         if not isinstance(n_imputations, Integral) or n_imputations < 1 or sparse.issparse(coded):
@@ -369,7 +382,7 @@ class MCVQ(BiclusterMixin, TableEstimator):
 
     # --- one row, and new rows ---
 
-    def explain(self, x: Any, n_columns: int = 5) -> list[dict[str, Any]]:
+    def explain(self, x: Given, n_columns: int = 5) -> list[dict[str, object]]:
         """What the model sees in one row.
 
         Parameters
@@ -392,12 +405,12 @@ class MCVQ(BiclusterMixin, TableEstimator):
         self,
         n_samples: int = 1,
         *,
-        states: Any = None,
-        classes: Any = None,
-        hybrid: Any = None,
-        given: Any = None,
-        random_state: Any = None,
-    ) -> tuple[Any, Array]:
+        states: ArrayLike | None = None,
+        classes: Classes | None = None,
+        hybrid: Hybrid | None = None,
+        given: Given | None = None,
+        random_state: Seed = None,
+    ) -> tuple[Array | Frame, Array]:
         """Draw new rows.
 
         Parameters

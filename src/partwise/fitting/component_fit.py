@@ -20,6 +20,7 @@ from partwise.fitting.component_space import (
     begin,
     effective_dimension,
 )
+from partwise.fitting.options import Rows
 from partwise.models.bayesian_pca import BayesianPCAParams, Broad
 from partwise.models.mcfa import column_totals
 from partwise.runners import runner_of
@@ -172,7 +173,7 @@ def _choose_frame(
 
 
 def gone_on(
-    found: ClassFit, source: BlockSource, X: Array, options: ComponentOptions, ascend: Ascend
+    found: ClassFit, source: BlockSource, X: Rows, options: ComponentOptions, ascend: Ascend
 ) -> ClassFit:
     """A class's mixture, learned from some of its rows, climbed on with all of them."""
     begun = found.space.model

@@ -11,6 +11,7 @@ import numpy as np
 from partwise.contracts import Array
 from partwise.data import BlockSource
 from partwise.engine import Monitor
+from partwise.fitting.options import Rows
 from partwise.likelihoods import Dirichlet
 from partwise.models import calibration
 from partwise.models.bayesian_pca import (
@@ -49,7 +50,7 @@ WIDEST_LEAP = 400
 
 # Climbs from parameters on a source to convergence; the rows are for callbacks to hear of.
 Ascend: TypeAlias = Callable[
-    [BlockSource, BayesianPCA, BayesianPCAParams, Array], tuple[BayesianPCAParams, Monitor]
+    [BlockSource, BayesianPCA, BayesianPCAParams, Rows], tuple[BayesianPCAParams, Monitor]
 ]
 
 
@@ -86,7 +87,7 @@ class ComponentOptions:
         few = totals.shape[1] <= min(WIDEST_LEAP, len(weight))
         return few and isinstance(self.prior, Broad) and is_complete(totals, weight)
 
-    def most_directions(self, X: Array, kinds: tuple[Array, Array] | None = None) -> int:
+    def most_directions(self, X: Rows, kinds: tuple[Array, Array] | None = None) -> int:
         """As many as asked for, but fewer than columns, and than rows that differ."""
         most = X.shape[1] - 1 if self.max_directions is None else self.max_directions
         first, _ = kinds_of_rows(X) if kinds is None else kinds
@@ -168,7 +169,7 @@ def effective_dimension(params: BayesianPCAParams) -> int:
 def calibrated(
     fits: list[tuple[Space, BayesianPCAParams]],
     source_of: Callable[[Array], BlockSource],
-    X: Array,
+    X: Rows,
     parts: list[Array],
     rng: np.random.Generator,
 ) -> Calibration:

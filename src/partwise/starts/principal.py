@@ -10,7 +10,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from partwise.contracts import Array
 from partwise.data.columns import ColumnGroup
-from partwise.data.rows import in_memory
+from partwise.data.rows import RowSource, in_memory
 from partwise.data.source import BlockSource
 from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.rows import MOST_CELLS
@@ -63,15 +63,15 @@ def grouped_rows(
     return (np.unique(labels)[:, None] == labels).astype(float)
 
 
-def kinds_of_rows(Z: Array) -> tuple[Array, Array]:
+def kinds_of_rows(Z: Array | RowSource) -> tuple[Array, Array]:
     """First row of each kind, and the kind of every row: rows given twice are one of weight two.
 
     Of large data every row is of its own kind.
     """
     if Z.size > MOST_CELLS:
         return np.arange(len(Z)), np.arange(len(Z))
-    Z = in_memory(Z)
-    filled = np.where(np.isnan(Z), np.inf, Z)  # NaN is not equal to itself
+    rows: Array = in_memory(Z)
+    filled = np.where(np.isnan(rows), np.inf, rows)  # NaN is not equal to itself
     _, first, place = np.unique(filled, axis=0, return_index=True, return_inverse=True)
     return first, place.ravel()
 

@@ -151,7 +151,7 @@ def jmlr_fig5(setting: Setting) -> list[Row]:
         codes = model.sample(N_DRAWN, random_state=0)[1]
         if isinstance(model, MCVQ):
             codes = np.eye(10)[codes].reshape(N_DRAWN, -1)
-        drawn = model.inverse_transform(codes)
+        drawn = np.asarray(model.inverse_transform(codes))
         rows.append({"model": name, "pixels out of range (%)": out_of_range(drawn, faces)})
         _draw_samples(setting, name, model)
     return rows
