@@ -195,7 +195,7 @@ def test_classes_keep_to_the_time_given(monkeypatch):
         return tell(self, *args)
 
     monkeypatch.setattr(LeftOut, "tell", counted)
-    with pytest.warns(ConvergenceWarning, match="ran out"):
+    with pytest.warns(ConvergenceWarning, match="reached max_time"):
         BayesianPCAMixture(random_state=0, max_time=1e-9).fit(X, X[:, 0] > 0)
     assert len(looked) == 2  # the level, and what densities are worth in the end
 

@@ -120,7 +120,7 @@ def test_no_structure_is_said():
 
 def test_time_runs_out_and_bad_sizes():
     X, _ = planted()
-    with pytest.warns(ConvergenceWarning, match="ran out"):
+    with pytest.warns(ConvergenceWarning, match="reached max_time"):
         found = MCFA("auto", "auto", max_time=1e-3, random_state=0).fit(X)
     assert found.score(X) < np.inf
     for how in ({"prior": None}, {"gating": "factorised"}, {"init": "random"}):

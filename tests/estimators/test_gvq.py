@@ -349,7 +349,7 @@ def test_impossible_pairings_are_refused(arguments, words):
 
 def test_other_refusals():
     X = clusters()
-    with pytest.raises(TypeError, match="dense"):
+    with pytest.raises(TypeError, match="sparse X"):
         GVQ().fit(sparse.csr_matrix(X))
     with pytest.raises(ValueError, match="needs 0, 1 or NaN"):
         GVQ(2, binary=True).fit(X)

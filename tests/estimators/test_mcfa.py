@@ -647,7 +647,7 @@ def test_targets_that_name_no_classes_are_ignored():
 @pytest.mark.parametrize("coverage", [0, 1, -0.1, 1.5, np.nan])
 def test_bad_coverage_is_refused(coverage, with_labels):
     model, X, _ = with_labels
-    with pytest.raises(ValueError, match=r"coverage=.* must lie above 0 and below 1"):
+    with pytest.raises(ValueError, match=r"coverage=.* must be between 0 and 1"):
         model.predict_interval(X, coverage=coverage)
 
 

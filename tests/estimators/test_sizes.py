@@ -223,7 +223,7 @@ def test_fewer_rows_than_states():
 
 def test_time_runs_out():
     X = make_shapes().data
-    with pytest.warns(ConvergenceWarning, match="max_time=0.001 ran out"):
+    with pytest.warns(ConvergenceWarning, match="reached max_time=0.001"):
         model = auto(X, max_time=0.001)
     every_verb(model, X[:5])
 

@@ -13,7 +13,7 @@ from partwise.data import source as data_source
 from partwise.fitting import states
 from tests.common.sources import N_ROWS, assert_same_fit, blocks_of, on_disk, planted, problems
 
-pytestmark = pytest.mark.filterwarnings("ignore:max_iter=.* sweeps were not enough")
+pytestmark = pytest.mark.filterwarnings("ignore:The fit did not converge")
 
 PROBLEMS = problems()
 # Where the rows of each problem are put.

@@ -248,7 +248,7 @@ def fitted(likelihood, gating, **options):
     X = punch_holes(random_entries(likelihood, (80, 5), rng), 0.1, rng)
     model = MCVQ(2, (2, 3), likelihood=likelihood, gating=gating, init="random", max_iter=5,
                  tol=0.0, random_state=0, **options)  # fmt: skip
-    with pytest.warns(match="sweeps were not enough"):
+    with pytest.warns(match="did not converge"):
         return model.fit(X), X
 
 

@@ -25,7 +25,7 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:max_iter=.* sweeps were not enough"),
+    pytest.mark.filterwarnings("ignore:The fit did not converge"),
     # What Dask and its servers leave behind when they close.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
