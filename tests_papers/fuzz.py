@@ -10,17 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from partwise_papers.pages import results_page
+from partwise_papers.results_file import KINDS as OF_RESULTS
 from partwise_papers.results_file import new_content, read_results, write_results
 from tests.fuzz.__main__ import main
 from tests.fuzz.harness import Content, Kind, mutate_bytes
 from tests.fuzz.models import mutate_header
 
-_KINDS = ("experiment", "benchmark")
-
 
 def _seeds(folder: Path) -> None:
     docs = Path(__file__).parents[1] / "docs"
-    for kind, name in zip(_KINDS, ("results.json", "benchmarks.json"), strict=True):
+    for kind, name in zip(OF_RESULTS, ("results.json", "benchmarks.json"), strict=True):
         content = json.loads((docs / name).read_text("utf-8"))
         content["results"] = content["results"][:4]
         (folder / kind).write_text(json.dumps(content))
@@ -38,7 +37,7 @@ def _mutate(rng: random.Random, seeds: Mapping[str, Content]) -> Content:
 
 
 def _use(path: Path) -> None:
-    kind = _KINDS[b'"benchmark"' in path.read_bytes()]
+    kind = OF_RESULTS[b'"benchmark"' in path.read_bytes()]
     content = new_content(kind, read_results(path, kind))
     results_page(content)
     write_results(path.with_suffix(".again"), content)

@@ -151,7 +151,7 @@ def test_page_of_benchmarks(registry, tmp_path):
     assert again.read_text("utf-8") == text
     result = run("reproduce", "--from", file)
     assert result.exit_code == 2
-    assert result.stderr == f"{file} holds results of benchmarks, not of experiments.\n"
+    assert result.stderr == f"{file} contains results of benchmarks, not of experiments.\n"
 
 
 def test_place_that_cannot_be_written_is_known_at_once(registry, tmp_path):

@@ -29,6 +29,7 @@ RESULT = {
     "error": (str, type(None)),
 }
 _HEADER = {**dict.fromkeys(("version", "kind", "python", "numpy", "machine"), (str,))}
+KINDS = ("experiment", "benchmark")
 _STATUSES = ("done", "absent", "failed")
 
 
@@ -81,7 +82,10 @@ def read_results(path: Path, kind: str) -> list[dict[str, Any]]:
     where = f"{path} is damaged: "
     _check_keys(content, _HEADER, where + "the header")
     if content["kind"] != kind:
-        raise ValueError(f"{path} contains results of {content['kind']!r}, not of {kind}s.")
+        other = (
+            f"of {content['kind']}s, not" if content["kind"] in KINDS else "of nothing known, not"
+        )
+        raise ValueError(f"{path} contains results {other} of {kind}s.")
     for i, result in enumerate(content["results"]):
         _check_result(result, f"{where}result {i}")
     return list(content["results"])
