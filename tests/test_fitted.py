@@ -49,8 +49,10 @@ def test_a_fitted_model_does_not_change():
 
 
 def test_a_record_comes_back_from_the_attributes():
-    record = MCVQ("auto", "auto", random_state=0).fit(X)._fitted.record
+    planted = np.repeat(X[:, :2] > 2, 3, axis=1) + X / 100  # two parts, whatever the rounding
+    record = MCVQ("auto", "auto", random_state=0).fit(planted)._fitted.record
     fitted = MCVQ(2, 2, random_state=0).fit(X)._fitted
+    assert record.size_path
     again = restored_fields(shared_attributes(replace(fitted, record=record)))["record"]
     for field in fields(record):
         assert_array_equal(getattr(again, field.name), getattr(record, field.name))

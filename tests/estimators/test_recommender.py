@@ -405,7 +405,7 @@ def test_effects_are_predictions_with_a_rating_left_out(kind):
             assert reason["rating"] == PERSON[reason["item"]]
             assert_allclose(reason["effect"], whole - left, atol=1e-4)
             effects.append(abs(reason["effect"]))
-        assert effects == sorted(effects, reverse=True)
+        assert (np.diff(effects) <= 1e-6).all()  # ranked as far as the digits are certain
 
 
 @pytest.mark.parametrize("kind", ["ordinal", "open", "factor classes"])
