@@ -180,6 +180,8 @@ class EntryList(NamedTuple):
 # A view of a column group. Which capabilities it has hangs on how rows are stored, so this is
 # checked when a fit begins (`check_needs`), not by types.
 AnyView: TypeAlias = Any
+# A block of a source, as a function that is mapped over them takes it.
+AnyBlock: TypeAlias = Any
 
 View_co = TypeVar("View_co", covariant=True)
 
@@ -429,7 +431,7 @@ class Summable(Protocol):
     def __add__(self, other: Self) -> Self: ...
 
     @staticmethod
-    def total(results: Iterable[Any]) -> Any:
+    def total(results: Iterable[Any]) -> Any:  # of its own kind, which no type can say here
         """Sum of all, in their order."""
         ...
 
@@ -483,6 +485,7 @@ class Model(Protocol[Params_contra, Prepared, View_contra, Memory, Total]):
 
 # A model of which it does not matter what it prepares, needs of blocks, remembers and sums.
 AnyModel: TypeAlias = Model[Any, Any, Any, Any, Any]
+AnyParams: TypeAlias = Any
 
 Result = TypeVar("Result")
 
@@ -505,7 +508,7 @@ class Source(Protocol):
         """The blocks, in order."""
         ...
 
-    def each(self, function: Callable[[Any], Result]) -> Iterable[Result]:
+    def each(self, function: Callable[[AnyBlock], Result]) -> Iterable[Result]:
         """``function(block)`` of every block, in order, wherever they are."""
         ...
 
@@ -513,7 +516,7 @@ class Source(Protocol):
         """Summed weight of the observed entries of every column, (D,)."""
         ...
 
-    def release(self, block: Any) -> None:
+    def release(self, block: AnyBlock) -> None:
         """Release a block after use, if one of `makers` made it."""
         ...
 
@@ -526,16 +529,16 @@ class Runner(Protocol):
     """Maps functions over the blocks of a source, wherever they are."""
 
     def map(
-        self, function: OnBlock[Result], source: Any, *arguments: Iterable[object]
+        self, function: OnBlock[Result], source: Source, *arguments: Iterable[object]
     ) -> Iterable[Result]:
         """``function(block, *items)``, an item of each argument, in the order of the blocks."""
         ...
 
     def total(
         self,
-        model: Model[Any, Prepared, Any, Memory, Total],
+        model: Model[AnyParams, Prepared, AnyView, Memory, Total],
         prepared: Prepared,
-        source: Any,
+        source: Source,
         memory: list[Memory],
     ) -> Total:
         """Sums of all blocks; what they remember is replaced in ``memory``."""

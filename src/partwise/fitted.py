@@ -1,7 +1,8 @@
-"""A fitted model as a value: what `fitting` makes, `answers` ask, and files and pages keep.
+"""A fitted model as a value: `fitting` makes it, `answers` use it, files and reports keep it.
 
-An estimator holds one, ``_fitted``, and copies its public attributes from it. Nothing changes a
-`Fitted`; what goes on from one, such as streaming, makes another with `dataclasses.replace`.
+An estimator holds one, ``_fitted``, and copies its public attributes from it. A `Fitted`
+is never changed; what continues from one, such as streaming, makes another with
+`dataclasses.replace`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ R = TypeVar("R", bound=Natural[HasGate])  # the same, prepared
 
 # What rows remember from one EM iteration to the next is known to their model alone.
 RowsMemory: TypeAlias = Any
+# The same of what parameters are first made from, and of posteriors of rows.
+FirstValues: TypeAlias = Any
+RowPosteriors: TypeAlias = Any
+# A fitted model or its progress as plain values by name, as files hold them.
+SavedState: TypeAlias = dict[str, Any]
 
 
 class GatedModel(Protocol[P_contra, R]):
@@ -136,6 +142,10 @@ class GatedCore(ColumnModel[P, R], Protocol[P, R]):
         """The model whose columns choose parts in another way."""
         ...
 
+    def start(self, first: FirstValues, gates: Array, /) -> P:
+        """First parameters: from sums (MCVQ) or loadings (MCFA), and gates (K, D)."""
+        ...
+
     def finish(self, params: P) -> P:
         """Parameters after a fit in which rows selected parts for themselves."""
         ...
@@ -159,7 +169,7 @@ class GatedCore(ColumnModel[P, R], Protocol[P, R]):
 
 @dataclass(frozen=True, eq=False)
 class FitRecord:
-    """What is told of a fit.
+    """Diagnostics of a fit.
 
     ``trace`` (n_iter + 1,) and ``bound`` are evidence lower bounds per unit of row weight;
     ``n_rows`` and ``weight`` are the rows seen and the weight that the parameters rest on, None for
@@ -202,14 +212,14 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Running:
-    """What a stream has left behind, to go on with."""
+    """State of a stream between two calls."""
 
-    stats: Stats | None  # sums at the scale of ``weight``; None: those that the parameters tell
+    stats: Stats | None  # at the scale of ``weight``; None: as the parameters imply
     totals: Array | None  # of the columns, if the model holds them
     column_weight: Array  # C_d, (D,)
     weight: float  # rows that the sums stand for
     seen: float  # summed weight of all rows
-    kept: Batch | None  # that wait for a good start
+    kept: Batch | None  # rows kept for a good start
     at_last_fit: int  # rows that parameters were last fitted to
 
 
@@ -346,7 +356,7 @@ def shared_attributes(fitted: AnyFitted) -> dict[str, object]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def restored_fields(learned: Mapping[str, object]) -> dict[str, object]:
+def restored_fields(learned: Mapping[str, object]) -> SavedState:
     """Fields of a `Fitted`, the record among them, from what `shared_attributes` gave."""
     record = {field: learned.get(name) for name, field in _OF_RECORD.items()}
     fields = {field: learned.get(name) for name, field in _OF_MODEL.items()}

@@ -57,7 +57,7 @@ def state_density(model, s, d, x):
 def test_a_cell_is_a_mixture_of_parts_and_states(likelihood, gating):
     train, test = problem(likelihood)
     model = fitted(MCVQ(3, 2, likelihood=likelihood, gating=gating), train)
-    gates, part_of = model._fitted.params.gates, core_of(model._fitted.model).part_of
+    gates, part_of = model._fitted.params.gates, core_of(model._fitted.model, object).part_of
     expected = []
     for row, d, x in zip(test.rows, test.columns, test.values, strict=True):
         m = states.posteriors(model._fitted, test.others().table()[[row]])[0]
@@ -108,7 +108,7 @@ def test_a_mixture_of_parts_with_uncertain_loadings():
     train, test = problem()
     model = fitted(MCFA(3, 2, gating="standard"), train)
     known = model._fitted
-    theta, core, group = known.params, core_of(known.model), known.columns[0]
+    theta, core, group = known.params, core_of(known.model, object), known.columns[0]
     features = factors.features(model._fitted, test.others().table()).astype(float)
     expected = np.zeros(len(test))
     for i, (row, d, x) in enumerate(zip(test.rows, test.columns, test.values, strict=True)):

@@ -43,7 +43,7 @@ class Killed(BaseException):
 
 
 def shorter(monkeypatch):
-    monkeypatch.setattr(course, "ANNEALING_SWEEPS", 4)
+    monkeypatch.setattr(course, "ANNEALING_STEPS", 4)
 
 
 def learned(model):

@@ -14,7 +14,7 @@ import partwise
 from partwise import MCVQ
 from partwise.answers.rows import source_of
 from partwise.data import BlockSource
-from partwise.fitting.course import bound_of_draws
+from partwise.fitting.course import bound_of_samples
 from partwise.likelihoods import Prior
 from partwise.models import predict
 from partwise.models.gating import Standard, Tied
@@ -378,7 +378,7 @@ def test_fresh_rows_settle_as_well_as_remembered_ones(likelihood):
     """Posteriors of the training rows, asked for anew, reach the bound that the fit reached."""
     X, *_ = drawn(likelihood, np.random.default_rng(10), n_rows=100)
     model = quietly(MCVQ(2, 3, likelihood=likelihood, gating="factorised", random_state=0), X)
-    again = bound_of_draws(model._fitted, source_of(model._fitted.columns, X)) / len(X)
+    again = bound_of_samples(model._fitted, source_of(model._fitted.columns, X)) / len(X)
     assert again >= model.lower_bound_ - 0.1
 
 

@@ -256,7 +256,7 @@ def test_a_cell_is_scored_by_its_levels_share():
     assert_allclose(every, 1)
     # By hand: interval of a Gaussian with the row's mean and variance.
     known = model._fitted
-    core, theta, group = core_of(known.model), known.params, known.columns[0]
+    core, theta, group = core_of(known.model, object), known.params, known.columns[0]
     features = factors.features(model._fitted, held.others().table()).astype(float)
     for i in range(0, len(test), 7):
         row, d, level = held.rows[i], held.columns[i], int(held.values[i]) - 1

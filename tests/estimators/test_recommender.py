@@ -131,7 +131,7 @@ def test_folding_in_a_known_user_is_transform(kind):
     )
     features = taste.fold_in(model._fitted.row(model._person(person)))
     if isinstance(estimator, MCFA):
-        features = features[core_of(estimator._fitted.model).linear]
+        features = features[core_of(estimator._fitted.model, object).linear]
     found = estimator.transform(row)
     assert_allclose(features.T[:, : found.shape[1]], found, atol=1e-6)
 
@@ -627,7 +627,7 @@ def test_numbers_between_cuts():
     nobody = estimator._check_rows(as_row({}), reset=False)
     features = factors.features(estimator._fitted, nobody).astype(float)
     w, group = estimator._fitted.params.loadings[k], estimator._fitted.columns[0]
-    _, linear, quadratic = core_of(estimator._fitted.model).spans()[k]
+    _, linear, quadratic = core_of(estimator._fitted.model, object).spans()[k]
     s = np.append(features[linear, 0], 1.0)
     second = np.outer(s, s)
     second[:-1, :-1] = features[quadratic, 0].reshape(1, 1)

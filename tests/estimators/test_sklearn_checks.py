@@ -110,7 +110,7 @@ def expected_failures(estimator):
 @pytest.fixture(autouse=True)
 def in_haste(monkeypatch):
     """Few sweeps and beginnings: what is checked does not depend on how good a fit is."""
-    monkeypatch.setattr(course, "ANNEALING_SWEEPS", 6)
+    monkeypatch.setattr(course, "ANNEALING_STEPS", 6)
     monkeypatch.setattr(calibrate, "MOST_FOLDS", 2)
     monkeypatch.setattr(component_search, "MOST_ROUNDS", 1)
     monkeypatch.setattr(component_fit, "LOOSE", 1e4)

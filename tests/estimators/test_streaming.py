@@ -22,7 +22,7 @@ LEVELS = np.rint(3 * np.clip(X, 0, 1)) + 1.0
 
 @pytest.fixture(autouse=True)
 def in_haste(monkeypatch):
-    monkeypatch.setattr(course, "ANNEALING_SWEEPS", 10)
+    monkeypatch.setattr(course, "ANNEALING_STEPS", 10)
 
 
 def stream(model, X, size=100, passes=1, y=None):
@@ -99,7 +99,10 @@ def test_a_step_blends_sums():
     rate = (100 / 400) ** 0.6
     expected = (1 - rate) * (400 / 300) * sums(rows) + rate * (400 / 100) * sums(more)
     model.partial_fit(more)
-    found = model._fitted.params.chi[0] - core_of(model._fitted.model).priors[0].chi0[:, None, :]
+    found = (
+        model._fitted.params.chi[0]
+        - core_of(model._fitted.model, object).priors[0].chi0[:, None, :]
+    )
     assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert model.weight_seen_ == 400
     assert model.n_samples_seen_ == 400

@@ -124,7 +124,11 @@ def test_kinds_add_up(prior):
 
 def by_hand(model, row):
     """Log density of one row, summed over all states, from the laws' definitions."""
-    core, theta, schema = core_of(model._fitted.model), model._fitted.params, model._fitted.schema
+    core, theta, schema = (
+        core_of(model._fitted.model, object),
+        model._fitted.params,
+        model._fitted.schema,
+    )
     log_b = log_marginal(model._fitted)
     total = []
     for states in itertools.product(*(range(lo, hi) for lo, hi in itertools.pairwise(core.first))):
@@ -469,7 +473,7 @@ def test_odd_cells_are_found_and_explained(survey, model):
 def test_surprise_by_its_definition(survey, model):
     table = survey.complete.iloc[:30]
     odd = model.anomalous_cells(table, 10_000)
-    first, gates = core_of(model._fitted.model).first, model._fitted.params.gates
+    first, gates = core_of(model._fitted.model, object).first, model._fitted.params.gates
     assert (gates.max(axis=0) == 1.0).all()
     for name in ("answer0", "group1"):
         d = list(table).index(name)

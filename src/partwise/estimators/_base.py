@@ -32,7 +32,7 @@ from partwise.fitted import Fitted, shared_attributes
 from partwise.fitting.checkpoint import Checkpoint, FitLog
 from partwise.fitting.course import warn_of_holes
 from partwise.fitting.options import AscentOptions, Listener, Rows
-from partwise.fitting.restarts import Begun, ModelT, climb_best
+from partwise.fitting.restarts import Begun, ModelT, fit_best
 from partwise.fitting.weights import read_weights
 from partwise.likelihoods import Prior
 from partwise.runners import placed
@@ -211,7 +211,7 @@ class PartsEstimator(
         log = FitLog(self.random_state) if log is None else log
         deadline = ascent.deadline() if deadline is None else deadline
         with self._listen(X) as listener:
-            found = climb_best(source, begin, rng, ascent, log, listener, deadline)
+            found = fit_best(source, begin, rng, ascent, log, listener, deadline)
         return found[1], found[2]
 
     def _log(self, checkpoint: PathLike | Checkpoint | None, *rows: object) -> FitLog:

@@ -219,10 +219,10 @@ class BayesianPCAMixture(Analysers):
                 found[c] = gone_on(one, source, whole[0], options, ascend)
         fits = [(one.space, one.params) for one in found]
         calibration = calibrated(fits, of_rows, X, parts, rng.spawn(1)[0])
-        _, slope, offsets = left_out.tell(fits)
+        _, slope, offsets = left_out.calibrate(fits)
         fitted = FittedComponents(
             fits[0][0].model,
-            tuple(space.told(params) for space, params in fits),
+            tuple(space.in_columns(params) for space, params in fits),
             (group,),
             self.n_features_in_,
             X.dtype,

@@ -15,7 +15,7 @@ from partwise.answers import factors as answers
 from partwise.contracts import Array
 from partwise.estimators._gated import CONSTRAINTS, SIZE, GatedEstimator
 from partwise.estimators._rows import by_rows
-from partwise.fitting.factors import STARTS, Factors
+from partwise.fitting.factors import Factors
 from partwise.fitting.family import Family
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import Prior
@@ -158,7 +158,7 @@ class MCFA(GatedEstimator):
         "n_factors": SIZE,
         "likelihood": [StrOptions({"gaussian", "ordinal"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), None],
-        "init": [StrOptions(set(STARTS))],
+        "init": [StrOptions(set(Factors.starts))],
     }
 
     def __init__(

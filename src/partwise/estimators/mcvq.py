@@ -22,7 +22,7 @@ from partwise.estimators._gated import CONSTRAINTS, SIZE
 from partwise.estimators._rows import by_rows
 from partwise.estimators._tables import TableEstimator
 from partwise.fitting.family import Family
-from partwise.fitting.states import STARTS, States
+from partwise.fitting.states import States
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import LAWS, ORDERED, Prior, zero_if_absent
 from partwise.sampling.randomness import as_generator
@@ -196,7 +196,7 @@ class MCVQ(BiclusterMixin, TableEstimator):
         "likelihood": [StrOptions({*LAWS, "auto"}), dict, list, tuple],
         "inference": [StrOptions({"variational", "gibbs"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "init": [StrOptions(set(STARTS))],
+        "init": [StrOptions(set(States.starts))],
     }
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Columns that arrive after a fit: learned from rows whose other entries tell their states.
+"""Columns that are added after a fit, learned from rows whose states the other entries determine.
 
-Nothing else is learned anew: what the rows say about the columns before, and the priors, stay. So a
-column that arrives with a few entries changes nothing but itself.
+Everything else stays: the parameters of the earlier columns and the priors. A new column with a
+few entries changes nothing but itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Learn the calibration of intervals from cells that the fit is made to forget.
+"""Learn the calibration of intervals from held-out cells.
 
 Works with any model that has ``expect``, ``maximize`` and ``infer``; how likely a value is below
 another (``below``) is the model's own affair. See `partwise.models.calibration`.
@@ -24,14 +24,14 @@ from partwise.typing import Matrix
 # (prepared, block, group, rows, columns of the group, values in model units) -> P(X <= value).
 Below: TypeAlias = Callable[[R, RowBlock, int, Array, Array, Array], Array]
 
-# Cells of the rows that calibration looks at, and hidden cells that are enough; where rows are few,
-# cells are hidden so many times at most.
+# Most cells of the rows that calibration uses, and held-out cells that are enough; where rows are
+# few, cells are held out at most so many times.
 MOST_CELLS = 4_000_000
 ENOUGH_HIDDEN = 16_000
 MOST_FOLDS = 6
 
-# EM steps without the hidden cells. After one, states have forgotten them; after two, so have the
-# rows' posteriors that depended on those states. More would cost a sweep each.
+# EM iterations without the held-out cells. After one, the states no longer depend on them; after
+# two, neither do the posteriors of rows that depended on those states.
 FORGETTING_STEPS = 2
 
 
@@ -43,7 +43,7 @@ def calibrate(
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> Calibration:
-    """Hide a few cells of each row, let the parameters forget them, and see where they lie.
+    """Hold out a few cells of each row, fit without them, and compare them with the predictions.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def calibrate(
     Returns
     -------
     calibration : Calibration
-        Of all columns; those that are not Gaussian take part in nothing.
+        Of all columns; those that are not Gaussian are ignored.
     """
     n_columns = source.X.shape[1]
     numeric = [g for g, group in enumerate(source.columns) if group.likelihood.calibrated]
@@ -100,7 +100,7 @@ def _fold(
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> tuple[Array, Array, Array]:
-    """P(X <= x), column and row of some hidden cells."""
+    """P(X <= x), column and row of some held-out cells."""
     holed = X.copy()
     if not isinstance(X, np.ndarray):
         row, column = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.indices

@@ -1,9 +1,9 @@
-"""Checkpoints: a fit that is killed goes on from the last one and ends as if nothing had happened.
+"""Checkpoints: a fit that was killed resumes from the last one and gives the same result.
 
 A `FitLog` follows one fit. Everything random follows from the generator that the fit began with,
 which is kept; of what has been done since, the results that cannot be had again for little are
-kept: the start's first parameters, the place of the climb (`partwise.engine.Place`), and the best
-of the starts before. Without a checkpoint the same log keeps nothing.
+kept: the start's first parameters, the place of the EM iterations (`partwise.engine.Place`), and
+the best of the starts before. Without a checkpoint the same log keeps nothing.
 """
 
 from __future__ import annotations
@@ -13,19 +13,25 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
-from scipy import sparse
 
-from partwise.contracts import Array
-from partwise.data.rows import map_rows
+from partwise.contracts import AnyParams, Array
+from partwise.data.rows import RowSource, map_rows
 from partwise.engine import Monitor, Place
 from partwise.files.checkpoints import load_checkpoint, save_checkpoint, temporary_name
 from partwise.files.model import ModelFileError, short
+from partwise.fitted import SavedState
 from partwise.sampling.randomness import as_generator, freeze, thaw
+from partwise.typing import Matrix, PathLike, Seed
 
-Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+# Checked rows: dense with NaN for missing values, CSR, or outside of memory.
+Rows: TypeAlias = "Matrix | RowSource"
+# Arguments, shape and checksum of a fit.
+Description: TypeAlias = dict[str, object]
+# Moves of a search for sizes, each by its fields.
+SizePath: TypeAlias = list[dict[str, object]]
 
 # Arguments that change how long a fit takes and what it says, but not where it goes.
 _IDLE = ("max_time", "n_jobs", "verbose")
@@ -34,6 +40,7 @@ _IDLE = ("max_time", "n_jobs", "verbose")
 MOST_WRITING = 0.1
 
 _Made = TypeVar("_Made")
+_Stage = TypeVar("_Stage")
 
 
 @dataclass(frozen=True)
@@ -43,10 +50,10 @@ class Checkpoint:
     Parameters
     ----------
     path : str or path-like
-        A file, which is complete at any moment, and removed when the fit ends.
+        A file, which is complete at any moment and is removed when the fit ends.
     every : float, default=30.0
-        Seconds between two checkpoints. A sweep is never interrupted, and writing never takes more
-        than a tenth of the time, so it may be longer.
+        Seconds between two checkpoints. An EM iteration is never interrupted, and writing takes at
+        most a tenth of the time, so it may be longer.
 
     Examples
     --------
@@ -59,7 +66,7 @@ class Checkpoint:
     False
     """
 
-    path: str | os.PathLike[str]
+    path: PathLike
     every: float = 30.0
 
     def __post_init__(self) -> None:
@@ -77,21 +84,24 @@ class FitLog:
     checkpoint : None, path or Checkpoint
     arguments : dict
         What another fit would have to share, by name.
-    rows : ndarray, CSR or RowSource, then ndarray or None
-        Rows of the fit and what they have with them, of which a checksum is kept.
+    rows : ndarray, CSR or RowSource
+        Rows of the fit, of which a checksum is kept. Needed with a checkpoint.
+    *arrays : ndarray or None
+        Values of the rows, such as weights and labels, which the checksum includes.
     """
 
     def __init__(
         self,
         seed: Seed,
-        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        checkpoint: PathLike | Checkpoint | None = None,
         arguments: Mapping[str, object] | None = None,
-        *rows: Any,
+        rows: Rows | None = None,
+        *arrays: Array | None,
     ) -> None:
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         self._checkpoint: Checkpoint | None = checkpoint
-        self._state: dict[str, Any] = {
+        self._state: SavedState = {
             "made": {},
             "start": 0,
             "stage": 0,
@@ -101,8 +111,9 @@ class FitLog:
         self._seed = seed
         if checkpoint is None:
             return
-        self._key = digest(*rows)
-        self._of = _described(arguments or {}, rows[0].shape, self._key)
+        assert rows is not None
+        self._key = digest(rows, *arrays)
+        self._of = _described(arguments or {}, rows.shape, self._key)
         if os.path.exists(checkpoint.path):
             of, opened = load_checkpoint(checkpoint.path)
             _refuse_other(checkpoint.path, of, self._of)
@@ -111,7 +122,7 @@ class FitLog:
             self._save(self._state)
         self._due = time.monotonic() + checkpoint.every
 
-    def _save(self, state: dict[str, Any]) -> None:
+    def _save(self, state: SavedState) -> None:
         assert self._checkpoint is not None
         save_checkpoint(self._checkpoint.path, self._of, state, self._key)
 
@@ -149,8 +160,8 @@ class FitLog:
             self._child = children[i]
             yield i, children[i]
 
-    def stages(self, stages: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
-        """Legs of the start that are not done, each with whether it has begun already."""
+    def stages(self, stages: Sequence[_Stage]) -> Iterator[tuple[_Stage, bool]]:
+        """Stages of the start that are not done, each with whether it has begun already."""
         place = self._state["place"]
         if place is not None:
             self._child.bit_generator.state = self._state["child"]
@@ -161,7 +172,7 @@ class FitLog:
 
     @property
     def place(self) -> Place | None:
-        """Where the climb of the stage stands; None if it begins."""
+        """Where the EM iterations of the stage are; None before the first."""
         return self._state["place"]
 
     def note(self, place: Place) -> None:
@@ -177,7 +188,7 @@ class FitLog:
             pause = max(self._checkpoint.every, (ended - begun) * (1.0 / MOST_WRITING - 1.0))
             self._due = ended + pause
 
-    def best(self, fresh: Callable[[], Monitor]) -> tuple[Any, Monitor] | None:
+    def best(self, fresh: Callable[[], Monitor]) -> tuple[AnyParams, Monitor] | None:
         """Parameters and monitor of the best start before, if there was one."""
         kept = self._state.get("best")
         if kept is None:
@@ -188,21 +199,21 @@ class FitLog:
             setattr(monitor, name, value)
         return theta, monitor
 
-    def note_best(self, theta: Any, monitor: Monitor) -> None:
+    def note_best(self, theta: AnyParams, monitor: Monitor) -> None:
         """Keep the best start so far: the present one."""
         names = ("trace", "converged", "out_of_time", "interrupted")
         fields = {name: getattr(monitor, name) for name in names}
         self._state["best"] = theta, fields, self._state["start"]
 
-    @property
-    def told(self) -> list[Any]:
-        """What is to be told of every start."""
-        return self._state["told"]
+    def note_path(self, start: int, path: SizePath) -> None:
+        """Keep the size search of a start."""
+        self._state["told"][start:] = [path]
 
     @property
-    def told_of_best(self) -> Any:
-        """What is to be told of the best start."""
-        return self.told[self._state["best"][2]]
+    def best_path(self) -> SizePath:
+        """The size search of the best start."""
+        path: SizePath = self._state["told"][self._state["best"][2]]
+        return path
 
     def finish(self) -> None:
         """Remove the file: the fit has ended."""
@@ -212,24 +223,24 @@ class FitLog:
                     os.remove(path)
 
 
-def _here(memory: tuple[Any, ...]) -> tuple[Any, ...]:
+def _here(memory: tuple[object, ...]) -> tuple[object, ...]:
     """What rows remember, brought here if it lies on the workers of a cluster."""
     return tuple(one.result() if hasattr(one, "result") else one for one in memory)
 
 
-def _described(arguments: Mapping[str, object], shape: tuple[int, ...], key: str) -> dict[str, Any]:
-    """What a fit that goes on must share with the one that was killed; the key is not told."""
+def _described(arguments: Mapping[str, object], shape: tuple[int, ...], key: str) -> Description:
+    """What a fit that resumes must share with the one that was killed; the key stays secret."""
     streams = (np.random.Generator, np.random.RandomState)
     described = {
         name: (value.tolist() if isinstance(value, np.ndarray) else value)
         for name, value in arguments.items()
         if name not in _IDLE and not isinstance(value, streams)
     }
-    told = hashlib.sha256(key.encode()).hexdigest()
-    return {**described, "shape": list(shape), "data": told}
+    data = hashlib.sha256(key.encode()).hexdigest()
+    return {**described, "shape": list(shape), "data": data}
 
 
-def _refuse_other(path: Any, kept: dict[str, Any], now: dict[str, Any]) -> None:
+def _refuse_other(path: PathLike, kept: Description, now: Description) -> None:
     """Refuse a file of another fit."""
     for name in kept | now:
         before, after = kept.get(name), now.get(name)
@@ -239,11 +250,11 @@ def _refuse_other(path: Any, kept: dict[str, Any], now: dict[str, Any]) -> None:
             what = said if name != "data" else "other data"
             raise ModelFileError(
                 f"'{path}' is the checkpoint of another fit ({what}); repeat that fit, delete the "
-                "file to begin anew, or name another one."
+                "file to begin again, or name another one."
             )
 
 
-def digest(X: Any, *arrays: Array | None) -> str:
+def digest(X: Rows, *arrays: Array | None) -> str:
     """SHA-256 of rows, in memory or not, and of arrays with a value for each."""
     total = hashlib.sha256(str([one is None for one in arrays]).encode())
     for piece in map_rows(X, _digest_rows, *(one for one in arrays if one is not None)):
@@ -251,8 +262,8 @@ def digest(X: Any, *arrays: Array | None) -> str:
     return total.hexdigest()
 
 
-def _digest_rows(rows: Any, *values: Array) -> bytes:
-    own = (rows.indptr, rows.indices, rows.data) if sparse.issparse(rows) else (rows,)
+def _digest_rows(rows: Matrix, *values: Array) -> bytes:
+    own = [rows] if isinstance(rows, np.ndarray) else [rows.indptr, rows.indices, rows.data]
     total = hashlib.sha256(str(rows.dtype).encode())
     for array in (*own, *values):
         total.update(np.ascontiguousarray(array).data)

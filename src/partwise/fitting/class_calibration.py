@@ -1,6 +1,6 @@
-"""Classes told by densities: the noise that classes share, and what densities are worth.
+"""Class probabilities from densities: the noise that classes share, and a calibration.
 
-Both are learned from rows that are left out of the fits in fifths.
+Both are learned by cross-validation in five folds.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from partwise.starts.principal import kinds_of_rows
 
 # Levels of the noise that classes share, in units of the columns' mean variance; then half and
 # twice the best. By its own rows alone a class has next to no noise in directions in which they
-# hardly vary, and one odd pixel decides; which level serves best is seen on rows left out.
+# hardly vary, and one anomalous pixel decides; the level is selected on held-out rows.
 NOISES = (0.00125, 0.005, 0.02, 0.08, 0.32)
 
-# Classes of fewer rows have noises of their own, and are told by their densities as they are.
+# Classes with fewer rows each have their own noise, and their densities are not calibrated.
 LEAST_CLASS = 2 * FOLDS
 
 
 @dataclass
 class LeftOut:
-    """Rows of several classes, each left out with a part of its class.
+    """Rows of several classes, each held out with a fold of its class.
 
     ``source(X)`` codes rows (C, D); ``parts`` are the rows of each class, ``shares`` (N,) their
     prior.
@@ -58,10 +58,10 @@ class LeftOut:
     def choose_noise(
         self, fit_all: Callable[[float], list[ClassFit]], deadline: float
     ) -> list[ClassFit]:
-        """Fits of all classes with the noise that tells the rows left out best.
+        """Fits of all classes with the noise under which held-out rows are classified best.
 
-        ``fit_all(noise)`` gives the fit of every class. Of levels not tried when time is up nothing
-        is known; the middle one is tried first.
+        ``fit_all(noise)`` gives the fit of every class. The middle level is
+        tried first; levels that are not reached in time are skipped.
         """
         tried: dict[float, tuple[float, list[ClassFit]]] = {}
 
@@ -69,18 +69,21 @@ class LeftOut:
             for noise in levels:
                 if not tried or time.monotonic() < deadline:
                     found = fit_all(noise)
-                    tried[noise] = self.tell([(fit.space, fit.params) for fit in found])[0], found
+                    tried[noise] = (
+                        self.calibrate([(fit.space, fit.params) for fit in found])[0],
+                        found,
+                    )
             return min(tried, key=lambda noise: tried[noise][0])
 
         middle = float(np.median(NOISES))
         best = best_of(sorted(NOISES, key=lambda noise: abs(np.log(noise / middle))))
         return tried[best_of((0.5 * best, 2.0 * best))][1]
 
-    def tell(self, fits: list[tuple[Space, BayesianPCAParams]]) -> tuple[float, float, Array]:
-        """How densities become probabilities of classes: a slope, and an offset of each class.
+    def calibrate(self, fits: list[tuple[Space, BayesianPCAParams]]) -> tuple[float, float, Array]:
+        """Map densities to class probabilities: the loss, a slope, and an offset of each class.
 
-        Densities in many dimensions are far too sure of themselves. What they are worth is seen on
-        rows left out of the fit; the loss there comes first.
+        Densities in many dimensions are overconfident, so they are calibrated on held-out rows; the
+        loss there is returned first.
         """
         if self.fold is None:
             return 0.0, 1.0, np.zeros(len(fits))
@@ -103,18 +106,18 @@ class LeftOut:
 def fit_slope(
     scores: Array, labels: Array, weight: Array, prior: Array
 ) -> tuple[float, float, Array]:
-    """Loss, slope and offsets (N,) that tell labels best from log densities (N, n)."""
+    """Loss, slope and offsets (N,) that predict labels best from log densities (N, n)."""
     # Offsets are held near 0 by one row's worth, so that a class that is never wrong keeps finite.
     rows = np.arange(len(labels))
-    centred = scores - scores.max(axis=0)
+    centered = scores - scores.max(axis=0)
     one_hot = np.arange(len(scores))[:, None] == labels
 
     def loss(parameters: Array) -> tuple[float, Array]:
         slope, offsets = np.exp(parameters[0]), parameters[1:]
-        joint = slope * centred + prior + offsets[:, None]
+        joint = slope * centered + prior + offsets[:, None]
         log_p = joint - special.logsumexp(joint, axis=0)
         away = weight * (np.exp(log_p) - one_hot)
-        gradient = np.append(slope * np.vdot(away, centred), away.sum(axis=1) + offsets)
+        gradient = np.append(slope * np.vdot(away, centered), away.sum(axis=1) + offsets)
         value = -weight @ log_p[labels, rows] + 0.5 * offsets @ offsets
         return float(value), gradient
 

@@ -34,19 +34,19 @@ from partwise.starts.principal import (
     subspace_cost,
 )
 
-# Noise of less than this share of the strongest direction's variance is taken for noise.
+# Variance below this share of the strongest direction's is treated as noise.
 MOST_NOISE = 0.1
 
-# While moves are looked for, a climb ends at this many times the tolerance of the last one.
+# During the search, EM stops at this multiple of the final tolerance.
 LOOSE = 300.0
 
-# Most components that are looked for, and rows that each should have at least.
+# Most components, and the least number of rows per component.
 MOST_COMPONENTS = 100
-ROWS_A_COMPONENT = 4
+ROWS_PER_COMPONENT = 4
 
 
 class ClassFit(NamedTuple):
-    """The mixture of one class: its space, parameters, last climb, and the search for its size."""
+    """The mixture of one class: its space, parameters, last EM iterations, and size search."""
 
     space: Space
     params: BayesianPCAParams
@@ -55,7 +55,7 @@ class ClassFit(NamedTuple):
 
 
 class Settle(Protocol):
-    """Climb to a loose tolerance; give up where a bound of ``aim`` is out of reach."""
+    """Maximize the bound to a loose tolerance; stop where ``aim`` is out of reach."""
 
     def __call__(
         self, at: Space, params: BayesianPCAParams, aim: float = -np.inf
@@ -72,7 +72,7 @@ def fit_components(
     ascend: Ascend,
     rng: np.random.Generator,
 ) -> ClassFit:
-    """A mixture of some rows, with a given noise or one that is learned."""
+    """A mixture for some rows; the noise is given or learned."""
     source = BlockSource(X, (group,), weight, n_powers=2)
     kinds = kinds_of_rows(X)
     q = options.most_directions(X, kinds)
@@ -108,7 +108,7 @@ def fit_components(
             at.model, at.source, lambda M: start(at, M) if M > 1 or alone is None else alone,
             lambda params, aim: settle(at, params, aim),
             lambda: time.monotonic() > options.deadline,
-            max(min(int(weight.sum()) // ROWS_A_COMPONENT, MOST_COMPONENTS), 1),
+            max(min(int(weight.sum()) // ROWS_PER_COMPONENT, MOST_COMPONENTS), 1),
         )  # fmt: skip
         if options.n_components is None:
             params = search.run()
@@ -127,13 +127,12 @@ def _choose_frame(
     options: ComponentOptions,
     rng: np.random.Generator,
 ) -> tuple[Space, BayesianPCAParams]:
-    """The subspace that components lie in, and one component: outside there is noise alone.
+    """The subspace of the components, outside of which there is only noise, and one component.
 
-    One analyser of all rows says which directions there are. Its bound, less what the choice
-    of the subspace costs, says whether to keep all that were not switched off, or those that
-    count. With the former, one component is the analyser of all columns told otherwise: that
-    is no rival, and taken only if nothing was switched off, or if what looks like noise is
-    large: rows on a sphere, too, have equal variance in all directions.
+    Bayesian PCA of all rows finds the directions. Its bound, less the cost of choosing the
+    subspace, selects between all directions that were not switched off and the effective ones.
+    All columns are kept only if no direction was switched off, or if the noise is large: rows on
+    a sphere have equal variance in all directions.
     """
     source = whole.source
     params, _ = settle(whole, start(whole, 1))
@@ -146,8 +145,8 @@ def _choose_frame(
     Z, weight, D = encoded_rows(source), source.weight, source.X.shape[1]
     rows = float(weight.sum())
     alone = np.ones((1, len(Z)))
-    _, (centre,), (values,), (vectors,) = principal_groups(Z, weight, alone, left, rng)
-    away = Z - centre
+    _, (center,), (values,), (vectors,) = principal_groups(Z, weight, alone, left, rng)
+    away = Z - center
     for n in sorted({effective_dimension(params), left}):
         directions = vectors[:, :n]
         inside = away @ directions
@@ -165,7 +164,7 @@ def _choose_frame(
             units=units + place,
             leaps=options.may_leap(totals, weight),
         )  # fmt: skip
-        at = Space(model, inner, (centre, directions))
+        at = Space(model, inner, (center, directions))
         one, reached = settle(at, start(at, 1), bound)
         if reached > bound:
             best, bound = (at, one), reached
@@ -175,9 +174,9 @@ def _choose_frame(
 def gone_on(
     found: ClassFit, source: BlockSource, X: Rows, options: ComponentOptions, ascend: Ascend
 ) -> ClassFit:
-    """A class's mixture, learned from some of its rows, climbed on with all of them."""
+    """A mixture that was learned from some rows of a class, fitted further to all of them."""
     begun = found.space.model
     core = options.model(source, begun.directions or 1)
     at = Space(replace(core, holds=begun.holds), source, forgets=False)
-    params, monitor = ascend(source, at.model, found.space.told(found.params), X)
+    params, monitor = ascend(source, at.model, found.space.in_columns(found.params), X)
     return ClassFit(at, params, monitor, found.search)

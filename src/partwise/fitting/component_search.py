@@ -1,8 +1,8 @@
-"""Finding the number of components: starts of several sizes, then moves that the bound accepts.
+"""Select the number of components: starts of several sizes, then moves accepted by the bound.
 
 Births, deaths, splits and merges are proposed as other shares of components in rows. Parameters
-that follow from the shares, and the bound that they have at once, say which proposal of a kind is
-worth most; it is climbed from, and what this reaches must lie above what was.
+that follow from the shares, and their bound, rank the proposals of a kind. The bound is maximized
+from the best ones, and a move is accepted if it ends above the bound before.
 
 One rule for sizes: a mixture of M components is as good as its bound plus log M!, since the bound
 knows one order of the components and there are M! that are equally good. So it is with turns of
@@ -24,10 +24,10 @@ from partwise.data import BlockSource
 from partwise.models.bayesian_pca import BayesianPCA, BayesianPCAParams, pieces, total
 from partwise.models.mcfa import column_totals
 
-# Directions along which a component is tried to be cut in two, the strongest first.
+# Directions along which a component is split, the strongest first.
 CUTS = 2
 
-# Proposals of a kind that are climbed from, the most promising first.
+# Proposals of a kind from which the bound is maximized, the most promising first.
 TRIES = 2
 
 # Steps that a component of new shares is learned in where no leap is possible.
@@ -36,14 +36,14 @@ REFIT_STEPS = 2
 # Rows of which a component explains less are not looked at for it.
 LEAST_SHARE = 1e-2
 
-# Components that explain fewer rows than this are not cut, and none begins with fewer.
-LEAST_ROWS = 4.0
+# Components that explain fewer rows than this are not split, and none begins with fewer.
+LEAST_COMPONENT_ROWS = 4.0
 
 # Share of the rows, the least likely ones, that a new component begins with.
-ODD_ROWS = 0.03
+BIRTH_SHARE = 0.03
 
-# A climb that has to reach a bound is given up once so many steps like the last would not do it,
-# but not before components have had some steps to part. Leaps go further at a step.
+# EM towards a required bound stops once so many more steps like the last would not reach it, but
+# not before components have had some steps to separate. Leaps go further per step.
 PATIENCE, LEAPING_PATIENCE = 20.0, 5.0
 FIRST_STEPS, FIRST_LEAPS = 4, 2
 
@@ -55,7 +55,7 @@ MISSES = 2
 
 
 def giving_up(aim: float, leaps: bool) -> Callable[[int, float], bool]:
-    """For a monitor: whether a climb will hardly reach a bound."""
+    """A monitor's callback that stops when ``aim`` is out of reach."""
     before = [np.inf]
     patience, first = (LEAPING_PATIENCE, FIRST_LEAPS) if leaps else (PATIENCE, FIRST_STEPS)
 
@@ -100,7 +100,7 @@ class Proposal(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """What is known of the rows under some parameters."""
+    """Posteriors of the rows under some parameters."""
 
     r: Array  # (M, C)
     log_z: Array  # (C,)
@@ -112,9 +112,9 @@ class Posterior(NamedTuple):
 class Search:
     """Moves between mixtures on one source.
 
-    ``begin(M)`` gives parameters of M components; ``settle(theta, aim)`` climbs unless ``aim`` is
-    out of reach, and gives parameters and bound; ``spent()`` says whether time is up; ``most`` is
-    the largest number of components.
+    ``begin(M)`` gives parameters of M components; ``settle(theta, aim)`` maximizes the bound
+    unless ``aim`` is out of reach, and gives parameters and bound; ``spent()`` says whether time is
+    up; ``most`` is the largest number of components.
     """
 
     model: BayesianPCA
@@ -127,7 +127,7 @@ class Search:
     bounds: dict[int, float] = field(default_factory=dict)  # best of each number of components
 
     def run(self) -> BayesianPCAParams:
-        """As many components as the bound wants."""
+        """Components whose number the bound selects."""
         theta, bound = self._best_start()
         kinds = {
             "split": self._splits, "merge": self._merges, "birth": self._births,
@@ -159,7 +159,7 @@ class Search:
         return best, bound
 
     def _turns(self, theta: BayesianPCAParams) -> float:
-        """What the bound lacks of other turns of directions, where it does not count them."""
+        """What equivalent rotations of directions add to the bound, where it lacks them."""
         return self.model.turns(theta) - self.model.counted_turns(theta)
 
     def _settle(self, theta: BayesianPCAParams, aim: float) -> tuple[BayesianPCAParams, float]:
@@ -174,7 +174,7 @@ class Search:
     def _try(
         self, kind: str, proposals: Iterator[Proposal], theta: BayesianPCAParams, bound: float
     ) -> tuple[BayesianPCAParams, float]:
-        """Climb from the proposals that promise most, until one is better than what is."""
+        """Maximize the bound from the most promising proposals, until one is accepted."""
         now = bound + orders(len(theta.counts))
         tried = []
         for proposal in proposals:
@@ -240,13 +240,13 @@ class Search:
     # --- moves ---
 
     def _splits(self, theta: BayesianPCAParams, rows: Posterior) -> Iterator[Proposal]:
-        """Cut a component in two across one of its strongest directions."""
+        """Split a component across one of its strongest directions."""
         M, counts = len(theta.counts), rows.r @ self.source.weight
         if self.most <= M:
             return
         strength = (theta.mean[:, :, :-1] ** 2).sum(axis=1)
         for k in range(M):
-            if counts[k] < 2.0 * LEAST_ROWS:
+            if counts[k] < 2.0 * LEAST_COMPONENT_ROWS:
                 continue
             rest = [m for m in range(M) if m != k]
             for i in np.argsort(-strength[k])[:CUTS]:
@@ -269,14 +269,14 @@ class Search:
     def _births(self, theta: BayesianPCAParams, rows: Posterior) -> Iterator[Proposal]:
         """Begin a component with the rows that the others explain worst."""
         M, weight = len(theta.counts), self.source.weight
-        n_odd = max(ODD_ROWS * weight.sum(), LEAST_ROWS)
-        if self.most <= M or 2.0 * n_odd > weight.sum():
+        n_rows = max(BIRTH_SHARE * weight.sum(), LEAST_COMPONENT_ROWS)
+        if self.most <= M or 2.0 * n_rows > weight.sum():
             return
         order = np.argsort(rows.log_z + rows.alone, kind="stable")
-        odd = np.zeros(len(weight))
-        odd[order[np.cumsum(weight[order]) <= n_odd]] = 1.0
-        if odd @ weight >= LEAST_ROWS:
-            r = np.concatenate([rows.r * (1.0 - odd), odd[None]])
+        worst = np.zeros(len(weight))
+        worst[order[np.cumsum(weight[order]) <= n_rows]] = 1.0
+        if worst @ weight >= LEAST_COMPONENT_ROWS:
+            r = np.concatenate([rows.r * (1.0 - worst), worst[None]])
             yield Proposal((M,), list(range(M)), [int(theta.counts.argmax())], r)
 
     def _deaths(self, theta: BayesianPCAParams, rows: Posterior) -> Iterator[Proposal]:

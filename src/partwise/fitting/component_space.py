@@ -1,4 +1,4 @@
-"""What a fit of principal components needs besides moves: spaces, beginnings, calibration."""
+"""Spaces, starts and calibration for mixtures of principal components."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ SHARES = 1.0
 # A direction counts if its loadings carry this share of the largest's.
 DIRECTION_SHARE = 0.01
 
-# Rows are left out in so many parts to see how well new ones are told, and so many steps without
-# them make the parameters forget them. With more cells than this, there is little to forget.
+# Folds of cross-validation, and EM iterations without the held-out rows. With more cells than this,
+# single rows matter little and the fit to all rows is used.
 FOLDS = 5
 FORGETTING_STEPS = 2
 MOST_CELLS = 4_000_000
@@ -45,10 +45,10 @@ ENOUGH_CELLS = 16_000
 # Cells of the rows whose principal directions are the beginning.
 MOST_BEGUN = 20_000_000
 
-# Most columns whose scatter matrices are worked with: beyond, sweeps over the rows are cheaper.
+# Most columns for which scatter matrices are used: beyond, EM iterations on the rows cost less.
 WIDEST_LEAP = 400
 
-# Climbs from parameters on a source to convergence; the rows are for callbacks to hear of.
+# Maximizes the bound on a source to convergence; callbacks get the rows.
 Ascend: TypeAlias = Callable[
     [BlockSource, BayesianPCA, BayesianPCAParams, Rows], tuple[BayesianPCAParams, Monitor]
 ]
@@ -58,8 +58,8 @@ Ascend: TypeAlias = Callable[
 class ComponentOptions:
     """What is asked of a fit of components.
 
-    ``n_components`` None leaves their number to the evidence; ``max_directions`` None is one less
-    than there are columns.
+    ``n_components`` None selects their number by the ELBO; ``max_directions`` None is one less than
+    there are columns.
     """
 
     prior: Broad | PointValues
@@ -100,9 +100,9 @@ def shares_prior(prior: Broad | PointValues) -> Dirichlet:
 
 
 class Space(NamedTuple):
-    """Rows to fit a mixture to, perhaps in a frame: a centre (D,) and directions (D, D').
+    """Rows to fit a mixture to, perhaps in a frame: a center (D,) and directions (D, D').
 
-    Where rows are so many that one matters little (not ``forgets``), none is ever forgotten.
+    ``forgets`` says whether `without` fits again; where rows are many, single ones matter little.
     """
 
     model: BayesianPCA
@@ -110,17 +110,17 @@ class Space(NamedTuple):
     frame: tuple[Array, Array] | None = None
     forgets: bool = True
 
-    def told(self, params: BayesianPCAParams) -> BayesianPCAParams:
+    def in_columns(self, params: BayesianPCAParams) -> BayesianPCAParams:
         """Parameters in terms of the columns."""
         if self.frame is None:
             return params
-        centre, directions = self.frame
+        center, directions = self.frame
         params = params.of_columns(directions)
-        params.mean[:, :, -1] += centre
+        params.mean[:, :, -1] += center
         return params
 
     def without(self, params: BayesianPCAParams, rows: Array) -> BayesianPCAParams:
-        """Parameters in terms of the columns that have forgotten some of the rows."""
+        """Parameters in terms of the columns, fitted without some of the rows."""
         rest = np.setdiff1d(np.arange(self.source.X.shape[0]), rows)
         if len(rest) and self.forgets and self.source.X.size <= MOST_CELLS:
             some = self.source.of_rows(rest)
@@ -130,7 +130,7 @@ class Space(NamedTuple):
             model = replace(self.model, totals=column_totals(some), outside=outside)
             for _ in range(FORGETTING_STEPS):
                 params = model.maximize(params, total(model, params, some))
-        return self.told(params)
+        return self.in_columns(params)
 
 
 def begin(
@@ -173,7 +173,7 @@ def calibrated(
     parts: list[Array],
     rng: np.random.Generator,
 ) -> Calibration:
-    """How often entries lie below what the model says, where it has not seen their rows."""
+    """Calibration of intervals from the probability below each entry of held-out rows."""
     D = X.shape[1]
     pit, enough = [], ENOUGH_CELLS / len(fits)
     for (space, fitted), rows in zip(fits, parts, strict=True):

@@ -1,13 +1,12 @@
 """Fitting a model of gated parts, with states or factors: one course for both.
 
 First the parts are learned without classes: from a start, through annealing or from a tied solution
-to a factorised one. A class variable is then put on top, begun with the parts as they are, and all
-is climbed together. A `Family` has what kinds of parts do differently; here is the rest.
+to a factorised one. Then a class variable is added, which starts from these parts, and everything
+is learned together. A `Family` has what kinds of parts do differently; here is the rest.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from partwise.fitting.family import Family
 from partwise.fitting.labels import read_labels
 from partwise.fitting.options import Listen, Listener, PartsOptions, TrainingRows
 from partwise.fitting.record import recorded
-from partwise.fitting.restarts import Begun, Stage, climb_best
+from partwise.fitting.restarts import Begun, Stage, fit_best
 from partwise.models.calibration import identity
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gating, Tied
@@ -36,22 +35,23 @@ from partwise.models.selection import Draws, Expected
 from partwise.runners import runner_of
 from partwise.sampling.randomness import as_generator
 from partwise.starts.classes import class_number, class_start
+from partwise.typing import PathLike
 
-# Annealing: sweeps in which the temperature falls from the mean number of a column's observations
-# (at which a column weighs its evidence per observation, as the standard gating does) to 1. The
-# papers lower it linearly; a constant factor spends its sweeps where gates begin to close.
-ANNEALING_SWEEPS = 40
+# Annealing: EM iterations in which the temperature falls from the mean number of observations per
+# column (at which a column weighs its evidence per observation, as the standard gating does) to 1.
+# The papers lower it linearly; a constant factor spends most iterations where gates begin to close.
+ANNEALING_STEPS = 40
 
 # Where columns are of several kinds, states begin roughly (rows are clustered on scores, not by the
-# columns' laws), and plain steps take longer to show what the start was worth.
+# columns' likelihoods), so more plain EM iterations are needed to judge the start.
 MIXED_PROBE = 20
 
-# Gibbs: rounds over a block averaged in one EM step, and EM steps averaged before the log joint
-# density is compared with what it was.
+# Gibbs sampling: rounds over a block averaged per EM iteration, and EM iterations averaged before
+# the log joint density is compared.
 GIBBS_ROUNDS = 4
 GIBBS_WINDOW = 10
 
-# Numbers of evidence that classes begin from; of more rows a sample is taken.
+# Most numbers (rows times states) that classes begin with; of more rows a sample is used.
 MOST_EVIDENCE = 20_000_000
 
 
@@ -74,7 +74,7 @@ def fit_parts(
     y: ArrayLike | None,
     listen: Listen,
     last: FittedParts[P, R] | None = None,
-    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    checkpoint: PathLike | Checkpoint | None = None,
 ) -> FittedParts[P, R]:
     """Learn parts, and classes by the labels ``y`` if there are some.
 
@@ -114,21 +114,21 @@ def fit_rows(
     listen: Listen,
     deadline: float,
     last: FittedParts[P, R] | None = None,
-    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    checkpoint: PathLike | Checkpoint | None = None,
 ) -> FittedParts[P, R]:
     """Learn from rows whose classes are numbered."""
     options, (n_rows, n_columns) = family.options, rows.X.shape
     sizes = family.sizes(n_rows, n_columns)
     kind, absent_zero = options.likelihood, options.absent_zero
     columns = learn_columns(rows.X, kind, rows.weight, absent_zero, options.prior)
-    if rows.schema is None:  # else it has told
+    if rows.schema is None:  # else it has warned
         warn_of_holes(columns, n_columns, rows.names)
     sought = sizes is None and last is None
     if last is not None:
         sizes, columns = _resumed(family, last, sizes, columns, classes)
         n_parts = last.n_parts or 1
     elif sizes is None:
-        sizes, n_parts = (1, family.background), 1  # of no matter
+        sizes, n_parts = (1, family.background), 1  # placeholders
     else:
         n_parts = len(sizes)
         sizes = (*sizes, family.background) if options.wants_background else sizes
@@ -156,7 +156,7 @@ def fit_rows(
             search = partial(_search, family, core, source, child, late)
             params, path = log.once("start", child, search)
             own = core_with(family.sizes_in(params), ClassVariable())
-            log.told[i:] = [path]
+            log.note_path(i, path)
             stages = [Stage(family.modeled(own, columns))]
         else:
             background = len(core.sizes) > n_parts
@@ -173,14 +173,14 @@ def fit_rows(
     ascent = options.ascent if last is None else replace(options.ascent, n_init=1)
     with listen(rows.X) as listener:
         first = partial(begin, listener)
-        model, params, monitor = climb_best(source, first, rng, ascent, log, listener, deadline)
+        model, params, monitor = fit_best(source, first, rng, ascent, log, listener, deadline)
     if sought:
         model = family.with_core(model, core_with(family.sizes_in(params), variable))
     core = family.core_in(model)
     params = core.finish(params) if options.selects_by_row else params
     path = None if last is None else last.record.size_path
     if sought:
-        n_parts, path = len(core.sizes) - 1, log.told_of_best
+        n_parts, path = len(core.sizes) - 1, log.best_path
         if not (monitor.out_of_time or monitor.interrupted):
             _warn_of_nothing(params.gates)
     total = float(rows.weight.sum())
@@ -213,7 +213,7 @@ def _finished(
     n_jobs = family.options.ascent.n_jobs
     if family.options.inference == "gibbs":
         fitted = replace(fitted, model=family.rowwise(family.core_in(fitted.model), Expected()))
-        bound = bound_of_draws(fitted, source, n_jobs) / float(source.weight.sum())
+        bound = bound_of_samples(fitted, source, n_jobs) / float(source.weight.sum())
         fitted = replace(fitted, record=replace(fitted.record, bound=bound))
     found = identity(source.X.shape[1])
     if family.options.calibrated:
@@ -242,7 +242,7 @@ def _search(
     rng: np.random.Generator,
     late: Callable[[], bool],
 ) -> tuple[P, list[dict[str, object]]]:
-    """Parameters of the sizes that the evidence wants, and the way there."""
+    """Parameters of the sizes that the ELBO selects, and the moves of the search."""
     with runner_of(family.options.ascent.n_jobs, source) as runner:
         return family.search(core, source, runner, rng, late)
 
@@ -252,23 +252,23 @@ def _is_over(listener: Listener, deadline: float) -> bool:
 
 
 def warn_of_holes(columns: tuple[ColumnGroup, ...], n_columns: int, names: Array | None) -> None:
-    """Say which columns have no observed entry."""
+    """Warn of columns without an observed value."""
     empty = by_column(columns, [group.weight for group in columns], n_columns) <= 0
     if empty.any():
         first = int(empty.argmax())
         warn(
-            f"{empty.sum()} of {len(empty)} columns have no observed entry "
+            f"{empty.sum()} of {len(empty)} columns have no observed value "
             f"(first: {first if names is None else names[first]}); the model learns nothing "
-            "about them, and fills them with zero or the first level."
+            "about them, and imputes zero or the first level."
         )
 
 
 def _warn_of_nothing(gates: Array) -> None:
-    """Say so where no column depends on any part."""
+    """Warn where no column depends on any part."""
     if not np.any(gates.argmax(axis=0) < len(gates) - 1):
         warn(
-            "No column depends on another by the evidence: all columns are background, and the one "
-            "part has one state; give n_parts and n_states if you know better."
+            "By the ELBO no column depends on another: all columns are background, and the one "
+            "part has one state; set n_parts and n_states to fit parts nevertheless."
         )
 
 
@@ -277,7 +277,7 @@ def check_pairing(options: PartsOptions, absent_zero: bool) -> None:
     if options.has_latent and (absent_zero or options.selects_by_row):
         what = 'sparse_absent="zero"' if absent_zero else 'gating="factorised"'
         raise ValueError(
-            f'likelihood="{options.likelihood}" does not go with {what}; choose '
+            f'likelihood="{options.likelihood}" does not support {what}; choose '
             'sparse_absent="unobserved" and gating="annealed", "tied" or "standard".'
         )
     if options.selects_by_row and absent_zero:
@@ -307,7 +307,7 @@ def _resumed(
     if (sizes is not None and core.sizes[: last.n_parts] != sizes) or not same:
         raise ValueError(
             f"warm_start=True needs the columns, n_parts, {family.size_name}, classes and "
-            "likelihood of the last fit; set warm_start=False to begin anew."
+            "likelihood of the last fit; set warm_start=False to begin again."
         )
     # Units and levels stay, or the parameters would mean something else.
     kept = [
@@ -326,11 +326,11 @@ def _stages(
     n_parts: int,
     again: bool = False,
 ) -> list[Stage[GatedModel[P, R], P]]:
-    """Models to climb with one after the other."""
+    """Stages of the fit, one after the other."""
     options = family.options
     if options.inference == "gibbs":
-        draws = Draws(int(rng.integers(2**63 - 1)))
-        return [Stage(family.rowwise(core, draws, GIBBS_ROUNDS), window=GIBBS_WINDOW)]
+        sampler = Draws(int(rng.integers(2**63 - 1)))
+        return [Stage(family.rowwise(core, sampler, GIBBS_ROUNDS), window=GIBBS_WINDOW)]
     if options.gating == "factorised":
         stages: list[Stage[GatedModel[P, R], P]] = [Stage(family.rowwise(core, Expected()))]
         if options.init == "dependence" and not again:
@@ -339,7 +339,7 @@ def _stages(
     if options.gating == "annealed" and n_parts > 1 and not again:
         weight = core.chooser.weight
         hottest = max(weight.sum() / max(np.count_nonzero(weight), 1), 1.0)
-        temperatures = np.geomspace(hottest, 1.0, ANNEALING_SWEEPS, endpoint=False)
+        temperatures = np.geomspace(hottest, 1.0, ANNEALING_STEPS, endpoint=False)
         barred = None
         if len(core.sizes) > n_parts:
             # Between background and parts no column changes sides while the temperature falls:
@@ -368,7 +368,7 @@ def _found_classes(
     last: FittedParts[P, R] | None,
     deadline: float,
 ) -> Array:
-    """Names of as many classes as the parts of a fit without classes tell of."""
+    """Names of the classes, whose number a fit without classes selects."""
     if family.options.prior is None:
         raise ValueError(
             'n_classes="auto" needs a prior: without one more classes always fit better.'
@@ -419,10 +419,10 @@ def _evidence(
     return params, list(source.each(on_block))
 
 
-def bound_of_draws(
+def bound_of_samples(
     fitted: FittedParts[P, R], source: BlockSource, n_jobs: int | None = None
 ) -> float:
-    """Factorised lower bound of parameters learned by drawing."""
+    """Factorised lower bound of parameters learned by sampling."""
     model, prepared = fitted.model, fitted.prepared
 
     def on_block(block: RowBlock) -> float:

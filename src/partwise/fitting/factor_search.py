@@ -1,4 +1,4 @@
-"""Finding the numbers of parts and factors: parts begun, cut, joined and dropped by the evidence.
+"""Finding the numbers of parts and factors: parts begun, split, merged and dropped by the ELBO.
 
 Where every column has one part, the bound splits: each part is a factor analysis of its own columns
 and the background one without factors; beyond that, columns pay for choosing among so many parts.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from partwise.contracts import Array, Runner
 from partwise.data import BlockSource
 from partwise.engine import Monitor, climb
 from partwise.fitted import ColumnModel
+from partwise.fitting.checkpoint import SizePath
 from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared
 from partwise.models.sizes import column_cost
 from partwise.starts.dependence import dependence, group_columns, labelled_columns
@@ -32,9 +33,9 @@ LEAST_COLUMNS = 3
 # Most factors of a part.
 MOST_FACTORS = 64
 
-# A part's climb: most sweeps. Columns are looked at by all parts in so many.
-SWEEPS = 60
-PLACING_SWEEPS = 4
+# Most EM iterations of one part, and of all parts together to place columns.
+PART_STEPS = 60
+PLACING_STEPS = 4
 
 MOST_ROUNDS = 20
 
@@ -53,7 +54,7 @@ def needed_factors(params: MCFAParams) -> Array:
     return np.array(counts)
 
 
-class Analysed(NamedTuple):
+class Analyzed(NamedTuple):
     """A part by itself: its worth in nats, and its loadings (H, J) in model units."""
 
     worth: float
@@ -64,9 +65,9 @@ class Analysed(NamedTuple):
 class FactorSearch:
     """Sizes of an MCFA on one source.
 
-    ``make(source, sizes)`` gives the core of a model, and what is climbed with, for some columns;
+    ``make(source, sizes)`` gives the core and the model to fit for some columns;
     ``n_parts`` and ``n_factors`` are None where they are sought; ``late()`` says whether time is
-    up; a round that gains less than ``tol`` a row is the last.
+    up; a round that gains less than ``tol`` per row is the last.
     """
 
     make: Callable[[BlockSource, tuple[int, ...]], tuple[MCFA, FactorModel]]
@@ -77,13 +78,13 @@ class FactorSearch:
     n_factors: int | None
     late: Callable[[], bool]
     tol: float
-    path: list[dict[str, Any]] = field(default_factory=list)
+    path: SizePath = field(default_factory=list)
 
     def run(self) -> tuple[tuple[int, ...], list[Array], Array]:
         """Factors of every part, then 0 of the background; their loadings (D, J); gates (K, D)."""
         self._weight = float(self.source.weight.sum())
         self._found = dependence(self.source, self.rng)
-        self._known: dict[tuple[bytes, bool], Analysed] = {}
+        self._known: dict[tuple[bytes, bool], Analyzed] = {}
         whole, _ = self.make(self.source, (1, 0))
         self._chooser, D = whole.chooser, whole.n_columns
         parts = self._begun(D)
@@ -109,23 +110,23 @@ class FactorSearch:
     def evidence(self, parts: Sequence[Array]) -> float:
         """Bound of the model of these parts."""
         choice = self._chooser.weight.size * column_cost(self._chooser, max(len(parts), 1) + 1)
-        own = sum(self._analysed(columns).worth for columns in parts)
-        return own + self._analysed(self._rest(parts), background=True).worth - choice
+        own = sum(self._analyzed(columns).worth for columns in parts)
+        return own + self._analyzed(self._rest(parts), background=True).worth - choice
 
     def _rest(self, parts: Sequence[Array]) -> Array:
         """Columns of no part."""
         return np.setdiff1d(np.arange(self._chooser.weight.size), np.concatenate([[], *parts]))
 
-    def _analysed(self, columns: Array, background: bool = False) -> Analysed:
+    def _analyzed(self, columns: Array, background: bool = False) -> Analyzed:
         """Some columns as one part, or as background."""
         key = columns.astype(np.int64).tobytes(), background
         if key not in self._known:
-            self._known[key] = self._analyse(columns.astype(np.int64), background)
+            self._known[key] = self._analyze(columns.astype(np.int64), background)
         return self._known[key]
 
-    def _analyse(self, columns: Array, background: bool) -> Analysed:
+    def _analyze(self, columns: Array, background: bool) -> Analyzed:
         if not len(columns):
-            return Analysed(0.0, np.zeros((0, 0)))
+            return Analyzed(0.0, np.zeros((0, 0)))
         most = min(len(columns), MOST_FACTORS)
         J = 0 if background else min(self.n_factors or 1, most)
         best, theta = self._fit(columns, J)
@@ -139,7 +140,7 @@ class FactorSearch:
             step = 2 * step if grows else step // 2
         while self.n_factors is None and J > 1 and (fewer := self._fit(columns, J - 1))[0] > best:
             (best, theta), J = fewer, J - 1
-        return Analysed(best, theta.loadings[0].mean[:, :-1])
+        return Analyzed(best, theta.loadings[0].mean[:, :-1])
 
     def _fit(self, columns: Array, J: int) -> tuple[float, MCFAParams]:
         """Bound and parameters of some columns as one part of J factors."""
@@ -151,7 +152,7 @@ class FactorSearch:
         sample[:, seen] = self._found.sample[:, where[seen]]
         every = np.ones(len(columns), bool)
         start = principal_loadings(sample, self._found.weight, every, J, self.rng)
-        monitor = Monitor(SWEEPS, self.tol, self._weight)
+        monitor = Monitor(PART_STEPS, self.tol, self._weight)
         theta = core.start([start], np.ones((1, len(columns))))
         theta = climb(model, theta, source, self.runner, monitor)
         return monitor.trace[-1], theta
@@ -176,7 +177,7 @@ class FactorSearch:
     def _assembled(self, parts: Sequence[Array]) -> tuple[tuple[int, ...], list[Array], Array]:
         """Sizes, loadings of all columns and gates of the model of these parts."""
         D = self._chooser.weight.size
-        every = [self._analysed(columns).loadings for columns in parts]
+        every = [self._analyzed(columns).loadings for columns in parts]
         loadings = [np.zeros((D, max(own.shape[1], 1))) for own in every] + [np.zeros((D, 0))]
         gates = np.zeros((len(loadings), D))
         gates[-1] = 1.0
@@ -189,7 +190,7 @@ class FactorSearch:
     # --- moves ---
 
     def _note(self, kind: str, who: tuple[int, ...], gain: float, parts: list[Array]) -> None:
-        sizes = tuple(self._analysed(columns).loadings.shape[1] for columns in parts)
+        sizes = tuple(self._analyzed(columns).loadings.shape[1] for columns in parts)
         self.path.append(
             {
                 "kind": kind,
@@ -205,7 +206,7 @@ class FactorSearch:
     def _tried(
         self, kind: str, who: tuple[int, ...], parts: list[Array], new: Sequence[Array]
     ) -> list[Array]:
-        """Parts with others in the place of some, if that gains."""
+        """Parts with some of them replaced, if that gains."""
         kept = [columns for k, columns in enumerate(parts) if k not in who]
         after = kept + [np.sort(columns) for columns in new if len(columns)]
         gain = self.evidence(after) - self.evidence(parts)
@@ -213,10 +214,10 @@ class FactorSearch:
         self._note(kind, who, gain, parts)
         return parts
 
-    def _once(self, *key: Any) -> bool:
+    def _once(self, *key: object) -> bool:
         """Whether this is tried for the first time."""
         if not hasattr(self, "_seen"):
-            self._seen: set[Any] = set()
+            self._seen: set[tuple[object, ...]] = set()
         new = key not in self._seen
         self._seen.add(key)
         return new
@@ -282,7 +283,7 @@ class FactorSearch:
             return parts
         sizes, loadings, gates = self._assembled(parts)
         core, model = self.make(self.source, sizes)
-        monitor = Monitor(PLACING_SWEEPS, self.tol, self._weight)
+        monitor = Monitor(PLACING_STEPS, self.tol, self._weight)
         theta = climb(model, core.start(loadings, gates), self.source, self.runner, monitor)
         chosen = theta.gates.argmax(axis=0)
         new = [np.flatnonzero(chosen == k) for k in range(len(parts))]

@@ -1,19 +1,19 @@
-"""Parts with factors, as the course of a fit sees them."""
+"""Parts with factors: what a fit needs to know of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, RowSource
-from partwise.fitted import ColumnModel, FittedParts, GatedCore, GatedModel, core_of
+from partwise.fitted import ColumnModel, FittedParts, GatedCore, GatedModel, SavedState, core_of
 from partwise.fitting.factor_search import FactorSearch
-from partwise.fitting.family import Family, SavedParts
-from partwise.fitting.options import given
+from partwise.fitting.family import Family, Starts
+from partwise.fitting.options import fixed_size
 from partwise.models import predict_factors
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
@@ -26,9 +26,8 @@ FactorCore: TypeAlias = GatedCore[MCFAParams, MCFAPrepared]
 FactorModel: TypeAlias = GatedModel[MCFAParams, MCFAPrepared]
 FittedFactors: TypeAlias = FittedParts[MCFAParams, MCFAPrepared]
 
-STARTS = {"dependence": dependence_loadings, "random": random_loadings}
 
-# Rows that a given noise weighs: hardly any data move it.
+# Pseudo-rows behind a given noise, so many that data hardly change it.
 GIVEN_ROWS = 1e6
 
 
@@ -39,6 +38,7 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
     size_name = "n_factors"
     background = 0  # a part without factors
     probe = 12
+    starts: ClassVar[Starts] = {"dependence": dependence_loadings, "random": random_loadings}
     sums_without_prior = False
 
     @property
@@ -66,7 +66,7 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         prior, how = self.options.prior, None
         assert totals is not None
         if prior is not None:
-            # Of two levels the unit of the latent number cannot be told, so its noise is given.
+            # Two levels do not identify the unit of the latent number, so its noise is given.
             levels = columns[0].levels
             shape = prior.shape if levels is None or len(levels) > 2 else GIVEN_ROWS
             how = Relevant(prior.entries, prior.spread, shape)
@@ -95,13 +95,6 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         """Sums of the columns, which no sweep changes."""
         return column_totals(source)
 
-    def start(
-        self, core: FactorCore, source: BlockSource, background: bool, rng: np.random.Generator
-    ) -> MCFAParams:
-        """First parameters, from first loadings."""
-        core = self.core_in(core)
-        return core.start(*STARTS[self.options.init](source, core.n_factors, background, rng))
-
     def search(
         self,
         core: FactorCore,
@@ -110,7 +103,7 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         rng: np.random.Generator,
         late: Callable[[], bool],
     ) -> tuple[MCFAParams, list[dict[str, object]]]:
-        """Parameters of the sizes that the evidence wants, and the way there."""
+        """Parameters of the sizes that the ELBO selects, and the moves of the search."""
         if isinstance(source.X, RowSource):
             raise ValueError(
                 'n_parts="auto" and n_factors="auto" look at columns by themselves, which rows '
@@ -129,7 +122,7 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
             own = replace(own, chooser=chooser)
             return own, self.modeled(own, some.columns)
 
-        sizes = given(self.options.n_parts), given(self.options.size)
+        sizes = fixed_size(self.options.n_parts), fixed_size(self.options.size)
         search = FactorSearch(make, source, runner, rng, *sizes, late, self.options.ascent.tol)
         n_factors, first, gates = search.run()
         return replace(self.core_in(core), n_factors=n_factors).start(first, gates), search.path
@@ -148,7 +141,7 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         columns: Array,
         values: Array,
     ) -> Array:
-        """Probability that a cell lies below a value, in model units."""
+        """Probability that a cell is below a value, in model units."""
         params, features = prepared.params, model.infer(prepared, block)[0]
         return predict_factors.probability_below(
             self.core_in(model), params, features, rows, columns, values
@@ -164,11 +157,11 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
             "totals": self.core_in(fitted.model).totals,
         }
 
-    def restored(self, core: FactorCore, state: SavedParts, gate: Gates) -> MCFAParams:
+    def restored(self, core: FactorCore, state: SavedState, gate: Gates) -> MCFAParams:
         """Parameters from a file."""
         loadings = tuple(Loadings(**w) for w in state["loadings"])
         return MCFAParams(loadings=loadings, gate=gate, **state["theta"])
 
-    def n_saved(self, state: SavedParts) -> int:
+    def n_saved(self, state: SavedState) -> int:
         """Number of classes."""
         return len(state["theta"]["class_counts"])

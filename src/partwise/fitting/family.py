@@ -1,4 +1,4 @@
-"""What the course of a fit asks of a kind of gated parts: those with states, those with factors."""
+"""What a fit asks of a kind of gated parts: those with states, those with factors."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar, Generic, TypeAlias, cast
+from typing import ClassVar, Generic, TypeAlias, cast
 
 import numpy as np
 
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column
-from partwise.fitted import ColumnModel, FittedParts, GatedCore, GatedModel, P, R
+from partwise.fitted import (
+    ColumnModel,
+    FirstValues,
+    FittedParts,
+    GatedCore,
+    GatedModel,
+    P,
+    R,
+    RowPosteriors,
+    SavedState,
+)
 from partwise.fitting.options import PartsOptions, Size
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
@@ -20,21 +30,22 @@ from partwise.models.gating import Chooser, Gates, Gating, Standard, Tied
 from partwise.models.rowwise import Core, Rowwise
 from partwise.models.selection import Selection
 
-# What `Family.saved` and the course of a fit have put into a model file.
-SavedParts: TypeAlias = Mapping[str, Any]
-# What a core makes of rows between steps is known to it alone.
-AnyFound: TypeAlias = Any
+# By the value of ``init``: what first parameters are made of, and first gates (K, D).
+Starts: TypeAlias = Mapping[
+    str,
+    Callable[[BlockSource, tuple[int, ...], bool, np.random.Generator], tuple[FirstValues, Array]],
+]
 
 
 @dataclass(frozen=True)
 class Family(ABC, Generic[P, R]):
     """A kind of parts, with the options of a fit; P are its parameters, R the same prepared.
 
-    ``size_name`` is the argument that says how large parts are; ``background`` the size of a part
-    whose columns do not change with anything; ``probe`` the plain EM iterations that tell whether
-    annealing lost what the start knew; ``n_powers`` the powers of entries that blocks hold, None
-    for as many as the likelihood has. ``sums_without_prior`` says whether the parameters tell the
-    sums that they came from even without a prior.
+    ``size_name`` is the argument that says how large parts are; ``starts`` make first parameters;
+    ``background`` is the size of the background part; ``probe`` the plain EM iterations that show
+    whether annealing lost what the start knew; ``n_powers`` the powers of entries that blocks hold,
+    None for as many as the likelihood has. ``sums_without_prior`` says whether the sums follow from
+    the parameters even without a prior.
     """
 
     options: PartsOptions
@@ -42,6 +53,7 @@ class Family(ABC, Generic[P, R]):
     size_name: ClassVar[str]
     background: ClassVar[int]
     probe: ClassVar[int]
+    starts: ClassVar[Starts]
     sums_without_prior: ClassVar[bool]
 
     @property
@@ -77,7 +89,6 @@ class Family(ABC, Generic[P, R]):
         """Sums over rows that the model holds, if it holds some."""
         return None
 
-    @abstractmethod
     def start(
         self,
         core: GatedCore[P, R],
@@ -86,6 +97,8 @@ class Family(ABC, Generic[P, R]):
         rng: np.random.Generator,
     ) -> P:
         """First parameters."""
+        make = self.starts[self.options.init]
+        return core.start(*make(source, core.sizes, background, rng))
 
     @abstractmethod
     def search(
@@ -96,7 +109,7 @@ class Family(ABC, Generic[P, R]):
         rng: np.random.Generator,
         late: Callable[[], bool],
     ) -> tuple[P, list[dict[str, object]]]:
-        """Parameters of the sizes that the evidence wants, and the way there."""
+        """Parameters of the sizes that the ELBO selects, and the moves of the search."""
 
     @abstractmethod
     def sizes_in(self, params: P) -> tuple[int, ...]:
@@ -113,18 +126,18 @@ class Family(ABC, Generic[P, R]):
         columns: Array,
         values: Array,
     ) -> Array:
-        """Probability that a cell of group g lies below a value, in model units."""
+        """Probability that a cell of group g is below a value, in model units."""
 
     @abstractmethod
     def saved(self, fitted: FittedParts[P, R]) -> dict[str, object]:
         """Parameters as plain values, the gates aside."""
 
     @abstractmethod
-    def restored(self, core: GatedCore[P, R], state: SavedParts, gate: Gates) -> P:
+    def restored(self, core: GatedCore[P, R], state: SavedState, gate: Gates) -> P:
         """Parameters from what `saved` made of them."""
 
     @abstractmethod
-    def n_saved(self, state: SavedParts) -> int:
+    def n_saved(self, state: SavedState) -> int:
         """Number of classes that `saved` knew of."""
 
     def row_labels(
@@ -148,21 +161,21 @@ class Family(ABC, Generic[P, R]):
         return None if options.is_sought else sizes
 
     def _check_sought(self) -> None:
-        """Refuse sizes that no evidence can tell."""
+        """Refuse sizes that the ELBO cannot select."""
         options, name = self.options, self.size_name
         if not isinstance(options.size, str | Integral) and isinstance(options.n_parts, str):
             raise ValueError(
-                f'n_parts="auto" does not go with {name}={options.size!r}, one number a part; '
+                f'n_parts="auto" does not support {name}={options.size!r}, one number per part; '
                 'give one number for all parts, or "auto".'
             )
         if not options.wants_background:
             raise ValueError(
-                f'n_parts="auto" and {name}="auto" are judged by the evidence; choose '
+                f'n_parts="auto" and {name}="auto" are selected by the ELBO; choose '
                 'gating="annealed" or "tied", inference="variational" and a prior, or give numbers.'
             )
         if options.init != "dependence":
             raise ValueError(
-                f'n_parts="auto" and {name}="auto" begin with the columns\' dependence; choose '
+                f'n_parts="auto" and {name}="auto" begin with the dependence of columns; choose '
                 'init="dependence", or give numbers.'
             )
 
@@ -185,15 +198,15 @@ class Family(ABC, Generic[P, R]):
     def rowwise(
         self, core: GatedCore[P, R], select: Selection, n_rounds: int = 2
     ) -> GatedModel[P, R]:
-        """The model with selections of rows' own, begun as ``init`` says."""
+        """The model whose rows select parts for themselves, begun as ``init`` says."""
         # Only States samples, and only sampling asks for what an MCFA lacks of a `Core`.
-        own = cast(Core[P, R, AnyFound], core)
+        own = cast(Core[P, R, RowPosteriors], core)
         return Rowwise(own, select, n_rounds, from_gates=self.options.init == "random")
 
     def with_core(self, model: GatedModel[P, R], core: GatedCore[P, R]) -> GatedModel[P, R]:
         """The model around another core."""
         if isinstance(model, Rowwise):
-            return replace(model, core=cast(Core[P, R, AnyFound], core))
+            return replace(model, core=cast(Core[P, R, RowPosteriors], core))
         return core
 
 
@@ -204,7 +217,7 @@ def sizes_of(size: Size, n_parts: int, name: str) -> tuple[int, ...]:
     sizes = tuple(int(j) for j in np.atleast_1d(size))
     if len(sizes) != n_parts or min(sizes, default=0) < 1:
         raise ValueError(
-            f"{name}={size!r} must be a number, or {n_parts} positive numbers, one a part "
+            f"{name}={size!r} must be a number, or {n_parts} positive numbers, one per part "
             "(n_parts)."
         )
     return sizes

@@ -1,4 +1,4 @@
-"""Fitting features of rows (GVQ): the one unit of all columns, starts, and shaken first steps."""
+"""Fit features of rows (GVQ): one unit for all columns, starts, and noisy first steps."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from partwise.models.gvq import GVQ, GVQParams, Shaken
 from partwise.models.gvq_binary import BinaryGVQ
 from partwise.starts.ica import binary_start, feature_start
 
-# Deviations of rows whose squares, in the user's units, are still ordinary numbers.
-FARTHEST_UNIT = 1e150
+# Largest deviation of rows whose square is still a finite number.
+LARGEST_UNIT = 1e150
 
-# Steps after which features are shaken, ever less, where they do not begin as independent
-# components, and the share of the error that the first of them adds. Without them features of
-# several values end a few per cent above the error that they can reach.
+# Steps after which noise is added to features, ever less, where they do not begin as independent
+# components, and the share of the error that the first noise adds. Without it features of several
+# values end a few per cent above the error that they can reach.
 SHAKEN_STEPS = 20
 SHAKEN_SHARE = 0.5
 
@@ -34,7 +34,7 @@ def learn_unit(X: Array | RowSource, weight: Array, binary: bool) -> tuple[Colum
     deviation = np.where(group.varies, group.scale, 0.0)
     largest = deviation.max()
     unit = largest * np.linalg.norm(deviation / largest) if largest > 0 else 1.0
-    if not 1.0 / FARTHEST_UNIT < unit < FARTHEST_UNIT:
+    if not 1.0 / LARGEST_UNIT < unit < LARGEST_UNIT:
         raise ValueError(
             f"The rows of X have a standard deviation of {unit:g}, whose square is beyond what "
             "numbers can hold; measure X in another unit."

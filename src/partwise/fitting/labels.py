@@ -1,17 +1,18 @@
-"""Classes of rows as users give them: labels of any kind, with a mark for unknown ones."""
+"""Classes of rows as users give them: labels of any type, with a mark for unknown ones."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from partwise.contracts import Array
 from partwise.data.frames import is_missing
 
 
-def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | None, Array | None]:
+def read_labels(
+    y: ArrayLike | None, n_classes: int | None, n_rows: int
+) -> tuple[Array | None, Array | None]:
     """Names of the classes (N,), and the number of each row's class (C,), -1 where unknown.
 
     Without ``n_classes``, y names classes if it holds labels (no fractions) that repeat; otherwise
@@ -27,7 +28,7 @@ def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | Non
     if y.ndim != 1:
         if n_classes is None:
             return None, None
-        raise ValueError(f"y has shape {y.shape}, but classes need one label a row.")
+        raise ValueError(f"y has shape {y.shape}, but classes need one label per row.")
     if len(y) != n_rows:
         raise ValueError(_too_few(len(y), n_rows))
     if n_classes is None and y.dtype.kind == "f" and not _whole(y):
@@ -48,12 +49,12 @@ def read_labels(y: Any, n_classes: int | None, n_rows: int) -> tuple[Array | Non
     if n_classes is not None and len(names) != n_classes:
         raise ValueError(
             f"n_classes={n_classes}, but y names {len(names)} ({_listing(names)}), and every class "
-            "needs labelled rows; give as many labels as classes, or no y to find classes."
+            "needs labeled rows; give as many labels as classes, or no y to find classes."
         )
     return names, labels
 
 
-def known_labels(y: Any, names: Array, n_rows: int) -> Array:
+def known_labels(y: ArrayLike, names: Array, n_rows: int) -> Array:
     """Number of each row's class among known names (C,), -1 where unknown."""
     y = np.ravel(_as_labels(y))
     if len(y) != n_rows:
@@ -64,23 +65,24 @@ def known_labels(y: Any, names: Array, n_rows: int) -> Array:
     return labels
 
 
-def _as_labels(y: Any) -> Array:
+def _as_labels(y: ArrayLike) -> Array:
     """What was given as labels, as an array of single values."""
     if sparse.issparse(y):
         raise ValueError("y is sparse; pass a dense array, one label per row.")
     try:
-        y = np.asarray(y)
-        nested = y.dtype == object and any(isinstance(one, list | tuple | dict) for one in y.flat)
+        labels = np.asarray(y)
+        values = labels.flat if labels.dtype == object else ()
+        nested = any(isinstance(one, list | tuple | dict) for one in values)
     except (TypeError, ValueError):  # of different lengths
         nested = True
     if nested:
         raise ValueError("y holds lists; give one label per row, a number or text.")
-    return y
+    return labels
 
 
 def _too_few(n_labels: int, n_rows: int) -> str:
     return (
-        f"y has {n_labels} labels, but X has {n_rows} rows; give one label a row, -1 (or None, "
+        f"y has {n_labels} labels, but X has {n_rows} rows; give one label per row, -1 (or None, "
         "for strings) where it is unknown."
     )
 
@@ -107,24 +109,24 @@ def _whole(y: Array) -> bool:
     return bool(np.all(np.isnan(y) | (y == np.rint(y))))
 
 
-def class_numbers(asked: Any, names: Array, what: str) -> Array:
+def class_numbers(asked: ArrayLike, names: Array, what: str) -> Array:
     """Numbers of classes named by the user."""
     asked = np.asarray(asked)
     same = asked[..., None] == names
     if not np.all(same.any(axis=-1)):
-        odd = asked[~same.any(axis=-1)].ravel()[0]
+        unknown = asked[~same.any(axis=-1)].ravel()[0]
         raise ValueError(
-            f"{what} names the class {odd!s}, but the model knows only {_listing(names)}."
+            f"{what} names the class {unknown!s}, but the model knows only {_listing(names)}."
         )
     return np.asarray(same.argmax(axis=-1))
 
 
-def classes_of_rows(asked: Any, names: Array, n_rows: int) -> Array:
+def classes_of_rows(asked: ArrayLike, names: Array, n_rows: int) -> Array:
     """Numbers of the classes that new rows shall have (n_rows,), named once or for every row."""
     numbers = class_numbers(asked, names, "classes")
     if numbers.ndim > 1 or (numbers.ndim == 1 and len(numbers) != n_rows):
         raise ValueError(
-            f"classes has shape {numbers.shape}, but must be one class or {n_rows}, one a row."
+            f"classes has shape {numbers.shape}, but must be one class or {n_rows}, one per row."
         )
     return np.broadcast_to(numbers, n_rows)
 

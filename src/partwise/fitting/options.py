@@ -1,4 +1,4 @@
-"""What a fit of gated parts is asked for, as values: estimators make these of their arguments."""
+"""Options of a fit of gated parts; estimators make them from their arguments."""
 
 from __future__ import annotations
 
@@ -9,25 +9,22 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 from partwise.contracts import Array
-from partwise.data import RowSource
 from partwise.data.columns import Kind
 from partwise.data.table import Schema
 from partwise.engine import Monitor
-from partwise.fitting.checkpoint import Seed
+from partwise.fitting.checkpoint import Rows
 from partwise.likelihoods import LAWS, Prior
+from partwise.typing import Seed
 
-# Checked rows: dense with NaN for missing entries, CSR, or outside of memory.
-Rows: TypeAlias = Array | RowSource | sparse.csr_matrix
 # A size as users give it: one number, "auto" where it is sought, or a number per part.
 Size: TypeAlias = int | str | Sequence[int] | Array
 
 
 @dataclass(frozen=True)
 class AscentOptions:
-    """How the bound is raised, and from how many starts; ``name`` is for the progress bar."""
+    """How the bound is maximized, and from how many starts; ``name`` is for the progress bar."""
 
     name: str
     n_init: int = 1
@@ -69,7 +66,7 @@ class PartsOptions:
 
     @property
     def is_sought(self) -> bool:
-        """Whether some size is left to the evidence."""
+        """Whether some size is selected by the ELBO."""
         return isinstance(self.n_parts, str) or isinstance(self.size, str)
 
     @property
@@ -85,9 +82,9 @@ class PartsOptions:
 
     @property
     def wants_background(self) -> bool:
-        """Whether a part without appearances shall take the columns that no other part explains.
+        """Whether there is a background part for columns that no other part explains.
 
-        Its evidence can win only where parameters have a prior and a column chooses once.
+        Its ELBO can win only where parameters have a prior and a column chooses once.
         """
         return self.is_tied and self.inference == "variational" and self.prior is not None
 
@@ -99,10 +96,10 @@ class PartsOptions:
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Checked rows that have weight, and what is known of them.
+    """Checked rows that have weight, with their names and schema.
 
-    ``kept`` (C,) tells which of the rows that were given these are; ``names`` (D,) are those of the
-    columns, if they have some, and ``schema`` what the columns of a table are.
+    ``kept`` (C,) marks them among the rows that were given; ``names`` (D,) are those of the
+    columns, if they have some, and ``schema`` describes the columns of a table.
     """
 
     X: Rows
@@ -114,10 +111,10 @@ class TrainingRows:
 
 @dataclass(frozen=True)
 class Listener:
-    """Who follows a fit.
+    """Callbacks of a fit.
 
-    ``on_step(n_iter, bound)`` hears every bound, and ends the fit where it gives true, as
-    ``halted()`` does. ``on_end(monitor)`` hears how the ascent ended that is kept.
+    ``on_step(n_iter, bound)`` is called with every bound, and stops the fit if it returns true, as
+    ``halted()`` does. ``on_end(monitor)`` is called with the monitor of the start that is kept.
     """
 
     on_step: Callable[[int, float], bool]
@@ -129,6 +126,6 @@ class Listener:
 Listen: TypeAlias = Callable[[Rows], AbstractContextManager[Listener]]
 
 
-def given(size: Size) -> int | None:
+def fixed_size(size: Size) -> int | None:
     """A size, None where it is sought."""
     return None if isinstance(size, str) else int(np.max(size))

@@ -25,9 +25,9 @@ class Stage(Generic[ModelT, Params]):
     """One stage of a fit: its model, annealing, the monitor's window, and how it begins.
 
     ``annealing`` are the models to take one step with each before the trace begins. What they reach
-    is compared with ``probe`` plain EM iterations. The stage ends after ``enough`` sweeps, where
-    something else than the bound has determined how many are needed. ``enter`` turns the parameters
-    of the stage before into those that this one begins with.
+    is compared with ``probe`` plain EM iterations. The stage ends after ``enough`` EM iterations,
+    where something else than the bound has determined how many are needed. ``enter`` turns the
+    parameters of the stage before into those that this one begins with.
     """
 
     model: ModelT
@@ -42,7 +42,7 @@ class Stage(Generic[ModelT, Params]):
 Begun: TypeAlias = tuple[Sequence[Stage[ModelT, Params]], Params]
 
 
-def climb_best(
+def fit_best(
     source: BlockSource,
     begin: Callable[[int, np.random.Generator], Begun[ModelT, Params]],
     rng: np.random.Generator,
@@ -51,7 +51,7 @@ def climb_best(
     listener: Listener,
     deadline: float,
 ) -> tuple[ModelT, Params, Monitor]:
-    """Climb from ``n_init`` starts and keep the best: its last model, parameters and monitor.
+    """Fit from ``n_init`` starts and keep the best: its last model, parameters and monitor.
 
     ``begin(i, rng)`` gives the stages of start i and its first parameters; a later stage goes on
     from the one before. What the ``log`` records as done is not done again.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from partwise.data import ColumnGroup
@@ -14,10 +12,11 @@ from partwise.fitted import (
     GatedModel,
     P,
     R,
+    SavedState,
     restored_fields,
     shared_attributes,
 )
-from partwise.fitting.family import Family, SavedParts
+from partwise.fitting.family import Family
 from partwise.models.calibration import Calibration, identity
 from partwise.models.gating import Gates
 from partwise.models.selection import Expected
@@ -40,11 +39,11 @@ def saved(family: Family[P, R], fitted: FittedParts[P, R]) -> dict[str, object]:
     }
 
 
-def restored(family: Family[P, R], state: SavedParts) -> FittedParts[P, R]:
+def restored(family: Family[P, R], state: SavedState) -> FittedParts[P, R]:
     """The fitted model of which a file holds the state."""
     options = family.options
     # Files of earlier versions have no number of parts besides the argument.
-    fields: dict[str, Any] = restored_fields({"n_parts_": options.n_parts, **state["learned"]})
+    fields = restored_fields({"n_parts_": options.n_parts, **state["learned"]})
     columns = tuple(ColumnGroup.restore(group, options.prior) for group in state["columns"])
     schema = state.get("schema")
     dtype, n_columns = np.dtype(state["dtype"]), fields["n_columns"]

@@ -1,10 +1,10 @@
-"""Finding the numbers of parts and states: starts of several sizes, then moves by the evidence.
+"""Select the numbers of parts and states: starts of several sizes, then moves by the ELBO.
 
-While sizes are sought every column has one part, so that the bound splits over the parts: a change
-to some of them is tried with these alone, changes to different parts in the same sweeps, and each
-is judged by its own share (`partwise.models.sizes`). States are split all at once and added up
-again where that gains. Columns go where their evidence is largest, which the sums of one sweep tell
-for all parts; the same sums tell which part the others could do without.
+During the search every column has one part, so the bound is a sum over parts: a change of some
+parts is tried on these alone, changes of different parts in the same EM iterations, and each is
+judged by its own terms (`partwise.models.sizes`). All states are split at once, then merged where
+that gains. Columns move to the part of largest evidence, which the sums of one EM iteration give
+for all parts; the same sums show which parts are not needed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from scipy import special
 
 from partwise.contracts import Array, Layout, Runner, Stats
-from partwise.data import BlockSource
+from partwise.data import BlockSource, RowBlock
 from partwise.engine import Monitor, climb
+from partwise.fitting.checkpoint import SizePath
 from partwise.models.mcvq import MCVQ, MCVQParams
 from partwise.models.sizes import (
     HeldParams,
@@ -59,34 +60,38 @@ LEAST_COLUMNS = 3
 MOST_STATES = (16, 64)
 MOST_SUMS = 20_000_000
 
-# Fewest and most rows whose halves are told by 2-means, and entries between; its runs and steps.
+# Fewest and most rows that 2-means splits, and the number of cells in between; its runs and steps.
 SPLIT_ROWS = (1500, 4000)
 SPLIT_CELLS = 2_000_000
 SPLIT_RUNS = 2
 SPLIT_STEPS = 10
 
-# Sweeps over the parts of a trial: after states were split, and after they were added up.
-SPLIT_SWEEPS = 6
-MERGE_SWEEPS = 4
+# EM iterations of a trial: after states were split, and after they were merged.
+SPLIT_EM = 6
+MERGE_EM = 4
 
 # Most rounds of all moves; one that adds less than this share of what the parts explain is the
 # last. Rounds of splits in a start, in each of which states may double. Starts of different numbers
-# of parts are held against each other after the first few.
+# of parts are compared after the first few.
 MOST_ROUNDS = 30
 LEAST_GAIN = 1e-4
 DOUBLINGS = 7
 FIRST_DOUBLINGS = 4
 
-# Ways of pairing parts that are tried in a round, until a merge gains; pairs that tell most of each
-# other come first.
+# Matchings of parts that are tried in a round, until a merge gains; the most dependent pairs come
+# first.
 MATCHINGS = 3
 
-# Joint states of two parts that explain less weight of rows than this begin no state.
-LEAST_ROWS = 1.0
+# Joint states of two parts with less weight of rows than this begin no state.
+LEAST_JOINT_ROWS = 1.0
+
+# Moves that were tried without success, by what they would change.
+Tried: TypeAlias = set[tuple[object, ...]]
+Sums = TypeVar("Sums", Stats, Survey, Array)
 
 
 class Change(NamedTuple):
-    """Parts that shall stand in the place of others."""
+    """Parts that replace others."""
 
     kind: str
     old: tuple[int, ...]
@@ -99,7 +104,7 @@ class Search:
 
     ``core`` gives the priors, whatever its sizes; ``n_parts`` and ``n_states`` are None where they
     are sought; ``late()`` says whether time is up; trials have settled when their bound
-    rises by less than ``tol`` a row.
+    rises by less than ``tol`` per row.
     """
 
     core: MCVQ
@@ -110,12 +115,12 @@ class Search:
     n_states: int | None
     late: Callable[[], bool]
     tol: float
-    path: list[dict[str, Any]] = field(default_factory=list)
+    path: SizePath = field(default_factory=list)
 
     def run(self) -> list[Part]:
         """Parts of the sizes found, at least one, by their first column."""
         self._prepare()
-        parts, tried = self._best_start(), set[Any]()
+        parts, tried = self._best_start(), Tried()
         self._note("start", tuple(range(len(parts))), 0.0, parts)
         for _ in range(MOST_ROUNDS):
             before, n_noted = self.evidence(parts), len(self.path)
@@ -140,7 +145,7 @@ class Search:
             gates[layout.parts, columns] = 1.0
         return core.start(self._everywhere(model, params).stats, gates)
 
-    def _moves(self) -> list[Callable[[list[Part], set[Any]], list[Part]]]:
+    def _moves(self) -> list[Callable[[list[Part], Tried], list[Part]]]:
         """Kinds of moves, in the order of a round."""
         states = [self._split_states] if self.n_states is None else []
         parts = [self._merge_parts, self._split_parts, self._new_parts]
@@ -177,12 +182,12 @@ class Search:
         self._some = source.of_rows(self._found.rows[few], self._found.weight[few])
         layouts = [Layout(np.full(len(own), -1), (1,)) for own in core.columns]
 
-        def on_block(block: Any) -> Stats:
+        def on_block(block: RowBlock) -> Stats:
             w = block.weight.astype(block.dtype)[None]
             base = float(block.weight @ block.base)
             return Stats(base, w.sum(axis=1, dtype=float)[None], block.collect(w, layouts))
 
-        total: Stats = self._total(on_block)
+        total = self._total(on_block)
         sums = tuple(packed.shared for packed in total.sums)
         self._base, every = total.bound, np.arange(core.n_columns)
         self._all = Part(every, sums, np.array([self._weight]), np.zeros((1, 1)))
@@ -195,11 +200,11 @@ class Search:
             out[:, columns] = np.add.reduceat(prior.evidence(values), first, axis=0)
         return out
 
-    def _total(self, on_block: Callable[[Any], Any]) -> Any:
+    def _total(self, on_block: Callable[[RowBlock], Sums]) -> Sums:
         """Sum over all blocks."""
         return reduce(add, self.runner.map(on_block, self.source))
 
-    def _parts(self, model: HeldParts, on_block: Callable[[Any], Survey]) -> list[Part]:
+    def _parts(self, model: HeldParts, on_block: Callable[[RowBlock], Survey]) -> list[Part]:
         """Parts by what their posteriors sum to."""
         found = self._total(on_block)
         return parts_of(model, found.stats, found.overlap)
@@ -207,26 +212,26 @@ class Search:
     def _everywhere(self, model: HeldParts, params: HeldParams) -> Survey:
         """Sums of the posteriors in all columns."""
 
-        def on_block(block: Any) -> Survey:
+        def on_block(block: RowBlock) -> Survey:
             return summed(model, model.expect(params, block)[0], block, everywhere=True)
 
         return self._total(on_block)
 
-    def _climbed(self, parts: Sequence[Part], sweeps: int) -> list[Part]:
-        """Parts after some sweeps, their columns held."""
+    def _fitted(self, parts: Sequence[Part], n_steps: int) -> list[Part]:
+        """Parts after some EM iterations with fixed columns."""
         if not parts:
             return []
         model, params = assembled(self.core, parts, self._all)
-        monitor = Monitor(sweeps, self.tol, self._weight)
+        monitor = Monitor(n_steps, self.tol, self._weight)
         params = climb(model, params, self.source, self.runner, monitor)
         return self._parts(model, lambda block: survey(model, params, block))
 
     def _merged(self, parts: Sequence[Part]) -> list[Part]:
-        """Parts with their states added up where that gains, then climbed."""
-        return self._climbed([self._added_up(part) for part in parts], MERGE_SWEEPS)
+        """Parts with states merged where that gains, then fitted."""
+        return self._fitted([self._merged_states(part) for part in parts], MERGE_EM)
 
-    def _added_up(self, part: Part) -> Part:
-        """The part with states added up where that gains, or to the number that was asked for."""
+    def _merged_states(self, part: Part) -> Part:
+        """The part with states merged where that gains, or to the number that was asked for."""
         least, most = self.n_states or 1, self.n_states or self._most_states
         fewer = Judge.of(self.core, part.columns).merged(part, least, most)
         return padded(fewer, least)
@@ -242,10 +247,10 @@ class Search:
         return parts_of(model, stats, np.zeros((len(m), len(m))))
 
     def _halves(self, part: Part, kind: Array, J: int = 2) -> Array:
-        """Kinds (n,) of the sample's rows, each cut in J by their entries in the part's columns."""
+        """Kinds (n,) of the sample's rows, each split in J by the entries of the part's columns."""
         own = np.isin(self._found.columns[self._found.owner], part.columns)
         rows = self._sample[:, own]
-        return _cut_rows(rows, kind, part.n_states, J, self._some.weight, self.rng)
+        return _split_rows(rows, kind, part.n_states, J, self._some.weight, self.rng)
 
     # --- starts ---
 
@@ -274,12 +279,12 @@ class Search:
         parts = self._begun(columns, [nothing] * n_groups)
         if self.n_states is not None:
             kinds = [self._halves(part, nothing, self.n_states) for part in parts]
-            parts = self._climbed(self._begun(columns, kinds), SPLIT_SWEEPS)
+            parts = self._fitted(self._begun(columns, kinds), SPLIT_EM)
         return self._place_columns(self._grown(parts, doublings), set(), noted=False)
 
     def _grown(self, parts: list[Part], doublings: int) -> list[Part]:
         """Parts with their states split while that gains."""
-        tried: set[Any] = set()
+        tried: Tried = set()
         for _ in range(doublings):
             before = self.evidence(parts)
             parts = self._split_states(parts, tried, noted=False)
@@ -307,8 +312,8 @@ class Search:
             }
         )
 
-    def _split_states(self, parts: list[Part], tried: set[Any], noted: bool = True) -> list[Part]:
-        """Cut all states of all parts in two, and add up again what gains as one."""
+    def _split_states(self, parts: list[Part], tried: Tried, noted: bool = True) -> list[Part]:
+        """Split all states of all parts, and merge them again where that gains."""
         keys = [("states", part.columns.tobytes(), part.n_states) for part in parts]
         which = [k for k, part in enumerate(parts) if keys[k] not in tried and len(part.columns)]
         if not which:
@@ -321,7 +326,7 @@ class Search:
             for part, (lo, hi) in zip(before, pairwise(model.core.first), strict=False)
         ]
         halves = self._begun([part.columns for part in before], kinds)
-        after = self._merged(self._merged(self._climbed(halves, SPLIT_SWEEPS)))
+        after = self._merged(self._merged(self._fitted(halves, SPLIT_EM)))
         parts = list(parts)
         for k, old, new in zip(which, before, after, strict=True):
             gain = self._worth(new) - self._worth(old)
@@ -335,7 +340,7 @@ class Search:
                 self._note(kind, (k,), gain, list(parts) if gain > 0 else None)
         return parts
 
-    def _place_columns(self, parts: list[Part], tried: set[Any], noted: bool = True) -> list[Part]:
+    def _place_columns(self, parts: list[Part], tried: Tried, noted: bool = True) -> list[Part]:
         """Give every column to the part of most evidence; parts that gain nothing by it die."""
         if not parts:
             return parts
@@ -346,7 +351,7 @@ class Search:
         for k, gain in dead if noted else []:
             left = left[left != k]
             self._note("death", (k,), gain, self._moved(parts, worth, left))
-        return self._climbed(self._moved(parts, worth, alive), MERGE_SWEEPS)
+        return self._fitted(self._moved(parts, worth, alive), MERGE_EM)
 
     def _by_part(self, parts: list[Part]) -> tuple[Array, Array]:
         """Evidence of every column under every part and in the background, (K + 1, D).
@@ -380,15 +385,15 @@ class Search:
         moved = laid_out(self.core, columns, [len(states) for states in kept[:-1]])
         states = np.concatenate(kept)
 
-        def on_block(block: Any) -> Survey:
+        def on_block(block: RowBlock) -> Survey:
             m, _ = model.expect(params, block)
             return summed(moved, m[states], block)
 
         return self._parts(moved, on_block)
 
     def _changed(self, parts: list[Part], changes: list[Change]) -> list[Part]:
-        """Try changes to different parts in the same sweeps; make those that gain."""
-        new = self._merged(self._climbed([p for c in changes for p in c.new], SPLIT_SWEEPS))
+        """Try changes of different parts in the same EM iterations; make those that gain."""
+        new = self._merged(self._fitted([p for c in changes for p in c.new], SPLIT_EM))
         trials, start = [], 0
         for change in changes:
             own = new[start : start + len(change.new)]
@@ -415,8 +420,8 @@ class Search:
                 self._note(change.kind, change.old, gain, None)
         return [part for k, part in enumerate(parts) if k not in gone] + more
 
-    def _merge_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
-        """Make one part of two whose states tell of each other."""
+    def _merge_parts(self, parts: list[Part], tried: Tried) -> list[Part]:
+        """Merge two parts whose states depend on each other."""
         model, params = assembled(self.core, parts, self._all)
         both = self._total(lambda block: together(model, params, block))
         for _ in range(MATCHINGS):
@@ -442,12 +447,14 @@ class Search:
         for a, b in pairs:
             T = both[core.first[a] : core.first[a + 1], core.first[b] : core.first[b + 1]]
             order = np.argsort(-T.ravel(), kind="stable")[: 4 * self._most_states]
-            cells.append(np.unravel_index(order[: max(int((T > LEAST_ROWS).sum()), 1)], T.shape))
+            cells.append(
+                np.unravel_index(order[: max(int((T > LEAST_JOINT_ROWS).sum()), 1)], T.shape)
+            )
         union = [np.union1d(parts[a].columns, parts[b].columns) for a, b in pairs]
         joined = laid_out(self.core, union, [len(cell[0]) for cell in cells])
         first = joined.core.first
 
-        def on_block(block: Any) -> Survey:
+        def on_block(block: RowBlock) -> Survey:
             m, _ = model.expect(params, block)
             joint = np.ones((first[-1], block.n_rows), m.dtype)
             for k, ((a, b), (i, j)) in enumerate(zip(pairs, cells, strict=True)):
@@ -456,12 +463,12 @@ class Search:
 
         merged = self._parts(joined, on_block)
         return [
-            Change("merge", pair, [self._added_up(part)])
+            Change("merge", pair, [self._merged_states(part)])
             for pair, part in zip(pairs, merged, strict=True)
         ]
 
-    def _split_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
-        """Cut the columns of every part in two groups by their dependence."""
+    def _split_parts(self, parts: list[Part], tried: Tried) -> list[Part]:
+        """Split the columns of every part into two groups by their dependence."""
         changes = []
         for k, part in enumerate(parts):
             key = ("split", part.columns.tobytes())
@@ -474,10 +481,12 @@ class Search:
             other = np.setdiff1d(part.columns, one)
             if min(len(one), len(other)):
                 halves = [part.of_columns(self.core, columns) for columns in (one, other)]
-                changes.append(Change("split", (k,), [self._added_up(half) for half in halves]))
+                changes.append(
+                    Change("split", (k,), [self._merged_states(half) for half in halves])
+                )
         return self._changed(parts, changes) if changes else parts
 
-    def _new_parts(self, parts: list[Part], tried: set[Any]) -> list[Part]:
+    def _new_parts(self, parts: list[Part], tried: Tried) -> list[Part]:
         """Begin parts with columns of the background that depend on each other."""
         taken = np.concatenate([np.empty(0, int), *(part.columns for part in parts)])
         free = ~np.isin(self._found.columns, taken) & self._found.of_more_than_chance()
@@ -497,20 +506,20 @@ class Search:
 
 
 def _pairs(
-    first: Array, both: Array, parts: list[Part], tried: set[Any], weight: float
+    first: Array, both: Array, parts: list[Part], tried: Tried, weight: float
 ) -> list[tuple[int, int]]:
-    """Disjoint pairs of parts, those first whose states tell most of each other's."""
+    """Disjoint pairs of parts, the most dependent ones first."""
     spans = list(pairwise(first))
     scored = []
     for a in range(len(parts)):
         for b in range(a + 1, len(parts)):
             T = both[slice(*spans[a]), slice(*spans[b])]
             expected = np.outer(T.sum(axis=1), T.sum(axis=0)) / weight
-            told = float(np.sum(special.xlogy(T, T) - special.xlogy(T, expected)))
+            shared = float(np.sum(special.xlogy(T, T) - special.xlogy(T, expected)))
             chance = 0.5 * (len(T) - 1) * (T.shape[1] - 1)
             key = ("merge", *(parts[k].columns.tobytes() for k in (a, b)))
-            if told > chance and key not in tried:
-                scored.append((told - chance, (a, b), key))
+            if shared > chance and key not in tried:
+                scored.append((shared - chance, (a, b), key))
     used: set[int] = set()
     out = []
     for _, pair, key in sorted(scored, reverse=True, key=lambda s: s[0]):
@@ -521,10 +530,10 @@ def _pairs(
     return out
 
 
-def _cut_rows(
+def _split_rows(
     rows: Array, kind: Array, n_kinds: int, J: int, weight: Array, rng: np.random.Generator
 ) -> Array:
-    """Kinds (n,) of rows (n, D), each cut in J by k-means; NaN is missing."""
+    """Kinds (n,) of rows (n, D), each split in J by k-means; NaN is missing."""
     out = np.zeros(len(kind), int)
     n_found = 0
     for j in range(n_kinds):
@@ -542,7 +551,7 @@ def _cut_rows(
 
 
 def _deaths(worth: Array, choice: Array, cost: Callable[[int], float]) -> list[tuple[int, float]]:
-    """Parts that the others could do without, one after the other, each with what that gains.
+    """Parts that are not needed, one after the other, each with the gain of dropping it.
 
     ``worth`` (K + 1, D) is the evidence of columns in every part and the background, ``choice``
     (K,) what the choice of states adds to it, ``cost(n)`` that of columns choosing among n parts.

@@ -1,19 +1,19 @@
-"""Parts with states, as the course of a fit sees them."""
+"""Parts with states: what a fit needs to know of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock
-from partwise.fitted import FittedParts, GatedCore, GatedModel, core_of
-from partwise.fitting.family import Family, SavedParts
-from partwise.fitting.options import given
+from partwise.fitted import FittedParts, GatedCore, GatedModel, SavedState, core_of
+from partwise.fitting.family import Family, Starts
+from partwise.fitting.options import fixed_size
 from partwise.fitting.state_search import Search
 from partwise.likelihoods import Dirichlet
 from partwise.models import predict
@@ -27,8 +27,6 @@ StateCore: TypeAlias = GatedCore[MCVQParams, MCVQPrepared]
 StateModel: TypeAlias = GatedModel[MCVQParams, MCVQPrepared]
 FittedStates: TypeAlias = FittedParts[MCVQParams, MCVQPrepared]
 
-STARTS = {"dependence": dependence_start, "random": random_start}
-
 
 @dataclass(frozen=True)
 class States(Family[MCVQParams, MCVQPrepared]):
@@ -37,6 +35,7 @@ class States(Family[MCVQParams, MCVQPrepared]):
     size_name = "n_states"
     background = 1  # a part of one state
     probe = 3
+    starts: ClassVar[Starts] = {"dependence": dependence_start, "random": random_start}
     sums_without_prior = True  # parameters are shares of the sums, whose weight is known
 
     def check_sizes(self, sizes: tuple[int, ...], n_rows: int, n_columns: int) -> None:
@@ -75,13 +74,6 @@ class States(Family[MCVQParams, MCVQPrepared]):
         """The core of a model; a core is its own core."""
         return core_of(model, MCVQ)
 
-    def start(
-        self, core: StateCore, source: BlockSource, background: bool, rng: np.random.Generator
-    ) -> MCVQParams:
-        """First parameters, from sums of first posteriors."""
-        core = self.core_in(core)
-        return core.start(*STARTS[self.options.init](source, core.n_states, background, rng))
-
     def search(
         self,
         core: StateCore,
@@ -90,8 +82,11 @@ class States(Family[MCVQParams, MCVQPrepared]):
         rng: np.random.Generator,
         late: Callable[[], bool],
     ) -> tuple[MCVQParams, list[dict[str, object]]]:
-        """Parameters of the sizes that the evidence wants, and the way there."""
-        core, sizes = self.core_in(core), (given(self.options.n_parts), given(self.options.size))
+        """Parameters of the sizes that the ELBO selects, and the moves of the search."""
+        core, sizes = (
+            self.core_in(core),
+            (fixed_size(self.options.n_parts), fixed_size(self.options.size)),
+        )
         search = Search(core, source, runner, rng, *sizes, late, self.options.ascent.tol)
         parts = search.run()
         n_states = (*(part.n_states for part in parts), self.background)
@@ -114,7 +109,7 @@ class States(Family[MCVQParams, MCVQPrepared]):
         columns: Array,
         values: Array,
     ) -> Array:
-        """Probability that a cell of group g lies below a value, in model units."""
+        """Probability that a cell of group g is below a value, in model units."""
         core, params = self.core_in(model), prepared.params
         law, gates = core.priors[g].predictive(params.chi[g]), params.gates[:, core.columns[g]]
         m = model.infer(prepared, block)[0]
@@ -128,12 +123,12 @@ class States(Family[MCVQParams, MCVQPrepared]):
             "schema": None if schema is None else schema.state(),
         }
 
-    def restored(self, core: StateCore, state: SavedParts, gate: Gates) -> MCVQParams:
+    def restored(self, core: StateCore, state: SavedState, gate: Gates) -> MCVQParams:
         """Parameters from a file."""
         kept = state["theta"]
         return self.core_in(core).parameters(kept["chi"], gate, kept["state_counts"])
 
-    def n_saved(self, state: SavedParts) -> int:
+    def n_saved(self, state: SavedState) -> int:
         """Number of classes."""
         return len(state["theta"]["state_counts"])
 

@@ -1,4 +1,4 @@
-"""Learning from rows that come by in blocks: stepwise EM on running sums.
+"""Learn from a stream of blocks of rows: stepwise EM on running sums.
 
 Every call of ``partial_fit`` takes one E-step on its rows and blends their sums s into running ones
 (Cappe & Moulines 2009; Liang & Klein 2009), from which the M-step follows:
@@ -6,8 +6,8 @@ Every call of ``partial_fit`` takes one E-step on its rows and blends their sums
     S <- (1 - rate) W'/W S + rate W'/w s,   rate = (w / rows seen)^decay
 
 w is the summed weight of the rows, W that of the rows which S stands for. For blocks of one size
-the rate is t^-decay. Until there are enough rows for a good start, they are kept and learned as by
-``fit`` whenever they have doubled, since steps lead only as far as the start is good.
+the rate is t^-decay. Until there are enough rows for a good start, they are kept, and fitted as by
+``fit`` whenever their number has doubled, since single steps cannot repair a poor start.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from partwise.fitting.labels import known_labels, read_labels
 from partwise.fitting.options import Listen, TrainingRows
 from partwise.runners import runner_of
 
-# Rows that wait for a good start are kept as long as they are no more bytes than this.
+# Rows are kept for a good start up to this number of bytes.
 MOST_BYTES = 1 << 28
 
 
@@ -77,7 +77,7 @@ class StreamingOptions:
 
 
 def refused(family: Family[P, R], fitted: AnyFitted | None) -> str | None:
-    """What the sums that a stream goes on with do not tell all of, if anything."""
+    """The option that the running sums of a stream do not support, if any."""
     options = family.options
     if options.inference == "gibbs":
         return 'inference="gibbs"'
@@ -85,7 +85,7 @@ def refused(family: Family[P, R], fitted: AnyFitted | None) -> str | None:
         return 'gating="factorised"'
     if options.has_latent:
         return f'likelihood="{options.likelihood}"'
-    # How sure parameters are says from how many rows they come; without a prior they are sure.
+    # The number of rows behind parameters follows from their uncertainty, which needs a prior.
     learned = fitted is not None and fitted.running is None
     if learned and options.prior is None and not family.sums_without_prior:
         return "a model of prior=None that fit has learned; begin with partial_fit"
@@ -101,7 +101,7 @@ def learn_block(
     listen: Listen,
     fitted: FittedParts[P, R] | None,
 ) -> FittedParts[P, R]:
-    """Learn from some more rows: ``fitted`` is what the rows before have taught, if any."""
+    """Learn from some more rows; ``fitted`` was learned from the rows before, if any."""
     if isinstance(rows.X, RowSource):
         raise TypeError("partial_fit learns from rows in memory; pass some of them at a time.")
     names, labels = _labels_of(family, fitted, y, classes, len(rows.kept))
@@ -143,7 +143,7 @@ def _fit(
         kept=batch if wait else None,
         at_last_fit=len(batch.weight),
     )
-    # Rows have gone by: nothing is told of them.
+    # The stream keeps no rows, so there are no labels of them.
     return replace(
         fitted, running=run, record=replace(fitted.record, n_rows=n_seen, row_labels=None)
     )
@@ -226,7 +226,7 @@ def _labels_of(
     classes: ArrayLike | None,
     n_rows: int,
 ) -> tuple[Array | None, Array | None]:
-    """Names of the classes, which the first call tells, and the number of each row's."""
+    """Names of the classes, which the first call fixes, and the number of each row's."""
     n_classes = family.options.n_classes
     if isinstance(n_classes, str):
         raise ValueError('n_classes="auto" looks at all rows at once; give partial_fit a number.')
@@ -268,7 +268,7 @@ def _new_levels(fitted: AnyFitted, rows: Batch) -> bool:
 
 
 def _seen_columns(fitted: AnyFitted, rows: Batch) -> tuple[ColumnGroup, ...]:
-    """Columns with the units of those observed for the first time, and who has begun to vary."""
+    """Columns, with units for those observed for the first time, and which of them vary."""
     return tuple(_seen_group(group, rows) for group in fitted.columns)
 
 

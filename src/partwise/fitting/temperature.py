@@ -1,4 +1,4 @@
-"""The temperature and the number of sweeps of tempered EM, told by ratings held out."""
+"""Select the temperature and the number of iterations of tempered EM on held-out ratings."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from partwise.runners import runner_of
 BETAS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 HELD_ONE_IN = 10
 
-# Sweeps over which the log density of held-out ratings is averaged before it is compared with what
-# it was: it falls at first, while aspects leave their start, and may then rise for long.
+# EM iterations over which the log density of held-out ratings is averaged before it is compared: it
+# falls at first, while aspects leave their start, and may then rise for long.
 PATIENCE = 10
 
-# Ratings of the rows that the temperature is told by.
+# Most ratings on which the temperature is selected.
 MOST_JUDGED = 20_000_000
 
 
@@ -36,7 +36,7 @@ def likeliest_temperature(
     deadline: float,
     n_jobs: int | None,
 ) -> tuple[float, int | None]:
-    """Inverse temperature and number of sweeps at which held-out ratings are likeliest."""
+    """Inverse temperature and number of iterations at which held-out ratings are likeliest."""
     source = source.sample(MOST_JUDGED, rng)
     cells = ObservedCells(source.X)
     if len(cells) < HELD_ONE_IN:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Real
-from typing import Any
+from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from partwise.contracts import Array
 
 
-def read_weights(sample_weight: Any, n_rows: int) -> Array:
+def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
     """One finite weight of at least 0 per row (C,), not all of them zero; ones if None.
 
     A single number is the weight of every row.
@@ -23,7 +25,7 @@ def read_weights(sample_weight: Any, n_rows: int) -> Array:
     try:
         given = np.asarray(sample_weight)
     except (TypeError, ValueError):  # lists of different lengths
-        given = np.asarray(list(sample_weight), dtype=object)
+        given = np.asarray(list(cast("Iterable[object]", sample_weight)), dtype=object)
     if given.ndim > 0 and given.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has shape {given.shape}, but X has {n_rows} rows; give one weight per "
