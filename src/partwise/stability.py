@@ -158,7 +158,7 @@ def part_stability(
             draws = weight if resample == "seeds" else _resampled(weight, label, resample, rng)
             with warnings.catch_warnings():
                 # Of a column with few entries a draw may have none.
-                warnings.filterwarnings("ignore", message=".*have no observed entry")
+                warnings.filterwarnings("ignore", message=".*have no observed value")
                 again = clone(model).set_params(random_state=rng, verbose=0)
                 refits[i] = again.fit(X, y, sample_weight=draws).parts_
             agreements[i] = _matched(parts, n_parts, refits[i], rng)

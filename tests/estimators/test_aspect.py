@@ -212,7 +212,7 @@ def test_a_stronger_prior_draws_aspects_together():
 
 
 def test_odd_tables():
-    with pytest.warns(UserWarning, match="1 of 3 columns have no observed entry"):
+    with pytest.warns(UserWarning, match="1 of 3 columns have no observed value"):
         one = AspectModel(2, random_state=0).fit([[1, 2, np.nan], [3, 3, np.nan], [1, 3, np.nan]])
     assert np.isfinite(one.impute([[1, np.nan, np.nan]])).all()
     alike = fitted(np.full((20, 4), 3.0))

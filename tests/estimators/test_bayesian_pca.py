@@ -203,7 +203,7 @@ def test_classes_keep_to_the_time_given(monkeypatch):
 def test_classes_to_draw_are_one_or_one_a_row(classes):
     _, _, model = classes
     assert_array_equal(model.sample(2, classes=["up", "low"])[1], ["up", "low"])
-    with pytest.raises(ValueError, match="must be one class or 3, one a row"):
+    with pytest.raises(ValueError, match="must be one class or 3, one per row"):
         model.sample(3, classes=["up", "low"])
 
 
@@ -444,7 +444,7 @@ def test_columns_that_say_nothing(kind):
     assert np.isfinite(model.score_samples(X)).all()
     assert_allclose(model.reconstruct(X)[:, 2], 7.0, atol=0.05)
     empty = np.column_stack([X, np.full(150, np.nan)])
-    with pytest.warns(UserWarning, match="no observed entry"):
+    with pytest.warns(UserWarning, match="no observed value"):
         model = kind(random_state=0).fit(empty)
     assert np.isfinite(model.impute(empty)).all()
     same = np.ones((20, 3))

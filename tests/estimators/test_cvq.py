@@ -195,7 +195,7 @@ def test_a_file_gives_the_model_back(holed, tmp_path):
 def test_a_column_never_observed_is_named_and_filled(holed):
     X = holed[0].copy()
     X[:, 2] = np.nan
-    with pytest.warns(UserWarning, match="1 of 30 columns have no observed entry"):
+    with pytest.warns(UserWarning, match="1 of 30 columns have no observed value"):
         model = CVQ(K, J, max_iter=500, random_state=0).fit(X)
     assert np.isfinite(model.impute(X)).all()
 

@@ -631,7 +631,7 @@ def test_bad_labels_are_refused(with_labels):
         model.set_params(n_classes=3).fit(X, y)
     with pytest.raises(ValueError, match="y holds fractions"):
         model.set_params(n_classes=2).fit(X, np.linspace(0, 1, 60))
-    with pytest.raises(ValueError, match="classes need one label a row"):
+    with pytest.raises(ValueError, match="classes need one label per row"):
         model.fit(X, np.ones((60, 2)))
 
 

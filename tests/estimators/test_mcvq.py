@@ -428,12 +428,12 @@ class TestHardData:
         X[3] = np.nan
         self.assert_sound(X)
         X[:, 5] = np.nan
-        with pytest.warns(UserWarning, match="1 of 12 columns have no observed entry"):
+        with pytest.warns(UserWarning, match="1 of 12 columns have no observed value"):
             model = self.assert_sound(X)
         assert model.parts_[5] == -1
 
     def test_all_missing(self):
-        with pytest.warns(UserWarning, match="no observed entry"):
+        with pytest.warns(UserWarning, match="no observed value"):
             self.assert_sound(np.full((6, 3), np.nan))
 
     @pytest.mark.parametrize("likelihood", LIKELIHOODS)

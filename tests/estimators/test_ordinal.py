@@ -358,7 +358,7 @@ def test_odd_tables():
     X = rng.integers(1, 4, (30, 4)).astype(float)
     X[3] = np.nan
     X[:, 2] = np.nan
-    with pytest.warns(UserWarning, match="1 of 4 columns have no observed entry"):
+    with pytest.warns(UserWarning, match="1 of 4 columns have no observed value"):
         model = fitted(X, n_parts=1)
     assert np.isfinite(model.lower_bounds_).all()
     assert np.isfinite(model.impute(X)).all()

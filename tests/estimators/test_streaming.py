@@ -204,7 +204,7 @@ def test_columns_that_begin_to_vary():
     early[:200, 1] = np.nan
     early[200:, 1] = 1e6 + early[200:, 5]
     model = MCVQ(3, 3, streaming=StreamingOptions(warm_up=0), random_state=0)
-    with pytest.warns(UserWarning, match="no observed entry"):
+    with pytest.warns(UserWarning, match="no observed value"):
         model.partial_fit(early[:200])
     assert (model.parts_[:2] == -1).all()
     group = model._fitted.columns[0]

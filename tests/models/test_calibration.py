@@ -243,7 +243,7 @@ def test_discrete_intervals_are_left_alone(likelihood):
 def test_a_table_without_any_value():
     model = MCVQ(1, 2, random_state=0, n_jobs=1)
     X = np.full((5, 2), np.nan)
-    with pytest.warns(UserWarning, match="no observed entry"):
+    with pytest.warns(UserWarning, match="no observed value"):
         model.fit(X)
     assert np.isfinite(model.predict_interval(X)).all()
 

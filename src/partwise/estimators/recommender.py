@@ -129,7 +129,7 @@ class Recommender(RatingReasons, BaseEstimator):
         X = read.matrix.astype(np.float32)
         with warnings.catch_warnings():
             # An item without ratings is predicted as the average item.
-            warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ columns have no observed entry")
+            warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ columns have no observed value")
             fitted = [clone(member).fit(X) for member in self._members(X.shape[1])]
         counts = np.bincount(X.indices, minlength=X.shape[1])
         self._adopt(fitted, read.items, levels, counts, X.shape[0])
