@@ -332,10 +332,10 @@ def test_explanations_name_levels():
 
 def test_impossible_pairings_are_refused():
     X, *_ = drawn_levels(17, 30)
-    with pytest.raises(ValueError, match=r'likelihood="ordinal" does not go with gating="factoris'):
+    with pytest.raises(ValueError, match=r'likelihood="ordinal" does not support gating="factoris'):
         MCFA(2, 1, likelihood="ordinal", gating="factorised").fit(X)
     with pytest.raises(
-        ValueError, match=r'likelihood="ordinal" does not go with sparse_absent="zero"'
+        ValueError, match=r'likelihood="ordinal" does not support sparse_absent="zero"'
     ):
         MCFA(2, 1, likelihood="ordinal", sparse_absent="zero").fit(
             sparse.csr_array(np.nan_to_num(X))
