@@ -214,9 +214,11 @@ class PartsEstimator(
             found = fit_best(source, begin, rng, ascent, log, listener, deadline)
         return found[1], found[2]
 
-    def _log(self, checkpoint: PathLike | Checkpoint | None, *rows: object) -> FitLog:
+    def _log(
+        self, checkpoint: PathLike | Checkpoint | None, X: Rows, *arrays: Array | None
+    ) -> FitLog:
         """The log of a fit to these rows (X, weights, labels)."""
-        return FitLog(self.random_state, checkpoint, self._arguments(), *rows)
+        return FitLog(self.random_state, checkpoint, self._arguments(), X, *arrays)
 
     def _arguments(self) -> dict[str, object]:
         """Name and arguments of the estimator, with which a checkpoint is compared."""

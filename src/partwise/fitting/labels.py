@@ -109,7 +109,7 @@ def _whole(y: Array) -> bool:
     return bool(np.all(np.isnan(y) | (y == np.rint(y))))
 
 
-def class_numbers(asked: ArrayLike, names: Array, what: str) -> Array:
+def class_numbers(asked: object, names: Array, what: str) -> Array:
     """Numbers of classes named by the user."""
     asked = np.asarray(asked)
     same = asked[..., None] == names
@@ -121,7 +121,7 @@ def class_numbers(asked: ArrayLike, names: Array, what: str) -> Array:
     return np.asarray(same.argmax(axis=-1))
 
 
-def classes_of_rows(asked: ArrayLike, names: Array, n_rows: int) -> Array:
+def classes_of_rows(asked: object, names: Array, n_rows: int) -> Array:
     """Numbers of the classes that new rows shall have (n_rows,), named once or for every row."""
     numbers = class_numbers(asked, names, "classes")
     if numbers.ndim > 1 or (numbers.ndim == 1 and len(numbers) != n_rows):
