@@ -31,3 +31,9 @@ def test_where_no_folder_can_be_written_kernels_work_and_that_is_said_once(monke
         kernels = [_compiled.compiled()(double) for _ in range(2)]
     assert len(told) == 1
     assert [kernel(3) for kernel in kernels] == [6, 6]
+
+
+def test_arrays_that_disagree_about_a_size_reach_no_kernel():
+    _compiled.check_sizes(states=(3, 3), columns=(4, 4, 4))
+    with pytest.raises(ValueError, match=r"^Arrays disagree about the number of columns: 4, 5\.$"):
+        _compiled.check_sizes(states=(3, 3), columns=(4, 4, 5))

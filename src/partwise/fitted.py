@@ -8,7 +8,7 @@ is never changed; what continues from one, such as streaming, makes another with
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, cast
 
@@ -349,6 +349,17 @@ _OF_MODEL = {
 }
 
 
+class Record(Protocol):
+    """Any dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+def fields_of(value: Record) -> dict[str, object]:
+    """The fields of a dataclass by name, not copied: what a file keeps of parameters."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
 def shared_attributes(fitted: AnyFitted) -> dict[str, object]:
     """Learned attributes that every estimator copies, by name; those that there are."""
     found = {name: getattr(fitted.record, field) for name, field in _OF_RECORD.items()}
@@ -359,5 +370,5 @@ def shared_attributes(fitted: AnyFitted) -> dict[str, object]:
 def restored_fields(learned: Mapping[str, object]) -> SavedState:
     """Fields of a `Fitted`, the record among them, from what `shared_attributes` gave."""
     record = {field: learned.get(name) for name, field in _OF_RECORD.items()}
-    fields = {field: learned.get(name) for name, field in _OF_MODEL.items()}
-    return {**fields, "record": FitRecord(**record)}  # type: ignore[arg-type]  # read from a file
+    others = {field: learned.get(name) for name, field in _OF_MODEL.items()}
+    return {**others, "record": FitRecord(**record)}  # type: ignore[arg-type]  # read from a file

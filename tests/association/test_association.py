@@ -191,3 +191,10 @@ def test_features_of_zeros_and_rows_of_nothing():
     found = Exact().associate(posed(features, X, 0.1))
     assert_array_equal(found.values, 0)
     assert found.converged.all()
+
+
+@pytest.mark.parametrize("wrong", [np.full((2, 3), 2), np.full((2, 3), -1), np.zeros((2, 4), int)])
+def test_codes_beyond_the_features_are_refused(wrong):
+    problem = posed(*drawn(np.random.default_rng(0), 3, 5))
+    with pytest.raises(ValueError, match=r"outside 0 to 1|number of features"):
+        problem.energy(wrong)

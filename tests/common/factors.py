@@ -1,5 +1,7 @@
 """Small MCFA problems, put together as the estimator does, without its start and its loop."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import sparse
 
@@ -47,9 +49,9 @@ def random_loadings(core, rng, flat, size=0.7):
 def start_factors(core, loadings, gates, relevance=None):
     """First parameters with these loadings, gates and relevances."""
     theta = core.start([w.mean[:, :-1] for w in loadings], gates)
-    theta = theta._replace(loadings=tuple(loadings))
+    theta = replace(theta, loadings=tuple(loadings))
     if relevance is not None:
-        theta = theta._replace(relevance=tuple(relevance))
+        theta = replace(theta, relevance=tuple(relevance))
     return theta
 
 
@@ -62,8 +64,7 @@ def with_classes(core, theta, rng, spread=0.5):
         half = rng.normal(size=(N, J, J + 2)) / np.sqrt(J + 2)
         etas.append(spread * rng.normal(size=(N, J)))
         sigmas.append(half @ half.transpose(0, 2, 1) + 0.2 * np.eye(J))
-    return theta._replace(
-        class_counts=counts, log_beta=core.classes.learn(counts), eta=tuple(etas),
+    return replace(theta, class_counts=counts, log_beta=core.classes.learn(counts), eta=tuple(etas),
         sigma=tuple(sigmas),
     )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Special cases, invariances and recovery: what MCVQ must not depend on, and what it must find."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -155,8 +156,9 @@ def test_the_order_of_rows_and_columns_means_nothing(likelihood, gating):
         X[rows][:, columns], weight[rows], (3, 2), m[:, rows], gates[:, columns], **how
     )
     back = np.argsort(columns)
-    unshuffled = shuffled._replace(
-        gate=shuffled.gate._replace(g=shuffled.gates[:, back]),
+    unshuffled = replace(
+        shuffled,
+        gate=replace(shuffled.gate, g=shuffled.gates[:, back]),
         chi=(shuffled.chi[0][:, :, back],),
     )
     assert_same(plain, (unshuffled, trace))
@@ -172,8 +174,8 @@ def test_names_of_parts_and_states_mean_nothing(likelihood, gating):
     new = np.array([4, 3, 1, 2, 0])  # the second part first, and states in another order
     other, trace = run(X, weight, (2, 3), m[new], gates[::-1], **how)
     back = np.argsort(new)
-    renamed = other._replace(
-        gate=other.gate._replace(g=other.gates[::-1]), chi=(other.chi[0][:, back],),
+    renamed = replace(
+        other, gate=replace(other.gate, g=other.gates[::-1]), chi=(other.chi[0][:, back],),
         state_counts=other.state_counts[:, back],
     )  # fmt: skip
     assert_same(plain, (renamed, trace))

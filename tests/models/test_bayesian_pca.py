@@ -41,7 +41,7 @@ def problem(holes=0.0, prior=None, seed=0, n_rows=C, max_rows=None, M=M, q=Q, pa
     mean, noise = principal_start(encoded_rows(source), weight, shares, q, rng)
     theta = model.start(mean + 0.3 * rng.normal(size=mean.shape), noise, shares @ weight)
     if isinstance(prior, Broad):
-        theta = theta._replace(tau=np.array([30.0, 11.0]))
+        theta = replace(theta, tau=np.array([30.0, 11.0]))
     return model, source, model.learn_loadings(theta, total(model, theta, source))
 
 
@@ -147,7 +147,7 @@ def test_no_single_update_lowers_the_bound(kind, seed):
         sums = total(model, theta, source)
         base = model.bound(theta, sums) - model.expected(theta, sums)
         trace = [model.bound(theta, sums)]
-        theta = theta._replace(counts=sums.counts)
+        theta = replace(theta, counts=sums.counts)
         trace.append(base + model.expected(theta, sums))
         for step in (model.learn_loadings, model.learn_noise):
             theta = step(theta, sums)
@@ -265,8 +265,8 @@ def test_a_frame_changes_nothing_about_rows_inside_it():
     rng = np.random.default_rng(1)
     frame = np.linalg.qr(rng.normal(size=(D, 3)))[0]
     model, _, theta = problem()
-    inside = theta.take([0, 1])._replace(
-        mean=theta.mean[:, :3], leverage=np.ones(3), cov=theta.cov[:, :1]
+    inside = replace(
+        theta.take([0, 1]), mean=theta.mean[:, :3], leverage=np.ones(3), cov=theta.cov[:, :1]
     )
     rows = rng.normal(size=(5, D))
     small = model.infer(inside, AdditiveRows((rows @ frame).T, None))
@@ -337,10 +337,10 @@ def evidence_and_turns(A):
     held = replace(model, holds=frozenset(["noise", "relevances"]))
     sure, noise = 1e7, 0.2  # Gammas of this shape are next to points
     alpha = np.stack([np.full(2, sure), sure / A])
-    theta = theta._replace(tau=np.array([sure, noise * sure]), alpha=alpha)
+    theta = replace(theta, tau=np.array([sure, noise * sure]), alpha=alpha)
     for _ in range(100):
         theta = held.maximize(theta, total(held, theta, source))
-        theta = held.rescale(theta, total(held, theta, source))._replace(alpha=alpha)
+        theta = replace(held.rescale(theta, total(held, theta, source)), alpha=alpha)
     known = gamma_divergence(np.column_stack([theta.tau, alpha]), STRENGTH, STRENGTH).sum()
     bound = held.bound(theta, total(held, theta, source)) + known
     length = np.sqrt((theta.mean[:, :, :-1] ** 2).sum(axis=1))

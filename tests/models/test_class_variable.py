@@ -1,6 +1,7 @@
 """The class variable against enumeration of classes and states, and Gaussian integrals."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -296,10 +297,10 @@ def test_classes_that_are_all_alike_are_no_classes(gating, prior):
                 "sigma": tuple(np.repeat(v, N, axis=0) for v in theta.sigma),
             }
         else:
-            theta = theta._replace(log_beta=np.zeros(1))
+            theta = replace(theta, log_beta=np.zeros(1))
             alike = {"log_b": np.repeat(theta.log_b, N, axis=0)}
-        theta = theta._replace(log_beta=np.zeros(1))
-        repeated = theta._replace(log_beta=np.log([0.5, 0.2, 0.3]), **alike)
+        theta = replace(theta, log_beta=np.zeros(1))
+        repeated = replace(theta, log_beta=np.log([0.5, 0.2, 0.3]), **alike)
         _, sums = sweep(one, theta, source)
         _, same = sweep(many, repeated, other)
         assert_allclose(same.bound, sums.bound, rtol=1e-10)

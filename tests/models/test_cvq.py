@@ -1,6 +1,7 @@
 """CVQ's two steps against loops over rows and columns, its bound, and the likelihood of a row."""
 
 import itertools
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -148,7 +149,7 @@ def test_blocks_change_nothing(holes):
     assert cut.n_blocks > 3
     assert_allclose(many.bound, one.bound, rtol=1e-12)
     learned = [model.maximize(model.begin(theta), sums).params for sums in (one, many)]
-    for a, b in zip(*learned, strict=True):
+    for a, b in zip(*map(astuple, learned), strict=True):
         assert_allclose(b, a, rtol=1e-7, atol=1e-10)
 
 
@@ -162,7 +163,7 @@ def test_a_full_mask_is_no_mask():
     assert_allclose(other[:, :-1], one, rtol=1e-9, atol=1e-13)
     assert_allclose(holed.bound, plain.bound, rtol=1e-12)
     learned = [model.maximize(model.begin(theta), sums).params for sums in (plain, holed)]
-    for a, b in zip(*learned, strict=True):
+    for a, b in zip(*map(astuple, learned), strict=True):
         assert_allclose(b, a, rtol=1e-8, atol=1e-10)
 
 
@@ -172,7 +173,7 @@ def test_one_part_at_maximum_likelihood_is_a_mixture_with_shared_noise():
     Z, weight = rows_of(source), source.weight
     mu, psi, b = theta.mu, theta.psi, np.exp(theta.log_b)
     b = b / b.sum()
-    theta = theta._replace(log_b=np.log(b))
+    theta = replace(theta, log_b=np.log(b))
     found, trace = climb_from(model, theta, source, n_steps)
     expected = []
     for step in range(n_steps + 1):
@@ -219,7 +220,7 @@ def test_few_combinations_are_enumerated(holes):
     found = model.row_likelihood(model.prepare(theta), source.block(0), np.empty((0, K)))
     assert_allclose(found.log_likelihood, by_enumeration(model, theta, source), rtol=1e-9)
     assert_array_equal(found.standard_error, 0)
-    theta = theta._replace(log_b=np.log(model.shares(theta)))
+    theta = replace(theta, log_b=np.log(model.shares(theta)))
     _, bound = model.infer(model.prepare(theta), source.block(0))
     assert (bound + source.block(0).base <= found.log_likelihood + 1e-9).all()
 

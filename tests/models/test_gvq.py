@@ -84,7 +84,7 @@ def test_the_m_step_is_least_squares(holes):
 
 def test_an_empty_set_stays_where_it_is():
     model, source, theta = problem(np.random.default_rng(0), 2, 2, 2, 3, 20)
-    theta = theta._replace(origins=theta.origins + np.array([[0.0], [1e6]]))
+    theta = replace(theta, origins=theta.origins + np.array([[0.0], [1e6]]))
     prepared = model.prepare(theta)
     new = model.maximize(prepared, sweep(model, prepared, source)[1]).params
     assert_array_equal(new.origins[1], theta.origins[1])

@@ -5,6 +5,7 @@ its rescaling of the factors aside, must stand where it stands after every E-ste
 """
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -384,7 +385,7 @@ def test_decided_sweeps_equal_full_sweeps(gating, storage, n_classes, prior):
     own = np.array([0, 2, 1, 0, 1, 2, 0])
     gates = theta.gates.copy()
     gates[:, :7] = np.eye(3)[own].T
-    theta = theta._replace(gate=core.chooser.learn(gates))
+    theta = replace(theta, gate=core.chooser.learn(gates))
     if n_classes > 1:
         theta = with_classes(core, theta, rng)
     full, short = core.begin(theta), core.prepare(theta)
@@ -404,7 +405,7 @@ def test_decided_sweeps_equal_full_sweeps(gating, storage, n_classes, prior):
     for k in range(3):
         mine = np.append(np.flatnonzero(own == k), [7, 8, 9])
         a, b = after_full.loadings[k], after_short.loadings[k]
-        for x, y in zip(a.at(mine), b.at(mine), strict=True):
+        for x, y in zip(a.at(mine).arrays, b.at(mine).arrays, strict=True):
             assert_allclose(y, x, rtol=1e-8, atol=1e-9)
         assert_allclose(after_short.eta[k], after_full.eta[k], atol=1e-9)
         assert_allclose(after_short.sigma[k], after_full.sigma[k], atol=1e-9)

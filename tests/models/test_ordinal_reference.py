@@ -1,5 +1,7 @@
 """Steps of MCFA of ordered levels against loops, and its predictions against other ways to them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -297,7 +299,7 @@ def test_predicted_levels_are_those_of_drawn_rows(n_factors):
     core, n = model.core, 200_000
     sure = predict_factors.point(core, theta, core.all_undecided, theta.gates)
     # Loadings without width: what is left is exact.
-    theta = theta._replace(loadings=sure.params.loadings)
+    theta = replace(theta, loadings=sure.params.loadings)
     features = model.infer(model.begin(theta), source.block(0))[0]
     mean, variance = predict_factors.part_moments(core, theta, features)
     shares = predict_factors.level_shares(mean, variance, theta.gates, model.ends)
@@ -325,10 +327,12 @@ def test_widths_of_loadings_widen_the_levels():
     """Mean and variance of an entry against draws of everything the posterior leaves open."""
     model, source, theta, rng = known((2,))
     core, n, row = model.core, 400_000, 2
-    w = theta.loadings[0]._replace(  # noise with a narrow posterior, so that its mean is its own
-        shape=np.full(core.n_columns, 50.0), rate=np.full(core.n_columns, 49.0 * 0.4)
+    w = replace(
+        theta.loadings[0],  # noise with a narrow posterior, so that its mean is its own
+        shape=np.full(core.n_columns, 50.0),
+        rate=np.full(core.n_columns, 49.0 * 0.4),
     )
-    theta = theta._replace(loadings=(w,))
+    theta = replace(theta, loadings=(w,))
     features = model.infer(model.begin(theta), source.block(0))[0]
     mean, variance = predict_factors.part_moments(core, theta, features)
     _, linear, quadratic = core.spans()[0]

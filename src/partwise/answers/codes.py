@@ -183,8 +183,8 @@ def explain(
     on = np.flatnonzero(found.values[0])
     without = np.repeat(found.values, len(on), axis=0)
     without[np.arange(len(on)), on] = 0
-    fields = [np.repeat(field, len(on), axis=0) for field in found]
-    rows = decode(fitted, RowCodes(*fields)._replace(values=without))
+    sets, _, *known = (np.repeat(field, len(on), axis=0) for field in found)
+    rows = decode(fitted, RowCodes(sets, without, *known))
     now = np.nansum((row - decode(fitted, found)) ** 2)
     saved = np.nansum((row - rows) ** 2, axis=1) - now
     return {

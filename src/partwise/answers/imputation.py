@@ -1,4 +1,4 @@
-"""What several fits of the same table say of its missing entries, averaged."""
+"""Expectations of several fits of the same table about its missing values, averaged."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from partwise.contracts import Array
 from partwise.data import RowBlock
 
 
-class Told(NamedTuple):
-    """What is expected of rows: numbers (n, D), and of columns with levels {place: (n, V)}."""
+class Expected(NamedTuple):
+    """Expected entries of rows: numbers (n, D), and of columns with levels {place: (n, V)}."""
 
     numbers: Array  # 0 in columns with levels
     shares: dict[int, Array]
 
 
-def told(fits: Sequence[FittedStates], X: Array, n_jobs: int | None = None) -> Told:
-    """What fits expect of rows, averaged; each infers the rows once."""
-    found = [_told(fitted, X, n_jobs) for fitted in fits]
+def expected(fits: Sequence[FittedStates], X: Array, n_jobs: int | None = None) -> Expected:
+    """Expected entries of rows, averaged over the fits; each fit infers the rows once."""
+    found = [_expected(fitted, X, n_jobs) for fitted in fits]
     numbers = np.mean([one.numbers for one in found], axis=0)
     for group in fits[0].columns:
         own = np.stack([one.numbers[:, group.index] for one in found])
         numbers[:, group.index] = group.likelihood.family.joined(own, group.shift)
     places = found[0].shares
-    return Told(numbers, {d: np.mean([one.shares[d] for one in found], axis=0) for d in places})
+    return Expected(numbers, {d: np.mean([one.shares[d] for one in found], axis=0) for d in places})
 
 
-def _told(fitted: FittedStates, X: Array, n_jobs: int | None) -> Told:
+def _expected(fitted: FittedStates, X: Array, n_jobs: int | None) -> Expected:
     pairs = list(zip(fitted.columns, laws(fitted), strict=True))
 
     def on_block(block: RowBlock) -> tuple[Array, list[Array]]:
@@ -52,11 +52,11 @@ def _told(fitted: FittedStates, X: Array, n_jobs: int | None) -> Told:
     for group, pieces in zip(groups, zip(*by_block, strict=True), strict=True):
         joined = np.concatenate(pieces)  # (n, D_g, V)
         shares |= {int(d): joined[:, i] for i, d in enumerate(group.index)}
-    return Told(np.concatenate(numbers), shares)
+    return Expected(np.concatenate(numbers), shares)
 
 
-def likely(fitted: FittedStates, found: Told) -> Array:
-    """What to put in the place of every entry, (n, D): numbers, and the likeliest levels."""
+def likely(fitted: FittedStates, found: Expected) -> Array:
+    """Values to impute for every entry, (n, D): numbers, and the likeliest levels."""
     out = found.numbers.copy()
     for d, shares in found.shares.items():
         out[:, d] = likely_level(fitted, d, shares)

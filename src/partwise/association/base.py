@@ -3,20 +3,21 @@
 A row is a sum of features that are on or off (or take one of J values, the first of which adds
 nothing). Which of them? The squared error of a code s, up to the row's own square, is
 E(s) = s'Gs + h's with G = F'F and h = cost - 2 F'x, the paper's (7) with the diagonal of w/2 in G.
-Every method gets a `Problem` for some rows and returns `Codes`. What randomness a method takes is
-drawn once and shared by all rows, so that a row's code does not depend on its company.
+Every method gets a `Problem` for some rows and returns `Codes`. A method's random numbers are
+sampled once and shared by all rows, so that a row's code does not depend on its company.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from partwise._compiled import check_sizes
 from partwise.association import kernels
-from partwise.contracts import Array
+from partwise.contracts import Array, SumView
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +64,13 @@ class Problem:
     def complete(
         cls, features: Array, rows: Array, penalty: float = 0.0, n_values: int = 2
     ) -> Problem:
-        """The problem of rows (n, D) without holes, every feature costing the same."""
+        """The problem of rows (n, D) without missing values, every feature costing the same."""
         return cls(features, rows.T, np.full(len(features), penalty), n_values)
 
     @classmethod
     def posed(
         cls,
-        view: Any,
+        view: SumView,
         features: Array,
         origin: Array,
         cost: Array,
@@ -77,7 +78,7 @@ class Problem:
         scale: Array | None = None,
         incumbent: Array | None = None,
     ) -> Problem:
-        """The problem of a view's rows, with holes or without, columns in units of ``scale``."""
+        """The problem of a view's rows, columns in units of ``scale``; values may be missing."""
         scale = np.ones(len(origin)) if scale is None else scale
         patterns = view.patterns
         masks = view.shown if patterns.pattern_of is None else patterns.masks
@@ -129,6 +130,9 @@ class Problem:
 
     def energy(self, values: Array) -> Array:
         """E of a code for every row, (n, K) to (n,)."""
+        check_sizes(features=(self.n_groups, values.shape[1]), rows=(self.n_rows, len(values)))
+        if values.size and not 0 <= values.min() <= values.max() < self.n_values:
+            raise ValueError(f"A code has a value outside 0 to {self.n_values - 1}.")
         return kernels.energies(self.grams, self.of, self.linear, values)
 
     @property
@@ -161,7 +165,7 @@ class Codes(NamedTuple):
 
 
 class Certificate(NamedTuple):
-    """What is known of the codes of rows, in the data's units."""
+    """Errors of the codes of rows and their proven bounds, in the data's units."""
 
     proven: Array  # whether no code is better, up to rounding, (n,)
     gap: Array  # at most so far above the best, 0 where proven, (n,)

@@ -51,7 +51,6 @@ class BeliefRevision:
             return found
         other = self.fall_back.associate(problem)
         better = ~converged & (other.energy < found.energy)
-        return found._replace(
-            values=np.where(better[:, None], other.values, found.values),
-            energy=np.where(better, other.energy, found.energy),
-        )
+        values = np.where(better[:, None], other.values, found.values)
+        energy = np.where(better, other.energy, found.energy)
+        return Codes(values, energy, found.lower, converged)

@@ -21,13 +21,13 @@ from partwise.contracts import Array
 # Gauss-Hermite nodes; twice as many lower the least noise by a factor of 1.4 only.
 N_NODES = 64
 
-# Sweeps of directed belief propagation, the noise falling as far as the nodes let it.
+# Rounds of directed belief propagation, the noise falling as far as the nodes let it.
 N_SWEEPS = 12
 
 # Connections of a column whose states (2^14) can be gone through for every row and sweep.
 MOST_CONNECTIONS = 14
 
-# Sweeps of directed belief revision, as few as trees of that size need and some for loops.
+# Rounds of directed belief revision, as few as trees of that size need and some for loops.
 MOST_SWEEPS = 50
 
 # Change of a message, in units of the row's largest square, that counts as none.

@@ -12,7 +12,7 @@ from partwise.association.base import Codes, Problem
 from partwise.association.mean_field import MOST_SIGMA
 from partwise.association.schedules import LEAST_SIGMA, halving, orders, precision
 
-# Sweeps at each noise level: draws differ, where means would only repeat themselves.
+# Sweeps at each noise level: samples differ, means would repeat themselves.
 SWEEPS_A_LEVEL = 4
 
 
@@ -23,7 +23,7 @@ class Gibbs:
     Parameters
     ----------
     seed : int
-        Of the draws, which all rows share.
+        Of the random numbers, which all rows share.
     """
 
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Compiled loops over rows; they release the interpreter lock, so blocks run side by side.
+"""Compiled loops over rows; they release the interpreter lock, so blocks run in parallel.
 
 A code is a row of values, one a feature; value v > 0 of feature k is atom k (J - 1) + v - 1 in the
 arrays over atoms. ``of`` numbers each row's pattern of missing entries, and with it its matrix G.
@@ -229,7 +229,7 @@ def _shift(field, G, a, first, Q, amount):
 
 @compiled()
 def gibbs(grams, of, linear, start, orders, uniforms, precisions):
-    """Draws of every row's values while the noise falls; the least energy that was met wins."""
+    """Samples of every row's values while the noise falls; the least energy found wins."""
     n, A = linear.shape
     K = len(start)
     Q = A // max(K, 1)

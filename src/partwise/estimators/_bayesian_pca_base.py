@@ -16,7 +16,7 @@ from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, learn_columns
 from partwise.engine import Monitor
 from partwise.estimators._base import PartsEstimator
-from partwise.fitted import restored_fields
+from partwise.fitted import fields_of, restored_fields
 from partwise.fitting.component_space import Ascend, ComponentOptions, shares_prior
 from partwise.fitting.options import Rows
 from partwise.fitting.restarts import Stage
@@ -177,9 +177,9 @@ class Analysers(PartsEstimator):
         fitted = self._fitted
         assert fitted.calibration is not None
         return {
-            "theta": [params._asdict() for params in fitted.params],
+            "theta": [fields_of(params) for params in fitted.params],
             "columns": fitted.columns[0].fields(),
-            "calibration": fitted.calibration._asdict(),
+            "calibration": fields_of(fitted.calibration),
             "dtype": np.dtype(fitted.dtype).name,
             "learned": self._learned(*self._kept),
         }

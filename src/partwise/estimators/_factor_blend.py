@@ -1,12 +1,12 @@
-"""A table's numbers by a factor analysis of all its columns, beside what the parts' states tell.
+"""Numeric columns of a table: a blend of the state model and a factor analysis of all columns.
 
 Rows in the same states of all parts still differ, and their numbers may differ together, as points
 near a plane do. So all columns of a table (unordered levels as a yes-or-no column each, other
-levels by their place) are one part of an `MCFA`, and a missing number is a mean of what it and the
-states say. How much each counts in a column is learned from known cells that both have to fill as
-if they were missing (both were fitted with them). Columns whose logarithm is modeled are mixed in
-logarithms: states tell that of the expectation, factors the expected logarithm, so that what is
-filled lies between the expectation and the median.
+levels by their place) are one part of an `MCFA`, and a missing number is a weighted mean of its
+expectation and that of the states. The weight of each column is estimated on observed cells that
+both models impute as if they were missing (both were fitted with them). Columns whose logarithm is
+modeled are blended in logarithms: states give that of the expectation, factors the expected
+logarithm, so that the imputed value lies between the expectation and the median.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from partwise.estimators.mcfa import MCFA
 from partwise.fitted import fitted_of
 from partwise.fitting.options import TrainingRows
 
-# Known cells hidden to see who tells them better: this share of those of this many rows.
-HIDDEN = 0.2
-MOST_ROWS = 5000
+# Fraction of observed cells, and maximum number of rows, held out to compare the two models.
+HELD_OUT = 0.2
+MOST_COMPARED_ROWS = 5000
 
 
 @dataclass(frozen=True, eq=False)
 class NumberColumns:
-    """What the columns of a table are to a factor analysis, as a model of the table tells.
+    """The columns of a table as a factor analysis sees them.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class NumberColumns:
         Number of levels of columns that become a column each; 0 of others, -1 of columns that are
         left out.
     numbers : array of shape (D,), bool
-        Columns to fill.
+        Columns to impute.
     counts : array of shape (D,), bool
         Of these, columns that are never negative.
     """
@@ -81,7 +81,7 @@ class NumberColumns:
 
 @dataclass(frozen=True, eq=False)
 class NumberFactors:
-    """What a factor analysis says of numbers, and how much it counts in each column, (D,)."""
+    """A factor analysis of the columns, and its weight in each numeric column, (D,)."""
 
     columns: NumberColumns
     factors: MCFA
@@ -99,7 +99,7 @@ class NumberFactors:
     ) -> NumberFactors | None:
         """Fit at most so many factors to rows as numbers (n, D); None if there are no numbers.
 
-        ``fits`` know what the columns are, and fill rows with holes by their states.
+        ``fits`` know the columns, and impute rows by their states.
         """
         columns = NumberColumns.of(fits[0])
         width = int(columns.widths.sum())
@@ -112,8 +112,8 @@ class NumberFactors:
         alone = cls(columns, factors, columns.numbers.astype(float))
         return cls(columns, factors, alone._shares(fits, coded, sample_weight, rng, n_jobs))
 
-    def _tell(self, coded: Array, n_jobs: int | None) -> Array:
-        """What the factors expect of the numbers of rows, (n, number of numbers)."""
+    def _expected(self, coded: Array, n_jobs: int | None) -> Array:
+        """Numbers that the factors expect of rows, (n, number of numeric columns)."""
         columns, width = self.columns, self.columns.widths
         first = np.cumsum(width) - width
         X = columns.spread(coded)
@@ -129,15 +129,15 @@ class NumberFactors:
         rng: np.random.Generator,
         n_jobs: int | None,
     ) -> Array:
-        """Shares by weighted least squares over known cells that are filled as if missing."""
+        """Shares by weighted least squares over held-out cells."""
         numbers = self.columns.numbers
-        rows = np.sort(rng.permutation(len(coded))[:MOST_ROWS])
+        rows = np.sort(rng.permutation(len(coded))[:MOST_COMPARED_ROWS])
         some = coded[rows]
-        hidden = (rng.random(some.shape) < HIDDEN) & ~np.isnan(some) & numbers
+        hidden = (rng.random(some.shape) < HELD_OUT) & ~np.isnan(some) & numbers
         holed = np.where(hidden, np.nan, some)
         hidden, true = hidden[:, numbers], some[:, numbers]
-        states = imputation.told(fits, holed, n_jobs).numbers[:, numbers]
-        factors = self._tell(holed, n_jobs)
+        states = imputation.expected(fits, holed, n_jobs).numbers[:, numbers]
+        factors = self._expected(holed, n_jobs)
         # In units of the columns' own, a power of two each, which rounds nothing: squares are held.
         unit = np.exp2(
             np.frexp(np.abs(np.where(hidden, true, 0.0)).max(axis=0, initial=0.0))[1] - 1.0
@@ -151,11 +151,11 @@ class NumberFactors:
         out[numbers] = np.clip(share, 0.0, 1.0)
         return out
 
-    def fill(self, coded: Array, filled: Array, n_jobs: int | None) -> Array:
-        """``filled`` (n, D) by states, with the factors' share in its numbers."""
+    def blend(self, coded: Array, filled: Array, n_jobs: int | None) -> Array:
+        """``filled`` (n, D), imputed by states, with the factors' share in its numbers."""
         out, numbers = filled.copy(), self.columns.numbers
         share = self.share[numbers]
-        out[:, numbers] = (1.0 - share) * out[:, numbers] + share * self._tell(coded, n_jobs)
+        out[:, numbers] = (1.0 - share) * out[:, numbers] + share * self._expected(coded, n_jobs)
         return out
 
     def state(self) -> dict[str, Any]:

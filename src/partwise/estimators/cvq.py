@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import ClassVar
@@ -20,7 +20,7 @@ from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, learn_columns
 from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
-from partwise.fitted import Fitted, restored_fields
+from partwise.fitted import Fitted, fields_of, restored_fields
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Begun, Stage
@@ -394,7 +394,7 @@ class CVQ(PartsEstimator):
     def __partwise_state__(self) -> dict[str, object]:
         fitted = self._fitted
         return {
-            "theta": fitted.params._asdict(),
+            "theta": fields_of(fitted.params),
             "columns": fitted.columns[0].fields(),
             "dtype": np.dtype(fitted.dtype).name,
             "learned": self._learned(),
@@ -402,7 +402,9 @@ class CVQ(PartsEstimator):
 
     def __partwise_restore__(self, state: State) -> None:
         columns = (ColumnGroup(likelihood=Gaussian(), **state["columns"]),)
-        params = CVQParams(**{name: state["theta"][name] for name in CVQParams._fields})
+        params = CVQParams(
+            **{field.name: state["theta"][field.name] for field in fields(CVQParams)}
+        )
         dtype = np.dtype(state["dtype"])
-        fields: State = restored_fields(state["learned"])
-        self._adopt(Fitted(self._core(), params, columns, dtype=dtype, **fields))
+        known: State = restored_fields(state["learned"])
+        self._adopt(Fitted(self._core(), params, columns, dtype=dtype, **known))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from partwise.association import METHODS, MOST_NODES, Certificate, make_associat
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup
 from partwise.estimators._coded_rows import CodedRows
-from partwise.fitted import restored_fields
+from partwise.fitted import fields_of, restored_fields
 from partwise.fitting import features
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.record import recorded
@@ -242,7 +242,7 @@ class GVQ(CodedRows):
         found = codes.codes(fitted, X, self.n_jobs)
         fitted = replace(
             fitted,
-            params=params._replace(taken=model.count(found, weight)),
+            params=replace(params, taken=model.count(found, weight)),
             noise_variance=codes.noise_variance(fitted, found, weight),
             certificate=codes.certify(fitted, X, found, int(self.max_nodes), self.n_jobs),
         )
@@ -301,12 +301,13 @@ class GVQ(CodedRows):
 
     def __partwise_state__(self) -> dict[str, object]:
         fitted = self._fitted
+        certificate = dict(zip(Certificate._fields, self.certificate_, strict=True))
         return {
-            "theta": fitted.params._asdict(),
+            "theta": fields_of(fitted.params),
             "columns": fitted.columns[0].fields(),
             "dtype": np.dtype(fitted.dtype).name,
             "seed": fitted.seed,
-            "certificate": self.certificate_._asdict(),
+            "certificate": certificate,
             "learned": self._learned("noise_variance_"),
         }
 
@@ -314,8 +315,10 @@ class GVQ(CodedRows):
         likelihood = Bernoulli() if self.binary else Gaussian()
         columns = (ColumnGroup(likelihood=likelihood, **state["columns"]),)
         seed, learned = int(state["seed"]), state["learned"]
-        params = GVQParams(**{name: state["theta"][name] for name in GVQParams._fields})
-        fields: State = restored_fields(learned)
+        params = GVQParams(
+            **{field.name: state["theta"][field.name] for field in fields(GVQParams)}
+        )
+        known: State = restored_fields(learned)
         fitted = FittedCodes(
             self._core(columns, seed),
             params,
@@ -325,7 +328,7 @@ class GVQ(CodedRows):
             # Files of before the first release have the variance by another name.
             noise_variance=learned.get("noise_variance_", learned.get("noise_")),
             certificate=Certificate(**state["certificate"]),
-            **fields,
+            **known,
         )
         self._adopt(fitted)
 

@@ -1,4 +1,4 @@
-"""Filling the holes of a table inside a scikit-learn Pipeline."""
+"""Imputation of a table's missing values inside a scikit-learn Pipeline."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -24,6 +25,7 @@ from partwise.fitted import fitted_of
 from partwise.fitting.options import TrainingRows
 from partwise.fitting.weights import read_weights
 from partwise.sampling.randomness import as_generator
+from partwise.typing import DataLike, Frame, Likelihoods, Matrix, Name, PathLike, Seed
 
 
 class _Fits(NamedTuple):
@@ -34,26 +36,26 @@ class _Fits(NamedTuple):
 
 
 class PartsImputer(TransformerMixin, BaseEstimator):
-    """Fill missing entries of a table by what the parts of its columns tell.
+    """Impute the missing values of a table by the parts of its columns.
 
-    An `MCVQ` as a transformer: `transform` gives the table it is given, filled. Rows in the same
-    states still differ, and their numbers differ together; so a factor analysis of all columns
-    (`MCFA`) has its say in numbers, as much of one as known cells, filled for a try, recommend.
-    For intervals, several completed tables or odd cells, ask ``model_``.
+    An `MCVQ` as a transformer: `transform` returns the table with its missing values imputed.
+    Numeric columns blend the state model with a factor model of all columns (`MCFA`), since rows
+    in the same states still differ; the blend weight is estimated on held-out cells. For
+    intervals, several completed tables or anomalous cells, use ``model_``.
 
     Parameters
     ----------
     n_parts, n_states : int, sequence of int or "auto", default="auto"
-        As of `MCVQ`; "auto" finds them by the evidence.
+        As of `MCVQ`; "auto" selects them by the ELBO.
     likelihood : str, mapping or sequence, default="auto"
         What columns are; see `MCVQ`.
     n_factors : int, default=16
-        Most factors behind the numbers; those that the data do not need vanish. 0: numbers are
-        filled by states alone.
+        Maximum number of factors of the numeric columns; unneeded factors vanish. 0: numbers are
+        imputed by states alone.
     n_fits : int, default=4
-        Fits whose answers are averaged: the first to X as it is; the others from other starts, with
-        rows weighted at random (the Bayesian bootstrap) and, where "auto" found the number of
-        states, twice as many. Probabilities gain most.
+        Number of fits whose predictions are averaged: the first to X unchanged; the others from
+        other starts, with random row weights (the Bayesian bootstrap) and, where "auto" found the
+        number of states, twice as many. Averaging improves the probabilities most.
     add_states : bool, default=False
         Append the row's state of each part as columns part0, part1, ...
     n_jobs : int or None, default=None
@@ -86,12 +88,12 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         n_parts: int | str = "auto",
         n_states: int | str | Sequence[int] = "auto",
         *,
-        likelihood: Any = "auto",
+        likelihood: Likelihoods = "auto",
         n_factors: int = 16,
         n_fits: int = 4,
         add_states: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_states = n_states
@@ -102,7 +104,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PartsImputer:
+    def fit(
+        self, X: DataLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> PartsImputer:
         """Learn parts and states.
 
         Parameters
@@ -125,7 +129,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         models = [first.fit(X, sample_weight=sample_weight)]
         rng, *others = self._generator().spawn(self.n_fits)
         with warnings.catch_warnings():
-            # The first has told what it makes of the columns.
+            # The first fit has already warned about the columns.
             warnings.simplefilter("ignore", UserWarning)
             coded = checked_rows(first, X)
             given = read_weights(sample_weight, coded.shape[0])
@@ -143,7 +147,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         return self._adopt(models, factors)
 
     def _generator(self) -> np.random.Generator:
-        """Of all that is drawn beside the first fit, which has a whole number to itself."""
+        """Random numbers of everything after the first fit, whose seed is a whole number."""
         seed = self.random_state
         if isinstance(seed, Integral):
             return np.random.default_rng([int(seed), 1])
@@ -154,7 +158,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         self._fitted = _Fits(tuple(fitted_of(model) for model in models), factors)
         return self
 
-    def _model(self, n_parts: Any, n_states: Any, random_state: Any) -> MCVQ:
+    def _model(
+        self, n_parts: int | str, n_states: int | str | Sequence[int], random_state: Seed
+    ) -> MCVQ:
         return MCVQ(
             n_parts,
             n_states,
@@ -163,7 +169,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             random_state=random_state,
         )
 
-    def _sizes_of_others(self, first: MCVQ, n_rows: int) -> tuple[Any, Any]:
+    def _sizes_of_others(
+        self, first: MCVQ, n_rows: int
+    ) -> tuple[int | str, int | str | Sequence[int]]:
         """Sizes of all fits but the first: those given, or by those that the first has found."""
         if "auto" not in (self.n_parts, self.n_states):
             return self.n_parts, self.n_states
@@ -189,8 +197,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self.model_.feature_names_in_
 
-    def transform(self, X: Any) -> Any:
-        """Fill missing entries; observed ones stay as they are.
+    def transform(self, X: DataLike) -> Matrix | Frame:
+        """Impute missing values; observed ones stay unchanged.
 
         Parameters
         ----------
@@ -205,13 +213,13 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             return self.model_.impute(X)
         coded = checked_rows(self.model_, X)
         fits, factors = self._fitted
-        filled = imputation.likely(fits[0], imputation.told(fits, coded, self.n_jobs))
+        filled = imputation.likely(fits[0], imputation.expected(fits, coded, self.n_jobs))
         if factors is not None:
-            filled = factors.fill(coded, filled, self.n_jobs)
+            filled = factors.blend(coded, filled, self.n_jobs)
         table = tables.fill(fits[0], X, coded, filled)
         return self.model_.add_states(X, table) if self.add_states else table
 
-    def predict_proba_columns(self, X: Any) -> dict[Any, Array]:
+    def predict_proba_columns(self, X: DataLike) -> dict[Name, Array]:
         """Probability of every level of yes-or-no, categorical and ordered columns.
 
         Parameters
@@ -227,10 +235,10 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         coded = checked_rows(self.model_, X)
         fits = self._fitted.fits
-        found = imputation.told(fits, coded, self.n_jobs).shares
+        found = imputation.expected(fits, coded, self.n_jobs).shares
         return {tables.name_of(fits[0], d): found[d] for d in sorted(found)}
 
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
+    def get_feature_names_out(self, input_features: object = None) -> Array:
         """Names of the columns of `transform`: those of X, then part0, part1, ... if asked for.
 
         Parameters
@@ -248,7 +256,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         states = [f"part{k}" for k in range(self.model_.n_parts_)] if self.add_states else []
         return np.asarray([*names, *states], dtype=object)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: PathLike) -> None:
         """Write the fitted imputer to one safetensors file; `partwise.load` reads it.
 
         Parameters
@@ -271,9 +279,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         models = [self._model(self.n_parts, self.n_states, None) for _ in state["models"]]
         for model, own in zip(models, state["models"], strict=True):
             model.__partwise_restore__(own)
-        told = state["factors"]
+        saved = state["factors"]
         columns = NumberColumns.of(fitted_of(models[0]))
-        self._adopt(models, None if told is None else NumberFactors.restored(told, columns))
+        self._adopt(models, None if saved is None else NumberFactors.restored(saved, columns))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")

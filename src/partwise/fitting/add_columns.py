@@ -61,7 +61,7 @@ def with_new_columns(
     if calibration is not None:
         maps = np.zeros(n_columns, np.int64)
         maps[:D] = calibration.map_of
-        calibration = calibration._replace(map_of=maps)
+        calibration = replace(calibration, map_of=maps)
     # Where rows select for themselves, they go on doing so.
     selects = family.options.selects_by_row
     return replace(

@@ -298,4 +298,4 @@ def _joined(theta: BayesianPCAParams, *more: BayesianPCAParams) -> BayesianPCAPa
             values = [v if v.shape[1] == wide else np.repeat(v, wide, axis=1) for v in values]
         return np.concatenate(values)
 
-    return theta._replace(**{field: join(field) for field in ("mean", "cov", "log_det", "counts")})
+    return replace(theta, **{field: join(field) for field in ("mean", "cov", "log_det", "counts")})

@@ -10,7 +10,15 @@ import numpy as np
 
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, RowSource
-from partwise.fitted import ColumnModel, FittedParts, GatedCore, GatedModel, SavedState, core_of
+from partwise.fitted import (
+    ColumnModel,
+    FittedParts,
+    GatedCore,
+    GatedModel,
+    SavedState,
+    core_of,
+    fields_of,
+)
 from partwise.fitting.factor_search import FactorSearch
 from partwise.fitting.family import Family, Starts
 from partwise.fitting.options import fixed_size
@@ -152,7 +160,7 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         params = fitted.params
         names = ("relevance", "class_counts", "log_beta", "eta", "sigma")
         return {
-            "loadings": [w._asdict() for w in params.loadings],
+            "loadings": [fields_of(w) for w in params.loadings],
             "theta": {name: getattr(params, name) for name in names},
             "totals": self.core_in(fitted.model).totals,
         }

@@ -13,6 +13,7 @@ from partwise.fitted import (
     P,
     R,
     SavedState,
+    fields_of,
     restored_fields,
     shared_attributes,
 )
@@ -30,10 +31,10 @@ def saved(family: Family[P, R], fitted: FittedParts[P, R]) -> dict[str, object]:
     calibration = fitted.calibration or identity(fitted.n_columns)
     return {
         **family.saved(fitted),
-        "gate": fitted.params.gate._asdict(),
+        "gate": fields_of(fitted.params.gate),
         "columns": [group.state() for group in fitted.columns],
         family.size_name: list(family.core_in(fitted.model).sizes),
-        "calibration": calibration._asdict(),
+        "calibration": fields_of(calibration),
         "dtype": np.dtype(fitted.dtype).name,
         "learned": learned,
     }

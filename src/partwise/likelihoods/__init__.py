@@ -1,7 +1,7 @@
 """Per-entry densities: sufficient statistics, conjugate priors, predictive distributions.
 
 Every likelihood is an exponential family log p(x | eta) = log h(x) + sum_p T_p(x) eta_p whose
-conjugate posterior is told by *pseudo-sums* chi = prior pseudo-sums + data sums, of the same shape
+conjugate posterior is given by *pseudo-sums* chi = prior pseudo-sums + data sums, of the same shape
 (P, S, D) as the sums themselves. So one M-step, one KL and one gating serve them all.
 """
 

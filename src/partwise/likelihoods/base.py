@@ -55,7 +55,7 @@ class Law(ABC):
     scaled : bool
         Whether columns are brought to mean 0 and variance 1.
     has_units : bool
-        Whether columns are shifted or scaled by what is seen of them.
+        Whether columns are shifted or scaled by their observed values.
     counts : bool
         Whether values are 0, 1, 2, ...
     linear : bool
@@ -111,7 +111,7 @@ class Law(ABC):
 
     @classmethod
     def misfit(cls, state: Mapping[str, PlainValue], moments: Array) -> str | None:
-        """What is wrong with a state of a file, and with the columns' mean T(x), (P, D)."""
+        """The error in a state of a file or in the columns' mean T(x), (P, D); None without one."""
         missing = [name for name in cls.saved if name not in state]
         if missing:
             return f"has no entry {missing[0]!r}"
@@ -121,7 +121,7 @@ class Law(ABC):
 
     @classmethod
     def check(cls, values: Array) -> str | None:
-        """What is wrong with the user's values (NaN is missing), None if nothing is.
+        """The error in the user's values (NaN is missing), None without one.
 
         The text goes on after "X has the value ": the first wrong value, what is needed, and what
         to do.
@@ -224,14 +224,14 @@ class Family(Law):
     def point_predictive(self, sums: Array) -> Predictive:
         """Density of a new entry at the maximum of the likelihood."""
 
-    # What is told of entries in the user's units.
+    # Answers about entries in the user's units.
 
     def expected(self, told: Predictive, average: Average, decode: Decode) -> Array:
         """Expected entry of a mixture of states' distributions ``told`` (S, D); (n, D)."""
         return average(decode(told.mean))
 
     def likely(self, told: Predictive, average: Average, decode: Decode) -> Array:
-        """What to put in the place of a missing entry of such a mixture; (n, D)."""
+        """Value to impute for a missing entry of such a mixture; (n, D)."""
         return self.expected(told, average, decode)
 
     def joined(self, values: Array, shift: Array) -> Array:

@@ -36,7 +36,7 @@ class Bernoulli(Family):
         if not len(wrong):
             return None
         return (
-            f'{wrong[0]:g}, but likelihood="bernoulli" needs 0, 1 or NaN; binarise the data or '
+            f'{wrong[0]:g}, but likelihood="bernoulli" needs 0, 1 or NaN; binarize the data or '
             'choose likelihood="gaussian".'
         )
 

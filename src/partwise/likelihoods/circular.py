@@ -239,7 +239,7 @@ Density: TypeAlias = Callable[[Array, tuple[Array, ...]], Array]
 
 @dataclass(frozen=True, eq=False)
 class _Circles:
-    """Distributions side by side, (C,), tabulated when first asked for."""
+    """Several distributions, (C,), tabulated when first needed."""
 
     direction: Array
     resultant: Array
@@ -371,5 +371,5 @@ class Angles(Predictive):
         return out
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """One draw for every entry."""
+        """One sample per entry."""
         return _wrapped(self.quantile(rng.random(self.place.shape)))

@@ -51,7 +51,7 @@ def _no_base(values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Masses:
-    """Distributions side by side, (C,), tabulated when first asked for."""
+    """Several distributions, (C,), tabulated when first needed."""
 
     mean: Array
     variance: Array
@@ -205,5 +205,5 @@ class CountTable(Predictive):
         return np.where(p > masses.below[-1, place], far, inside)
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """One draw for every entry."""
+        """One sample per entry."""
         return self.quantile(rng.random(self.place.shape))

@@ -20,7 +20,7 @@ import numpy as np
 
 from partwise._compiled import compiled
 
-# Components of less weight than this do not move a quantile that anybody could measure.
+# Components of less weight than this do not change a quantile measurably.
 LEAST_WEIGHT = 1e-4
 
 # Quantiles are found to this, in units of the column's deviation.
@@ -35,7 +35,7 @@ _LOG_2PI = math.log(2.0 * math.pi)
 
 @compiled()
 def _incomplete_beta(a, b, x):
-    """Regularised incomplete beta function for x below (a + 1) / (a + b + 2), by Lentz' method."""
+    """Regularized incomplete beta function for x below (a + 1) / (a + b + 2), by Lentz' method."""
     tiny = 1e-300
     c, d = 1.0, 1.0 - (a + b) * x / (a + 1.0)
     d = 1.0 / (d if abs(d) > tiny else tiny)

@@ -1,4 +1,4 @@
-"""Ordered levels as what is seen of a Gaussian number: the interval between cuts that it is in.
+"""Ordered levels: a latent Gaussian number is observed as the interval between cuts that holds it.
 
 Levels have no order in the categorical likelihood and equal distances in the Gaussian one; here the
 distances come from how often each level occurs: cuts are quantiles of a standard Gaussian, pooled
@@ -96,7 +96,7 @@ class Ordinal(Law):
 def cuts_of(counts: Array) -> tuple[float, ...]:
     """Cuts that give a standard Gaussian the levels' shares, from their counts (L,)."""
     below = np.cumsum(counts)[:-1] / max(counts.sum(), 1.0)
-    # A level that hardly occurs keeps an interval of its own, at either end of the scale alike.
+    # A level that hardly occurs keeps its own interval, at either end of the scale alike.
     n = len(below)
     apart = 1e-6 * (np.arange(n) - 0.5 * (n - 1))
     room = 1e-6 * (1 + n)

@@ -1,4 +1,4 @@
-"""Distributions of one entry, vectorised over states and columns.
+"""Distributions of one entry, vectorized over states and columns.
 
 Each class holds parameter arrays of any shape and answers for values that broadcast against them.
 Values are in the model's own units (standardised numbers, level codes), and densities leave out the
@@ -15,6 +15,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from scipy import special
 
+from partwise._compiled import check_sizes
 from partwise.contracts import Array
 from partwise.likelihoods import mixtures
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
@@ -71,7 +72,7 @@ class Predictive(ABC):
 
     @abstractmethod
     def sample(self, rng: np.random.Generator) -> Array:
-        """One draw for every entry."""
+        """One sample per entry."""
 
     @abstractmethod
     def at(self, index: tuple[Array, ...]) -> Predictive:
@@ -203,6 +204,8 @@ class StudentT(Predictive):
             np.ascontiguousarray(values.T, dtype=float) for values in arrays
         )
         out = np.empty((gates.shape[1], m.shape[1]))
+        check_sizes(states=(int(first[-1]), rows.shape[1], mean.shape[1]))
+        check_sizes(columns=(len(by_part), len(mean), len(p)), parts=(len(first) - 1, len(gates)))
         mixtures.state_quantiles(rows, by_part, mean, scale, df, own, first, p, out)
         return out.T
 
@@ -214,7 +217,7 @@ class StudentT(Predictive):
         return special.stdtr(self.df, z)
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """One draw for every entry."""
+        """One sample per entry."""
         z = rng.standard_normal(self.mean.shape)
         finite = np.isfinite(self.df)
         if np.any(finite):
@@ -284,7 +287,7 @@ class GammaPoisson(Predictive):
         return np.where(floor < 0, 0.0, inside)
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """One draw for every entry."""
+        """One sample per entry."""
         finite = np.isfinite(self.rate)
         spread = rng.standard_gamma(self.shape) / np.where(finite, self.rate, 1.0)
         return rng.poisson(np.where(finite, spread, self.shape)).astype(float)

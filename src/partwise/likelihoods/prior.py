@@ -71,7 +71,7 @@ class EntryPrior(Protocol):
 
     @property
     def likelihood(self) -> Family:
-        """The law of an entry."""
+        """The entries' likelihood."""
         ...
 
     def take(self, columns: Array) -> EntryPrior:

@@ -1,4 +1,4 @@
-"""All laws. A new one is a file of its own, and one line here."""
+"""All laws. A new one needs its own file, and one line here."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ T(x)       1, 1[x > 0], x    sufficient statistics
 c, s       chi[1], chi[2]    entries above zero, and their sum
 =========  ================  ====================================================
 
-A zero-inflated Poisson is zero with probability p, else Poisson, whose zeros cannot be told from
+A zero-inflated Poisson is zero with probability p, else Poisson, whose zeros look the same as
 the others: it is no exponential family. The same distributions are written as a hurdle (Mullahy
 1986): zero with probability 1 - pi, else a Poisson without its zeros,
 

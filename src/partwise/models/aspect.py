@@ -14,12 +14,12 @@ a        mixing     number     ratings of every aspect that a row has beforehand
 =======  =========  =========  ====================================================  ==============
 
 Truncated to the scale means: a Gaussian's density at the levels, divided by its sum over them. A
-missing rating takes part in nothing. Departures from the paper: truncation is part of the M-step,
+missing rating is ignored. Departures from the paper: truncation is part of the M-step,
 which is so exact, and the bound never falls at any temperature; both kinds of parameters have a
 prior made of pseudo-ratings (the smoothing), with maximum likelihood as its limit.
 
 What a row takes of the aspects belongs to the row: it is remembered from sweep to sweep during a
-fit and found anew, with the columns held, for any other row.
+fit and found again, with the columns held, for any other row.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy import special
 
-from partwise._compiled import compiled
+from partwise._compiled import check_sizes, compiled
 from partwise.contracts import Array, Block, Entries
 from partwise.sampling.importance import RowLikelihood, summarise_weights
 
@@ -103,7 +103,7 @@ class Aspect:
         nu and a.
     beta : float
     judged : bool
-        The climb is told the log density of held-out ratings in place of the bound. These are a
+        The engine gets the log density of held-out ratings instead of the bound. These are a
         second column group of the blocks.
     """
 
@@ -136,6 +136,7 @@ class Aspect:
         """Shares of the aspects in the rows, one step on from where they were, and sums."""
         pi = self.infer(prepared, block) if memory is None else memory
         entries = self._entries(block)
+        self._check_sizes(prepared, pi, block.n_rows)
         moments = np.zeros((prepared.table.shape[0], 3, self.n_aspects))
         counts, log_p = np.zeros_like(pi), np.zeros(len(pi))
         _expect(
@@ -157,6 +158,7 @@ class Aspect:
     def infer(self, prepared: AspectPrepared, block: Block[Entries]) -> Array:
         """Shares (n, Z) of rows that remember nothing, with the columns held."""
         pi = np.full((block.n_rows, self.n_aspects), 1.0 / self.n_aspects)
+        self._check_sizes(prepared, pi, block.n_rows)
         _fold_in(*self._entries(block), prepared.table**self.beta, self.beta, self.mixing, pi)
         return pi
 
@@ -165,6 +167,12 @@ class Aspect:
         everything = np.arange(self.moments.shape[1])
         indptr, columns, codes = block.groups[group].entries(everything)
         return indptr, columns, codes.astype(np.int64)
+
+    def _check_sizes(self, prepared: AspectPrepared, pi: Array, n_rows: int) -> None:
+        """Columns of entries are below D and codes below V; the table must have as many."""
+        D, V, Z = prepared.table.shape
+        check_sizes(rows=(len(pi), n_rows), aspects=(self.n_aspects, pi.shape[1], Z))
+        check_sizes(columns=(self.moments.shape[1], D), levels=(len(self.nodes), V))
 
     def _shares(self, counts: Array) -> Array:
         """Expected ratings of each aspect as shares; all alike for a row without any."""
@@ -224,6 +232,8 @@ class Aspect:
     ) -> Array:
         """Log probability of the levels of chosen cells, given the rows' shares (n, Z)."""
         out = np.empty(len(rows))
+        self._check_sizes(prepared, pi, len(pi))
+        check_sizes(cells=(len(rows), len(columns), len(codes)))
         _mix(rows, columns, codes, pi, prepared.table, out)
         return np.log(out)
 
@@ -243,7 +253,7 @@ class Aspect:
     def row_likelihood(
         self, prepared: AspectPrepared, block: Block[Entries], n_draws: int, seed: int = 0
     ) -> RowLikelihood:
-        """Log-likelihood of the rows, fields (n,): shares are drawn from about their posterior."""
+        """Log-likelihood of the rows, fields (n,): shares are sampled near their posterior."""
         pi = replace(self, beta=1.0).infer(prepared, block)
         indptr, columns, codes = self._entries(block)
         prior = np.full(self.n_aspects, 1.0 + self.mixing)
@@ -258,7 +268,7 @@ class Aspect:
             away = np.log(drawn) @ (prior - proposal) + _log_beta(proposal) - _log_beta(prior)
             found[r] = np.log(p @ drawn.T).sum(axis=0) + away
         result = summarise_weights(found)
-        return result._replace(log_likelihood=result.log_likelihood + block.base)
+        return result.shifted(block.base)
 
 
 def _log_beta(counts: Array) -> float:

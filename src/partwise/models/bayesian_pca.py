@@ -1,4 +1,4 @@
-"""Mixtures of Bayesian principal component analysers (Bishop & Winn 2000).
+"""Mixtures of Bayesian principal component analyzers (Bishop & Winn 2000).
 
 =========  ============  ==============  ===================================================  ======
 symbol     code          shape           meaning                                              paper
@@ -14,12 +14,12 @@ s          r             (M, n)          posterior of a row's component         
 =========  ============  ==============  ===================================================  ======
 
 t = W_m x + mu_m + noise, x ~ N(0, I), with p = q + 1 and x~ = (x, 1), so that a row's sums are
-those of a regression on x~. A missing entry takes part in nothing; rows that miss the same entries
+those of a regression on x~. Missing entries are ignored; rows that miss the same entries
 share cov_x, and complete columns share Sigma.
 
 Departures from the paper: W and mu have one posterior together, not one each, which can only
 tighten the bound; one alpha is shared by all components, as its text and Figure 5 say, though Eqs.
-(25) and (35) print one each; mu's prior has its centre at the columns' means and all priors are in
+(25) and (35) print one each; mu's prior has its center at the columns' means and all priors are in
 units of the columns' mean variance, so that neither the origin nor the unit of the data matters;
 after each step the positions of each component are brought to mean 0 and covariance I and its
 directions to the principal ones, the largest first, whenever that raises the bound: the paper's
@@ -159,7 +159,7 @@ class BayesianPCA:
         a, b = params.tau
         noise = b / max(a - 1.0, 0.5 * a)
         noise = noise + np.trace(params.cov, axis1=2, axis2=3) * params.leverage  # (M, D)
-        sure = params._replace(cov=np.zeros_like(params.cov[:, :1]))
+        sure = replace(params, cov=np.zeros_like(params.cov[:, :1]))
         alone = [view.squares(-0.5 * np.log(2 * np.pi * psi), -0.5 / psi) for psi in noise]
         prior = np.log(self.shares.mean(params.counts))
         return infer(sure, 1.0 / noise, prior[:, None] + np.stack(alone), view), noise
@@ -230,7 +230,7 @@ class BayesianPCA:
 
     def with_noise(self, params: BayesianPCAParams, noise: float) -> BayesianPCAParams:
         """The same as if all entries had shown this noise."""
-        return params._replace(tau=self.noise_of(noise))
+        return replace(params, tau=self.noise_of(noise))
 
     def noise_of(self, noise: float) -> Array:
         """Posterior of tau as if all entries had shown this noise."""
@@ -243,7 +243,7 @@ class BayesianPCA:
         """All posteriors of what rows share, one after another."""
         if isinstance(stats, Scatter):
             return self._leap(params, stats)
-        params = self._learn(params._replace(counts=stats.counts), stats)
+        params = self._learn(replace(params, counts=stats.counts), stats)
         if "relevances" in self.holds:
             return params
         params, stats = self.shed(params, stats)
@@ -254,7 +254,7 @@ class BayesianPCA:
         new, worth = self.leap(self._principal(scatter, params), params.tau, params.alpha)
         if worth + scatter.entropy - self.units >= self.bound(params, scatter):
             return new
-        return params._replace(counts=scatter.counts)
+        return replace(params, counts=scatter.counts)
 
     def _principal(self, scatter: Scatter, params: BayesianPCAParams) -> Principal:
         """Principal directions, as many as there may be."""
@@ -319,16 +319,16 @@ class BayesianPCA:
         """W and mu given the rest."""
         mean, cov, log_det = self.prior.loadings(stats.second, stats.first, params)
         leverage = np.ones_like(params.leverage)
-        return params._replace(mean=mean, cov=cov, log_det=log_det, leverage=leverage)
+        return replace(params, mean=mean, cov=cov, log_det=log_det, leverage=leverage)
 
     def learn_noise(self, params: BayesianPCAParams, stats: BayesianPCASums) -> BayesianPCAParams:
         """Noise given the rest."""
         n, squares = self._entries
-        return params._replace(tau=self.prior.noise(n, squares + self._error(params, stats)))
+        return replace(params, tau=self.prior.noise(n, squares + self._error(params, stats)))
 
     def learn_relevances(self, params: BayesianPCAParams) -> BayesianPCAParams:
         """Relevances given the rest."""
-        return params._replace(alpha=self.prior.relevances(params))
+        return replace(params, alpha=self.prior.relevances(params))
 
     @staticmethod
     def _error(params: BayesianPCAParams, stats: BayesianPCASums) -> float:
@@ -345,7 +345,7 @@ class BayesianPCA:
     ) -> tuple[BayesianPCAParams, BayesianPCASums]:
         """Leave out directions that are nothing but uncertain, if the bound gains by it.
 
-        What is left of the positions' posterior costs no more than the whole, so the bound gains at
+        The remaining posterior of the positions costs no more than the whole, so the bound gains at
         least what `expected` does. Of a direction without loadings that is more than nothing.
         """
         if not self.prior.relevance:
@@ -391,7 +391,7 @@ class BayesianPCA:
             mean[k] = mean[k] @ T.T
             cov[k] = T @ cov[k] @ T.T
             log_det[k] += np.where(log_det[k] == 0.0, 0.0, 2.0 * log_scale)
-        moved = self.learn_relevances(params._replace(mean=mean, cov=cov, log_det=log_det))
+        moved = self.learn_relevances(replace(params, mean=mean, cov=cov, log_det=log_det))
         gain += self.prior.cost(params) - self.prior.cost(moved)
         return moved if gain >= 0.0 else params
 
@@ -496,7 +496,8 @@ def _without(
 ) -> tuple[BayesianPCAParams, BayesianPCASums]:
     """Parameters and sums of some of (x, 1) alone, ``kept`` (p,)."""
     cov = params.cov[:, :, kept][:, :, :, kept]
-    less = params._replace(
+    less = replace(
+        params,
         mean=params.mean[:, :, kept],
         cov=cov,
         log_det=np.linalg.slogdet(cov)[1],

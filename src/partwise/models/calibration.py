@@ -26,7 +26,7 @@ weighted mean of distribution functions, so it stays monotone, and with few cell
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -59,7 +59,8 @@ HIDDEN = 0.05
 MOST_HIDDEN = 8.0
 
 
-class Calibration(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Calibration:
     """Corrected probabilities; see the table above."""
 
     knots: Array

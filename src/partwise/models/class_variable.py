@@ -10,7 +10,7 @@ y       labels     (n,)      known class of each row, -1 where unknown        JM
 
 A model without classes is the model with one. What the class does to the states is the model's own
 affair (a table of state priors for MCVQ, Gaussians for MCFA): it hands over how well each class
-explains each row and gets z. A known class fixes z, so one fit serves labelled rows, unlabelled
+explains each row and gets z. A known class fixes z, so one fit serves labeled rows, unlabeled
 rows, and both together.
 """
 

@@ -13,7 +13,7 @@ h        h          (S, n)     log b + mu Psi^-1 x - diag(mu Psi^-1 mu') / 2    
 lambda   ridge      number     rows at the column's mean that every state saw    docs/cvq.md
 =======  =========  =========  ================================================  =============
 
-S = K J; state j of part k has number k J + j. A missing entry takes part in nothing. Departures
+S = K J; state j of part k has number k J + j. Missing entries are ignored. Departures
 from the papers: the noise is diagonal, so that columns may have units of their own; mu and Psi have
 a prior made of pseudo-rows, with maximum likelihood as its limit; rows are inferred one part after
 another, not all at once, so that the bound never falls.
@@ -22,11 +22,11 @@ another, not all at once, so that the bound never falls.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
 from operator import add
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from scipy import linalg, special
@@ -49,11 +49,12 @@ HOPS = 2
 
 # Combinations of states that are gone through one by one; more are sampled.
 MOST_COMBINATIONS = 4096
-# Share of the posterior in what is drawn from, for most draws and for the wider quarter.
+# Share of the posterior in the proposal, for most samples and for the wider quarter.
 SURE, UNSURE = 0.9, 0.5
 
 
-class CVQParams(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CVQParams:
     """What is learned."""
 
     mu: Array  # (S, D)
@@ -62,8 +63,9 @@ class CVQParams(NamedTuple):
     log_b: Array  # (S,)
 
 
-class CVQPrepared(NamedTuple):
-    """Parameters, and whether rows that remember their states begin anew as well."""
+@dataclass(frozen=True, eq=False)
+class CVQPrepared:
+    """Parameters, and whether rows that remember their states start again as well."""
 
     params: CVQParams
     anew: bool
@@ -111,7 +113,7 @@ class CVQ:
         Rows that the prior guess of the noise weighs, and that guess.
     state_prior : Dirichlet
     beta : float
-        Inverse temperature of rows' posteriors, below 1 in the stages before a climb.
+        Inverse temperature of rows' posteriors, below 1 in the annealing stages.
     """
 
     n_parts: int
@@ -194,7 +196,7 @@ class CVQ:
         return out
 
     def _contrast(self, params: CVQParams) -> float:
-        """About how many nats a state adds to a row's log density, at least 1."""
+        """Approximate number of nats that each state adds to a row's log density, at least 1."""
         energy = 0.5 * (params.mu**2 / params.psi).sum(axis=1)
         return max(float(energy.mean()), 1.0)
 
@@ -283,8 +285,8 @@ class CVQ:
         return self.prepare(params)
 
     def thorough(self, prepared: CVQPrepared) -> CVQPrepared | None:
-        """The same parameters, rows also beginning anew; None if they have just done so."""
-        return None if prepared.tried else prepared._replace(anew=True)
+        """The same parameters, rows also starting again; None if they have just done so."""
+        return None if prepared.tried else replace(prepared, anew=True)
 
     # --- bound ---
 
@@ -325,9 +327,8 @@ class CVQ:
             found = method.associate(problem) if J > 1 else Codes.single(problem, K)
             alone = -piece.squares(self._alone(params)[0], 0.0 * params.psi) - block.base[rows]
             rest = 0.5 * problem.squares + alone - log_b[:, 0].sum()
-            pieces.append(
-                found._replace(energy=0.5 * found.energy + rest, lower=0.5 * found.lower + rest)
-            )
+            energy, lower = 0.5 * found.energy + rest, 0.5 * found.lower + rest
+            pieces.append(Codes(found.values, energy, lower, found.converged))
         return Codes(*(np.concatenate(fields) for fields in zip(*pieces, strict=True)))
 
     # --- likelihood of a row ---
@@ -343,8 +344,8 @@ class CVQ:
     ) -> RowLikelihood:
         """Exact where combinations of states are few, else by importance sampling.
 
-        States are drawn from the mean-field posterior mixed with the prior, a quarter of them with
-        more of it: the posterior knows one answer where a row may have several. ``uniforms`` (T, K)
+        States are sampled from the mean-field posterior mixed with the prior, a quarter with more
+        of it: the posterior knows one answer where a row may have several. ``uniforms`` (T, K)
         are inverted for all rows, so that a row's estimate does not depend on its company.
         """
         K, J, n = self.n_parts, self.n_states, block.n_rows
@@ -372,7 +373,7 @@ class CVQ:
             log_q = log_q + np.log([np.take_along_axis(q, drawn[k], axis=1) for q in proposals])
         weight = self._log_joint(params, block, drawn, prior) - np.logaddexp(*log_q)
         found = summarise_weights(weight)
-        return found._replace(log_likelihood=found.log_likelihood + alone)
+        return found.shifted(alone)
 
     def _log_joint(
         self, params: CVQParams, block: Block[Additive], states: Array, prior: Array

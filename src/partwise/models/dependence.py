@@ -1,4 +1,4 @@
-"""Which columns tell of which: mutual information under a fitted MCVQ.
+"""Dependence between columns: mutual information under a fitted MCVQ.
 
 ======  =========  ==========  =================================================================
 symbol  code       shape       meaning
@@ -26,7 +26,7 @@ from partwise.contracts import Array
 
 
 def state_information(table: Array, gates: Array, overall: Array, first: Array) -> float:
-    """What the state of its part tells of a column: of its bins in each state (S, B).
+    """Information of a part's state about a column, by its bins in each state (S, B).
 
     ``gates`` (K,) are the column's, ``overall`` (S,) the probability of every state.
     """

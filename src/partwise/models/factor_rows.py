@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,7 +28,8 @@ from partwise.models.weights import weighted
 MOST_TOGETHER = 1 << 15
 
 
-class MCFAParams(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class MCFAParams:
     """What is learned."""
 
     loadings: tuple[Loadings, ...]  # a part, of all columns
@@ -44,7 +46,8 @@ class MCFAParams(NamedTuple):
         return self.gate.g
 
 
-class MCFAPrepared(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class MCFAPrepared:
     """Parameters, and what follows from them in the form that blocks and M-steps need."""
 
     params: MCFAParams
@@ -55,13 +58,18 @@ class MCFAPrepared(NamedTuple):
     weights: tuple[Packed, ...]  # natural times gates, of factors (2, ...) and of pairs (1, ...)
 
 
-class Weighed(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Weighed:
     """Classes of a block's rows, and the posterior of their factors in each class."""
 
     z: Array  # (N, n)
     log_z: Array  # log normaliser of the rows, (n,)
     means: list[Array]  # a part: (N, J, n)
     covs: list[Array]  # a part: (N, Q, n) or (N, Q, 1)
+
+    def with_classes(self, z: Array) -> Weighed:
+        """The same with other classes of the rows, (N, n)."""
+        return replace(self, z=z)
 
 
 class FactorRows:
@@ -127,7 +135,7 @@ class FactorRows:
         return score, found.log_z
 
     def propose(self, prepared: MCFAPrepared, block: Block[Pairs]) -> Array:
-        """Factors to draw when a row's likelihood is estimated, as features in each class."""
+        """Factors to sample when a row's likelihood is estimated, as features in each class."""
         return self.class_features(prepared.params, self.evidence(prepared, block))
 
     def likely_rows(self, prepared: MCFAPrepared, block: Block[Pairs]) -> Array:
@@ -339,7 +347,7 @@ def gaussians(b: Array, pairs: Array, eta: Array, sigma: Array) -> tuple[Array, 
 
 
 def _distinct(pairs: Array) -> tuple[Array, Array | None]:
-    """Columns of (Q, n) that differ, and where each stands, if rows with equal holes share them."""
+    """Columns of (Q, n) that differ, and where each stands, if rows with equal masks share them."""
     if len(pairs) == 0:
         return pairs[:, :1], None
     _, first, place = np.unique(pairs[0], return_index=True, return_inverse=True)

@@ -17,8 +17,8 @@ model needs of all this: it is the component that MCVQ and MCFA take.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from scipy import special
@@ -34,7 +34,8 @@ CLOSED = 1e-10
 REFRESH_EVERY = 4
 
 
-class Gates(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Gates:
     """The columns' parts, as far as they are known, and the prior that was learned from them."""
 
     g: Array  # posterior, (K, D)
@@ -157,7 +158,7 @@ class Chooser:
         """Gates as the mean selection, where rows select for themselves."""
         learned = self.learn(gates.g, counts)
         shares = np.exp(learned.log_a) if self.gate_entropy > 0 else self.prior.mean(counts)
-        return learned._replace(g=np.where(self.weight > 0, shares, gates.g))
+        return replace(learned, g=np.where(self.weight > 0, shares, gates.g))
 
     def cost(self, gates: Gates, divergence: Array) -> float:
         """What gates, their prior and the entries' parameters take off the bound."""

@@ -1,4 +1,4 @@
-"""Generative Vector Quantisation (Westerdijk, Barber & Wiegerinck), with sets and several values.
+"""Generative Vector Quantization (Westerdijk, Barber & Wiegerinck), with sets and several values.
 
 ======  ========  ============  ====================================================  =============
 symbol  code      shape         meaning                                               equation
@@ -12,7 +12,7 @@ lambda  penalty   number        cost of every feature that is on                
 ======  ========  ============  ====================================================  =============
 
 M sets; K features of J values in each, the first of which adds nothing, so A = K (J - 1) and
-B = A + 1. A missing entry takes part in nothing. The association is an object passed in; what the
+B = A + 1. Missing entries are ignored. The association is an object passed in; what the
 paper thought intractable, the exact one, is the default. The bound is minus the squared error and
 the penalty, which never falls with it. Departures: rows keep their codes for the exact search to
 better, so that this holds also when its nodes run out; directions that no row determines are 0
@@ -41,7 +41,8 @@ QUICK_NODES = 2000
 UNDETERMINED = 1e-10
 
 
-class GVQParams(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class GVQParams:
     """What is learned."""
 
     features: Array  # (M, A, D)
@@ -50,7 +51,8 @@ class GVQParams(NamedTuple):
     idle: int  # directions of a set's features that no row determines
 
 
-class GVQPrepared(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class GVQPrepared:
     """Parameters, and how thoroughly to search with them."""
 
     params: GVQParams
@@ -225,7 +227,7 @@ class GVQ:
             answer, undetermined = least_squares(sums)
             features[m], origins[m] = answer[:-1], answer[-1]
             idle = max(idle, undetermined)
-        return prepared._replace(params=GVQParams(features, origins, stats.taken, idle))
+        return replace(prepared, params=GVQParams(features, origins, stats.taken, idle))
 
     def start(self, features: Array, origins: Array) -> GVQParams:
         """Parameters before any row has been seen."""
@@ -265,7 +267,7 @@ class GVQ:
 
 @dataclass(frozen=True, eq=False)
 class Shaken:
-    """A model whose features are shaken after each step: for the stages before a climb.
+    """A model whose features are shaken after each step: for the annealing stages.
 
     Parameters
     ----------
@@ -294,14 +296,14 @@ class Shaken:
         noise = np.random.default_rng(self.seed).normal(size=params.features.shape)
         rows, columns = stats.taken[:, -1].sum(), params.features.shape[2]
         variance = self.share * stats.error / (rows * columns * self.model.n_components)
-        shaken = params._replace(features=params.features + np.sqrt(variance) * noise)
-        return prepared._replace(params=shaken)
+        shaken = replace(params, features=params.features + np.sqrt(variance) * noise)
+        return replace(prepared, params=shaken)
 
 
 def least_squares(sums: SetSums) -> tuple[Array, int]:
     """Features and origin (B, D) that are best for given codes, and how many directions are free.
 
-    Of equally good answers the one of least norm. Columns with holes have each their own.
+    Of equally good answers the one of least norm. Columns with missing values have each their own.
     """
     inverse = np.linalg.pinv(sums.pairs, rcond=UNDETERMINED, hermitian=True)
     spread = np.linalg.eigvalsh(sums.pairs.sum(axis=0))

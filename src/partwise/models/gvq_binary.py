@@ -1,4 +1,4 @@
-"""Generative Vector Quantisation of binary data by binary features, the paper's (10).
+"""Generative Vector Quantization of binary data by binary features, the paper's (10).
 
 =======  ========  ==========  =======================================================  ========
 symbol   code      shape       meaning                                                  equation
@@ -18,7 +18,7 @@ where the features are, so that the error never rises while codes are exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import optimize, special
@@ -41,7 +41,7 @@ M_STEPS = 25
 # F-hat stays within this: sigma(8) is 0.9997, and beyond it a feature could never turn back.
 FARTHEST = 8.0
 
-# Sweeps of coordinate descent; each lowers a row's error or is the last.
+# Rounds of coordinate descent; each lowers a row's error or is the last.
 MOST_SWEEPS = 50
 
 
@@ -157,8 +157,8 @@ class BinaryGVQ(gvq.GVQ):
             begin = np.vstack([features[m], origins[m]])
             answer = self._lower_error(begin, sums)
             features[m], origins[m] = answer[:-1], answer[-1]
-        learned = params._replace(features=features, origins=origins, taken=stats.taken)
-        return prepared._replace(params=learned)
+        learned = replace(params, features=features, origins=origins, taken=stats.taken)
+        return replace(prepared, params=learned)
 
     def _lower_error(self, begin: Array, sums: CodeSums) -> Array:
         S = self.design(sums.codes).T  # (U, B)

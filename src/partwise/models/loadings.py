@@ -43,7 +43,8 @@ def gamma_divergence(posterior: Array, shape0: float, rate0: float) -> Array:
     return kl + shape * (rate0 / rate - 1.0)
 
 
-class Loadings(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Loadings:
     """Posterior of some columns' parameters in one part."""
 
     mean: Array  # (D, J + 1)
@@ -52,20 +53,27 @@ class Loadings(NamedTuple):
     shape: Array  # (D,)
     rate: Array  # (D,)
 
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All fields, each with a first axis of columns."""
+        return self.mean, self.cov, self.log_det, self.shape, self.rate
+
     def at(self, columns: Array) -> Loadings:
         """Those of some columns."""
-        return Loadings(*(field[columns] for field in self))
+        return Loadings(*(field[columns] for field in self.arrays))
 
     def put(self, columns: Array, new: Loadings) -> Loadings:
         """A copy with some columns replaced."""
-        fields = [field.copy() for field in self]
-        for field, value in zip(fields, new, strict=True):
+        fields = [field.copy() for field in self.arrays]
+        for field, value in zip(fields, new.arrays, strict=True):
             field[columns] = value
         return Loadings(*fields)
 
     def beside(self, other: Loadings) -> Loadings:
         """These columns, then those of another."""
-        return Loadings(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+        return Loadings(
+            *(np.concatenate(pair) for pair in zip(self.arrays, other.arrays, strict=True))
+        )
 
     @property
     def precision(self) -> Array:
@@ -200,7 +208,7 @@ class PointLoadings:
         return np.ones((2, J))
 
     def posterior(self, sums: RegressionSums, relevance: Array) -> Loadings:
-        """Least squares, directions that the rows do not tell apart left at zero."""
+        """Least squares, directions that the rows do not identify left at zero."""
         mean = np.einsum("dij,dj->di", np.linalg.pinv(sums.ss, hermitian=True), sums.sx)
         count = np.where(sums.n > 0, sums.n, 1.0)
         left = sums.xx - 2.0 * np.einsum("di,di->d", mean, sums.sx)
@@ -211,7 +219,7 @@ class PointLoadings:
 
     def sums(self, loadings: Loadings, relevance: Array) -> RegressionSums:
         """Never asked for: sure values do not say how many rows there were."""
-        raise NotImplementedError("Loadings that are sure do not tell the sums they come from.")
+        raise NotImplementedError("Loadings without width do not determine their sums.")
 
     def log_precision(self, loadings: Loadings) -> Array:
         """Log tau."""

@@ -6,7 +6,7 @@ symbol   code          shape        meaning                                     
 Lambda   mean          (D, J + 1)   loadings of a part, then the offset rho       JMLR Eq. 5
 Psi      shape, rate   (D,)         noise of a part, as a Gamma of its inverse    JMLR Eq. 5
 m        m             (J, n)       posterior mean of a row's factors             JMLR 2.2.1
-Omega    cov           (Q, U)       its covariance, packed, a pattern of holes    docs/mcfa.md
+Omega    cov           (Q, U)       its covariance, packed, per mask              docs/mcfa.md
 eta      eta           (N, J)       mean of the factors in a class                docs/mcfa.md
 Sigma    sigma         (N, J, J)    their covariance in a class                   docs/mcfa.md
 =======  ============  ===========  ============================================  ==============
@@ -14,8 +14,8 @@ Sigma    sigma         (N, J, J)    their covariance in a class                 
 All that a row's factors say enters through their *features* 1, <s> and <s s'> (packed), Q pairs for
 J factors: parts are numbered in one row, those of part k at first[k] .. first[k + 1] - 1, (F, n) in
 all. The expected log density of an entry is linear in them, with coefficients ``natural``
-(3, F, D) for 1, x and x^2. A missing entry takes part in nothing, so Omega depends on the pattern
-of a row's holes; rows with the same pattern share it.
+(3, F, D) for 1, x and x^2. Missing entries are ignored, so Omega depends on the pattern
+of a row's missing entries; rows with the same pattern share it.
 
 Departures from the paper: loadings and offset are learned together; they and the noise are
 posteriors with a relevance for each direction (`partwise.models.loadings`), with maximum likelihood
@@ -156,7 +156,7 @@ class MCFA(FactorRows):
         looked_at = layouts[0].parts < 0
         gate = self.chooser.choose(params.gate, gain, divergence, looked_at)
         age = 0 if looked_at.all() else prepared.age + 1
-        return params._replace(loadings=tuple(loadings), gate=gate), age
+        return replace(params, loadings=tuple(loadings), gate=gate), age
 
     def maximize_selected(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
         """The same where every row selected parts for itself, the selections being in the sums.
@@ -173,7 +173,7 @@ class MCFA(FactorRows):
             )
             loadings.append(self.prior.posterior(sums, params.relevance[k]))
         gate = self.chooser.select(params.gate, stats.gates)
-        params = params._replace(loadings=tuple(loadings), gate=gate)
+        params = replace(params, loadings=tuple(loadings), gate=gate)
         params = self._learn_rest(params, stats, np.ones_like(gate.g))
         return self._prepared(params, self.all_undecided)
 
@@ -208,14 +208,14 @@ class MCFA(FactorRows):
         relevance = [
             self.prior.relevance(loadings, stake[k]) for k, loadings in enumerate(params.loadings)
         ]
-        return self.learn_states(params._replace(relevance=tuple(relevance)), stats.states)
+        return self.learn_states(replace(params, relevance=tuple(relevance)), stats.states)
 
     def learn_states(self, params: MCFAParams, moments: Array) -> MCFAParams:
         """Priors of classes, and of the factors in each, from sums of features (N, F)."""
         eta, sigma = self._class_gaussians(moments)
         counts = moments[:, 0]
-        return params._replace(
-            class_counts=counts, log_beta=self.classes.learn(counts), eta=eta, sigma=sigma
+        return replace(
+            params, class_counts=counts, log_beta=self.classes.learn(counts), eta=eta, sigma=sigma
         )
 
     def _class_gaussians(self, moments: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
@@ -283,8 +283,12 @@ class MCFA(FactorRows):
                 loadings[k], relevance[k], eta[k], sigma[k] = after
                 if len(share) == 1:
                     eta[k], sigma[k] = before[2:]
-        return params._replace(
-            loadings=tuple(loadings), relevance=tuple(relevance), eta=tuple(eta), sigma=tuple(sigma)
+        return replace(
+            params,
+            loadings=tuple(loadings),
+            relevance=tuple(relevance),
+            eta=tuple(eta),
+            sigma=tuple(sigma),
         )
 
     def _rotation(self, loadings: Loadings, scale: Array, stake: Array) -> Array:
@@ -346,7 +350,7 @@ class MCFA(FactorRows):
             )
             loadings.append(w.beside(self.prior.posterior(nothing, alpha)))
         gate = self.chooser.learn(np.hstack([params.gates, np.full((K, n), 1.0 / K)]))
-        return params._replace(loadings=tuple(loadings), gate=gate)
+        return replace(params, loadings=tuple(loadings), gate=gate)
 
     def joined(self, params: MCFAParams, other: MCFAParams, n: int) -> MCFAParams:
         """The first n columns of one, the rest of another."""
@@ -354,7 +358,7 @@ class MCFA(FactorRows):
         pairs = zip(params.loadings, other.loadings, strict=True)
         loadings = tuple(a.at(first).beside(b.at(rest)) for a, b in pairs)
         gate = self.chooser.learn(np.hstack([params.gates[:, :n], other.gates[:, n:]]))
-        return params._replace(loadings=loadings, gate=gate)
+        return replace(params, loadings=loadings, gate=gate)
 
     # --- what blocks need ---
 
@@ -376,7 +380,7 @@ class MCFA(FactorRows):
             return prepared
         gates, natural = prepared.params.gates, prepared.natural[0]
         layouts, weights = self._weights(gates, natural, self.all_undecided)
-        return prepared._replace(layouts=layouts, weights=weights)
+        return replace(prepared, layouts=layouts, weights=weights)
 
     def _prepared(self, params: MCFAParams, parts: Array, age: int = 0) -> MCFAPrepared:
         pairs = zip(params.loadings, params.relevance, strict=True)

@@ -13,7 +13,7 @@ E        -gain         (K, D)     energy of a column under a part               
 =======  ============  =========  ==============================================  ==============
 
 States of all parts are numbered in one row; those of part k are first[k] .. first[k + 1] - 1.
-A missing entry takes part in nothing. Departures from the papers: the log density keeps its 2 pi;
+Missing entries are ignored. Departures from the papers: the log density keeps its 2 pi;
 parameters are posteriors under conjugate priors, with maximum likelihood as the flat prior; a
 column whose gate has closed on one part is *decided* and costs that part's states alone, the other
 parts' energies being refreshed now and then and always before the fit is called converged. Without
@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -46,7 +46,8 @@ LEAST_LOG = -46.0
 LEAST_SHARE = 1e-8
 
 
-class MCVQParams(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class MCVQParams:
     """What is learned."""
 
     n_states: tuple[int, ...]  # of every part
@@ -62,7 +63,8 @@ class MCVQParams(NamedTuple):
         return self.gate.g
 
 
-class MCVQPrepared(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class MCVQPrepared:
     """Parameters, and what follows from them in the form that blocks and M-steps need."""
 
     params: MCVQParams
@@ -73,13 +75,18 @@ class MCVQPrepared(NamedTuple):
     weights: tuple[Packed, ...]  # natural times gates, packed, in the data's dtype
 
 
-class Weighed(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Weighed:
     """Classes of a block's rows, and what their states' posteriors are made of."""
 
     z: Array  # (N, n)
     log_z: Array  # log normaliser of the rows, (n,)
     shares: Array  # b relative to the largest of any class, (N, S)
     totals: list[Array]  # of the states' weights under each class, a part (N, n)
+
+    def with_classes(self, z: Array) -> Weighed:
+        """The same with other classes of the rows, (N, n)."""
+        return replace(self, z=z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +162,7 @@ class MCVQ:
         return m, found.log_z
 
     def propose(self, prepared: MCVQPrepared, block: Block[object]) -> Array:
-        """States to draw when a row's likelihood is estimated, in each class; (N, S, n)."""
+        """States to sample when a row's likelihood is estimated, in each class; (N, S, n)."""
         m = self.evidence(prepared, block)
         found = self.weigh(prepared.params, m, None)
         parts = zip(pairwise(self.first), found.totals, strict=True)
@@ -258,7 +265,7 @@ class MCVQ:
         after = self._learn_columns(prepared, stats)
         params = self.learn_states(after.params, stats.states)
         return self._packed(
-            after._replace(params=params), self.chooser.decided(params.gate, after.age)
+            replace(after, params=params), self.chooser.decided(params.gate, after.age)
         )
 
     def maximize_running(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
@@ -286,8 +293,9 @@ class MCVQ:
         share = self.chooser.gating.share(prepared.params.gates)
         after, gain, looked_at = self._learn_entries(prepared, stats, share)
         gate = self.chooser.choose(after.params.gate, gain, after.divergence, looked_at)
-        return after._replace(
-            params=after.params._replace(gate=gate),
+        return replace(
+            after,
+            params=replace(after.params, gate=gate),
             age=0 if looked_at.all() else prepared.age + 1,
         )
 
@@ -296,8 +304,8 @@ class MCVQ:
         assert stats.gates is not None
         after, *_ = self._learn_entries(self.open_all_gates(prepared), stats, None)
         params = self.learn_states(after.params, stats.states)
-        params = params._replace(gate=self.chooser.select(params.gate, stats.gates))
-        return self._packed(after._replace(params=params), self.all_undecided)
+        params = replace(params, gate=self.chooser.select(params.gate, stats.gates))
+        return self._packed(replace(after, params=params), self.all_undecided)
 
     def _learn_entries(
         self, prepared: MCVQPrepared, stats: Stats, share: Array | None
@@ -333,8 +341,11 @@ class MCVQ:
             divergence[layout.parts[layout.decided], own_columns] = own.sum(axis=0)
             chis.append(layout.unpack(Packed(own_chi, chi), params.chi[g]))
             naturals.append(layout.unpack(Packed(own_eta, eta), prepared.natural[g]))
-        after = prepared._replace(
-            params=params._replace(chi=tuple(chis)), natural=tuple(naturals), divergence=divergence
+        after = replace(
+            prepared,
+            params=replace(params, chi=tuple(chis)),
+            natural=tuple(naturals),
+            divergence=divergence,
         )
         return after, gain, looked_at
 
@@ -396,13 +407,13 @@ class MCVQ:
         chi = self.priors[0].take(new).posterior(nothing)
         g = np.full((len(self.n_states), len(new)), 1.0 / len(self.n_states))
         gate = self.chooser.learn(np.hstack([params.gates, g]))
-        return params._replace(chi=(np.concatenate([params.chi[0], chi], axis=2),), gate=gate)
+        return replace(params, chi=(np.concatenate([params.chi[0], chi], axis=2),), gate=gate)
 
     def joined(self, params: MCVQParams, other: MCVQParams, n: int) -> MCVQParams:
         """The first n columns of one, the rest of another."""
         chi = np.concatenate([params.chi[0][:, :, :n], other.chi[0][:, :, n:]], axis=2)
         gate = self.chooser.learn(np.hstack([params.gates[:, :n], other.gates[:, n:]]))
-        return params._replace(chi=(chi,), gate=gate)
+        return replace(params, chi=(chi,), gate=gate)
 
     def _by_part(self, per_state: Array) -> Array:
         """Sum (S, ...) over each part's states; (K, ...)."""
@@ -454,7 +465,7 @@ class MCVQ:
     def _packed(self, prepared: MCVQPrepared, parts: Array) -> MCVQPrepared:
         """Layouts and weights that follow from the rest, columns decided for ``parts`` (D,)."""
         layouts, weights = self._weights(prepared.params.gates, prepared.natural, parts)
-        return prepared._replace(layouts=layouts, weights=weights)
+        return replace(prepared, layouts=layouts, weights=weights)
 
     def _weights(
         self, gates: Array, natural: Sequence[Array], parts: Array

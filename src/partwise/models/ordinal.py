@@ -1,4 +1,4 @@
-"""Ordered levels on top of MCFA: each entry's latent number has a posterior of its own.
+"""Ordered levels on top of MCFA: each entry's latent number has its own posterior.
 
 =======  ==========  ========  ====================================================================
 symbol   code        shape     meaning
@@ -22,8 +22,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from partwise._compiled import compiled
-from partwise.contracts import Array, Block, Latent, Packed, Source, Stats
+from partwise._compiled import check_sizes, compiled
+from partwise.contracts import Array, Block, EntryList, Latent, Packed, Source, Stats
 from partwise.likelihoods.ordinal import interval_moments
 from partwise.models import factors
 from partwise.models.factor_rows import MCFAParams, MCFAPrepared
@@ -67,7 +67,7 @@ class Ordinal:
         return self.core.evidence(prepared, block.with_values(self.settle(prepared, block)))
 
     def propose(self, prepared: MCFAPrepared, block: Block[Latent]) -> Array:
-        """Factors to draw when a row's likelihood is estimated, as features in each class."""
+        """Factors to sample when a row's likelihood is estimated, as features in each class."""
         return self.core.class_features(prepared.params, self.evidence(prepared, block))
 
     def settle(self, prepared: MCFAPrepared, block: Block[Latent]) -> Array:
@@ -90,7 +90,7 @@ class Ordinal:
                 for cov, (_, linear, _) in zip(covs, core.spans(), strict=True)
             ]
             gained = 0.5 * (_pulls(core, score, means) - before)
-            found = found._replace(means=means, log_z=found.log_z + gained)
+            found = replace(found, means=means, log_z=found.log_z + gained)
         else:
             for _ in range(SETTLING_ROUNDS):
                 core.mix(score, found, block.weight)
@@ -108,6 +108,7 @@ class Ordinal:
         b = np.ascontiguousarray(score[self.core.linear].T, dtype=float)
         rows = [np.broadcast_to(cov, (len(cov), block.n_rows)) for cov in covs]
         latent = latent.astype(float)
+        self._check_sizes(columns, b, latent, group.codes())
         _settle_rows(
             *group.codes(), self.ends, *columns,
             np.ascontiguousarray(np.concatenate(rows).T), np.array(self.core.n_factors), b, latent,
@@ -146,11 +147,19 @@ class Ordinal:
         m = np.ascontiguousarray(features[self.core.linear].T, dtype=block.dtype)
         latent, gain = np.empty_like(before), np.zeros(block.n_rows)
         totals = np.zeros((3, len(columns.offset)))
+        self._check_sizes(columns, m, before, group.codes())
         _censor(
             *group.codes(), self.ends, m, *columns, before,
             block.weight, latent, gain, totals,
         )  # fmt: skip
         return latent, gain, totals
+
+    def _check_sizes(self, columns: Columns, m: Array, latent: Array, codes: EntryList) -> None:
+        """Codes are below L, of whose levels ``ends`` (D, L + 1) are the ends."""
+        sizes = (len(array) for array in columns)
+        check_sizes(columns=(self.core.n_columns, len(self.ends), *sizes))
+        check_sizes(factors=(sum(self.core.n_factors), columns.slope.shape[1], m.shape[1]))
+        check_sizes(entries=(len(codes.columns), len(latent)), rows=(len(codes.indptr) - 1, len(m)))
 
     def maximize(self, prepared: MCFAPrepared, stats: Stats) -> MCFAPrepared:
         """The core's step on the numbers."""

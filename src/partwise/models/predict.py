@@ -1,4 +1,4 @@
-"""What a fitted MCVQ says about entries and rows: expectations, quantiles, likelihoods, draws.
+"""What a fitted MCVQ says about entries and rows: expectations, quantiles, likelihoods, samples.
 
 All is in model units; ``m`` is (S, n), parameters are predictive distributions of shape (S, D), and
 ``gates`` (K, D) are the probabilities with which a new row selects parts.
@@ -163,7 +163,7 @@ def row_likelihood(
         if len(table) and needs_draws(gates, first):
             assert proposal is not None
             posterior = np.ascontiguousarray(proposal[n].T, dtype=float)
-            rng = np.random.default_rng(seed)  # the same draws for every block and class
+            rng = np.random.default_rng(seed)  # the same samples for every block and class
             found.append(sample_states(indptr, table, own, b, posterior, first, n_draws, rng))
             continue
         if len(table):
@@ -172,7 +172,7 @@ def row_likelihood(
             value = part_likelihoods(own, b, first).sum(axis=1)
         found.append(RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf)))
     stacked = RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
-    return stacked._replace(log_likelihood=stacked.log_likelihood + block.base)
+    return stacked.shifted(block.base)
 
 
 def needs_draws(gates: Array, first: Array) -> bool:
@@ -191,7 +191,7 @@ def _log_densities(law: Predictive, entries: EntryList, n_columns: int, n_rows: 
             here = law.at((np.full(len(table), s), entries.columns))
             table[:, s] = here.log_density(entries.values)
         return table
-    # All rows show all columns: the states of a column stand side by side, some rows at a time.
+    # All rows show all columns: the states of a column are contiguous, some rows at a time.
     here = law.at((np.arange(S), entries.columns[:n_columns, None]))  # (columns, S)
     values = entries.values.astype(float).reshape(n_rows, n_columns, 1)
     out = table.reshape(n_rows, n_columns, S)

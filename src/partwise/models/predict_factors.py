@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from scipy import special
 
-from partwise._compiled import compiled
+from partwise._compiled import check_sizes, compiled
 from partwise.contracts import Array, Block, Entries, Latent, Layout, Packed, Pairs
 from partwise.likelihoods import mixtures
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
@@ -29,7 +30,7 @@ class _PairEntries(Pairs, Entries, Protocol):
     """Views that offer both."""
 
 
-# Factors are drawn somewhat wider than the variational posterior, which is too sure of itself where
+# Factors are sampled somewhat wider than the variational posterior, which is too narrow where
 # columns have no one part.
 WIDER = 1.3
 
@@ -154,6 +155,7 @@ def level_shares(mean: Array, variance: Array, gates: Array, ends: Array) -> Arr
     ``ends`` are the levels' lower ends and the last's upper one, (D, L + 1).
     """
     out = np.zeros((*mean.shape[1:], ends.shape[1] - 1))
+    check_sizes(columns=(mean.shape[2], gates.shape[1], len(ends)), parts=(len(mean), len(gates)))
     _mix_levels(mean, variance, np.ascontiguousarray(gates, dtype=float), ends, out)
     return out
 
@@ -182,9 +184,9 @@ def point(core: MCFA, params: MCFAParams, parts: Array, gates: Array) -> MCFAPre
         second[:-1, :-1] += np.einsum("n,nij->ij", share, sigma)
         noise = w.noise * (1.0 + np.einsum("dij,ij->d", w.cov, second))
         sure.append(Loadings.sure(w.mean, noise))
-    gate = params.gate._replace(g=gates)
+    gate = replace(params.gate, g=gates)
     # What is sure has no divergence.
-    return core.pack(params._replace(gate=gate, loadings=tuple(sure)), np.zeros_like(gates), parts)
+    return core.pack(replace(params, gate=gate, loadings=tuple(sure)), np.zeros_like(gates), parts)
 
 
 def evidence(core: MCFA, sure: MCFAPrepared, block: Block[Pairs]) -> Array:
@@ -208,7 +210,7 @@ def part_likelihoods(core: MCFA, params: MCFAParams, block: Block[Pairs]) -> Arr
 def hardened(params: MCFAParams) -> MCFAParams:
     """The same with every column given to its likeliest part."""
     best = params.gates.argmax(axis=0) == np.arange(len(params.gates))[:, None]
-    return params._replace(gate=params.gate._replace(g=best.astype(float)))
+    return replace(params, gate=replace(params.gate, g=best.astype(float)))
 
 
 def _by_part(core: MCFA, params: MCFAParams, score: Array) -> Array:
@@ -243,7 +245,7 @@ def row_likelihood(
     if closed.all():
         value = _by_part(core, params, score).sum(axis=1)
         exact = RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf))
-        return exact._replace(log_likelihood=value + block.base)
+        return exact.shifted(block.base)
     assert proposal is not None
     shared = np.flatnonzero(~closed)
     (group,) = block.groups
@@ -261,9 +263,11 @@ def row_likelihood(
     log_a = np.log(np.maximum(params.gates[:, shared], 1e-300))
     constant = np.where(live, log_a + 0.5 * np.log(precision / (2 * np.pi)), -np.inf)
     start = np.concatenate([[0], np.cumsum(core.n_factors)]).astype(np.int64)
+    # Columns of the entries are shared ones, which `place` numbers.
+    check_sizes(rows=(block.n_rows, len(entries.indptr) - 1, proposal.shape[2]))
     found = []
     for n, features in enumerate(proposal):
-        rng = np.random.default_rng(seed)  # the same draws for every block and class
+        rng = np.random.default_rng(seed)  # the same samples for every block and class
         draws, log_q = _draw_factors(core, features, n_draws, rng)  # (n, T, J of all), (n, T)
         density = np.empty(log_q.shape)
         _mixed_densities(
@@ -273,7 +277,7 @@ def row_likelihood(
         density += _given_factors(core, params, score, draws, n)
         found.append(summarise_weights(density - log_q))
     stacked = RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
-    return stacked._replace(log_likelihood=stacked.log_likelihood + block.base)
+    return stacked.shifted(block.base)
 
 
 def level_likelihood(
@@ -303,9 +307,10 @@ def level_likelihood(
     root = np.sqrt(np.stack([w.precision for w in sure]))
     chosen = np.zeros_like(gates)
     chosen[list(parts)] = gates[list(parts)]
+    check_sizes(columns=(core.n_columns, len(ends)), rows=(block.n_rows, proposal.shape[2]))
     found = []
     for n, features in enumerate(proposal):
-        rng = np.random.default_rng(seed)  # the same draws for every block and class
+        rng = np.random.default_rng(seed)  # the same samples for every block and class
         draws, log_q = _draw_factors(core, features, n_draws, rng, parts, WIDER_OF_LEVELS)
         density = np.empty(log_q.shape)
         _level_densities(
@@ -329,7 +334,7 @@ def _draw_factors(
     parts: Sequence[int] | None = None,
     wider: float = WIDER,
 ) -> tuple[Array, Array]:
-    """Factors drawn from widened Gaussians, and the log density of the draws.
+    """Factors sampled from widened Gaussians, and the log density of the samples.
 
     Of some ``parts`` alone, if given; the others' are 0.
     """
@@ -358,7 +363,7 @@ def _given_factors(
     n: int,
     parts: Sequence[int] | None = None,
 ) -> Array:
-    """Log prior of drawn factors in class n, and density of decided columns given them; (n, T)."""
+    """Log prior of sampled factors in class n, and density of decided columns; (n, T)."""
     total = np.zeros(draws.shape[:2])
     first = np.concatenate([[0], np.cumsum(core.n_factors)])
     for k in range(len(core.n_factors)) if parts is None else parts:
@@ -398,7 +403,7 @@ def _mix_levels(mean, variance, gates, ends, out):  # type: ignore[no-untyped-de
 
 @compiled()
 def _level_densities(indptr, columns, codes, ends, gates, slope, rho, root, draws, out):  # type: ignore[no-untyped-def]  # compiled
-    """out[r, t] = sum over entries of log sum_k a P(level | factors of draw t)."""
+    """out[r, t] = sum over entries of log sum_k a P(level | factors of sample t)."""
     K = len(gates)
     for r in range(len(indptr) - 1):
         for t in range(draws.shape[1]):
@@ -422,7 +427,7 @@ def _level_densities(indptr, columns, codes, ends, gates, slope, rho, root, draw
 
 @compiled(fastmath={"contract", "reassoc"})
 def _mixed_densities(indptr, columns, values, Lambda, rho, precision, constant, start, draws, out):  # type: ignore[no-untyped-def]  # compiled
-    """out[r, t] = sum over entries of log sum_k a N(x; Lambda s_k + rho, Psi) at draw t.
+    """out[r, t] = sum over entries of log sum_k a N(x; Lambda s_k + rho, Psi) at sample t.
 
     Terms are taken relative to the largest that a column can have, and few logarithms are taken, of
     products; an entry beyond what that can hold is summed in logarithms.

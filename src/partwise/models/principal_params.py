@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -19,7 +19,8 @@ from partwise.models.loadings import SURE_SHAPE, gamma_divergence
 LEAST_NOISE = 1e-6
 
 
-class BayesianPCAParams(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class BayesianPCAParams:
     """Posterior of all that rows share."""
 
     mean: Array  # (M, D, p)
@@ -54,12 +55,11 @@ class BayesianPCAParams(NamedTuple):
 
     def of_columns(self, U: Array) -> BayesianPCAParams:
         """The same told of the columns that an orthonormal frame U (D, D') stands for."""
-        return self._replace(mean=U @ self.mean, leverage=(U**2).sum(axis=1))
+        return replace(self, mean=U @ self.mean, leverage=(U**2).sum(axis=1))
 
     def take(self, components: Sequence[int] | Array) -> BayesianPCAParams:
         """The same with some components, in this order."""
-        return self._replace(
-            mean=self.mean[components], cov=self.cov[components],
+        return replace(self, mean=self.mean[components], cov=self.cov[components],
             log_det=self.log_det[components], counts=self.counts[components],
         )  # fmt: skip
 
@@ -168,7 +168,7 @@ class PointValues:
     def loadings(
         self, second: Array, first: Array, params: BayesianPCAParams
     ) -> tuple[Array, Array, Array]:
-        """Least squares, directions that the rows do not tell apart left at zero."""
+        """Least squares, directions that the rows do not identify left at zero."""
         inverse = np.linalg.pinv(second, hermitian=True)
         mean = _by_column(first, inverse)
         return mean, np.zeros((len(mean), 1, *second.shape[2:])), np.zeros((len(mean), 1))

@@ -1,9 +1,9 @@
 """A model in which every row has selections of parts of its own.
 
 The core (MCVQ or MCFA) holds sizes, priors and the mathematics of states given selections; here
-parts and states are selected in turn. A softmax is the factorised posterior of JMLR Appendix A, a
-draw is Gibbs sampling for Monte Carlo EM. Each row's states are kept from one sweep to the next, so
-that every update starts where the last one ended.
+parts and states are selected in turn. A softmax is the factorised posterior of JMLR Appendix A, and
+sampling is Gibbs sampling for Monte Carlo EM. Each row's states are kept from one sweep to the
+next, so that every update starts where the last one ended.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class WeighedRows(Protocol):
         """Log normaliser of the rows, (n,)."""
         ...
 
-    def _replace(self, *, z: Array) -> Self: ...
+    def with_classes(self, z: Array) -> Self:
+        """The same with other classes of the rows, (N, n)."""
+        ...
 
 
 GatedParams = TypeVar("GatedParams", bound=HasGate, contravariant=True)
@@ -123,7 +125,7 @@ class Core(Protocol[GatedParams, GatedPrepared, Found]):
     def wide_rows(
         self, prepared: GatedPrepared, block: Block[AnyView], settled: Callable[[], Array]
     ) -> Array:
-        """Posteriors to draw from when a row's likelihood is estimated."""
+        """Posteriors to sample from when a row's likelihood is estimated."""
         ...
 
     def weigh(self, params: GatedParams, score: Array, labels: Array | None) -> Found:
@@ -143,7 +145,7 @@ class Core(Protocol[GatedParams, GatedPrepared, Found]):
         ...
 
     def state_density(self, params: GatedParams, m: Array, labels: Array | None) -> Array:
-        """Log prior of states that were drawn, (n,)."""
+        """Log prior of sampled states, (n,)."""
         ...
 
     def without_cells(self, seen: Source, holed: Source) -> Self:
@@ -151,7 +153,7 @@ class Core(Protocol[GatedParams, GatedPrepared, Found]):
         ...
 
 
-# What rows remember: their states (None before the first sweep), and what they draw with.
+# What rows remember: their states (None before the first sweep), and their random generator.
 RowMemory: TypeAlias = tuple[Array | None, Randomness]
 
 
@@ -213,7 +215,7 @@ class Rowwise(Generic[GatedParams, GatedPrepared, Found]):
     def expect(
         self, prepared: GatedPrepared, block: Block[Selections], memory: RowMemory
     ) -> tuple[RowMemory, Stats]:
-        """Alternate selections of parts and of states; sums averaged over the rounds of draws."""
+        """Alternate selections of parts and of states; sums averaged over the rounds of samples."""
         m, rng = self._begin(prepared, block, memory)
         rounds = []
         for i in range(self.n_rounds):
@@ -233,7 +235,7 @@ class Rowwise(Generic[GatedParams, GatedPrepared, Found]):
         return m, rng
 
     def propose(self, prepared: GatedPrepared, block: Block[Selections]) -> Array:
-        """States to draw when a row's likelihood is estimated."""
+        """States to sample when a row's likelihood is estimated."""
         return self.core.wide_rows(prepared, block, lambda: self.evidence(prepared, block))
 
     def _score(
@@ -262,10 +264,10 @@ class Rowwise(Generic[GatedParams, GatedPrepared, Found]):
         m, chosen, row_bound = self._score(prepared, block, m, rng)
         params = cast(GatedParams, prepared.params)  # the core made them
         found = self.core.weigh(params, m, block.labels)
-        found = found._replace(z=self.select.classes(found.z, rng))
+        found = found.with_classes(self.select.classes(found.z, rng))
         counts = self.core.mix(m, found, block.weight)
         m = self.select.states(m, self.core.first, rng)
-        if self.select.averages:  # draws: the bound is that of the states the entries met
+        if self.select.averages:  # samples: the bound is that of the states the entries met
             row_bound += self.core.state_density(params, before, block.labels)
             counts = (found.z * block.weight) @ m.T
         else:
@@ -301,5 +303,5 @@ class Rowwise(Generic[GatedParams, GatedPrepared, Found]):
         return
 
     def bound(self, prepared: GatedPrepared, stats: Stats) -> float:
-        """Lower bound; for draws, the log joint density of rows and states, which is none."""
+        """Lower bound; for samples, the log joint density of rows and states, which is none."""
         return self.core.bound_selected(prepared, stats)

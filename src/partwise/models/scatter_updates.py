@@ -2,7 +2,7 @@
 
 Given who explains the rows, a component asks of them no more than their number, mean and scatter.
 Along the principal directions of the scatter its loadings do not meddle with each other, so that
-what would take many sweeps over the rows is a short loop over numbers: a leap to where the bound is
+what would take many EM iterations is a short loop over numbers: a leap to where the bound is
 highest, nearly, with the rows' components held.
 
 =========  ===========  ============  ============================================================

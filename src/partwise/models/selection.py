@@ -1,7 +1,7 @@
-"""How a row selects parts for its entries and states for its parts: by probability or by a draw.
+"""How a row selects parts for its entries and states for its parts: by probability or by sampling.
 
 Logits and probabilities have the choices on their first axis. ``parts`` also returns what an entry
-adds to the factorised lower bound, or for draws to the log joint density of row and states, the
+adds to the factorised lower bound, or for samples to the log joint density of row and states, the
 entry's own selection summed out.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from partwise.contracts import Array
 
-# What a block's selections are drawn with, None where nothing is drawn.
+# The random generator of a block's selections, None where nothing is sampled.
 Randomness: TypeAlias = np.random.Generator | None
 
 
@@ -76,7 +76,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Draws:
-    """Selections by Gibbs sampling; each block draws from a child of the seed."""
+    """Selections by Gibbs sampling; each block samples with a child of the seed."""
 
     seed: int
     averages: ClassVar[bool] = True
@@ -86,22 +86,22 @@ class Draws:
         return np.random.default_rng([self.seed, index])
 
     def parts(self, log_a: Array, expected: Array, rng: Randomness) -> tuple[Array, Array]:
-        """r drawn in proportion to a p(x | s); the entry adds log sum_k a p(x | s_k)."""
+        """r sampled in proportion to a p(x | s); the entry adds log sum_k a p(x | s_k)."""
         log_g, total = _log_softmax(log_a, expected)
         return draw(np.exp(log_g), rng), total
 
     def states(self, posterior: Array, first: Array, rng: Randomness) -> Array:
-        """s drawn from its posterior given the selections."""
+        """s sampled from its posterior given the selections."""
         pieces = [draw(posterior[lo:hi], rng) for lo, hi in pairwise(first)]
         return np.concatenate(pieces)
 
     def classes(self, z: Array, rng: Randomness) -> Array:
-        """y drawn from its posterior."""
+        """y sampled from its posterior."""
         return draw(z, rng)
 
 
 def draw(probability: Array, rng: Randomness) -> Array:
-    """One-hot draws along the first axis."""
+    """One-hot samples along the first axis."""
     assert rng is not None
     above = np.cumsum(probability, axis=0)
     u = rng.random(probability.shape[1:]) * above[-1]

@@ -40,7 +40,8 @@ from partwise.models.weights import weighted
 LEAST_POSTERIOR = 1e-9
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Part:
     """A part by what its rows' posteriors sum to."""
 
     columns: Array  # (H,), ascending
@@ -59,7 +60,7 @@ class Part(NamedTuple):
         for group, sums in zip(core.columns, self.sums, strict=True):
             own = group[np.isin(group, self.columns)]
             kept.append(sums[:, :, np.isin(own, columns)])
-        return self._replace(columns=columns, sums=tuple(kept))
+        return replace(self, columns=columns, sums=tuple(kept))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise._compiled import compiled
+from partwise._compiled import check_sizes, compiled
 from partwise.contracts import Array
 
 # Combinations of states whose density is remembered within a row: the likely ones come up again.
@@ -33,6 +33,11 @@ class RowLikelihood(NamedTuple):
     log_likelihood: Array
     standard_error: Array
     effective_draws: Array
+
+    def shifted(self, constant: Array) -> RowLikelihood:
+        """The same with a constant, a number per row, added to the log-likelihoods."""
+        value = self.log_likelihood + constant
+        return RowLikelihood(value, self.standard_error, self.effective_draws)
 
 
 def mix_classes(found: RowLikelihood, log_shares: Array) -> RowLikelihood:
@@ -122,12 +127,21 @@ def _log_mean(log_weights: Array, n_terms: int) -> tuple[Array, Array]:
     return top + np.log(weights.sum(axis=1) / n_terms), weights
 
 
+def _check_sizes(
+    indptr: Array, log_table: Array, own: Array, log_prior: Array, first: Array
+) -> None:
+    """States run up to first[-1], and entries of rows up to indptr[-1]."""
+    check_sizes(states=(int(first[-1]), log_table.shape[1], own.shape[1], len(log_prior)))
+    check_sizes(rows=(len(indptr) - 1, len(own)), entries=(int(indptr[-1]), len(log_table)))
+
+
 def enumerate_states(
     indptr: Array, log_table: Array, own: Array, log_prior: Array, first: Array
 ) -> Array:
     """Exact log-likelihood (n,) by going through all combinations of states."""
     grids = np.meshgrid(*[np.arange(a, b) for a, b in pairwise(first)])
     combinations = np.stack([grid.ravel() for grid in grids], axis=1)
+    _check_sizes(indptr, log_table, own, log_prior, first)
     n, table = len(indptr) - 1, np.exp(log_table)
     value = np.empty(n)
     step = max(MOST_WEIGHTS // len(combinations), 1)
@@ -177,6 +191,7 @@ def sample_states(
     with np.errstate(divide="ignore"):
         log_proposal = np.log(proposal)
     n, K = len(indptr) - 1, len(first) - 1
+    _check_sizes(indptr, log_table, own, log_prior, first)
     out = np.empty((n, n_draws))
     uniforms = rng.random((n_draws, K))
     _weigh_draws(

@@ -7,6 +7,7 @@ change costs a few per cent.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -131,4 +132,4 @@ def _nearly(parts: Array, gates: Array) -> Array:
 
 
 def _closed(params: Any, gates: Array) -> Any:
-    return params._replace(gate=params.gate._replace(g=np.rint(gates)))
+    return replace(params, gate=replace(params.gate, g=np.rint(gates)))
