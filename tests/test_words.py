@@ -46,6 +46,11 @@ SEARCHED = (
     "src/partwise/models/*.py",
     "src/partwise/serve/ratings.py",
     "src/partwise/typing.py",
+    "src/partwise/plot/*.py",
+    "src/partwise/report/*.py",
+    "src/partwise/report/static/*",
+    "src/partwise/report/templates/*",
+    "src/partwise/stability.py",
 )
 
 # Unidiomatic phrases: a pattern, a text in which it is found, and a plain alternative.
@@ -163,6 +168,10 @@ def prose(path):
         text = re.sub(r"\$[^$\n]+\$", "", text)
     elif path.suffix == ".py":
         text = "\n".join(comments(text))
+    elif path.suffix in (".js", ".css"):
+        text = "\n".join(script_text(text))
+    elif path.suffix == ".j2":
+        text = re.sub(r"<(style|pre)\b.*?</\1>|<[^>]*>", " ", text, flags=re.DOTALL)
     text = re.sub(r"``[^`]*``|`[^`\n]*`", "`code`", text)
     return re.sub(r"\]\([^)]*\)|https?://\S+", "]", text)
 
@@ -173,6 +182,16 @@ def comments(source):
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type in parts and " " in token.string:
             yield token.string
+
+
+def script_text(source):
+    """Comments, and strings of several words, of JavaScript and of style sheets."""
+    pattern = r"/\*.*?\*/|`(?:[^`\\]|\\.)*`|\"[^\"\n]*\"|'[^'\n]*'"
+    for found in re.findall(pattern, source, flags=re.DOTALL):
+        # Text of templates without the expressions inside it.
+        words = re.sub(r"\$\{[^{}]*\}", " ", found).strip("`")
+        if " " in words.strip():
+            yield words
 
 
 def glossary():

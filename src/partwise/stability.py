@@ -1,15 +1,15 @@
-"""How sure the parts are: do they come back in fits from other seeds, or to other rows?"""
+"""Certainty of the parts: do they reappear in fits with other seeds or other rows?"""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,13 +18,14 @@ from partwise.data import ObservedCells
 from partwise.engine.progress import ProgressBar
 from partwise.fitting.weights import read_weights
 from partwise.sampling.randomness import as_generator
+from partwise.typing import DataLike, Seed
 
 __all__ = ["PartStability", "part_stability"]
 
 RESAMPLES = ("halves", "bootstrap", "seeds")
 
-# Shuffles of a refit's columns that tell how well its parts would match by chance; the standard
-# error of that level is then below a hundredth for each refit, and they are averaged over refits.
+# Shuffles of a refit's columns, which estimate how well its parts would match by chance; the
+# standard error is then below a hundredth per refit, and refits are averaged.
 N_SHUFFLES = 50
 
 
@@ -37,18 +38,18 @@ class PartStability:
     parts : ndarray of shape (D,)
         The model's part of each column, -1 for background.
     part_agreement : ndarray of shape (K,)
-        How surely each part comes back: 1 if every refit has it column by column, 0 if refits have
-        nothing more like it than chance would give; NaN for parts without columns.
+        Certainty of each part: 1 if every refit has the same part, 0 if refits match it no better
+        than chance; NaN for parts without columns.
     part_agreements : ndarray of shape (F, K)
-        The same of each refit.
+        The same per refit.
     column_agreement : ndarray of shape (D,)
-        How surely each column stays with its companions: the mean over refits of the Jaccard
-        index of the sets of columns that share its part. A background column's is the share of
+        Certainty of each column's part: the mean over refits of the Jaccard index of the sets of
+        columns that share its part. A background column's is the share of
         refits in which it is background.
     refits : ndarray of shape (F, D)
         Part of each column in each refit, -1 for background.
     n_parts : ndarray of shape (F,)
-        Parts with columns in each refit; of interest if each chooses its own number.
+        Number of parts with columns in each refit.
     """
 
     parts: Array
@@ -58,18 +59,18 @@ class PartStability:
     refits: Array
     n_parts: Array
 
-    def co_assignment(self, columns: Any = None) -> Array:
-        """Share of the refits in which two columns have the same part.
+    def co_assignment(self, columns: ArrayLike | None = None) -> Array:
+        """Fraction of refits in which two columns have the same part.
 
         Parameters
         ----------
         columns : array-like of int, optional
-            Those to compare; all if not given.
+            Columns to compare; None means all.
 
         Returns
         -------
         share : ndarray of shape (n, n)
-            Of a column with itself: the share of refits in which it is not background.
+            The diagonal is the fraction of refits in which a column is not background.
         """
         found = self.refits if columns is None else self.refits[:, np.asarray(columns)]
         share = np.zeros((found.shape[1], found.shape[1]))
@@ -79,27 +80,27 @@ class PartStability:
 
 
 def part_stability(
-    model: Any,
-    X: Any,
-    y: Any = None,
+    model: BaseEstimator,
+    X: DataLike,
+    y: ArrayLike | None = None,
     *,
     n_fits: int = 10,
     resample: str = "halves",
-    sample_weight: Any = None,
-    random_state: Any = None,
+    sample_weight: ArrayLike | None = None,
+    random_state: Seed = None,
     verbose: int = 0,
 ) -> PartStability:
-    """Fit a model again and again, and see which of its parts come back.
+    """Refit a model several times and measure which of its parts reappear.
 
-    Parts have no names, so each is matched with a part of the refit, one to one and all as well as
-    can be, by the Jaccard index J of their columns. Even shuffled columns would match to some
-    degree, E; the agreement is (J - E) / (1 - E), and 0 where that is negative.
+    The numbers of parts are arbitrary, so parts are matched with parts of the refit, one to one, to
+    maximize the Jaccard index J of their columns. Shuffled columns would have an expected index E;
+    the agreement is (J - E) / (1 - E), and 0 where that is negative.
 
     Parameters
     ----------
     model : estimator
-        Fitted, with ``parts_``: MCVQ or MCFA. Refits have its arguments; where sizes are "auto"
-        each chooses its own.
+        Fitted, with ``parts_``: MCVQ or MCFA. Refits have its arguments; with sizes "auto" each
+        refit selects its own sizes.
     X : array-like, DataFrame, sparse or ObservedCells of shape (C, D)
         The rows that it was fitted to.
     y : array-like of shape (C,), optional
@@ -107,14 +108,13 @@ def part_stability(
     n_fits : int, default=10
         F, the number of refits.
     resample : {"halves", "bootstrap", "seeds"}, default="halves"
-        "halves": each refit has half of the rows, drawn without replacement, and its own seed: what
-        depends on chance rows is found unsure. "bootstrap": as many rows as there are, drawn with
-        replacement; rows that come twice look like structure to sizes that are sought. "seeds": the
-        same rows, another seed: only what depends on where the fit begins. Rows are drawn as
-        weights; nothing is copied.
+        "halves": each refit has half of the rows, sampled without replacement, and its own seed.
+        "bootstrap": as many rows as there are, sampled with replacement; repeated rows look like
+        structure if sizes are "auto". "seeds": the same rows with another seed, which measures the
+        effect of the initialization alone. Rows are sampled as weights, without a copy.
     sample_weight : array-like of shape (C,), optional
     random_state : int, Generator, RandomState or None, default=None
-        Draws rows, and seeds of refits.
+        Samples rows, and seeds of refits.
     verbose : int, default=0
         Above 0 a progress bar is shown.
 
@@ -138,13 +138,13 @@ def part_stability(
     """
     check_is_fitted(model)
     if not hasattr(model, "parts_"):
-        raise TypeError(f"{type(model).__name__} has no parts of columns; give an MCVQ or MCFA.")
+        raise TypeError(f"{type(model).__name__} has no parts of columns; pass an MCVQ or MCFA.")
     if resample not in RESAMPLES:
         raise ValueError(f"resample={resample!r} must be one of {', '.join(RESAMPLES)}.")
     if not isinstance(n_fits, Integral) or n_fits < 1:
         raise ValueError(f"n_fits={n_fits!r} must be a whole number of at least 1.")
-    X = X.table() if isinstance(X, ObservedCells) else X
-    shape = X.shape if hasattr(X, "shape") else np.shape(X)
+    rows = X.table() if isinstance(X, ObservedCells) else X
+    shape = rows.shape if hasattr(rows, "shape") else np.shape(np.asarray(rows))
     weight = read_weights(sample_weight, shape[0])
     parts = np.asarray(model.parts_)
     if tuple(shape[1:]) != parts.shape:
@@ -155,12 +155,12 @@ def part_stability(
     agreements, companions = np.empty((n_fits, n_parts)), np.empty((n_fits, len(parts)))
     with ProgressBar("refits", n_fits, bool(verbose), unit="fits", measure="agreement") as bar:
         for i, rng in enumerate(as_generator(random_state).spawn(n_fits)):
-            draws = weight if resample == "seeds" else _resampled(weight, label, resample, rng)
+            own = weight if resample == "seeds" else _resampled(weight, label, resample, rng)
             with warnings.catch_warnings():
-                # Of a column with few entries a draw may have none.
+                # A sample of rows may contain no entry of a sparse column.
                 warnings.filterwarnings("ignore", message=".*have no observed value")
                 again = clone(model).set_params(random_state=rng, verbose=0)
-                refits[i] = again.fit(X, y, sample_weight=draws).parts_
+                refits[i] = again.fit(rows, y, sample_weight=own).parts_
             agreements[i] = _matched(parts, n_parts, refits[i], rng)
             companions[i] = _companions(parts, refits[i])
             bar.update(i + 1, float(companions[: i + 1].mean()), "refits")
@@ -177,23 +177,23 @@ def part_stability(
 def _resampled(
     weight: Array, label: Array | None, resample: str, rng: np.random.Generator
 ) -> Array:
-    """Weights of rows drawn within each label: half of them, or as many with replacement."""
+    """Weights of rows sampled within each label: half of them, or as many with replacement."""
     label = np.zeros(len(weight), np.int64) if label is None else label
-    drawn = np.zeros_like(weight)
+    times = np.zeros_like(weight)
     for value in np.unique(label[weight > 0]):
         rows = np.flatnonzero((label == value) & (weight > 0))
         n = len(rows)
         if resample == "halves":
-            drawn[rng.choice(rows, -(-n // 2), replace=False)] = 1.0
+            times[rng.choice(rows, -(-n // 2), replace=False)] = 1.0
         else:
-            drawn[rows] = rng.multinomial(n, np.full(n, 1.0 / n))
-    return weight * drawn
+            times[rows] = rng.multinomial(n, np.full(n, 1.0 / n))
+    return weight * times
 
 
 def _overlap(a: Array, b: Array) -> tuple[Array, Array, Array]:
-    """Columns shared by every part of one division and of another, and the parts' columns.
+    """Numbers of columns shared by parts of two partitions, and of columns of each part.
 
-    Divisions number their parts from 0; -1 is no part.
+    Partitions number their parts from 0; -1 is no part.
     """
     shape = int(a.max(initial=-1)) + 1, int(b.max(initial=-1)) + 1
     both = (a >= 0) & (b >= 0)
@@ -221,7 +221,7 @@ def _matched(parts: Array, n_parts: int, refit: Array, rng: np.random.Generator)
     index = _jaccard(parts, refit)
     chance = np.mean([_jaccard(parts, rng.permutation(refit)) for _ in range(N_SHUFFLES)], axis=0)
     room = 1.0 - chance[used]
-    # Where shuffling changes nothing, as with one part for all columns, there is no chance to beat.
+    # With a single part for all columns shuffling changes nothing.
     corrected = (index[used] - chance[used]) / np.where(room > 0, room, 1.0)
     out[used] = np.where(room > 0, np.maximum(corrected, 0.0), index[used])
     return out

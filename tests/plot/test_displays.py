@@ -148,14 +148,14 @@ def test_states_as_images(model, shapes):
         np.testing.assert_array_equal(priors, model.state_priors_[k, display.numbers[k]])
         np.testing.assert_array_equal(image_of(row[0]), model.gates_[:, k].reshape(11, 11))
         for i, j in enumerate(display.numbers[k]):
-            # Seen from the neutral grey it is the papers' product of gate and mean.
+            # Seen from the neutral gray it is the papers' product of gate and mean.
             product = model.gates_[:, k] * (model.means_[k, j] - neutral)
             np.testing.assert_allclose(image_of(row[1 + i]).ravel() - neutral, product, atol=1e-12)
             assert row[1 + i].get_title() == f"state {j}: {percent(priors[i])}"
     assert not display.axes_[1, 5].axison  # the part with four states
 
 
-def test_states_where_the_gate_is_closed_are_mid_grey(model, shapes):
+def test_states_where_the_gate_is_closed_are_mid_gray(model, shapes):
     display = StatesDisplay.from_estimator(model, image_shape=shapes.image_shape)
     low, high = display.limits
     closed = model.gates_[:, 0] < 1e-9
@@ -178,7 +178,7 @@ def test_states_as_table(table_model, table):
         assert display.n_columns[k] == len(own)
         assert set(display.columns[k]) <= set(own)
         assert len(display.columns[k]) == 2
-        assert "the 2 most telling" in ax.get_title()
+        assert "the 2 most informative" in ax.get_title()
         # In standard deviations: the states of a part average to nothing, weighted by priors.
         np.testing.assert_allclose(display.shares[k] @ display.pictures[k], 0, atol=0.05)
         assert np.abs(display.pictures[k]).max() > 0.8
@@ -189,7 +189,7 @@ def test_bound(model):
     (line,) = display.ax_.lines
     np.testing.assert_array_equal(line.get_ydata(), model.lower_bounds_)
     assert line.get_color() == "black"
-    assert display.ax_.get_xlabel() == "step"
+    assert display.ax_.get_xlabel() == "EM iteration"
     assert display.ax_.get_title().endswith("converged")
     assert display.figure_ is display.ax_.figure
 
@@ -215,9 +215,9 @@ def test_reconstruction_as_images(model, shapes):
             product = model.gates_[:, k] * (model.means_[k, states[i, k]] - neutral)
             np.testing.assert_allclose(image_of(ax).ravel() - neutral, product, atol=1e-12)
     original = display.axes_[1, 0].images[0]
-    colours = original.cmap(original.norm(original.get_array()))
-    np.testing.assert_allclose(colours.reshape(-1, 4)[:30], [to_rgba(MISSING)] * 30)
-    assert not (colours.reshape(-1, 4)[30:] == to_rgba(MISSING)).all(axis=1).any()
+    colors = original.cmap(original.norm(original.get_array()))
+    np.testing.assert_allclose(colors.reshape(-1, 4)[:30], [to_rgba(MISSING)] * 30)
+    assert not (colors.reshape(-1, 4)[30:] == to_rgba(MISSING)).all(axis=1).any()
     assert display.figure_.legends
 
 
@@ -278,7 +278,7 @@ def test_gates_and_reconstructions_of_factors(factor_model, factor_table, shapes
             factor_model, shapes.data, rows=[3, 500], image_shape=shapes.image_shape
         )
     )
-    # Seen from the neutral grey, the parts add up to the reconstruction, background aside.
+    # Seen from the neutral gray, the parts add up to the reconstruction, background aside.
     neutral = sum(display.limits) / 2
     own = factor_model.gates_.sum(axis=1) > 1 - 1e-9
     total = neutral + (display.pictures - neutral).sum(axis=1)

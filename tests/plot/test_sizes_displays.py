@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from partwise import MCVQ, make_shapes, part_stability
 from partwise.plot import SizePathDisplay, StabilityDisplay
-from partwise.plot.sizes import MOST_LABELS
+from partwise.plot.sizes import MAX_LABELS
 from partwise.stability import PartStability
 
 PATH = [
@@ -66,7 +66,7 @@ def test_paths_short_and_long():
     for path in ([], PATH[2:3], [PATH[1] | {"evidence": float(i)} for i in range(100)]):
         display = SizePathDisplay(path=path).plot()
         display.figure_.canvas.draw()
-        assert len(labels(display.ax_)) <= MOST_LABELS
+        assert len(labels(display.ax_)) <= MAX_LABELS
 
 
 def test_it_draws_on_axes_given():
@@ -80,7 +80,7 @@ def test_sizes_that_were_given_have_no_path():
     with pytest.raises(NotFittedError):
         SizePathDisplay.from_estimator(MCVQ())
     model = MCVQ(2, 2, random_state=0).fit(make_shapes().data[::9])
-    with pytest.raises(ValueError, match="were given, not sought"):
+    with pytest.raises(ValueError, match="were given; n_parts"):
         SizePathDisplay.from_estimator(model)
 
 

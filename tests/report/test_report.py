@@ -31,7 +31,7 @@ from partwise import (
 )
 from partwise.cli import app
 from partwise.report import collect, render, write_report
-from partwise.report.pictures import grey_picture, part_colour, parts_picture
+from partwise.report.pictures import gray_picture, part_color, parts_picture
 
 SCRIPT = "<script>alert('x')</script>"
 QUOTES = "\"'><img src=x onerror=alert(1)>"
@@ -318,7 +318,7 @@ def test_models_without_gates_have_a_plain_page(estimator, shapes, tmp_path):
     seen = Page(render(content))
     text = "".join(seen.text)
     assert "script" not in [tag for tag, _ in seen.elements]
-    assert f"{fitted.lower_bound_:,.2f} nats a row" in text
+    assert f"{fitted.lower_bound_:,.2f} nats per row" in text
     assert "in 1.2 s" in text
     names = [entry["name"] for entry in content["learned"] if entry["pictures"]]
     assert {"means_", "features_", "components_"} & set(names)
@@ -365,9 +365,9 @@ def test_names_given(table_model, table):
 
 
 def test_what_is_too_large_is_left_to_python(table_model, table, monkeypatch):
-    monkeypatch.setattr(import_module("partwise.report.collect"), "_MOST_PACKED", 10)
+    monkeypatch.setattr(import_module("partwise.report.collect"), "_MAX_PACKED", 10)
     page = render(collect(table_model, table))
-    assert "too large for a page that works by itself" in page
+    assert "too large for an interactive page" in page
     assert "<script" not in page
 
 
@@ -424,25 +424,25 @@ def decode(address, shape):
     return np.rint(255 * picture[..., :3]).astype(int).reshape(-1, 3)
 
 
-def test_grey_picture():
-    pixels = decode(grey_picture(np.array([-1.0, 0, 1, 2, 9, np.nan]), (2, 3), (0, 2)), (2, 3))
+def test_gray_picture():
+    pixels = decode(gray_picture(np.array([-1.0, 0, 1, 2, 9, np.nan]), (2, 3), (0, 2)), (2, 3))
     np.testing.assert_array_equal(pixels[:5], np.array([[0, 0, 128, 255, 255]]).T.repeat(3, 1))
-    assert len(set(pixels[5])) == 3  # no grey
+    assert len(set(pixels[5])) == 3  # no gray
 
 
 def test_parts_picture():
     parts, gates = np.array([0, 1, 1, -1]), np.array([[1, 0], [0, 1], [0.5, 0.5], [0.5, 0.5]])
     pixels = decode(parts_picture(parts, gates, (2, 2)), (2, 2))
-    assert "#{:02x}{:02x}{:02x}".format(*pixels[0]) == part_colour(0)
-    assert "#{:02x}{:02x}{:02x}".format(*pixels[1]) == part_colour(1)
+    assert "#{:02x}{:02x}{:02x}".format(*pixels[0]) == part_color(0)
+    assert "#{:02x}{:02x}{:02x}".format(*pixels[1]) == part_color(1)
     np.testing.assert_allclose(pixels[2], (pixels[1] + 128) / 2, atol=1)
     np.testing.assert_array_equal(pixels[3], 128)
 
 
-def test_colours_of_parts_differ():
-    colours = [part_colour(k) for k in range(40)]
-    assert len(set(colours)) == 40
-    assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours)
+def test_colors_of_parts_differ():
+    colors = [part_color(k) for k in range(40)]
+    assert len(set(colors)) == 40
+    assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in colors)
 
 
 def test_how_sure_the_parts_are_is_told_when_it_is_known(model, shapes, table_model, table):

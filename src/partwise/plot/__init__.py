@@ -1,7 +1,7 @@
 """Displays: pictures of a fitted model, in scikit-learn's manner.
 
-``from_estimator`` computes what is shown, keeps it as plain arrays and draws it; ``plot`` draws it
-again, elsewhere or in other colours. Matplotlib is loaded when something is drawn.
+``from_estimator`` computes what is shown, keeps it as plain arrays and plots it; ``plot`` plots it
+again, elsewhere or in other colors. Matplotlib is loaded when something is plotted.
 """
 
 from partwise.plot._display import Display, save_picture

@@ -1,13 +1,14 @@
-"""What all displays with a figure of their own share."""
+"""What displays with several axes share."""
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import numpy as np
+
+from partwise.typing import PathLike
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Display(ABC):
-    """A picture of a fitted model: plain arrays, and how to draw them.
+    """A picture of a fitted model: plain arrays, and how to plot them.
 
-    ``from_estimator`` computes what is shown and draws it; ``plot`` draws it again. Everywhere
+    ``from_estimator`` computes what is shown and plots it; ``plot`` plots it again. Everywhere
     ``image_shape`` is height and width if the columns are the pixels of an image, and None for
-    tables; ``figure`` is where to draw, None making a new one; and ``cmap`` names the colours, None
-    meaning grey for images and the display's own for tables.
+    tables; ``figure`` is where to plot, and None makes a new one; ``cmap`` names the colors, and
+    None means gray for images and the display's own colors for tables.
 
     Parameters
     ----------
@@ -31,9 +32,9 @@ class Display(ABC):
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Where it was drawn.
+        Where it was plotted.
     axes_ : ndarray of matplotlib Axes
-        What it was drawn on.
+        What it was plotted on.
     """
 
     image_shape: tuple[int, int] | None = None
@@ -48,14 +49,14 @@ class Display(ABC):
         *,
         cmap: str | Colormap | None = None,
     ) -> Self:
-        """Draw it.
+        """Plot it.
 
         Parameters
         ----------
         figure : matplotlib Figure or SubFigure, or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
         cmap : str or matplotlib Colormap or None, default=None
-            Colours; None means the display's own.
+            Colors; None means the display's own.
 
         Returns
         -------
@@ -73,28 +74,35 @@ class Display(ABC):
     def _plot_images(
         self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
     ) -> tuple[Figure | SubFigure, np.ndarray]:
-        """Draw columns that are pixels."""
+        """Plot columns that are pixels."""
 
     @abstractmethod
     def _plot_table(
         self, figure: Figure | SubFigure | None, cmap: str | Colormap
     ) -> tuple[Figure | SubFigure, np.ndarray]:
-        """Draw columns of a table."""
+        """Plot columns of a table."""
 
 
-def save_picture(display: Any, path: str | os.PathLike[str], dpi: float = 90.0) -> None:
-    """Write what a display drew to a file, and close its figure.
+class Plotted(Protocol):
+    """Something with a figure."""
+
+    figure_: Figure | SubFigure
+
+
+def save_picture(display: Plotted, path: PathLike, dpi: float = 90.0) -> None:
+    """Save the figure of a display to a file, and close it.
 
     Parameters
     ----------
     display : display
         With ``figure_``.
     path : str or path-like
-        Where to write; how it ends says in which format.
+        Where to write; the suffix sets the format.
     dpi : float, default=90
-        Pixels an inch.
+        Pixels per inch.
     """
     import matplotlib.pyplot as plt
 
-    display.figure_.savefig(path, dpi=dpi, bbox_inches="tight")
-    plt.close(display.figure_)
+    figure = display.figure_.figure  # a subfigure is saved with the figure that contains it
+    figure.savefig(path, dpi=dpi, bbox_inches="tight")
+    plt.close(figure)

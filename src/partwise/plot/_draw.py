@@ -1,9 +1,9 @@
-"""Small pieces of drawing that displays share."""
+"""Small pieces of plots that displays share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.image import AxesImage
 
-# No shade of grey, and told apart from both ends of the diverging map by those who see no red.
+# Not a shade of gray, and distinct from both ends of the diverging map without red vision.
 MISSING = "#e69f00"
 
-# Values of tables are drawn in standard deviations; beyond two is simply "far".
+# Values of tables are plotted in standard deviations; beyond two is simply "far".
 FAR = (-2.0, 2.0)
 DEVIATIONS = "standard deviations\nfrom the column's mean"
 
@@ -38,14 +38,14 @@ def get_axes(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def with_missing(cmap: str | Colormap) -> Colormap:
-    """Return a colour map in which NaN has a colour of its own."""
+    """Return a color map in which missing values are marked."""
     import matplotlib
 
     return matplotlib.colormaps.get_cmap(cmap).with_extremes(bad=MISSING)
 
 
 def note_missing(figure: Figure | SubFigure) -> None:
-    """Add a legend that says which colour means missing."""
+    """Add a legend that says which color means missing."""
     from matplotlib.patches import Patch
 
     figure.legend(
@@ -63,18 +63,18 @@ def show_picture(
     limits: tuple[float, float],
     cmap: str | Colormap,
 ) -> None:
-    """Draw one row of data as an image, without ticks."""
+    """Plot one row of data as an image, without ticks."""
     low, high = limits
     ax.imshow(values.reshape(shape), cmap=cmap, vmin=low, vmax=high, interpolation="nearest")
     bare(ax)
-    # White at the edge of a picture is told from the page.
+    # White at the edge of a picture differs from the page.
     ax.spines[:].set(visible=True, color="0.7", linewidth=0.5)
 
 
 def show_table(
     ax: Axes, values: np.ndarray, limits: tuple[float, float], cmap: str | Colormap
 ) -> AxesImage:
-    """Draw a heat map, without ticks."""
+    """Plot a heat map, without ticks."""
     low, high = limits
     image = ax.imshow(
         values, cmap=cmap, vmin=low, vmax=high, aspect="auto", interpolation="nearest"
@@ -83,18 +83,25 @@ def show_table(
     return image
 
 
-def colour_bar(
-    figure: Figure | SubFigure, image: AxesImage, axes: Iterable[Axes], label: str, **options: Any
+def color_bar(
+    figure: Figure | SubFigure,
+    image: AxesImage,
+    axes: Iterable[Axes],
+    label: str,
+    *,
+    shrink: float = 1.0,
+    aspect: float = 20.0,
+    extend: str = "neither",
 ) -> None:
-    """Add a colour bar beside some axes."""
-    bar = figure.colorbar(image, ax=list(axes), **options)
+    """Add a color bar beside some axes."""
+    bar = figure.colorbar(image, ax=list(axes), shrink=shrink, aspect=aspect, extend=extend)
     bar.set_label(label, fontsize="small")
     bar.ax.tick_params(labelsize="small")
     bar.outline.set_visible(False)
 
 
 def bare(ax: Axes) -> None:
-    """Take ticks and frame away."""
+    """Remove ticks and frame."""
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
 
@@ -142,7 +149,7 @@ def show_rows(
     parts: np.ndarray,
     cmap: str | Colormap,
 ) -> AxesImage:
-    """Draw rows of deviations as a heat map, the columns of a part next to each other."""
+    """Plot rows of deviations as a heat map, the columns of a part next to each other."""
     order, edges = grouped(parts)
     image = show_table(ax, values[:, order], FAR, cmap)
     for edge in edges:

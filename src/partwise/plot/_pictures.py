@@ -1,15 +1,16 @@
-"""Groups of vectors, a line of pictures or a heat map each."""
+"""Groups of vectors: a line of pictures, or a heat map, per group."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from partwise.plot._display import Display
-from partwise.plot._draw import colour_bar, get_figure, name_columns, show_picture, show_table
+from partwise.plot._draw import color_bar, get_figure, name_columns, show_picture, show_table
 from partwise.plot.view import apart, check_image_shape
 
 if TYPE_CHECKING:
@@ -19,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PicturesDisplay(Display):
-    """Vectors in groups: for images a line of pictures a group, for tables a heat map.
+    """Vectors in groups: for images a line of pictures per group, for tables a heat map.
 
     Parameters
     ----------
     pictures : list of ndarray of shape (n_vectors, n_features)
         The vectors of each group.
     titles : list of list of str
-        What is written above each.
+        Title of each vector.
     labels : list of str
-        What is written beside each group.
+        Label of each group.
     limits : tuple of two float
-        Values drawn with the two ends of the colour map.
+        Values at the two ends of the color map.
     feature_names : list of str
         Names of the columns.
     size : float, default=0.95
@@ -58,7 +59,7 @@ class PicturesDisplay(Display):
     @classmethod
     def from_groups(
         cls,
-        groups: Mapping[str, Any],
+        groups: Mapping[str, ArrayLike],
         *,
         titles: Mapping[str, Sequence[str]] | None = None,
         size: float = 0.95,
@@ -66,14 +67,14 @@ class PicturesDisplay(Display):
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
     ) -> PicturesDisplay:
-        """Draw any vectors, whatever they come from.
+        """Plot vectors of any origin.
 
         Parameters
         ----------
         groups : mapping of str to array-like of shape (n_vectors, n_features)
-            Vectors of each group, and what is written beside it.
+            Vectors of each group, by its label.
         titles : mapping of str to sequence of str, or None, default=None
-            What is written above the vectors of a group; nothing for groups left out.
+            Titles of the vectors of a group; groups that are absent have none.
         size : float, default=0.95
             Inches across a picture.
         image_shape, figure, cmap
@@ -83,12 +84,13 @@ class PicturesDisplay(Display):
         -------
         display : PicturesDisplay
         """
-        pictures = [np.asarray(group, dtype=float) for group in groups.values()]
-        told = titles or {}
+        vectors = {name: np.asarray(group, dtype=float) for name, group in groups.items()}
+        pictures = list(vectors.values())
+        titles = titles or {}
         n_columns = pictures[0].shape[1]
         display = cls(
             pictures=pictures,
-            titles=[list(told.get(name, [""] * len(group))) for name, group in groups.items()],
+            titles=[list(titles.get(name, [""] * len(group))) for name, group in vectors.items()],
             labels=list(groups),
             limits=apart(np.concatenate(pictures)),
             feature_names=[str(d) for d in range(n_columns)],
@@ -128,7 +130,7 @@ class PicturesDisplay(Display):
             name_columns(ax, [title.replace("\n", " ") for title in titles], axis="y")
             ax.set_title(label, fontsize="small")
         name_columns(axes[-1], self.feature_names)
-        colour_bar(figure, image, axes, self.table_unit)
+        color_bar(figure, image, axes, self.table_unit)
         return figure, axes
 
 

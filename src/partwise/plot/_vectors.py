@@ -1,17 +1,17 @@
-"""The vectors of each part, be they means of states or loadings of factors."""
+"""The vectors of each part: means of states or loadings of factors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from partwise.plot._display import Display
 from partwise.plot._draw import (
     bare,
-    colour_bar,
+    color_bar,
     get_figure,
     name_columns,
     name_ticks,
@@ -23,28 +23,29 @@ from partwise.plot.view import View, check_image_shape, percent
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure, SubFigure
+    from matplotlib.image import AxesImage
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VectorsDisplay(Display):
-    """Vectors of each part: one line of pictures a part, or one heat map of its columns a part.
+    """Vectors of each part: one line of pictures per part, or one heat map of its columns per part.
 
     Parameters
     ----------
     gates : ndarray of shape (n_features, n_parts)
         Posterior probability that a part explains a column.
     numbers : list of n_parts ndarray of int
-        Numbers of the vectors shown of each part, those that matter most first.
+        Numbers of the vectors shown of each part, in descending order of `shares`.
     shares : list of n_parts ndarray
-        How much each of them matters.
+        Probability of each state, or share of the variance of each factor.
     pictures : list of n_parts ndarray of shape (n_vectors, n_columns)
-        What is drawn of each of them: all pixels, or the columns in `columns`.
+        What is shown of each of them: all pixels, or the columns in `columns`.
     columns : list of n_parts ndarray of int
-        The columns of each part; for tables the most telling ones, as many as were asked for.
+        The columns of each part; for tables the most informative ones, at most `max_columns`.
     n_columns : list of int
         How many columns each part has.
     limits : tuple of two float
-        Values drawn with the two ends of the colour map.
+        Values at the two ends of the color map.
     feature_names : list of str
         Names of all columns.
     """
@@ -62,7 +63,7 @@ class VectorsDisplay(Display):
     share_is: ClassVar[str]
     table_limits: ClassVar[tuple[float, float]]
     table_unit: ClassVar[str]
-    table_extend: ClassVar[str] = "both"  # ends beyond which values lie
+    table_extend: ClassVar[str] = "both"  # ends that values exceed
 
     @classmethod
     def _of(
@@ -72,12 +73,14 @@ class VectorsDisplay(Display):
         max_columns: int,
         numbers: list[np.ndarray],
     ) -> Self:
-        """Cut out of a model's view what is drawn."""
+        """Select what is plotted from a model's view."""
         shape = check_image_shape(image_shape, len(seen.names))
         n_columns = [len(seen.columns(k)) for k in range(seen.n_parts)]
         if shape is None:
             limits = cls.table_limits
-            columns = [np.sort(seen.telling_columns(k, max_columns)) for k in range(seen.n_parts)]
+            columns = [
+                np.sort(seen.informative_columns(k, max_columns)) for k in range(seen.n_parts)
+            ]
             pictures = [
                 seen.deviations(k)[np.ix_(shown, columns[k])] for k, shown in enumerate(numbers)
             ]
@@ -137,11 +140,11 @@ class VectorsDisplay(Display):
             figure, n_across * (1.3 + 0.42 * most) + 1.0, max(0.2 * sum(tallest), 2.2) + 0.3
         )
         grid = figure.subplots(n_down, n_across, squeeze=False, height_ratios=tallest).ravel()
-        image: Any = None
+        image: AxesImage | None = None
         for k, ax in enumerate(grid[:n_parts]):
             title = f"part {k}: {self.n_columns[k]} columns"
             if self.n_columns[k] > len(self.columns[k]):
-                title += f",\nthe {len(self.columns[k])} most telling"
+                title += f",\nthe {len(self.columns[k])} most informative"
             ax.set_title(title, fontsize="small")
             bare(ax)
             if self.pictures[k].size == 0:
@@ -154,5 +157,5 @@ class VectorsDisplay(Display):
         for ax in grid[n_parts:]:
             ax.set_axis_off()
         if image is not None:
-            colour_bar(figure, image, grid, self.table_unit, aspect=30, extend=self.table_extend)
+            color_bar(figure, image, grid, self.table_unit, aspect=30, extend=self.table_extend)
         return figure, grid[:n_parts]

@@ -1,12 +1,13 @@
-"""Association methods side by side."""
+"""Comparison of association methods."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from partwise.plot._draw import get_axes
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AssociationDisplay:
-    """Errors of association methods over how hard the problems are (Figures 4 and 5).
+    """Errors of association methods by difficulty of the problems (Figures 4 and 5).
 
     Parameters
     ----------
     at : ndarray of shape (n_points,)
-        How hard problems are.
+        Difficulty of the problems.
     mean, spread : dict of str to ndarray of shape (n_points,)
         Mean error of each method, and its standard error.
     what : str, default=""
@@ -31,7 +32,7 @@ class AssociationDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Where it was plotted.
     figure_ : matplotlib Figure or SubFigure
         The figure of ``ax_``.
 
@@ -54,12 +55,12 @@ class AssociationDisplay:
     def from_errors(
         cls,
         at: Sequence[float],
-        errors: Mapping[str, Any],
+        errors: Mapping[str, ArrayLike],
         *,
         what: str = "",
         ax: Axes | None = None,
     ) -> AssociationDisplay:
-        """Average the errors of single trials, and draw them.
+        """Average the errors of single trials, and plot them.
 
         Parameters
         ----------
@@ -88,12 +89,12 @@ class AssociationDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> AssociationDisplay:
-        """Draw a line with error bars for every method.
+        """Plot a line with error bars for every method.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
 
         Returns
         -------

@@ -1,12 +1,13 @@
-"""Numbers of the same things, a bar chart for each of several profiles."""
+"""Bar charts of several profiles of the same things."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from partwise.plot._draw import get_figure, plain
 
@@ -16,21 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BarsDisplay:
-    """Bars of every profile beside each other (Ross and Zemel 2006, Figure 8).
+    """One bar chart per profile (Ross and Zemel 2006, Figure 8).
 
     Parameters
     ----------
     profiles : dict of str to ndarray of shape (n,)
         Numbers of each.
     names : list of n str
-        What the numbers are of.
+        Names of the things.
     what : str, default=""
         What the numbers measure.
 
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Where it was drawn.
+        Where it was plotted.
     axes_ : ndarray of matplotlib Axes
         One for each profile.
 
@@ -51,13 +52,13 @@ class BarsDisplay:
     @classmethod
     def from_values(
         cls,
-        profiles: Mapping[str, Any],
+        profiles: Mapping[str, ArrayLike],
         names: Sequence[str],
         *,
         what: str = "",
         figure: Figure | SubFigure | None = None,
     ) -> BarsDisplay:
-        """Draw profiles that are known.
+        """Plot profiles that are known.
 
         Parameters
         ----------
@@ -76,12 +77,12 @@ class BarsDisplay:
         return cls(profiles=arrays, names=list(names), what=what).plot(figure=figure)
 
     def plot(self, figure: Figure | SubFigure | None = None) -> BarsDisplay:
-        """Draw them.
+        """Plot them.
 
         Parameters
         ----------
         figure : matplotlib Figure or SubFigure, or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
 
         Returns
         -------

@@ -1,9 +1,9 @@
-"""The bound that a fit climbed."""
+"""The evidence lower bound during a fit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoundDisplay:
-    """Trace of the lower bound during a fit.
+    """Trace of the evidence lower bound (ELBO) during a fit.
 
     Parameters
     ----------
     lower_bounds : ndarray of shape (n_iter + 1,)
-        Bound of the first parameters and after each step, in nats a row.
+        ELBO of the initial parameters and after each EM iteration, in nats per row.
     converged : bool or None, default=None
         Whether the fit stopped by itself; None if not known.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Where it was plotted.
     figure_ : matplotlib Figure or SubFigure
         The figure of ``ax_``.
 
@@ -51,9 +51,9 @@ class BoundDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: BaseEstimator, *, ax: Axes | None = None, **line_options: Any
+        cls, estimator: BaseEstimator, *, ax: Axes | None = None, **line_options: object
     ) -> BoundDisplay:
-        """Read the trace of a fitted model and draw it.
+        """Read the trace of a fitted model and plot it.
 
         Parameters
         ----------
@@ -74,15 +74,15 @@ class BoundDisplay:
         )
         return display.plot(ax=ax, **line_options)
 
-    def plot(self, ax: Axes | None = None, **line_options: Any) -> BoundDisplay:
-        """Draw the trace.
+    def plot(self, ax: Axes | None = None, **line_options: object) -> BoundDisplay:
+        """Plot the trace.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
         **line_options
-            Passed to matplotlib's ``plot``.
+            Properties of matplotlib's ``Line2D``.
 
         Returns
         -------
@@ -93,14 +93,15 @@ class BoundDisplay:
         from matplotlib.ticker import MaxNLocator
 
         steps = len(self.lower_bounds) - 1
-        # Single steps are worth seeing only while they can be told apart.
-        options = {"marker": "o" if steps < 60 else "", "markersize": 3, "linewidth": 1.2}
-        ax.plot(np.arange(steps + 1), self.lower_bounds, **(options | line_options))
+        # Single iterations are marked only while marks do not overlap.
+        marker = "o" if steps < 60 else ""
+        (line,) = ax.plot(np.arange(steps + 1), self.lower_bounds)
+        line.set(**({"marker": marker, "markersize": 3, "linewidth": 1.2} | line_options))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.spines[["top", "right"]].set_visible(False)
-        ax.set(xlabel="step", ylabel="lower bound (nats a row)")
+        ax.set(xlabel="EM iteration", ylabel="ELBO (nats per row)")
         ending = {True: "converged", False: "stopped before converging", None: ""}[self.converged]
-        last = f"{self.lower_bounds[-1]:.6g} after {steps} step{'' if steps == 1 else 's'}"
+        last = f"{self.lower_bounds[-1]:.6g} after {steps} iteration{'' if steps == 1 else 's'}"
         ax.set_title(f"{last}, {ending}" if ending else last, fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self

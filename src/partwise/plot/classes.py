@@ -1,19 +1,20 @@
-"""What classes have to do with states, and with labels."""
+"""Classes compared with states, and with labels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from partwise.plot._display import Display
 from partwise.plot._draw import (
     DEVIATIONS,
     FAR,
-    colour_bar,
+    color_bar,
     get_axes,
     get_figure,
     name_columns,
@@ -23,6 +24,7 @@ from partwise.plot._draw import (
     show_table,
 )
 from partwise.plot.view import RARE, check_classes, check_image_shape, states_view
+from partwise.typing import DataLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,17 +44,17 @@ class ClassPriorsDisplay(Display):
     part : int
         The part shown.
     numbers : ndarray of int of shape (n_states,)
-        Numbers of its states, the commonest first.
+        Numbers of its states, the most common first.
     priors : ndarray of shape (n_classes, n_states)
         Probability of each of those states in each class.
     classes : list of n_classes str
         Labels of the classes.
     pictures : ndarray of shape (n_states, n_columns)
-        What is drawn of each state: all pixels, or the columns in `columns`.
+        What is shown of each state: all pixels, or the columns in `columns`.
     columns : ndarray of int
-        The columns of the part; for tables the most telling ones, as many as were asked for.
+        The columns of the part; for tables the most informative ones, at most ``max_columns``.
     limits : tuple of two float
-        Values drawn with the two ends of the colour map.
+        Values at the two ends of the color map.
     feature_names : list of str
         Names of all columns.
     image_shape : tuple of two int or None, default=None
@@ -61,7 +63,7 @@ class ClassPriorsDisplay(Display):
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Where it was drawn.
+        Where it was plotted.
     axes_ : ndarray of matplotlib Axes, of shape (2, n_states)
         States, and the bars under them.
 
@@ -104,7 +106,7 @@ class ClassPriorsDisplay(Display):
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
     ) -> ClassPriorsDisplay:
-        """Read one part of a fitted model with classes and draw it.
+        """Read one part of a fitted model with classes and plot it.
 
         Parameters
         ----------
@@ -113,7 +115,7 @@ class ClassPriorsDisplay(Display):
         part : int
             Which part.
         max_columns : int, default=20
-            For tables, how many columns of the part to show: those that its states tell apart best.
+            For tables, how many columns of the part to show: those that its states separate best.
         min_prior : float, default=0.005
             States that are less probable, all classes together, are left out; 0 shows all.
         image_shape, figure, cmap
@@ -130,7 +132,7 @@ class ClassPriorsDisplay(Display):
         shape = check_image_shape(image_shape, len(seen.names))
         numbers = seen.shown(part, min_prior)
         if shape is None:
-            columns = np.sort(seen.telling_columns(part, max_columns))
+            columns = np.sort(seen.informative_columns(part, max_columns))
             pictures, limits = seen.deviations(part)[np.ix_(numbers, columns)], FAR
         else:
             columns, limits = seen.columns(part), seen.limits()
@@ -163,7 +165,7 @@ class ClassPriorsDisplay(Display):
         for ax, column in zip(axes[0], self.pictures, strict=True):
             image = show_table(ax, column[:, None], self.limits, cmap)
         name_columns(axes[0, 0], [self.feature_names[d] for d in self.columns], axis="y")
-        colour_bar(figure, image, axes[0], DEVIATIONS, extend="both")
+        color_bar(figure, image, axes[0], DEVIATIONS, extend="both")
         return self._finish(figure, axes)
 
     def _grid(
@@ -178,17 +180,17 @@ class ClassPriorsDisplay(Display):
     def _finish(
         self, figure: Figure | SubFigure, axes: np.ndarray
     ) -> tuple[Figure | SubFigure, np.ndarray]:
-        """Draw the bars, and say what is what."""
+        """Plot the bars and the labels."""
         import matplotlib
 
         n_classes = len(self.classes)
         few = n_classes <= 10
         palette = matplotlib.colormaps["tab10" if few else "viridis"]
-        colours = palette(np.arange(n_classes) if few else np.linspace(0, 1, n_classes))
+        colors = palette(np.arange(n_classes) if few else np.linspace(0, 1, n_classes))
         top = 1.05 * self.priors.max(initial=1e-300)
         for i, (state, bars) in enumerate(axes.T):
             state.set_title(f"state {self.numbers[i]}", fontsize="x-small", pad=2)
-            drawn = bars.bar(np.arange(n_classes), self.priors[:, i], 0.9, color=colours)
+            handles = bars.bar(np.arange(n_classes), self.priors[:, i], 0.9, color=colors)
             bars.set(ylim=(0, top), xticks=[])
             bars.spines[["top", "right", "left"]].set_visible(False)
             bars.tick_params(labelsize="x-small", labelleft=i == 0, left=i == 0)
@@ -198,7 +200,7 @@ class ClassPriorsDisplay(Display):
             labels = [plain(label) for label in self.classes]
             across = min(n_classes, len(self.numbers))
             figure.legend(
-                drawn, labels, loc="outside lower center", ncols=across, fontsize="x-small",
+                handles, labels, loc="outside lower center", ncols=across, fontsize="x-small",
                 frameon=False,
             )  # fmt: skip
         return figure, axes
@@ -206,7 +208,7 @@ class ClassPriorsDisplay(Display):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassTableDisplay:
-    """How many rows of each label were given to each class (Ross and Zemel 2006, Table 3).
+    """Number of rows per label and predicted class (Ross and Zemel 2006, Table 3).
 
     ``print(display)`` writes the table as text, with its totals.
 
@@ -215,14 +217,14 @@ class ClassTableDisplay:
     counts : ndarray of shape (n_labels, n_classes)
         Number of rows.
     labels : list of n_labels str
-        The labels the rows came with.
+        Labels of the rows.
     classes : list of n_classes str
-        The classes, or clusters, they were given to.
+        Predicted classes or clusters.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Where it was plotted.
     figure_ : matplotlib Figure or SubFigure
         The figure of ``ax_``.
 
@@ -247,13 +249,13 @@ class ClassTableDisplay:
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: Any,
-        y: Any,
+        X: DataLike,
+        y: ArrayLike,
         *,
         ax: Axes | None = None,
         cmap: str | Colormap = "Blues",
     ) -> ClassTableDisplay:
-        """Predict the classes of rows with a fitted model and draw the table.
+        """Predict the classes of rows with a fitted model and plot the table.
 
         Parameters
         ----------
@@ -276,13 +278,13 @@ class ClassTableDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y: Any,
-        predicted: Any,
+        y: ArrayLike,
+        predicted: ArrayLike,
         *,
         ax: Axes | None = None,
         cmap: str | Colormap = "Blues",
     ) -> ClassTableDisplay:
-        """Draw the table of labels and classes that are both known.
+        """Plot the table of known labels and classes.
 
         Parameters
         ----------
@@ -300,13 +302,13 @@ class ClassTableDisplay:
         return cls._counted(y, predicted, np.unique(predicted)).plot(ax=ax, cmap=cmap)
 
     @classmethod
-    def _counted(cls, y: Any, predicted: Any, classes: np.ndarray) -> ClassTableDisplay:
-        y, predicted = np.asarray(y), np.asarray(predicted)
-        if y.shape != predicted.shape or y.ndim != 1:
-            raise ValueError(f"y has shape {y.shape}, but there are {len(predicted)} rows.")
-        known = np.array([label is not None for label in y], bool)
-        labels = np.unique(y[known])
-        is_label, is_class = y == labels[:, None], predicted == classes[:, None]
+    def _counted(cls, y: ArrayLike, predicted: ArrayLike, classes: np.ndarray) -> ClassTableDisplay:
+        given, found = np.asarray(y), np.asarray(predicted)
+        if given.shape != found.shape or given.ndim != 1:
+            raise ValueError(f"y has shape {given.shape}, but there are {len(found)} rows.")
+        known = np.array([label is not None for label in given], bool)
+        labels = np.unique(given[known])
+        is_label, is_class = given == labels[:, None], found == classes[:, None]
         return cls(
             counts=is_label.astype(int) @ is_class.T.astype(int),
             labels=[str(label) for label in labels],
@@ -314,14 +316,14 @@ class ClassTableDisplay:
         )
 
     def plot(self, ax: Axes | None = None, *, cmap: str | Colormap = "Blues") -> ClassTableDisplay:
-        """Draw the table, each row shaded by its own shares.
+        """Plot the table, each row shaded by its own shares.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
         cmap : str or matplotlib Colormap, default="Blues"
-            Colours, from none of a label's rows to all of them.
+            Colors, from none of a label's rows to all of them.
 
         Returns
         -------

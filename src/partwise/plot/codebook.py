@@ -1,11 +1,12 @@
-"""Rows, features and all that they can make, in the plane."""
+"""Rows, features and codebook of a GVQ in the plane."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# Codes drawn of each set; more could not be told apart.
+# Codes plotted per set; more would overlap.
 MOST_CODES = 4096
 
 
@@ -23,8 +24,8 @@ MOST_CODES = 4096
 class CodebookDisplay:
     """The geometry of a codebook in two dimensions (Westerdijk et al., Figures 1 and 6).
 
-    Circles are the rows that codes stand for, arrows the features from the origin of their set,
-    dashed lines the origins from zero. Rows of more than two columns are drawn in the plane of
+    Circles are the decoded codes, arrows the features from the origin of their set,
+    dashed lines the origins from zero. Rows of more than two columns are plotted in the plane of
     their two largest principal components.
 
     Parameters
@@ -32,17 +33,17 @@ class CodebookDisplay:
     rows : ndarray of shape (n, 2)
         The data.
     codebook : list of ndarray of shape (n_codes, 2)
-        What the codes of each set stand for.
+        Decoded codes of each set.
     origins : ndarray of shape (n_sets, 2)
     features : ndarray of shape (n_sets, n_atoms, 2)
         What each feature adds.
     zero : ndarray of shape (2,)
-        Where a row of zeros is drawn.
+        Where a row of zeros is plotted.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Where it was plotted.
     figure_ : matplotlib Figure or SubFigure
         The figure of ``ax_``.
 
@@ -68,16 +69,16 @@ class CodebookDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: BaseEstimator, X: Any, *, ax: Axes | None = None
+        cls, estimator: BaseEstimator, X: ArrayLike, *, ax: Axes | None = None
     ) -> CodebookDisplay:
-        """Bring rows and codebook of a fitted `GVQ` into the plane, and draw them.
+        """Project rows and codebook of a fitted `GVQ` into the plane and plot them.
 
         Parameters
         ----------
         estimator : GVQ
             Fitted.
         X : array-like of shape (n, D)
-            Missing entries are filled by the model.
+            Missing values are imputed by the model.
         ax
             As for `plot`.
 
@@ -91,35 +92,35 @@ class CodebookDisplay:
         J, K = estimator.n_values, estimator.n_components
         if J**K > MOST_CODES:
             raise ValueError(
-                f"{K} features make {J**K:,} codes; at most {MOST_CODES:,} can be drawn."
+                f"{K} features make {J**K:,} codes; at most {MOST_CODES:,} can be plotted."
             )
         codes = np.indices((J,) * K).reshape(K, -1).T
         books = [
             estimator.decode(np.column_stack([np.full(len(codes), m), codes]) if M > 1 else codes)
             for m in range(M)
         ]
-        centre, plane = filled.mean(axis=0), np.eye(D, 2)
+        center, plane = filled.mean(axis=0), np.eye(D, 2)
         if D > 2:
-            plane = np.linalg.svd(filled - centre, full_matrices=False)[2][:2].T
+            plane = np.linalg.svd(filled - center, full_matrices=False)[2][:2].T
         else:
-            centre = np.zeros(D)
+            center = np.zeros(D)
         features = estimator.features_.reshape(M, -1, D) @ plane
         display = cls(
-            rows=(filled - centre) @ plane,
-            codebook=[(book - centre) @ plane for book in books],
-            origins=(estimator.origins_ - centre) @ plane,
+            rows=(filled - center) @ plane,
+            codebook=[(book - center) @ plane for book in books],
+            origins=(estimator.origins_ - center) @ plane,
             features=features,
-            zero=-centre @ plane,
+            zero=-center @ plane,
         )
         return display.plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> CodebookDisplay:
-        """Draw it.
+        """Plot it.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
 
         Returns
         -------
@@ -129,12 +130,12 @@ class CodebookDisplay:
         ax = get_axes(ax, 4.5, 4.5)
         ax.plot(*self.rows.T, ".", color="0.7", markersize=3, zorder=1)
         for m, (book, origin) in enumerate(zip(self.codebook, self.origins, strict=True)):
-            colour = f"C{m % 10}"
-            ax.plot(*np.stack([self.zero, origin]).T, "--", color=colour, linewidth=1.0)
+            color = f"C{m % 10}"
+            ax.plot(*np.stack([self.zero, origin]).T, "--", color=color, linewidth=1.0)
             for feature in self.features[m]:
-                arrow = {"arrowstyle": "->", "color": colour}
+                arrow = {"arrowstyle": "->", "color": color}
                 ax.annotate("", origin + feature, origin, arrowprops=arrow)
-            ax.plot(*book.T, "o", color=colour, fillstyle="none", markersize=6)
+            ax.plot(*book.T, "o", color=color, fillstyle="none", markersize=6)
         ax.set_aspect("equal", adjustable="datalim")
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure

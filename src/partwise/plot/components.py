@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 # Length of a line to each side of a mean, in deviations: most of a component's rows.
 REACH = 2.0
 
-# Rows that are drawn; more would hide the components.
-MOST_ROWS = 2000
+# Rows that are plotted; more would hide the components.
+MAX_PLOTTED_ROWS = 2000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -40,12 +41,12 @@ class ComponentsDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn, of three dimensions if the rows are.
+        Where it was plotted, of three dimensions if the rows are.
     figure_ : matplotlib Figure or SubFigure
 
     References
     ----------
-    C. M. Bishop and J. M. Winn (2000). Non-linear Bayesian Image Modelling. ECCV.
+    C. M. Bishop and J. M. Winn (2000). Non-linear Bayesian Image Modelling. *ECCV*.
 
     Examples
     --------
@@ -68,18 +69,18 @@ class ComponentsDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: BaseEstimator, X: Any, *, ax: Axes | None = None
+        cls, estimator: BaseEstimator, X: ArrayLike, *, ax: Axes | None = None
     ) -> ComponentsDisplay:
-        """Read components of a fitted mixture and draw them over rows.
+        """Read components of a fitted mixture and plot them over rows.
 
         Parameters
         ----------
         estimator : BayesianPCAMixture
             Fitted to two or three columns.
         X : array-like of shape (n, 2) or (n, 3)
-            Rows to show; of many, some.
+            Rows to show, at most 2,000 at equal distances.
         ax : matplotlib Axes or None, default=None
-            Where to draw, with three dimensions for three columns; None makes a new figure.
+            Where to plot, with three dimensions for three columns; None makes a new figure.
 
         Returns
         -------
@@ -91,9 +92,9 @@ class ComponentsDisplay:
             raise TypeError("ComponentsDisplay is for BayesianPCAMixture.")
         if rows.ndim != 2 or rows.shape[1] not in (2, 3):
             raise ValueError(
-                f"X has shape {rows.shape}, but components are drawn over two or three columns."
+                f"X has shape {rows.shape}, but components are plotted over two or three columns."
             )
-        some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(int)
+        some = np.linspace(0, len(rows) - 1, min(len(rows), MAX_PLOTTED_ROWS)).astype(int)
         n = int(np.max(estimator.effective_dimension_))
         plain = [f"column {d}" for d in range(rows.shape[1])]
         names = getattr(estimator, "feature_names_in_", plain)
@@ -106,12 +107,12 @@ class ComponentsDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> ComponentsDisplay:
-        """Draw it.
+        """Plot it.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
 
         Returns
         -------

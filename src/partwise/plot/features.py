@@ -1,12 +1,13 @@
-"""Features that rows are made of, and the codes that most rows have."""
+"""Features of a GVQ, and its most frequent codes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -44,7 +45,7 @@ class FeaturesDisplay(PicturesDisplay):
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
     ) -> FeaturesDisplay:
-        """Read the features of a fitted `GVQ`, and draw them.
+        """Read the features of a fitted `GVQ`, and plot them.
 
         Parameters
         ----------
@@ -80,9 +81,9 @@ class FeaturesDisplay(PicturesDisplay):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CodesDisplay(PicturesDisplay):
-    """The codes that most rows have, as the rows that they stand for (Figure 9).
+    """The most frequent codes, decoded (Figure 9).
 
-    A group is a set; above each picture stands the share of the rows.
+    A group is a set; the title of a picture is its share of the rows.
 
     Parameters
     ----------
@@ -111,14 +112,14 @@ class CodesDisplay(PicturesDisplay):
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: Any,
+        X: ArrayLike,
         *,
         n_codes: int = 37,
         image_shape: Sequence[int] | None = None,
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
     ) -> CodesDisplay:
-        """Find the codes that most rows have, and draw them.
+        """Find the most frequent codes and plot them.
 
         Parameters
         ----------
@@ -126,7 +127,7 @@ class CodesDisplay(PicturesDisplay):
             Fitted.
         X : array-like of shape (n, D)
         n_codes : int, default=37
-            Most codes shown, of all sets together.
+            Maximum number of codes, over all sets.
         image_shape, figure, cmap
             As for every `Display`.
 

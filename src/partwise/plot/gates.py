@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from partwise.plot._display import Display
 from partwise.plot._draw import (
-    colour_bar,
+    color_bar,
     get_figure,
     grouped,
     name_columns,
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GatesDisplay(Display):
-    """Gates of a model: how surely each column belongs to each part.
+    """Gates of a model: probabilities that columns belong to parts.
 
-    For images, one picture a part, white where the part explains the pixel. For tables, a heat map
-    of columns by parts, with the columns of a part next to each other.
+    For images, one picture per part, white where the part explains the pixel. For tables, a heat
+    map of columns by parts, with the columns of a part next to each other.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class GatesDisplay(Display):
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Where it was drawn.
+        Where it was plotted.
     axes_ : ndarray of matplotlib Axes
         One for each part, or a single one for tables.
 
@@ -81,7 +81,7 @@ class GatesDisplay(Display):
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
     ) -> GatesDisplay:
-        """Read the gates of a fitted model and draw them.
+        """Read the gates of a fitted model and plot them.
 
         Parameters
         ----------
@@ -137,5 +137,5 @@ class GatesDisplay(Display):
             ax.axhline(edge, color="0.5", linewidth=0.8)
         if not len(ax.get_yticks()):
             ax.set_ylabel(f"{n_features} columns, grouped by part")
-        colour_bar(figure, image, [ax], "probability", shrink=0.6)
+        color_bar(figure, image, [ax], "probability", shrink=0.6)
         return figure, np.array([ax])

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# Components of a mixture that are drawn: those of the largest share.
-MOST_COMPONENTS = 4
+# Components of a mixture that are plotted: those of the largest share.
+MAX_COMPONENTS = 4
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -34,20 +34,20 @@ class HintonDisplay:
     variances : ndarray of shape (n_directions,)
         Inverse relevances.
     titles : list of str
-        What is written above each component.
+        Title of each component.
     feature_names : list of str
         Names of the columns.
 
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Where it was drawn.
+        Where it was plotted.
     axes_ : ndarray of matplotlib Axes
         One for each component, then that of the variances.
 
     References
     ----------
-    C. M. Bishop and J. M. Winn (2000). Non-linear Bayesian Image Modelling. ECCV.
+    C. M. Bishop and J. M. Winn (2000). Non-linear Bayesian Image Modelling. *ECCV*.
 
     Examples
     --------
@@ -75,16 +75,16 @@ class HintonDisplay:
         max_directions: int | None = None,
         figure: Figure | SubFigure | None = None,
     ) -> HintonDisplay:
-        """Read directions and relevances of a fitted model and draw them.
+        """Read directions and relevances of a fitted model and plot them.
 
         Parameters
         ----------
         estimator : BayesianPCA or BayesianPCAMixture
             Fitted, without classes. Of a mixture the four largest components are shown.
         max_directions : int or None, default=None
-            Directions to show; None shows all that there may be, or 40 of more.
+            Directions to show; None shows all, at most 40.
         figure : matplotlib Figure or SubFigure, or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class HintonDisplay:
         if found.ndim == 2:
             found, order, titles = found[None], np.array([0]), ["directions"]
         else:
-            order = np.argsort(-estimator.weights_, kind="stable")[:MOST_COMPONENTS]
+            order = np.argsort(-estimator.weights_, kind="stable")[:MAX_COMPONENTS]
             titles = [f"component {m}: {estimator.weights_[m]:.0%}" for m in order]
         shown = min(estimator.n_directions_, 40 if max_directions is None else max_directions)
         wide = max(shown, found.shape[1])
@@ -117,12 +117,12 @@ class HintonDisplay:
         return display.plot(figure=figure)
 
     def plot(self, figure: Figure | SubFigure | None = None) -> HintonDisplay:
-        """Draw it.
+        """Plot it.
 
         Parameters
         ----------
         figure : matplotlib Figure or SubFigure, or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
 
         Returns
         -------
@@ -150,18 +150,18 @@ class HintonDisplay:
 
 
 def _squares(ax: Axes, values: np.ndarray, largest: float) -> None:
-    """Draw numbers (rows, columns) as squares on grey."""
+    """Plot numbers (rows, columns) as squares on gray."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
     side = 0.92 * np.sqrt(np.abs(values) / max(largest, np.finfo(float).tiny))  # none touch
-    for sign, colour in ((1, "white"), (-1, "black")):
+    for sign, color in ((1, "white"), (-1, "black")):
         at = np.argwhere((np.sign(values) == sign) & (side > 0.02))
         patches = [
             Rectangle((j - side[i, j] / 2, i - side[i, j] / 2), side[i, j], side[i, j])
             for i, j in at
         ]
-        ax.add_collection(PatchCollection(patches, facecolor=colour, edgecolor="none"))
+        ax.add_collection(PatchCollection(patches, facecolor=color, edgecolor="none"))
     ax.set_facecolor("0.5")
     rows, columns = values.shape
     ax.set(

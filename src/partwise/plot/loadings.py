@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class LoadingsDisplay(VectorsDisplay):
     """Loadings of each part's factors, the strongest first.
 
-    For images, one line a part: its gate on the left, then the loadings of each factor that the
-    part needs, masked by that gate; mid-grey is no loading, and which of white and black is plus
-    means nothing (Ross and Zemel 2006, Figure 4). For tables, one heat map a part: the correlation
-    of its factors with its own columns.
+    For images, one line per part: its gate on the left, then the loadings of each factor that the
+    part needs, masked by that gate; mid-gray is no loading, and the sign of a factor is
+    arbitrary (Ross and Zemel 2006, Figure 4). For tables, one heat map per part: the correlation of
+    its factors with its own columns.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ class LoadingsDisplay(VectorsDisplay):
     shares : list of n_parts ndarray
         Share of the part's variance that each of those factors carries.
     pictures : list of n_parts ndarray of shape (n_factors, n_columns)
-        What is drawn of each of those factors: all pixels, or the columns in `columns`.
+        What is shown of each of those factors: all pixels, or the columns in `columns`.
     columns : list of n_parts ndarray of int
-        The columns of each part; for tables the most telling ones, as many as were asked for.
+        The columns of each part; for tables the most informative ones, at most ``max_columns``.
     n_columns : list of int
         How many columns each part has.
     limits : tuple of two float
-        Values drawn with the two ends of the colour map.
+        Values at the two ends of the color map.
     feature_names : list of str
         Names of all columns.
     image_shape : tuple of two int or None, default=None
@@ -49,7 +49,7 @@ class LoadingsDisplay(VectorsDisplay):
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Where it was drawn.
+        Where it was plotted.
     axes_ : ndarray of matplotlib Axes
         For images of shape (n_parts, 1 + most factors); for tables of shape (n_parts,).
 
@@ -89,7 +89,7 @@ class LoadingsDisplay(VectorsDisplay):
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
     ) -> LoadingsDisplay:
-        """Read the loadings of a fitted model and draw them.
+        """Read the loadings of a fitted model and plot them.
 
         Parameters
         ----------

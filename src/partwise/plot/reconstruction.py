@@ -1,10 +1,10 @@
-"""Rows, their reconstructions and what they are made of."""
+"""Rows, their reconstructions and their parts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from partwise.plot._display import Display
 from partwise.plot._draw import (
     DEVIATIONS,
-    colour_bar,
+    color_bar,
     get_figure,
     grouped,
     middles,
@@ -25,6 +25,7 @@ from partwise.plot._draw import (
     with_missing,
 )
 from partwise.plot.view import as_shown, check_image_shape, shades, take_rows, view
+from partwise.typing import DataLike
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ReconstructionDisplay(Display):
-    """Rows beside their reconstructions, and the parts that made them.
+    """Rows, their reconstructions, and the parts of these.
 
-    For images, one line a row: the original, the reconstruction, then each part masked by its gate:
-    its most active state (Ross and Zemel 2003, Figure 4), or what it expects with its factors. For
-    tables, two heat maps with the columns of a part next to each other, and states or factors
-    written on the second. Missing entries have a colour of their own.
+    For images, one line per row: the original, the reconstruction, then each part masked by its
+    gate: its most active state (Ross and Zemel 2003, Figure 4), or what it expects with its
+    factors. For tables, two heat maps with the columns of a part next to each other, and states or
+    factors written on the second. Missing values are marked in orange.
 
     Parameters
     ----------
@@ -51,14 +52,14 @@ class ReconstructionDisplay(Display):
     labels : list of n_rows list of n_parts str
         State of each part, or the strongest of its factors.
     limits : tuple of two float
-        Values drawn with the two ends of the colour map.
+        Values at the two ends of the color map.
     rows : ndarray of shape (n_rows,)
         Numbers of the rows in the data.
     parts : ndarray of shape (n_features,)
         Part of each column, -1 for background.
     feature_names : list of str
         Names of the columns.
-    centre, spread : ndarray of shape (n_features,)
+    center, spread : ndarray of shape (n_features,)
         Mean and standard deviation of each column, by which tables are scaled.
     image_shape : tuple of two int or None, default=None
         Height and width of the images, None for tables.
@@ -66,7 +67,7 @@ class ReconstructionDisplay(Display):
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Where it was drawn.
+        Where it was plotted.
     axes_ : ndarray of matplotlib Axes
         For images of shape (n_rows, 2 + n_parts); for tables of shape (2,).
 
@@ -96,21 +97,21 @@ class ReconstructionDisplay(Display):
     rows: np.ndarray
     parts: np.ndarray
     feature_names: list[str]
-    centre: np.ndarray
+    center: np.ndarray
     spread: np.ndarray
 
     @classmethod
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: Any,
+        X: DataLike,
         *,
         rows: int | Sequence[int] = 6,
         image_shape: Sequence[int] | None = None,
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
     ) -> ReconstructionDisplay:
-        """Reconstruct some rows with a fitted model and draw them.
+        """Reconstruct some rows with a fitted model and plot them.
 
         Parameters
         ----------
@@ -119,7 +120,7 @@ class ReconstructionDisplay(Display):
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
             Data; NaN means missing.
         rows : int or sequence of int, default=6
-            How many rows from the top, or the numbers of the rows.
+            Number of first rows, or the row numbers.
         image_shape, figure, cmap
             As for every `Display`.
 
@@ -147,7 +148,7 @@ class ReconstructionDisplay(Display):
             rows=index,
             parts=seen.parts,
             feature_names=seen.names,
-            centre=seen.own_centre(),
+            center=seen.own_center(),
             spread=seen.own_spread(),
             image_shape=shape,
         )
@@ -157,7 +158,7 @@ class ReconstructionDisplay(Display):
         self, figure: Figure | SubFigure | None, cmap: str | Colormap, shape: tuple[int, int]
     ) -> tuple[Figure | SubFigure, np.ndarray]:
         n_rows, n_parts, _ = self.pictures.shape
-        colours = with_missing(cmap)
+        colors = with_missing(cmap)
         figure = get_figure(figure, 1.0 * (n_parts + 2.5), 1.08 * n_rows + 0.3)
         # A narrow empty column sets the parts apart.
         grid = figure.subplots(
@@ -167,7 +168,7 @@ class ReconstructionDisplay(Display):
             row[2].set_axis_off()
             shown = [self.originals[i], self.reconstructions[i], *self.pictures[i]]
             for ax, picture in zip(np.delete(row, 2), shown, strict=True):
-                show_picture(ax, picture, shape, self.limits, colours)
+                show_picture(ax, picture, shape, self.limits, colors)
             row[0].set_ylabel(f"row {self.rows[i]}", fontsize="x-small")
             for ax, label in zip(row[3:], self.labels[i], strict=True):
                 ax.set_xlabel(label, fontsize="x-small", labelpad=1)
@@ -182,14 +183,14 @@ class ReconstructionDisplay(Display):
         self, figure: Figure | SubFigure | None, cmap: str | Colormap
     ) -> tuple[Figure | SubFigure, np.ndarray]:
         n_rows, n_features = self.originals.shape
-        colours = with_missing(cmap)
+        colors = with_missing(cmap)
         width = float(np.clip(0.2 * n_features + 1.5, 5.0, 14.0))
         figure = get_figure(figure, width, 2 * (0.28 * n_rows + 0.5) + 1.2)
         axes = figure.subplots(2, 1, sharex=True)
         tables = {"original": self.originals, "reconstruction": self.reconstructions}
         for ax, (title, values) in zip(axes, tables.items(), strict=True):
-            scaled = (values - self.centre) / self.spread
-            image = show_rows(ax, scaled, self.parts, colours)
+            scaled = (values - self.center) / self.spread
+            image = show_rows(ax, scaled, self.parts, colors)
             name_ticks(ax, [f"row {number}" for number in self.rows], axis="y")
             ax.set_ylabel(title, fontsize="small")
             ax.tick_params(axis="x", length=0)
@@ -206,7 +207,7 @@ class ReconstructionDisplay(Display):
                     fontsize="xx-small",
                     bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.8},
                 )
-        colour_bar(figure, image, axes, DEVIATIONS, extend="both")
+        color_bar(figure, image, axes, DEVIATIONS, extend="both")
         if np.isnan(self.originals).any():
             note_missing(figure)
         return figure, axes

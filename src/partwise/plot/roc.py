@@ -1,12 +1,13 @@
-"""How well densities tell one kind of rows from another."""
+"""Receiver operating characteristics of densities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from partwise.plot._draw import get_axes, plain
@@ -18,27 +19,27 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DensityRocDisplay:
-    """Receiver operating characteristics of several models, the first drawn boldly.
+    """Receiver operating characteristics of several models, the first in bold.
 
-    A row counts as one of the kind that models were fitted to if its log density is above a
-    threshold, which runs along the curve (Bishop and Winn 2000, Figure 7).
+    A row is classified as of the kind that the models were fitted to if its log density exceeds a
+    threshold, which varies along the curve (Bishop and Winn 2000, Figure 7).
 
     Parameters
     ----------
     false_positives, true_positives : dict of str to ndarray
-        Shares of rows that each model takes for that kind, wrongly and rightly.
+        False and true positive rates of each model.
     areas : dict of str to float
         Areas under the curves.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Where it was plotted.
     figure_ : matplotlib Figure or SubFigure
 
     References
     ----------
-    C. M. Bishop and J. M. Winn (2000). Non-linear Bayesian Image Modelling. ECCV.
+    C. M. Bishop and J. M. Winn (2000). Non-linear Bayesian Image Modelling. *ECCV*.
 
     Examples
     --------
@@ -58,9 +59,9 @@ class DensityRocDisplay:
 
     @classmethod
     def from_scores(
-        cls, scores: Mapping[str, Any], is_kind: Any, *, ax: Axes | None = None
+        cls, scores: Mapping[str, ArrayLike], is_kind: ArrayLike, *, ax: Axes | None = None
     ) -> DensityRocDisplay:
-        """Find the curves of log densities and draw them.
+        """Find the curves of log densities and plot them.
 
         Parameters
         ----------
@@ -69,7 +70,7 @@ class DensityRocDisplay:
         is_kind : array-like of shape (n,), bool
             Which rows are of the kind that the models were fitted to.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
 
         Returns
         -------
@@ -84,12 +85,12 @@ class DensityRocDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> DensityRocDisplay:
-        """Draw the curves.
+        """Plot the curves.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
 
         Returns
         -------

@@ -1,18 +1,19 @@
-"""New rows drawn from a model, class by class."""
+"""Rows sampled from a model, class by class."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from partwise.plot._display import Display
 from partwise.plot._draw import (
     DEVIATIONS,
-    colour_bar,
+    color_bar,
     get_figure,
     grouped,
     name_columns,
@@ -23,6 +24,7 @@ from partwise.plot._draw import (
 )
 from partwise.plot.view import check_image_shape, shades, view
 from partwise.sampling.randomness import as_generator
+from partwise.typing import Seed
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -31,26 +33,26 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SamplesDisplay(Display):
-    """New rows drawn from a model, without noise; with classes, some of each.
+    """Rows sampled from a model, without noise; with classes, some of each.
 
-    A state, or factors, of every part are drawn from the priors of a class, and what is shown is
-    the row that the model expects of them (Ross and Zemel 2006, Figure 13). For images, one line a
-    class; for tables, one heat map a class with the columns of a part next to each other. A hybrid,
-    whose parts take the priors of different classes, comes last.
+    A state, or factors, of every part are sampled from the priors of a class; the plot shows the
+    row that the model expects of them (Ross and Zemel 2006, Figure 13). For images, one line per
+    class; for tables, one heat map per class with the columns of a part next to each other. A
+    hybrid, whose parts take the priors of different classes, comes last.
 
     Parameters
     ----------
     samples : ndarray of shape (n_groups, n_samples, n_features)
-        The rows drawn.
+        The sampled rows.
     labels : list of n_groups str
         The class of each group.
     limits : tuple of two float
-        Values drawn with the two ends of the colour map.
+        Values at the two ends of the color map.
     parts : ndarray of shape (n_features,)
         Part of each column, -1 for background.
     feature_names : list of str
         Names of the columns.
-    centre, spread : ndarray of shape (n_features,)
+    center, spread : ndarray of shape (n_features,)
         Mean and standard deviation of each column, by which tables are scaled.
     image_shape : tuple of two int or None, default=None
         Height and width of the images, None for tables.
@@ -58,7 +60,7 @@ class SamplesDisplay(Display):
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Where it was drawn.
+        Where it was plotted.
     axes_ : ndarray of matplotlib Axes
         For images of shape (n_groups, n_samples); for tables of shape (n_groups,).
 
@@ -85,7 +87,7 @@ class SamplesDisplay(Display):
     limits: tuple[float, float]
     parts: np.ndarray
     feature_names: list[str]
-    centre: np.ndarray
+    center: np.ndarray
     spread: np.ndarray
 
     @classmethod
@@ -94,14 +96,14 @@ class SamplesDisplay(Display):
         estimator: BaseEstimator,
         *,
         n_samples: int = 8,
-        classes: Any = None,
-        hybrid: Mapping[int, Any] | None = None,
-        random_state: Any = None,
+        classes: ArrayLike | None = None,
+        hybrid: Mapping[int, object] | None = None,
+        random_state: Seed = None,
         image_shape: Sequence[int] | None = None,
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
     ) -> SamplesDisplay:
-        """Draw new rows from a fitted model, and draw them.
+        """Sample rows from a fitted model and plot them.
 
         Parameters
         ----------
@@ -114,7 +116,7 @@ class SamplesDisplay(Display):
             Classes to show; None shows all.
         hybrid : mapping or None, default=None
             ``{part: class or {class: weight}}``, as for ``sample``; parts not named take the priors
-            of a class drawn for each row.
+            of a class that is sampled per row.
         random_state : int, Generator, RandomState or None, default=None
             The estimator's own if None.
         image_shape, figure, cmap
@@ -135,19 +137,19 @@ class SamplesDisplay(Display):
         labels = [str(label) for label in shown]
         # The same class for every part: asked for as a hybrid, states come back.
         every = range(seen.n_parts)
-        wanted: list[Any] = [dict.fromkeys(every, label) for label in shown]
+        wanted: list[Mapping[int, object] | None] = [dict.fromkeys(every, label) for label in shown]
         if hybrid is not None:
             labels.append("hybrid")
             wanted.append(dict(hybrid))
-        drawn = [seen.draw(n_samples, which, rng) for which in wanted or [None]]
-        samples = np.stack([seen.rows(codes) for codes in drawn]).astype(float)
+        codes = [seen.sample(n_samples, which, rng) for which in wanted or [None]]
+        samples = np.stack([seen.rows(own) for own in codes]).astype(float)
         display = cls(
             samples=samples,
             labels=labels or [""],
             limits=shades(samples, samples[:0]),
             parts=seen.parts,
             feature_names=seen.names,
-            centre=seen.own_centre(),
+            center=seen.own_center(),
             spread=seen.own_spread(),
             image_shape=shape,
         )
@@ -155,22 +157,23 @@ class SamplesDisplay(Display):
 
     @classmethod
     def _of_components(
-        cls, estimator: BaseEstimator, n_samples: int, classes: Any, hybrid: Any, random_state: Any,
+        cls, estimator: BaseEstimator, n_samples: int, classes: ArrayLike | None,
+        hybrid: Mapping[int, object] | None, random_state: Seed,
         image_shape: Sequence[int] | None,
     ) -> SamplesDisplay:  # fmt: skip
-        """Rows of a mixture of analysers, which has no parts: what it expects of rows it draws."""
+        """Expected rows of a mixture of Bayesian PCA, which has no parts."""
         if hybrid is not None:
             raise ValueError("A hybrid takes parts from several classes; this model has no parts.")
         rng = as_generator(estimator.random_state if random_state is None else random_state)
         shown = getattr(estimator, "classes_", ()) if classes is None else np.atleast_1d(classes)
         names = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
-        drawn = [
+        sampled = [
             estimator.sample(n_samples, random_state=rng, **({} if c is None else {"classes": c}))[
                 0
             ]
             for c in (shown if len(shown) else [None])
         ]
-        samples = np.stack([estimator.reconstruct(rows) for rows in drawn]).astype(float)
+        samples = np.stack([estimator.reconstruct(rows) for rows in sampled]).astype(float)
         every = samples.reshape(-1, samples.shape[2])
         spread = every.std(axis=0)
         return cls(
@@ -179,7 +182,7 @@ class SamplesDisplay(Display):
             limits=shades(samples, samples[:0]),
             parts=np.zeros(samples.shape[2], int),
             feature_names=[str(name) for name in names],
-            centre=every.mean(axis=0),
+            center=every.mean(axis=0),
             spread=np.where(spread > 0, spread, 1.0),
             image_shape=check_image_shape(image_shape, samples.shape[2]),
         )
@@ -204,9 +207,9 @@ class SamplesDisplay(Display):
         figure = get_figure(figure, width, n_groups * (0.14 * n_samples + 0.15) + 1.2)
         axes = figure.subplots(n_groups, 1, squeeze=False)[:, 0]
         for ax, label, values in zip(axes, self.labels, self.samples, strict=True):
-            image = show_rows(ax, (values - self.centre) / self.spread, self.parts, cmap)
+            image = show_rows(ax, (values - self.center) / self.spread, self.parts, cmap)
             ax.set_ylabel(plain(label), rotation=0, ha="right", va="center", fontsize="small")
         name_parts(axes[0], self.parts)
         name_columns(axes[-1], [self.feature_names[d] for d in grouped(self.parts)[0]])
-        colour_bar(figure, image, axes, DEVIATIONS, extend="both")
+        color_bar(figure, image, axes, DEVIATIONS, extend="both")
         return figure, axes

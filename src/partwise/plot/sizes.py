@@ -1,9 +1,9 @@
-"""The search for sizes: moves that were made, and moves that were refused."""
+"""The search for sizes: accepted and rejected moves."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# Sizes written along the path; more would run into each other.
-MOST_LABELS = 9
+# Sizes written along the path; more would overlap.
+MAX_LABELS = 9
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SizePathDisplay:
-    """Evidence over the moves by which sizes were found.
+    """Evidence lower bound over the moves of the search for sizes.
 
     Parameters
     ----------
@@ -31,13 +31,13 @@ class SizePathDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Where it was plotted.
     figure_ : matplotlib Figure or SubFigure
         The figure of ``ax_``.
 
     See Also
     --------
-    BoundDisplay : The bound during the sweeps of one climb.
+    BoundDisplay : The evidence lower bound during the EM iterations of a fit.
 
     Examples
     --------
@@ -49,15 +49,15 @@ class SizePathDisplay:
     True
     """
 
-    path: list[dict[str, Any]]
+    path: list[dict[str, object]]
     ax_: Axes = field(init=False)
     figure_: Figure | SubFigure = field(init=False)
 
     @classmethod
     def from_estimator(
-        cls, estimator: BaseEstimator, *, ax: Axes | None = None, **line_options: Any
+        cls, estimator: BaseEstimator, *, ax: Axes | None = None, **line_options: object
     ) -> SizePathDisplay:
-        """Read the moves of a fitted model and draw them.
+        """Read the moves of a fitted model and plot them.
 
         Parameters
         ----------
@@ -73,23 +73,23 @@ class SizePathDisplay:
         check_is_fitted(estimator)
         if not hasattr(estimator, "size_path_"):
             raise ValueError(
-                f"The sizes of this {type(estimator).__name__} were given, not sought; "
-                '"auto" in their place seeks them.'
+                f"The sizes of this {type(estimator).__name__} were given; "
+                'n_parts="auto" or n_states="auto" starts a search.'
             )
         return cls(path=[dict(move) for move in estimator.size_path_]).plot(ax=ax, **line_options)
 
-    def plot(self, ax: Axes | None = None, **line_options: Any) -> SizePathDisplay:
-        """Draw the moves.
+    def plot(self, ax: Axes | None = None, **line_options: object) -> SizePathDisplay:
+        """Plot the moves.
 
-        The line is the evidence over the moves that were made; a faint cross below it is a move
-        that was refused, by what it would have lost.
+        The line is the evidence lower bound over the accepted moves; a faint cross below it is a
+        rejected move, at the bound that it would have had.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
+            Where to plot; None makes a new figure.
         **line_options
-            Passed to matplotlib's ``plot``.
+            Properties of matplotlib's ``Line2D``.
 
         Returns
         -------
@@ -100,24 +100,20 @@ class SizePathDisplay:
         from matplotlib.ticker import MaxNLocator
 
         accepted = np.array([bool(move["accepted"]) for move in self.path], dtype=bool)
-        evidence = np.array([float(move["evidence"]) for move in self.path])
-        gain = np.array([float(move["gain"]) for move in self.path])
+        evidence = np.array([_number(move, "evidence") for move in self.path])
+        gain = np.array([_number(move, "gain") for move in self.path])
         at = np.arange(len(self.path))
-        options: dict[str, Any] = {
-            "marker": "o",
-            "markersize": 3,
-            "linewidth": 1.2,
-            "label": "made",
-        }
-        ax.plot(at[accepted], evidence[accepted], **({"label": "made"} | options | line_options))
-        refused = (evidence + np.minimum(gain, 0.0))[~accepted]
-        ax.plot(at[~accepted], refused, "x", color="0.7", markersize=4, zorder=1, label="refused")
+        options = {"marker": "o", "markersize": 3, "linewidth": 1.2, "label": "accepted"}
+        (line,) = ax.plot(at[accepted], evidence[accepted])
+        line.set(**(options | line_options))
+        rejected = (evidence + np.minimum(gain, 0.0))[~accepted]
+        ax.plot(at[~accepted], rejected, "x", color="0.7", markersize=4, zorder=1, label="rejected")
         if accepted.any():
-            # What was refused must not squeeze what was made.
+            # Rejected moves do not compress the scale of accepted ones.
             low, high = evidence[accepted].min(), evidence[accepted].max()
             room = 0.1 * (high - low) or 1.0
             ax.set_ylim(low - 2 * room, high + 2 * room)
-        for i in self._labelled(accepted):
+        for i in self._labeled(accepted):
             ax.annotate(
                 self._sizes(self.path[i]),
                 (at[i], evidence[i]),
@@ -128,25 +124,30 @@ class SizePathDisplay:
             )
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.spines[["top", "right"]].set_visible(False)
-        ax.set(xlabel="move", ylabel="evidence (nats)")
+        ax.set(xlabel="move", ylabel="evidence lower bound (nats)")
         ax.set_title(
-            f"{accepted.sum()} of {len(accepted)} moves made", fontsize="small", loc="left"
+            f"{accepted.sum()} of {len(accepted)} moves accepted", fontsize="small", loc="left"
         )
         ax.legend(fontsize="small", frameon=False, loc="lower right")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
     @staticmethod
-    def _sizes(move: dict[str, Any]) -> str:
-        """Parts, and states or factors, once a move is made."""
-        sizes = np.atleast_1d(move["n_factors"] if "n_factors" in move else move["n_states"])
+    def _sizes(move: dict[str, object]) -> str:
+        """Numbers of parts and of states or factors after a move."""
+        sizes = np.ravel(np.asarray(move["n_factors"] if "n_factors" in move else move["n_states"]))
         low, high = (int(sizes.min()), int(sizes.max())) if sizes.size else (0, 0)
         return f"{move['n_parts']}×{low}" if low == high else f"{move['n_parts']}×{low}–{high}"
 
-    def _labelled(self, accepted: np.ndarray) -> list[int]:
-        """Moves made after which sizes are written: the last one, and others well before it."""
+    def _labeled(self, accepted: np.ndarray) -> list[int]:
+        """Accepted moves that are labeled with sizes: the last, and others well before it."""
         found: list[int] = []
         for i in np.flatnonzero(accepted)[::-1].tolist():
-            if not found or found[-1] - i >= len(accepted) / MOST_LABELS:
+            if not found or found[-1] - i >= len(accepted) / MAX_LABELS:
                 found.append(i)
         return found[::-1]
+
+
+def _number(move: dict[str, object], name: str) -> float:
+    """A number of a move."""
+    return float(np.asarray(move[name]))

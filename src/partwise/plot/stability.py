@@ -1,30 +1,42 @@
-"""How sure each part is."""
+"""Certainty of each part."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from partwise.plot._display import Display
 from partwise.plot._draw import get_figure, name_ticks, show_picture
 from partwise.plot.view import check_image_shape
 from partwise.stability import PartStability, part_stability
+from partwise.typing import DataLike, Seed
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure, SubFigure
 
 
+class RefitOptions(TypedDict, total=False):
+    """Arguments of `partwise.part_stability` apart from the model and its data."""
+
+    n_fits: int
+    resample: str
+    sample_weight: ArrayLike | None
+    random_state: Seed
+    verbose: int
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class StabilityDisplay(Display):
     """Agreement of parts and their columns with other fits.
 
-    Images: for every part a picture of its pixels, the brighter the more surely they stay together.
-    Tables: for every part its agreement, a bar, and that of its columns, dots.
+    Images: one picture per part, in which bright pixels have the same part in other fits. Tables:
+    the agreement of each part as a bar, and of its columns as dots.
 
     Parameters
     ----------
@@ -36,13 +48,13 @@ class StabilityDisplay(Display):
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Where it was drawn.
+        Where it was plotted.
     axes_ : ndarray of matplotlib Axes
         One for each part, or a single one for tables.
 
     See Also
     --------
-    GatesDisplay : How sure one fit is of its columns' parts.
+    GatesDisplay : Probabilities of the parts of columns in one fit.
 
     Examples
     --------
@@ -69,7 +81,7 @@ class StabilityDisplay(Display):
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
     ) -> StabilityDisplay:
-        """Draw what `partwise.part_stability` found.
+        """Plot the result of `partwise.part_stability`.
 
         Parameters
         ----------
@@ -88,15 +100,15 @@ class StabilityDisplay(Display):
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: Any,
-        y: Any = None,
+        X: DataLike,
+        y: ArrayLike | None = None,
         *,
         image_shape: Sequence[int] | None = None,
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
-        **options: Any,
+        **options: Unpack[RefitOptions],
     ) -> StabilityDisplay:
-        """Fit again and again, and draw which parts come back.
+        """Refit the model and plot which parts reappear.
 
         Parameters
         ----------
@@ -129,8 +141,8 @@ class StabilityDisplay(Display):
             own = np.where(found.parts == k, found.column_agreement, 0.0)
             show_picture(ax, own, shape, (0.0, 1.0), cmap)
             level = found.part_agreement[k]
-            told = "no columns" if np.isnan(level) else f"agreement {level:.2f}"
-            ax.set_title(f"part {k}\n{told}", fontsize="small")
+            text = "no columns" if np.isnan(level) else f"agreement {level:.2f}"
+            ax.set_title(f"part {k}\n{text}", fontsize="small")
         for ax in grid[n_parts:]:
             ax.set_axis_off()
         return figure, grid[:n_parts]
@@ -149,7 +161,7 @@ class StabilityDisplay(Display):
         ax.barh(np.arange(n_parts), level, color=shade(0.25 + 0.5 * level), height=0.7)
         mine = found.parts >= 0
         rank = np.zeros(len(found.parts))
-        for k in range(n_parts):  # beside each other, not on top of each other
+        for k in range(n_parts):  # without overlap
             own = np.flatnonzero(found.parts == k)
             rank[own] = np.linspace(-0.25, 0.25, len(own)) if len(own) > 1 else 0.0
         ax.plot(found.column_agreement[mine], found.parts[mine] + rank[mine], ".", color="0.2",

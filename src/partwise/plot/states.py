@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class StatesDisplay(VectorsDisplay):
-    """States of each part, the commonest first.
+    """States of each part, most common first.
 
-    For images, one line a part: its gate on the left, then the mean of each state masked by that
-    gate, with mid-grey where the gate is closed (Ross and Zemel 2006, Figure 3). For tables, one
+    For images, one line per part: its gate on the left, then the mean of each state masked by that
+    gate, with mid-gray where the gate is closed (Ross and Zemel 2006, Figure 3). For tables, one
     heat map a part: its states by its own columns, in standard deviations from the column's mean.
 
     Parameters
@@ -30,17 +30,17 @@ class StatesDisplay(VectorsDisplay):
     gates : ndarray of shape (n_features, n_parts)
         Posterior probability that a part explains a column.
     numbers : list of n_parts ndarray of int
-        Numbers of the states shown of each part, the commonest first.
+        Numbers of the states shown of each part, the most common first.
     shares : list of n_parts ndarray
         Prior probability of each of those states.
     pictures : list of n_parts ndarray of shape (n_states, n_columns)
-        What is drawn of each of those states: all pixels, or the columns in `columns`.
+        What is shown of each of those states: all pixels, or the columns in `columns`.
     columns : list of n_parts ndarray of int
-        The columns of each part; for tables the most telling ones, as many as were asked for.
+        The columns of each part; for tables the most informative ones, at most ``max_columns``.
     n_columns : list of int
         How many columns each part has.
     limits : tuple of two float
-        Values drawn with the two ends of the colour map.
+        Values at the two ends of the color map.
     feature_names : list of str
         Names of all columns.
     image_shape : tuple of two int or None, default=None
@@ -49,7 +49,7 @@ class StatesDisplay(VectorsDisplay):
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Where it was drawn.
+        Where it was plotted.
     axes_ : ndarray of matplotlib Axes
         For images of shape (n_parts, 1 + most states); for tables of shape (n_parts,).
 
@@ -90,14 +90,14 @@ class StatesDisplay(VectorsDisplay):
         figure: Figure | SubFigure | None = None,
         cmap: str | Colormap | None = None,
     ) -> StatesDisplay:
-        """Read the states of a fitted model and draw them.
+        """Read the states of a fitted model and plot them.
 
         Parameters
         ----------
         estimator : estimator
             Fitted, with ``gates_``, ``means_`` and ``state_priors_``.
         max_columns : int, default=20
-            For tables, how many columns of a part to show: those that its states tell apart best.
+            For tables, how many columns of a part to show: those that its states separate best.
         min_prior : float, default=0.005
             States that are less probable are left out; 0 shows all.
         image_shape, figure, cmap

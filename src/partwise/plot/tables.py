@@ -1,19 +1,20 @@
-"""Tables of several kinds of columns: rows with holes, what tells of what, states' profiles."""
+"""Tables of several kinds of columns: rows, dependence of columns, profiles of states."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.data.table import Schema
 from partwise.fitted import schema_of
 from partwise.plot._draw import (
     DEVIATIONS,
     FAR,
-    colour_bar,
+    color_bar,
     get_axes,
     grouped,
     middles,
@@ -26,6 +27,7 @@ from partwise.plot._draw import (
     with_missing,
 )
 from partwise.plot._pictures import column_names
+from partwise.typing import DataLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
-def _fitted_table(estimator: BaseEstimator) -> Any:
+def _fitted_table(estimator: BaseEstimator) -> Schema:
     """The schema of a model that was fitted to a table."""
     check_is_fitted(estimator)
     schema = schema_of(estimator)
@@ -44,22 +46,22 @@ def _fitted_table(estimator: BaseEstimator) -> Any:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TableDisplay:
-    """Rows of a table as a heat map: columns in the order of their parts, holes marked.
+    """Rows of a table as a heat map: columns in the order of their parts, missing values marked.
 
     Rows are sorted by the states of the parts, the part that sorts them first having most columns.
-    Numbers are drawn in standard deviations; levels by their number.
+    Numbers are plotted in standard deviations; levels by their number.
 
     Parameters
     ----------
     values : ndarray of shape (n, D)
-        What is drawn, NaN where missing, rows already sorted.
+        What is plotted, NaN where missing, rows already sorted.
     parts : ndarray of shape (D,)
     feature_names : list of str
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Where it was plotted.
     figure_ : matplotlib Figure or SubFigure
 
     Examples
@@ -82,13 +84,13 @@ class TableDisplay:
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: Any,
+        X: DataLike,
         *,
         max_rows: int = 400,
         ax: Axes | None = None,
         cmap: str | Colormap = "RdBu_r",
     ) -> TableDisplay:
-        """Sort rows by their states and draw them.
+        """Sort rows by their states and plot them.
 
         Parameters
         ----------
@@ -96,9 +98,9 @@ class TableDisplay:
             Fitted to a table.
         X : DataFrame or array-like of shape (n, D)
         max_rows : int, default=400
-            Of more rows, so many at equal distances are drawn.
+            Maximum number of rows; of more, some at equal distances are plotted.
         ax, cmap
-            Where to draw, and in which colours.
+            Where to plot, and in which colors.
 
         Returns
         -------
@@ -111,19 +113,19 @@ class TableDisplay:
         counts = np.bincount(estimator.parts_[estimator.parts_ >= 0], minlength=states.shape[1])
         order = np.lexsort(states[:, np.argsort(counts, kind="stable")].T)
         rows = coded[every][order]
-        used = ~np.isnan(coded).all(axis=0)
-        centre, spread = np.zeros(len(used)), np.ones(len(used))
-        centre[used] = np.nanmean(coded[:, used], axis=0)
+        used = np.asarray(~np.isnan(coded).all(axis=0))
+        center, spread = np.zeros(len(used)), np.ones(len(used))
+        center[used] = np.nanmean(coded[:, used], axis=0)
         spread[used] = np.maximum(np.nanstd(coded[:, used], axis=0), 1e-12)
         display = cls(
-            values=(rows - centre) / spread,
+            values=(rows - center) / spread,
             parts=estimator.parts_,
             feature_names=[str(name) for name in schema.names],
         )
         return display.plot(ax=ax, cmap=cmap)
 
     def plot(self, ax: Axes | None = None, *, cmap: str | Colormap = "RdBu_r") -> TableDisplay:
-        """Draw it.
+        """Plot it.
 
         Parameters
         ----------
@@ -144,7 +146,7 @@ class TableDisplay:
         ax.set_ylabel(f"{n} rows, sorted by state")
         figure = ax.get_figure()
         assert figure is not None
-        colour_bar(figure, image, [ax], DEVIATIONS, shrink=0.6)
+        color_bar(figure, image, [ax], DEVIATIONS, shrink=0.6)
         if np.isnan(self.values).any():
             note_missing(figure)
         self.ax_, self.figure_ = ax, figure
@@ -153,10 +155,10 @@ class TableDisplay:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DependenceDisplay:
-    """Which columns tell of which: a heat map in the order of the parts.
+    """Dependence between columns: a heat map in the order of the parts.
 
-    Mutual information I is drawn as sqrt(1 - exp(-2 I)), which for two Gaussian numbers is the size
-    of their correlation; on the diagonal, what its part's state tells of a column.
+    Mutual information I is plotted as sqrt(1 - exp(-2 I)), which for two Gaussian columns is the
+    size of their correlation; the diagonal is the dependence of a column on its part's state.
 
     Parameters
     ----------
@@ -167,7 +169,7 @@ class DependenceDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Where it was plotted.
     figure_ : matplotlib Figure or SubFigure
 
     Examples
@@ -190,14 +192,14 @@ class DependenceDisplay:
     def from_estimator(
         cls, estimator: BaseEstimator, *, ax: Axes | None = None, cmap: str | Colormap = "Blues"
     ) -> DependenceDisplay:
-        """Ask the model and draw what it says.
+        """Compute it with a fitted model and plot it.
 
         Parameters
         ----------
         estimator : MCVQ
             Fitted, to a table or a matrix.
         ax, cmap
-            Where to draw, and in which colours.
+            Where to plot, and in which colors.
 
         Returns
         -------
@@ -213,7 +215,7 @@ class DependenceDisplay:
         return display.plot(ax=ax, cmap=cmap)
 
     def plot(self, ax: Axes | None = None, *, cmap: str | Colormap = "Blues") -> DependenceDisplay:
-        """Draw it.
+        """Plot it.
 
         Parameters
         ----------
@@ -240,26 +242,26 @@ class DependenceDisplay:
                         ha="center", fontsize="x-small")  # fmt: skip
         figure = ax.get_figure()
         assert figure is not None
-        colour_bar(figure, image, [ax], "strength of the tie", shrink=0.6)
+        color_bar(figure, image, [ax], "strength of the tie", shrink=0.6)
         self.ax_, self.figure_ = ax, figure
         return self
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ProfilesDisplay:
-    """What is typical of each state of a part, the commonest state first.
+    """Profiles of the states of a part, most common state first.
 
-    One row a state; a column for every number and every level of a category, coloured by how many
-    standard deviations it is away from what is usual. The mean, or the level's share, stands in
+    One row per state; a column for every number and every level of a category, colored by how many
+    standard deviations it is away from the column's mean. The mean, or the level's share, stands in
     the cell.
 
     Parameters
     ----------
     part : int
     away : ndarray of shape (n_states, n)
-        What is drawn: standard deviations from what is usual.
+        What is plotted: standard deviations from the column's mean.
     texts : list of n_states lists of n str
-        What stands in the cells.
+        Text of the cells.
     names : list of n str
     shares : ndarray of shape (n_states,)
         Probability of each state.
@@ -269,7 +271,7 @@ class ProfilesDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Where it was plotted.
     figure_ : matplotlib Figure or SubFigure
 
     Examples
@@ -300,33 +302,33 @@ class ProfilesDisplay:
         ax: Axes | None = None,
         cmap: str | Colormap = "RdBu_r",
     ) -> ProfilesDisplay:
-        """Ask the model and draw what it says.
+        """Compute it with a fitted model and plot it.
 
         Parameters
         ----------
         estimator : MCVQ
         part : int
         ax, cmap
-            Where to draw, and in which colours.
+            Where to plot, and in which colors.
 
         Returns
         -------
         display : ProfilesDisplay
         """
         check_is_fitted(estimator)
-        told = estimator.state_profiles(part)
+        found = estimator.state_profiles(part)
         display = cls(
             part=part,
-            away=told["away"],
-            texts=told["text"],
-            names=told["name"],
-            shares=told["share"],
-            numbers=told["state"],
+            away=found["away"],
+            texts=found["text"],
+            names=found["name"],
+            shares=found["share"],
+            numbers=found["state"],
         )
         return display.plot(ax=ax, cmap=cmap)
 
     def plot(self, ax: Axes | None = None, *, cmap: str | Colormap = "RdBu_r") -> ProfilesDisplay:
-        """Draw it.
+        """Plot it.
 
         Parameters
         ----------
@@ -352,6 +354,6 @@ class ProfilesDisplay:
         ax.set(ylabel="state (share)", title=f"Part {self.part}")
         figure = ax.get_figure()
         assert figure is not None
-        colour_bar(figure, image, [ax], DEVIATIONS, shrink=0.8)
+        color_bar(figure, image, [ax], DEVIATIONS, shrink=0.8)
         self.ax_, self.figure_ = ax, figure
         return self

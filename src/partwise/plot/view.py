@@ -1,11 +1,11 @@
-"""What displays and the report ask of a fitted model, as plain arrays."""
+"""What displays and the report read from a fitted model, as plain arrays."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypedDict, cast
 
 import numpy as np
 from scipy import sparse
@@ -14,28 +14,32 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.fitted import schema_of
 from partwise.likelihoods import zero_if_absent
+from partwise.typing import DataLike
 
-# States that no row needs keep a small prior probability; below this a state is not worth showing.
+if TYPE_CHECKING:
+    import polars as pl
+
+# States that no row needs keep a small prior probability; below this a state is not shown.
 RARE = 0.005
 
 
 @dataclass(frozen=True, eq=False)
 class View(ABC):
-    """A fitted model of gated parts, seen from outside.
+    """Public values of a fitted model of gated parts.
 
-    Each part has *vectors*: the means of its states, or the loadings of its factors. A *code* says
-    what a row is made of: the number of each part's state (n, K), or all factors (n, S).
+    Each part has *vectors*: the means of its states, or the loadings of its factors. A *code*
+    describes a row: the number of each part's state (n, K), or all factors (n, S).
     """
 
-    model: Any
+    model: BaseEstimator
     gates: np.ndarray  # (D, K)
     parts: np.ndarray  # (D,), -1 for background
     names: list[str]  # of the columns
     vectors: np.ndarray  # (K, J, D), NaN or 0 where a part has fewer than J
     weights: np.ndarray  # (K, J), how common a state is, or how much variance a factor carries
-    centre: np.ndarray  # (K, D), mean of a column as a part has it
+    center: np.ndarray  # (K, D), mean of a column as a part has it
     spread: np.ndarray  # (K, D), its standard deviation
-    telling: np.ndarray  # (K, D), share of the variance that states or factors explain
+    explained: np.ndarray  # (K, D), share of the variance that states or factors explain
 
     noun: ClassVar[str]  # what parts have
     left_out: ClassVar[str]  # what is true of those that are not shown
@@ -56,27 +60,27 @@ class View(ABC):
         """Give the columns of a part, in the data's order; part -1 is the background."""
         return np.flatnonzero(self.parts == part)
 
-    def telling_columns(self, part: int, at_most: int) -> np.ndarray:
+    def informative_columns(self, part: int, at_most: int) -> np.ndarray:
         """Give the columns that a part's states or factors explain best, the best first."""
         own = self.columns(part)
-        return own[np.argsort(-self.telling[part, own], kind="stable")][:at_most]
+        return own[np.argsort(-self.explained[part, own], kind="stable")][:at_most]
 
-    def own_centre(self) -> np.ndarray:
-        """Give the mean of each column as its likeliest part has it, (D,)."""
-        return self.centre[self.gates.argmax(axis=1), np.arange(len(self.gates))]
+    def own_center(self) -> np.ndarray:
+        """Give the mean of each column in its most likely part, (D,)."""
+        return self.center[self.gates.argmax(axis=1), np.arange(len(self.gates))]
 
     def own_spread(self) -> np.ndarray:
-        """Give the standard deviation of each column as its likeliest part has it, (D,)."""
+        """Give the standard deviation of each column in its most likely part, (D,)."""
         return self.spread[self.gates.argmax(axis=1), np.arange(len(self.gates))]
 
-    def standardised(self, rows: np.ndarray) -> np.ndarray:
+    def standardized(self, rows: np.ndarray) -> np.ndarray:
         """Give rows in standard deviations of each column from its mean."""
-        return (rows - self.own_centre()) / self.own_spread()
+        return (rows - self.own_center()) / self.own_spread()
 
     def masked(self, part: int, values: np.ndarray, neutral: float) -> np.ndarray:
         """Give values (..., D) where a part's gate is open, `neutral` where it is closed.
 
-        Seen from the neutral value this is the papers' product of vector and gate.
+        Relative to the neutral value this is the papers' product of vector and gate.
         """
         return neutral + self.gates[:, part] * np.nan_to_num(values - neutral)
 
@@ -86,11 +90,11 @@ class View(ABC):
         values = np.concatenate([block.ravel() for block in own])
         return values[np.isfinite(values)]
 
-    # --- what states and factors do differently ---
+    # --- what differs between states and factors ---
 
     @abstractmethod
     def shown(self, part: int, least: float = RARE) -> np.ndarray:
-        """Give the numbers of a part's states or factors worth showing, those that matter first."""
+        """Give the numbers of a part's states or factors to show, in descending order of weight."""
 
     @abstractmethod
     def deviations(self, part: int) -> np.ndarray:
@@ -98,34 +102,36 @@ class View(ABC):
 
     @abstractmethod
     def tints(self, part: int) -> np.ndarray:
-        """Give a part's vectors between -1 and 1, for colours, (J, D)."""
+        """Give a part's vectors between -1 and 1, for colors, (J, D)."""
 
     @abstractmethod
     def by_class(self, part: int) -> tuple[np.ndarray, np.ndarray]:
-        """Say what classes have to do with the vectors shown: (N, n) values, and their tints."""
+        """Give values per class of the vectors shown, (N, n), and their tints."""
 
     @abstractmethod
     def limits(self) -> tuple[float, float]:
-        """Give the values of vectors drawn black and white."""
+        """Give the values of vectors shown as black and white."""
 
     @abstractmethod
-    def codes(self, X: Any) -> np.ndarray:
-        """Say what rows are made of."""
+    def codes(self, X: DataLike) -> np.ndarray:
+        """Give the codes of rows."""
 
     @abstractmethod
     def appearances(self, codes: np.ndarray) -> np.ndarray:
-        """Give every part of rows as the part alone has it, (n, K, D)."""
+        """Give what each part alone expects of rows, (n, K, D)."""
 
     @abstractmethod
     def labels(self, codes: np.ndarray) -> list[list[str]]:
-        """Write the code of every part of rows in a few words, (n, K)."""
+        """Give short labels of the codes of rows, (n, K)."""
 
     @abstractmethod
     def rows(self, codes: np.ndarray) -> np.ndarray:
         """Give the rows that are expected of codes, (n, D)."""
 
-    def draw(self, n: int, hybrid: Mapping[int, Any] | None, rng: Any) -> np.ndarray:
-        """Draw codes; with classes, of a hybrid of them (`sample` of the model)."""
+    def sample(
+        self, n: int, hybrid: Mapping[int, object] | None, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Sample codes; with classes, of a hybrid of them (`sample` of the model)."""
         return np.asarray(self.model.sample(n, hybrid=hybrid, random_state=rng)[1])
 
 
@@ -136,7 +142,7 @@ class StatesView(View):
     left_out = f"under {100 * RARE:.1f} %"
 
     def shown(self, part: int, least: float = RARE) -> np.ndarray:
-        """Give the states of a part that are at least so probable, the commonest first.
+        """Give the states of a part that are at least so probable, the most common first.
 
         Of a great many states each is rare; those not far below the average always count.
         """
@@ -148,7 +154,7 @@ class StatesView(View):
 
     def deviations(self, part: int) -> np.ndarray:
         """Give a part's means in standard deviations of each column from its mean, (J, D)."""
-        return (self.vectors[part] - self.centre[part]) / self.spread[part]
+        return (self.vectors[part] - self.center[part]) / self.spread[part]
 
     def tints(self, part: int) -> np.ndarray:
         """Give the deviations, full at two."""
@@ -163,8 +169,8 @@ class StatesView(View):
         """Give the least and greatest mean of a state in its own columns."""
         return apart(self.own_values())
 
-    def codes(self, X: Any) -> np.ndarray:
-        """Give the likeliest state of every part, (n, K)."""
+    def codes(self, X: DataLike) -> np.ndarray:
+        """Give the most likely state of every part, (n, K)."""
         return np.asarray(self.model.predict_states(X))
 
     def appearances(self, codes: np.ndarray) -> np.ndarray:
@@ -212,7 +218,7 @@ class FactorsView(View):
         most = np.abs(self.own_values()).max(initial=0.0) or 1.0
         return -float(most), float(most)
 
-    def codes(self, X: Any) -> np.ndarray:
+    def codes(self, X: DataLike) -> np.ndarray:
         """Give the factors, (n, S)."""
         return np.asarray(self.model.transform(X))
 
@@ -220,7 +226,7 @@ class FactorsView(View):
         """Give what every part expects with its factors, (n, K, D)."""
         shares = self._by_part(codes)
         own = [s @ self.vectors[k, : s.shape[1]] for k, s in enumerate(shares)]
-        return self.centre + np.stack(own, axis=1)
+        return self.center + np.stack(own, axis=1)
 
     def labels(self, codes: np.ndarray) -> list[list[str]]:
         """Write the strongest three factors of every part."""
@@ -272,21 +278,21 @@ def check_classes(estimator: BaseEstimator) -> np.ndarray:
 
 
 def _states(estimator: BaseEstimator) -> StatesView:
-    """Of categories the likeliest is shown; priors of states are averaged over the classes."""
+    """Of categories the most likely is shown; priors of states are averaged over the classes."""
     means = np.asarray(estimator.means_, dtype=float)
     priors = np.asarray(estimator.state_priors_, dtype=float)
     if priors.ndim == 3:
         priors = np.tensordot(np.asarray(estimator.class_priors_, dtype=float), priors, axes=1)
     if means.ndim == 4:
         unknown = np.isnan(means).any(axis=-1)
-        likeliest = np.asarray(estimator.levels_, dtype=float)[np.nan_to_num(means).argmax(axis=-1)]
-        means = np.where(unknown, np.nan, likeliest)
+        top = np.asarray(estimator.levels_, dtype=float)[np.nan_to_num(means).argmax(axis=-1)]
+        means = np.where(unknown, np.nan, top)
     weight = (priors / priors.sum(axis=1, keepdims=True))[:, :, None]  # (K, J, 1)
-    centre = (weight * np.nan_to_num(means)).sum(axis=1)  # (K, D)
+    center = (weight * np.nan_to_num(means)).sum(axis=1)  # (K, D)
     with np.errstate(over="ignore"):
-        between = (weight * np.nan_to_num((means - centre[:, None]) ** 2)).sum(axis=1)
+        between = (weight * np.nan_to_num((means - center[:, None]) ** 2)).sum(axis=1)
     inside = (weight * np.nan_to_num(estimator.variances_)).sum(axis=1)
-    return StatesView(vectors=means, weights=priors, **_common(estimator, centre, between, inside))
+    return StatesView(vectors=means, weights=priors, **_common(estimator, center, between, inside))
 
 
 def _factors(estimator: BaseEstimator) -> FactorsView:
@@ -299,9 +305,21 @@ def _factors(estimator: BaseEstimator) -> FactorsView:
     return FactorsView(vectors=loadings, weights=weights, **common)
 
 
+class _Common(TypedDict):
+    """Fields of a view that states and factors share."""
+
+    model: BaseEstimator
+    gates: np.ndarray
+    parts: np.ndarray
+    names: list[str]
+    center: np.ndarray
+    spread: np.ndarray
+    explained: np.ndarray
+
+
 def _common(
-    estimator: BaseEstimator, centre: np.ndarray, between: np.ndarray, inside: np.ndarray
-) -> dict[str, Any]:
+    estimator: BaseEstimator, center: np.ndarray, between: np.ndarray, inside: np.ndarray
+) -> _Common:
     """Give the fields that do not depend on what parts have, from moments of columns (K, D)."""
     total = between + inside
     positive = np.where(total > 0, total, 1.0)  # a constant column deviates by nothing
@@ -314,9 +332,9 @@ def _common(
         "gates": gates,
         "parts": np.asarray(estimator.parts_),
         "names": [str(name) for name in names],
-        "centre": centre,
+        "center": center,
         "spread": np.sqrt(positive),
-        "telling": between / positive,
+        "explained": between / positive,
     }
 
 
@@ -335,19 +353,29 @@ def check_image_shape(image_shape: Sequence[int] | None, n_features: int) -> tup
     return shape[0], shape[1]
 
 
-def take_rows(X: Any, rows: int | Sequence[int]) -> tuple[Any, np.ndarray]:
+def n_rows_of(X: DataLike) -> int:
+    """Count rows of an array, a frame, a sparse matrix or a sequence."""
+    if hasattr(X, "shape"):
+        return int(X.shape[0])
+    return len(X) if isinstance(X, list | tuple) else len(np.asarray(X))
+
+
+def take_rows(X: DataLike, rows: int | Sequence[int] | np.ndarray) -> tuple[DataLike, np.ndarray]:
     """Take the first rows, or those numbered, of an array, a frame or a sparse matrix."""
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    n = n_rows_of(X)
     index = np.arange(min(rows, n)) if isinstance(rows, int) else np.asarray(rows, dtype=int)
-    is_sparse: bool = sparse.issparse(X)
-    if is_sparse:
-        return X.tocsr()[index], index
+    if sparse.issparse(X):
+        return sparse.csr_array(X)[index], index
+    if isinstance(X, list | tuple):
+        return [X[i] for i in index], index
     if hasattr(X, "iloc"):
         return X.iloc[index], index
+    if hasattr(X, "get_columns"):  # polars
+        return cast("pl.DataFrame", X)[index], index
     return np.asarray(X)[index], index
 
 
-def as_shown(X: Any, estimator: BaseEstimator) -> np.ndarray:
+def as_shown(X: DataLike, estimator: BaseEstimator) -> np.ndarray:
     """Give data as a dense array in which NaN is what the estimator takes for missing.
 
     Of a table of several kinds these are the model's own numbers: codes of levels, logarithms.
@@ -355,17 +383,16 @@ def as_shown(X: Any, estimator: BaseEstimator) -> np.ndarray:
     schema = schema_of(estimator)
     if schema is not None:
         return np.asarray(schema.encode(X), dtype=float)
-    is_sparse: bool = sparse.issparse(X)
-    if not is_sparse:
+    if not sparse.issparse(X):
         return np.asarray(X, dtype=float)
     params = estimator.get_params(deep=False)
     absent = params.get("sparse_absent", "auto")
     if absent == "auto":
         absent = "zero" if zero_if_absent(params.get("likelihood")) else "unobserved"
     if absent == "zero":
-        return np.asarray(X.toarray(), dtype=float)
-    stored = X.tocoo()
-    dense = np.full(X.shape, np.nan)
+        return np.asarray(sparse.csr_array(X).toarray(), dtype=float)
+    stored = sparse.coo_array(X)
+    dense = np.full(stored.shape, np.nan)
     dense[stored.row, stored.col] = stored.data
     return dense
 
@@ -376,9 +403,9 @@ def percent(share: float) -> str:
 
 
 def shades(originals: np.ndarray, reconstructions: np.ndarray) -> tuple[float, float]:
-    """Give the values drawn black and white: all of the reconstructions, most of the originals.
+    """Give the values shown as black and white: all of the reconstructions, most of the originals.
 
-    Noise reaches far; if its extremes were black and white, the picture would be faint.
+    With the extremes of the noise as black and white, the picture would have little contrast.
     """
     ends = reconstructions[np.isfinite(reconstructions)]
     known = originals[np.isfinite(originals)]

@@ -1,17 +1,17 @@
-"""From a fitted model, and data if there is some, to a plain dict with everything the page says."""
+"""Collect all that the page says about a fitted model as plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from partwise import __version__
 from partwise.answers.tables import Feature, features
+from partwise.data.table import Schema
 from partwise.estimators.recommender import Recommender
 from partwise.fitted import fitted_of, schema_of
 from partwise.plot.view import (
@@ -19,59 +19,85 @@ from partwise.plot.view import (
     apart,
     as_shown,
     check_image_shape,
+    n_rows_of,
     percent,
     shades,
     view,
 )
+from partwise.report.content import (
+    Bound,
+    Cell,
+    ClassShare,
+    Content,
+    Learned,
+    Live,
+    Named,
+    Part,
+    PartsContent,
+    Scores,
+    Vector,
+)
 from partwise.report.embed import embed, names_of, pack_rows, packed_size
-from partwise.report.pictures import grey_picture, part_colour, parts_picture
+from partwise.report.pictures import gray_picture, part_color, parts_picture
+from partwise.report.rows import PageRows
 from partwise.stability import PartStability
+from partwise.typing import DataLike, Name
 
-# Enough to judge by; more would make the page long, or the wait for scores of large data.
-_SCORED_CELLS = 1_000_000
+# Limits that keep the page short.
 _SHOWN_COLUMNS = 40
 _LISTED_COLUMNS = 400
 _PICTURES = 48
 
-# What the page carries along at most: rows of each kind, entries of rows, items of ratings, and
-# characters of packed parameters, which keep the file below 5 MB.
-_MOST_ROWS = {"image": 32, "table": 400, "text": 400}
-_MOST_ENTRIES = 100_000
-_MOST_ITEMS = 1000
-_MOST_PACKED = 3_600_000
+# Limits that keep the file below 5 MB: rows of each kind, items of ratings, and characters
+# of packed parameters.
+_MAX_ROWS = {"image": 32, "table": 400, "text": 400}
+_MAX_ITEMS = 1000
+_MAX_PACKED = 3_600_000
+
+_NO_PARTS: PartsContent = {
+    "noun": None,
+    "mixed": False,
+    "n_refits": 0,
+    "left_out": "",
+    "n_parts": 0,
+    "n_vectors": 0,
+    "parts": [],
+    "background": None,
+    "map": None,
+}
 
 # Lines that show what a loaded model does.
 _USES = (
     ("model.predict_states(X)", "the state of each part in every row"),
-    ("model.transform(X)", "the same in numbers, a row each"),
+    ("model.transform(X)", "the same as numbers, for other estimators"),
     ("model.encode(X)", "the code of every row"),
     ("model.predict(X)", "the class of every row"),
-    ("model.impute(X)", "the table with its holes filled"),
-    ("model.reconstruct(X)", "the model's version of every row"),
-    ("model.recommend(r, 10)", "the best for somebody whose ratings are r"),
-    ("model.next_question(r)", "what to ask them next"),
+    ("model.impute(X)", "the table with missing values imputed"),
+    ("model.reconstruct(X)", "what the model expects of every row"),
+    ("model.recommend(r, 10)", "ten recommendations for a user with ratings r"),
+    ("model.next_question(r)", "the most informative item to ask them about"),
 )
 
 
 def collect(
-    model: Any,
-    data: Any = None,
+    model: BaseEstimator,
+    data: DataLike | None = None,
     image_shape: Sequence[int] | None = None,
     title: str = "Partwise report",
     model_file: str | None = None,
     stability: PartStability | None = None,
-    row_names: Sequence[Any] | None = None,
-    column_names: Sequence[Any] | None = None,
+    row_names: Sequence[Name] | None = None,
+    column_names: Sequence[Name] | None = None,
     fit_seconds: float | None = None,
-) -> dict[str, Any]:
-    """Gather what the report says.
+) -> Content:
+    """Collect what the page says.
 
     Parameters
     ----------
     model : estimator
         Fitted.
     data : array-like, frame or sparse matrix of shape (n_samples, n_features), or None
-        Rows to look at and to score; NaN means missing.
+        Rows to show and to score; NaN means missing.
     image_shape : two int or None
         Height and width, if the columns are the pixels of an image.
     title : str
@@ -79,38 +105,40 @@ def collect(
     model_file : str or None
         Name of the file the model was saved to, if it was.
     stability : PartStability or None
-        How sure the parts are, as `partwise.part_stability` of this model gives it.
+        Certainty of the parts, from `partwise.part_stability` of this model.
     row_names : sequence of n_samples names, or None
-        What rows are called, such as titles of documents; None takes a frame's index.
+        Names of rows, such as titles of documents; None takes a frame's index.
     column_names : sequence of n_features names, or None
-        What columns are called, such as the words of a vocabulary; None takes those seen in fit.
+        Names of columns, such as the words of a vocabulary; None takes those seen in fit.
     fit_seconds : float or None
-        How long the fit took, if it is known.
+        Duration of the fit, if known.
 
     Returns
     -------
     content : dict
-        Strings, numbers, and lists and dicts of these; pictures are data addresses, and ``live``
-        holds what the page's own code works with (None where it has nothing to do).
+        Strings, numbers, and lists and dicts of these; pictures are data URLs, and ``live`` is the
+        input of the page's own code (None for models without parts).
     """
     check_is_fitted(model)
-    names = _named(column_names, names_of(model), "columns")
+    names = _named(column_names, names_of(model))
     lead = model
     if isinstance(model, Recommender):
         lead = model.estimators_[0]
         if data is not None or image_shape is not None:
             raise ValueError(
-                "A recommender's page takes neither rows nor an image shape: whoever opens it "
-                "gives ratings there; leave both out."
+                "The page of a recommender takes neither data nor image_shape; leave both out, and "
+                "rate items on the page."
             )
     shape = check_image_shape(image_shape, len(names))
     seen = replace(view(lead), names=names) if hasattr(lead, "gates_") else None
     if stability is not None and (seen is None or not np.array_equal(stability.parts, seen.parts)):
-        raise ValueError("stability is that of another model; give part_stability of this one.")
+        raise ValueError("stability belongs to another model; pass part_stability of this one.")
     kind = _kind(model, seen, shape)
-    rows = None if data is None else _Rows(model, data, row_names, _MOST_ROWS.get(kind, 0))
-    rows = rows if rows is not None and rows.n_rows else None
-    content: dict[str, Any] = {
+    rows = None
+    if data is not None and n_rows_of(data):
+        rows = PageRows(model, seen, data, row_names, _MAX_ROWS.get(kind, 0))
+    content: Content = {
+        **_parts(seen, kind, shape, stability),
         "title": title,
         "version": __version__,
         "kind": kind,
@@ -125,28 +153,30 @@ def collect(
         "data": None if rows is None else _scores(model, seen, rows, shape),
         "learned": [] if seen is not None else _learned(model, shape),
         "uses": [list(use) for use in _USES if hasattr(model, use[0].split(".")[1].split("(")[0])],
+        "live": None,
+        "summary": [],
     }
-    content |= _parts(seen, kind, shape, stability)
-    content["live"] = None
     if seen is not None:
         live = _live(model, seen, kind, shape, rows, content)
-        if packed_size(live["model"]) <= _MOST_PACKED:
+        if packed_size(live["model"]) <= _MAX_PACKED:
             content["live"] = live
     content["summary"] = _summary(content)
     return content
 
 
-def _named(given: Sequence[Any] | None, usual: list[str], what: str) -> list[str]:
-    """Give names as text, the usual ones if there are no others."""
+def _named(given: Sequence[Name] | None, usual: list[str]) -> list[str]:
+    """Names as text, `usual` if none are given."""
     if given is None:
         return usual
     if len(given) != len(usual):
-        raise ValueError(f"There are {len(given)} names for {len(usual)} {what}; give one each.")
+        raise ValueError(
+            f"There are {len(given)} names for {len(usual)} columns; pass one name per column."
+        )
     return [str(name) for name in given]
 
 
-def _kind(model: Any, seen: View | None, shape: tuple[int, int] | None) -> str:
-    """Say which of the page's explorers serves a model."""
+def _kind(model: BaseEstimator, seen: View | None, shape: tuple[int, int] | None) -> str:
+    """The explorer that the page has for a model."""
     if isinstance(model, Recommender):
         return "ratings"
     if seen is None:
@@ -157,11 +187,11 @@ def _kind(model: Any, seen: View | None, shape: tuple[int, int] | None) -> str:
     return kinds.pop() if len(kinds) == 1 else "table"
 
 
-# --- what stands in the page itself ---
+# --- the page itself ---
 
 
-def _bound(model: Any) -> dict[str, Any] | None:
-    """Give the bound's trace, of models that have one."""
+def _bound(model: BaseEstimator) -> Bound | None:
+    """The trace of the evidence lower bound, of models that have one."""
     if not hasattr(model, "lower_bounds_"):
         return None
     return {
@@ -174,13 +204,12 @@ def _bound(model: Any) -> dict[str, Any] | None:
 
 def _parts(
     seen: View | None, kind: str, shape: tuple[int, int] | None, stability: PartStability | None
-) -> dict[str, Any]:
-    """Describe the parts, if a model has them."""
+) -> PartsContent:
+    """Describe the parts of a model, if it has parts."""
     if seen is None:
-        return {"noun": None, "n_parts": 0, "n_vectors": 0, "parts": [], "background": None}
+        return _NO_PARTS
     parts = [_part(seen, k, kind, shape) for k in range(seen.n_parts)]
     for part in parts:
-        part["agreement"] = None
         if stability is not None and part["n_columns"]:
             part["agreement"] = float(stability.part_agreement[part["number"]])
     return {
@@ -196,33 +225,35 @@ def _parts(
     }
 
 
-def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> dict[str, Any]:
+def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> Part:
     """Describe one part: its columns and its states or factors."""
     shown = seen.shown(k)
-    vectors: list[dict[str, Any]] = [
+    vectors: list[Vector] = [
         {"number": int(j), "weight": float(weight), "share": percent(weight)}
         for j, weight in zip(shown, seen.weights[k, shown], strict=True)
     ]
-    first = seen.telling_columns(k, _SHOWN_COLUMNS)
-    own = seen.columns(k) if kind == "table" else seen.telling_columns(k, _LISTED_COLUMNS)
-    part: dict[str, Any] = {
+    first = seen.informative_columns(k, _SHOWN_COLUMNS)
+    own = seen.columns(k) if kind == "table" else seen.informative_columns(k, _LISTED_COLUMNS)
+    part: Part = {
         "number": k,
-        "colour": part_colour(k),
+        "color": part_color(k),
         **_listed(seen, k, own),
         "vectors": vectors,
         "n_left_out": int(seen.sizes[k]) - len(shown),
         "profile": [],
+        "agreement": None,
+        "gate": None,
         "classes": _cells(*seen.by_class(k)) if hasattr(seen.model, "classes_") else [],
     }
     if shape is not None:
         limits = seen.limits()
-        part["gate"] = grey_picture(seen.gates[:, k], shape)
+        part["gate"] = gray_picture(seen.gates[:, k], shape)
         for vector in vectors:
             picture = seen.masked(k, seen.vectors[k, vector["number"]], sum(limits) / 2)
-            vector["picture"] = grey_picture(picture, shape, limits)
+            vector["picture"] = gray_picture(picture, shape, limits)
     elif schema_of(seen.model) is not None:
         part["profile"] = [
-            {"name": _told(feature), "cells": [_cell(feature, int(j)) for j in shown]}
+            {"name": _name(feature), "cells": [_cell(feature, int(j)) for j in shown]}
             for feature in features(fitted_of(seen.model), k)[:_SHOWN_COLUMNS]
         ]
     else:
@@ -235,25 +266,25 @@ def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> dict[
     return part
 
 
-def _told(feature: Feature) -> str:
-    """Name a number, or a level of a column."""
+def _name(feature: Feature) -> str:
+    """The name of a column, or of a level of one."""
     return feature.name if feature.level is None else f"{feature.name} = {feature.level}"
 
 
-def _cell(feature: Feature, j: int) -> dict[str, Any]:
-    """Write what a column is in one state, as `_cells` does."""
+def _cell(feature: Feature, j: int) -> Cell:
+    """A column in one state."""
     value, tint = float(feature.values[j]), float(np.clip(feature.away[j] / 2, -1, 1))
     return {"value": value, "tint": tint, "text": feature.text(value)}
 
 
-def _listed(seen: View, part: int, columns: np.ndarray) -> dict[str, Any]:
-    """Name columns of a part, not more than a page can hold."""
+def _listed(seen: View, part: int, columns: np.ndarray) -> Named:
+    """Names of a part's columns, at most as many as a page can hold."""
     names = [seen.names[d] for d in columns[:_LISTED_COLUMNS]]
     return {"n_columns": len(seen.columns(part)), "columns": names}
 
 
-def _cells(values: np.ndarray, tints: np.ndarray) -> list[list[dict[str, Any]]]:
-    """Write a table as numbers with the strength of their colour, from -1 to 1."""
+def _cells(values: np.ndarray, tints: np.ndarray) -> list[list[Cell]]:
+    """A table of numbers with the strength of their colors."""
     return [
         [
             {"value": float(value), "tint": float(tint), "text": None}
@@ -263,8 +294,8 @@ def _cells(values: np.ndarray, tints: np.ndarray) -> list[list[dict[str, Any]]]:
     ]
 
 
-def _classes(model: Any) -> list[dict[str, Any]]:
-    """Name the classes and say how common they are; none without a class variable."""
+def _classes(model: BaseEstimator) -> list[ClassShare]:
+    """Classes and their probabilities; none without a class variable."""
     pairs = zip(getattr(model, "classes_", ()), getattr(model, "class_priors_", ()), strict=True)
     return [
         {"label": str(label), "weight": float(share), "share": percent(float(share))}
@@ -272,58 +303,34 @@ def _classes(model: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _learned(model: Any, shape: tuple[int, int] | None) -> list[dict[str, Any]]:
-    """List learned values by name: numbers as they are, arrays by shape, vectors as pictures."""
-    out: list[dict[str, Any]] = []
+def _learned(model: BaseEstimator, shape: tuple[int, int] | None) -> list[Learned]:
+    """Learned attributes by name: numbers, shapes of arrays, vectors as pictures."""
+    out: list[Learned] = []
     for name in sorted(vars(model)):
         value = vars(model)[name]
         if name.startswith("_") or not name.endswith("_") or name.endswith("names_in_"):
             continue
-        entry: dict[str, Any] = {"name": name, "value": str(value), "pictures": []}
+        entry: Learned = {"name": name, "value": str(value), "pictures": []}
         if isinstance(value, np.ndarray) and value.ndim:
             entry["value"] = "array of " + " x ".join(map(str, value.shape))
             if shape is not None and value.shape[-1] == np.prod(shape):
                 vectors = value.reshape(-1, value.shape[-1])[:_PICTURES].astype(float)
                 limits = apart(vectors[np.isfinite(vectors)])
-                entry["pictures"] = [grey_picture(vector, shape, limits) for vector in vectors]
+                entry["pictures"] = [gray_picture(vector, shape, limits) for vector in vectors]
         elif not isinstance(value, int | float | str | np.generic | np.ndarray):
             continue
         out.append(entry)
     return out
 
 
-# --- rows ---
-
-
-class _Rows:
-    """Rows to look at: all that are scored, and the first of them that the page carries along."""
-
-    def __init__(self, model: Any, data: Any, names: Sequence[Any] | None, most: int) -> None:
-        self.n_rows = data.shape[0] if hasattr(data, "shape") else len(data)
-        index: Sequence[Any] = getattr(data, "index", range(self.n_rows))
-        n_columns = max(len(names_of(model)), 1)
-        data = data.tocsr() if sparse.issparse(data) else data
-        self.scored = data[: max(_SCORED_CELLS // n_columns, 1)]
-        self.n_scored = min(self.n_rows, max(_SCORED_CELLS // n_columns, 1))
-        if sparse.issparse(data):
-            n = int(np.searchsorted(data.indptr[1:], _MOST_ENTRIES, side="right"))
-        else:
-            n = max(_MOST_ENTRIES // n_columns, 1)
-        n = min(n, most, self.n_rows)
-        # Of a table of several kinds, the model's own numbers.
-        self.carried = data[:n] if schema_of(model) is None else as_shown(data[:n], model)
-        usual = [f"Row {i}" if isinstance(i, int) else str(i) for i in index]
-        self.names = _named(names, usual, "rows")[:n]
-
-
 def _scores(
-    model: Any, seen: View | None, rows: _Rows, shape: tuple[int, int] | None
-) -> dict[str, Any]:
-    """Score the data, and say how far its reconstruction is from it."""
+    model: BaseEstimator, seen: View | None, rows: PageRows, shape: tuple[int, int] | None
+) -> Scores:
+    """Score the data and its reconstruction."""
     originals = as_shown(rows.scored, model)
     reconstructed = as_shown(model.reconstruct(rows.scored), model)
     known = np.isfinite(originals)
-    # Columns of a table have units of their own; pixels share one. Levels have no distances.
+    # Columns of a table differ in units, pixels do not. Levels have no distances.
     numbers, unit = np.ones(originals.shape[1], bool), np.ones(originals.shape[1])
     schema = schema_of(model)
     if schema is not None:
@@ -345,30 +352,30 @@ def _scores(
     }
 
 
-# --- what the page's own code works with ---
+# --- the input of the page's own code ---
 
 
 def _live(
-    model: Any,
+    model: BaseEstimator,
     seen: View,
     kind: str,
     shape: tuple[int, int] | None,
-    rows: _Rows | None,
-    content: dict[str, Any],
-) -> dict[str, Any]:
-    """Gather the parameters, and what is needed to show what they say."""
+    rows: PageRows | None,
+    content: Content,
+) -> Live:
+    """Parameters, names and rows."""
     names, only = seen.names, None
-    if kind == "ratings" and len(names) > _MOST_ITEMS:
-        only = np.sort(np.argsort(-model._fitted.counts, kind="stable")[:_MOST_ITEMS])
+    if kind == "ratings" and len(names) > _MAX_ITEMS:
+        only = np.sort(np.argsort(-model._fitted.counts, kind="stable")[:_MAX_ITEMS])
         names = [names[d] for d in only]
-    live: dict[str, Any] = {
+    live: Live = {
         "kind": kind,
         "names": names,
         "model": embed(model, only),
         "partOf": [int(k) for k in (seen.parts if only is None else seen.parts[only])],
         "parts": [
             {
-                "colour": part["colour"],
+                "color": part["color"],
                 "order": [vector["number"] for vector in part["vectors"]],
                 "shares": [vector["share"] for vector in part["vectors"]],
             }
@@ -381,13 +388,14 @@ def _live(
     }
     if shape is not None:
         data = content["data"]
-        limits = seen.limits() if data is None else data["limits"]
-        if seen.noun == "factor" and data is None:  # loadings have limits about 0
-            limits = apart(seen.own_centre() + np.outer([-3, 3], seen.own_spread()))
+        given = None if data is None else data["limits"]
+        limits = seen.limits() if given is None else given
+        if seen.noun == "factor" and given is None:  # the limits of loadings are symmetric
+            limits = apart(seen.own_center() + np.outer([-3, 3], seen.own_spread()))
         live |= {"shape": list(shape), "limits": list(limits)}
     elif kind == "table":
-        # Parts side by side, in each the columns that tell most first, then the background.
-        order = [seen.telling_columns(k, len(names)) for k in range(seen.n_parts)]
+        # Columns by part, the most informative first, then the background.
+        order = [seen.informative_columns(k, len(names)) for k in range(seen.n_parts)]
         used = np.concatenate([group.index for group in fitted_of(model).columns])
         rest = seen.columns(-1)[np.isin(seen.columns(-1), used)]
         live["columnOrder"] = [int(d) for d in np.concatenate([*order, rest])]
@@ -395,16 +403,16 @@ def _live(
         live["terms"] = [None] * len(names) if schema is None else _terms(schema)
     if rows is not None and rows.names:
         absent_zero = bool(fitted_of(model).columns[0].absent_zero)
-        kept = pack_rows(rows.carried, absent_zero, "f4" if kind in ("image", "text") else "f8")
+        kept = pack_rows(rows.shown, absent_zero, "f4" if kind in ("image", "text") else "f8")
         live["rows"] = {"names": rows.names, **kept}
     return live
 
 
-def _terms(schema: Any) -> list[dict[str, Any] | None]:
-    """Say how a table's columns are written: levels, logarithms and dates."""
-    out: list[dict[str, Any] | None] = []
+def _terms(schema: Schema) -> list[Live | None]:
+    """How the values of a table's columns are written: levels, logarithms and dates."""
+    out: list[Live | None] = []
     for column in schema.columns:
-        terms: dict[str, Any] = {}
+        terms: Live = {}
         if column.has_levels:
             terms["levels"] = [column.text(code) for code in range(len(column.levels))]
         elif column.kind == "lognormal":
@@ -415,14 +423,14 @@ def _terms(schema: Any) -> list[dict[str, Any] | None]:
     return out
 
 
-def _summary(content: dict[str, Any]) -> list[tuple[str, str]]:
-    """Write the sizes and scores as lines of a table."""
+def _summary(content: Content) -> list[tuple[str, str]]:
+    """Sizes and scores as lines of a table."""
     bound, data, thing = content["bound"], content["data"], content["thing"]
     lines = [
         ("Model", content["call"]),
         (f"{thing.capitalize()}s", f"{content['n_features']:,}"),
     ]
-    if content["n_parts"]:
+    if content["noun"] is not None and content["background"] is not None:
         n_left_out = sum(part["n_left_out"] for part in content["parts"])
         rest = f", and {n_left_out} {content['left_out']}" if n_left_out else ""
         lines += [
@@ -433,21 +441,21 @@ def _summary(content: dict[str, Any]) -> list[tuple[str, str]]:
     if content["classes"]:
         lines.append(("Classes", f"{len(content['classes'])}"))
     if bound is not None:
-        steps = f"{bound['n_iter']} step{'' if bound['n_iter'] == 1 else 's'}"
+        steps = f"{bound['n_iter']} EM iteration{'' if bound['n_iter'] == 1 else 's'}"
         took = "" if content["fit_seconds"] is None else f", in {content['fit_seconds']:.1f} s"
         ended = "converged" if bound["converged"] else "stopped"
         lines += [
-            ("Lower bound", f"{bound['last']:,.2f} nats a row"),
+            ("Evidence lower bound", f"{bound['last']:,.2f} nats per row"),
             ("Fit", f"{ended} after {steps}{took}"),
         ]
     if data is not None:
         of = ""
         if data["n_scored"] < data["n_rows"]:
-            of = f" (first {data['n_scored']:,} rows)"
+            of = f" (of {data['n_scored']:,} rows)"
         lines.append(("Rows of data given here", f"{data['n_rows']:,}"))
-        lines.append((f"Missing entries{of}", f"{100 * data['missing']:.1f} %"))
+        lines.append((f"Missing values{of}", f"{100 * data['missing']:.1f} %"))
         if data["score"] is not None:
-            lines.append((f"Log-likelihood a row{of}", f"{data['score']:,.2f} nats"))
+            lines.append((f"Log-likelihood per row{of}", f"{data['score']:,.2f} nats"))
         if data["error"] is not None:
             unit = "" if content["kind"] == "image" else ", in standard deviations of the columns"
             name = f"Root mean square error of reconstruction{of}"

@@ -1,19 +1,21 @@
-"""A fitted model as the page carries it along: plain values, and arrays as text.
+"""The parameters of a fitted model inside the page: plain values, and arrays as text.
 
-The page infers by itself, so it is given what the model's own inference reads: of every part the
-columns whose gate is open, with the parameters of their law in every state (or their loadings), in
-model units. Columns come in blocks of one likelihood each, so that a table may mix several.
+The page runs inference itself. For every part it has the columns whose gate is open, with the
+parameters of their distribution in every state (or their loadings), in model units. Columns come in
+blocks of one likelihood each, so that a table may mix several.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from partwise.answers import factors as factors_of
 from partwise.answers import states as states_of
@@ -28,13 +30,52 @@ from partwise.likelihoods.predictive import Predictive
 from partwise.models import factors, predict_factors
 from partwise.models.gating import Tied
 from partwise.models.rowwise import Rowwise
+from partwise.typing import DataLike, Name
 
-# A gate below this opens nothing that a number of the page could show.
-_LEAST_GATE = 1e-9
+# A gate below this changes no number that the page shows.
+_MIN_GATE = 1e-9
 
 
-def pack(values: Any, kind: str = "f4") -> dict[str, Any]:
-    """Write an array as base64 of little-endian numbers; what is constant in a row, once."""
+class Packed(TypedDict):
+    """An array as base64 of little-endian numbers."""
+
+    kind: str
+    shape: list[int]
+    data: str
+
+
+# Columns of one likelihood: arrays, and plain values of their distribution.
+Block = dict[str, object]
+
+
+class EmbeddedPart(TypedDict):
+    """States or factors of a part."""
+
+    size: int
+    blocks: list[Block]
+    logPrior: NotRequired[Packed]
+    logShare: NotRequired[Packed]
+    logMarginal: NotRequired[Packed]
+    eta: NotRequired[Packed]
+    sigma: NotRequired[Packed]
+    share: NotRequired[Packed]
+
+
+class EmbeddedModel(TypedDict):
+    """A model of parts."""
+
+    type: str
+    logBeta: list[float]
+    logClassShare: list[float]
+    nParts: int | None
+    exact: bool
+    byRow: bool
+    isTable: bool
+    parts: list[EmbeddedPart]
+
+
+def pack(values: ArrayLike, kind: str = "f4") -> Packed:
+    """Pack an array; of a matrix whose rows are constant, one column."""
     array = np.ascontiguousarray(values, dtype=f"<{kind}")
     if array.ndim == 2 and array.shape[1] > 1 and np.all(array == array[:, :1]):
         array = np.ascontiguousarray(array[:, :1])
@@ -42,7 +83,7 @@ def pack(values: Any, kind: str = "f4") -> dict[str, Any]:
     return {"kind": kind, "shape": list(array.shape), "data": data}
 
 
-def packed_size(content: Any) -> int:
+def packed_size(content: object) -> int:
     """Count the characters of all arrays inside plain values."""
     if isinstance(content, dict):
         if set(content) == {"kind", "shape", "data"}:
@@ -51,29 +92,29 @@ def packed_size(content: Any) -> int:
     return sum(map(packed_size, content)) if isinstance(content, list) else 0
 
 
-def pack_rows(rows: Any, as_zero: bool, kind: str) -> dict[str, Any]:
-    """Write rows, sparse ones by their entries; what these do not store is 0, or missing."""
+def pack_rows(rows: DataLike, as_zero: bool, kind: str) -> dict[str, object]:
+    """Pack rows, sparse ones by their entries; absent entries are 0 or missing."""
     if not sparse.issparse(rows):
         return {"cells": pack(np.asarray(rows, dtype=float), kind)}
-    rows = sparse.csr_matrix(rows)
+    entries = sparse.csr_array(rows)
     return {
-        "starts": pack(rows.indptr, "i4"),
-        "columns": pack(rows.indices, "i4"),
-        "values": pack(rows.data, kind),
+        "starts": pack(entries.indptr, "i4"),
+        "columns": pack(entries.indices, "i4"),
+        "values": pack(entries.data, kind),
         "absent": 0 if as_zero else None,
     }
 
 
 @singledispatch
-def embed(model: Any, only: np.ndarray | None = None) -> dict[str, Any] | None:
-    """Write a model's parameters, of some columns ``only`` if given; None if the page has no use.
+def embed(model: object, only: np.ndarray | None = None) -> Mapping[str, object] | None:
+    """The parameters of a model for the page; None if the page cannot run it.
 
     Parameters
     ----------
     model : estimator
         Fitted.
     only : ndarray of int or None
-        Numbers of the columns that the page knows, ascending; all if None.
+        Ascending numbers of the columns that the page contains; None means all.
 
     Returns
     -------
@@ -83,13 +124,14 @@ def embed(model: Any, only: np.ndarray | None = None) -> dict[str, Any] | None:
 
 
 @embed.register
-def _(model: MCVQ, only: np.ndarray | None = None) -> dict[str, Any]:
+def embed_states(model: MCVQ, only: np.ndarray | None = None) -> EmbeddedModel:
+    """The parameters of a model whose parts have states."""
     fitted = fitted_of(model)
     core, theta, laws = states_of.core(fitted), fitted.params, states_of.laws(fitted)
     every = fitted.prepared.natural
     log_share = np.log(np.maximum(states_of.state_shares(fitted), 1e-300))
     log_marginal = states_of.log_marginal(fitted)
-    parts = []
+    parts: list[EmbeddedPart] = []
     for k in range(len(core.n_states)):
         states = slice(int(core.first[k]), int(core.first[k + 1]))
         blocks = []
@@ -111,13 +153,14 @@ def _(model: MCVQ, only: np.ndarray | None = None) -> dict[str, Any]:
 
 
 @embed.register
-def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
+def embed_factors(model: MCFA, only: np.ndarray | None = None) -> EmbeddedModel:
+    """The parameters of a model whose parts have factors."""
     fitted = fitted_of(model)
     core, theta = factors_of.core(fitted), fitted.params
     (group,) = fitted.columns
     hard = predict_factors.hardened(theta)
     sure = predict_factors.point(core, theta, core.all_undecided, hard.gates).params.loadings
-    parts = []
+    parts: list[EmbeddedPart] = []
     for k, w in enumerate(theta.loadings):
         block, live = _columns(theta.gates, k, group, only)
         own = w.at(live)
@@ -139,13 +182,14 @@ def _(model: MCFA, only: np.ndarray | None = None) -> dict[str, Any]:
                 "blocks": [block],
             }
         )
-    # One part for all rows: a column is given to its likeliest. Ordered levels need draws.
+    # Tied gates assign a column to its most likely part. Ordered levels need sampling.
     tied = isinstance(core.chooser.gating, Tied) and not group.likelihood.latent
     return _whole(fitted, "factors", factors_of.class_shares(fitted), parts, exact=tied)
 
 
 @embed.register
-def _(model: Recommender, only: np.ndarray | None = None) -> dict[str, Any]:
+def embed_recommender(model: Recommender, only: np.ndarray | None = None) -> Mapping[str, object]:
+    """The models of a recommender."""
     n = len(model.items_)
     kept = np.arange(n) if only is None else only
     members = zip(model.estimators_, model._fitted.tastes, strict=True)
@@ -163,10 +207,10 @@ def _whole(
     fitted: AnyParts,
     kind: str,
     shares: np.ndarray,
-    parts: list[dict[str, Any]],
+    parts: list[EmbeddedPart],
     exact: bool = False,
-) -> dict[str, Any]:
-    """Write what parts have in common; ``exact`` says that every column counts in one part."""
+) -> EmbeddedModel:
+    """A model of these parts; ``exact`` means that every column has one part."""
     used = np.concatenate([group.index for group in fitted.columns])
     closed = np.all(fitted.params.gates[:, used].max(axis=0) >= 1.0)
     return {
@@ -183,17 +227,17 @@ def _whole(
 
 def _columns(
     gates: np.ndarray, k: int, group: ColumnGroup, only: np.ndarray | None
-) -> tuple[dict[str, Any], np.ndarray]:
-    """Describe the columns of a group to which part k is open, and give their places in it."""
+) -> tuple[Block, np.ndarray]:
+    """The columns of a group whose gate to part k is open, and their places in the group."""
     gate = gates[k, group.index]
-    wanted = gate > _LEAST_GATE
+    wanted = gate > _MIN_GATE
     place = group.index
     if only is not None:
         wanted &= np.isin(group.index, only)
         place = np.searchsorted(only, group.index)
     live: np.ndarray = np.flatnonzero(wanted)
     levels = group.known_levels
-    block = {
+    block: Block = {
         "columns": pack(place[live], "i4"),
         "gate": pack(gate[None, live]),
         "own": pack((gates[:, group.index[live]].argmax(axis=0) == k)[None], "u1"),
@@ -207,8 +251,8 @@ def _columns(
     return block, live
 
 
-def _law(law: Predictive, natural: np.ndarray, group: ColumnGroup) -> dict[str, Any]:
-    """Write what an entry says for every state, expected and predictive; (J, n) each."""
+def _law(law: Predictive, natural: np.ndarray, group: ColumnGroup) -> Block:
+    """Expected and predictive log densities of an entry in every state; (J, n) each."""
     content = group.likelihood.family.page(law, natural)
     return {
         name: pack(value) if isinstance(value, np.ndarray) else value
@@ -216,11 +260,9 @@ def _law(law: Predictive, natural: np.ndarray, group: ColumnGroup) -> dict[str, 
     }
 
 
-def _taste(model: MCVQ | MCFA, taste: Tastes, kept: np.ndarray) -> dict[str, Any]:
-    """Write one model of a recommender, and how it hears and speaks of the scale."""
-    content: dict[str, Any] = {"model": embed(model, kept)}
-    # A level that nobody gave is heard as the nearest that somebody did.
-    content["heard"] = [float(value) for value in taste.nearest]
+def _taste(model: MCVQ | MCFA, taste: Tastes, kept: np.ndarray) -> Mapping[str, object]:
+    """One model of a recommender, and how it reads and predicts ratings."""
+    inner = embed_states(model, kept) if isinstance(model, MCVQ) else embed_factors(model, kept)
     away = np.ones(len(taste.parts), bool)
     away[kept] = False
     rest = []
@@ -232,11 +274,9 @@ def _taste(model: MCVQ | MCFA, taste: Tastes, kept: np.ndarray) -> dict[str, Any
             assert isinstance(taste, FactorTastes)
             unit = taste.units[0][unknown]
             own = (taste.fitted.params.loadings[k].mean[unknown, :-1] * unit[:, None]).T
-        # What items that the page does not know add to the squared error of predictions.
+        # Contribution of items outside the page to the squared error of predictions.
         rest.append(pack((own * taste.popularity[unknown]) @ own.T, "f8"))
-    content["rest"] = rest
-    parts = content["model"]["parts"]
-    for k, part in enumerate(parts):
+    for k, part in enumerate(inner["parts"]):
         (block,) = part["blocks"]
         live = kept[_numbers(block["columns"])]
         if isinstance(taste, StateTastes):
@@ -246,19 +286,22 @@ def _taste(model: MCVQ | MCFA, taste: Tastes, kept: np.ndarray) -> dict[str, Any
             part["share"] = pack(taste.state_shares()[states], "f8")
         elif isinstance(taste, FactorTastes):
             block["answerEnds"] = pack(taste.ends[live], "f8")
-    return content
+    # A rating that did not occur in fit is replaced by the nearest that did.
+    heard = [float(value) for value in taste.nearest]
+    return {"model": inner, "heard": heard, "rest": rest}
 
 
-def _numbers(packed: dict[str, Any]) -> np.ndarray:
+def _numbers(packed: object) -> np.ndarray:
     """Read whole numbers that `pack` wrote."""
+    assert isinstance(packed, dict)
     return np.frombuffer(base64.b64decode(packed["data"]), dtype="<i4")
 
 
-def names_of(model: Any) -> list[str]:
-    """Name the columns of any model; items, of a recommender."""
+def names_of(model: BaseEstimator) -> list[str]:
+    """Names of a model's columns, or of a recommender's items."""
     if isinstance(model, Recommender):
         return [str(item) for item in model.items_]
-    given: Sequence[Any] | None = getattr(model, "feature_names_in_", None)
+    given: Sequence[Name] | None = getattr(model, "feature_names_in_", None)
     if given is None:
         return [f"x{d}" for d in range(model.n_features_in_)]
     return [str(name) for name in given]

@@ -1,23 +1,25 @@
-"""From the dict to a page, and from the page to a file."""
+"""Render the content as a page, and write the page to a file."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib import resources
-from typing import Any
+from typing import TypedDict
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from sklearn.base import BaseEstimator
 
 from partwise.files.model import write_atomically
 from partwise.report.collect import collect
+from partwise.report.content import Content
 from partwise.stability import PartStability
+from partwise.typing import DataLike, Name, PathLike
 
-# The page's own code: arithmetic first, then what is seen of it.
+# The page's own code: inference, then the panels.
 _SCRIPTS = (
     "numeric.js",
     "states.js",
@@ -33,15 +35,15 @@ _SCRIPTS = (
 
 
 def write_report(
-    model: Any,
-    path: str | os.PathLike[str],
-    data: Any = None,
+    model: BaseEstimator,
+    path: PathLike,
+    data: DataLike | None = None,
     image_shape: Sequence[int] | None = None,
     title: str = "Partwise report",
     model_file: str | None = None,
     stability: PartStability | None = None,
-    row_names: Sequence[Any] | None = None,
-    column_names: Sequence[Any] | None = None,
+    row_names: Sequence[Name] | None = None,
+    column_names: Sequence[Name] | None = None,
     fit_seconds: float | None = None,
 ) -> None:
     """Write a page about a fitted model to one HTML file.
@@ -56,7 +58,7 @@ def write_report(
     path : str or path-like
         Where to write.
     data : array-like, frame or sparse matrix of shape (n_samples, n_features), or None
-        Rows to look at and to score; NaN means missing. The page carries the first of them along.
+        Rows to show and to score; NaN means missing. The page contains some of them.
     image_shape : two int or None, default=None
         Height and width, if the columns are the pixels of an image.
     title : str, default="Partwise report"
@@ -64,13 +66,13 @@ def write_report(
     model_file : str or None, default=None
         Name of the file the model was saved to, shown in the lines that load it again.
     stability : PartStability or None, default=None
-        How sure the parts are, as `partwise.part_stability` of this model gives it.
+        Certainty of the parts, from `partwise.part_stability` of this model.
     row_names : sequence of n_samples names, or None, default=None
-        What rows are called, such as titles of documents; None takes a frame's index.
+        Names of rows, such as titles of documents; None takes a frame's index.
     column_names : sequence of n_features names, or None, default=None
-        What columns are called, such as the words of a vocabulary; None takes those seen in fit.
+        Names of columns, such as the words of a vocabulary; None takes those seen in fit.
     fit_seconds : float or None, default=None
-        How long the fit took, if it is known.
+        Duration of the fit, if known.
 
     Examples
     --------
@@ -91,8 +93,8 @@ def write_report(
     write_atomically(path, render(content).encode())
 
 
-def render(content: dict[str, Any]) -> str:
-    """Fill the template; text from data is never taken for markup.
+def render(content: Content) -> str:
+    """Render the template; text from data is always escaped.
 
     Parameters
     ----------
@@ -115,13 +117,14 @@ def render(content: dict[str, Any]) -> str:
     environment.filters["short"] = _short
     environment.filters["hundredths"] = _hundredths
     environment.filters["tint"] = _tint
-    page = dict(content)
-    live, bound = page.pop("live"), page["bound"]
+    page: dict[str, object] = dict(content)
+    live, bound = content["live"], content["bound"]
+    script = "" if live is None else _script()
     page["curve"] = None if bound is None else _curve(bound["values"])
     page["style"] = _static("explorer.css")
-    page["script"] = "" if live is None else _script()
+    page["script"] = script
     page["live"] = None if live is None else _data(live)
-    page["script_hash"] = b64encode(sha256(page["script"].encode()).digest()).decode("ascii")
+    page["script_hash"] = b64encode(sha256(script.encode()).digest()).decode("ascii")
     return environment.get_template("report.html.j2").render(page) + "\n"
 
 
@@ -130,12 +133,12 @@ def _static(name: str) -> str:
 
 
 def _script() -> str:
-    """Join the page's code, one file after the other, in a scope of its own."""
+    """The page's code in one scope."""
     return "(() => {\n" + '"use strict";\n' + "".join(map(_static, _SCRIPTS)) + "})();"
 
 
-def _data(live: dict[str, Any]) -> str:
-    """Write plain values as JSON that cannot end the element it stands in."""
+def _data(live: Mapping[str, object]) -> str:
+    """Plain values as JSON that cannot close the element that contains it."""
     text = json.dumps(live, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -143,34 +146,47 @@ def _data(live: dict[str, Any]) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    """Write a number with its noun, in the plural unless it is one."""
+    """A number with its noun in singular or plural."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _short(value: float) -> str:
-    """Write a number with four digits that count."""
+    """A number with four significant digits."""
     return f"{value:,.4g}"
 
 
 def _hundredths(value: float) -> str:
-    """Write a probability, or another number near 1, with two decimals; no minus zero."""
+    """A number with two decimals, without minus zero."""
     return f"{round(value, 2) + 0.0:.2f}"
 
 
 def _tint(strength: float) -> str:
-    """Write the strength of a cell's colour, from -1 to 1."""
+    """The strength of a cell's color, from -1 to 1, as a percentage."""
     return f"{100 * abs(strength):.0f}%"
 
 
-def _curve(values: list[float]) -> dict[str, Any]:
-    """Lay the trace out in a box of 1000 by 400."""
+class Curve(TypedDict):
+    """Points of a line, and labels of its ends."""
+
+    points: str
+    steps: int
+    low: str
+    high: str
+
+
+def _curve(values: list[float]) -> Curve:
+    """The trace in a box of 1000 by 400."""
     low, high = min(values), max(values)
     height, length = (high - low) or 1.0, max(len(values) - 1, 1)
     points = " ".join(
         f"{1000 * i / length:.1f},{400 * (high - value) / height:.1f}"
         for i, value in enumerate(values)
     )
-    # As many digits as tell the two ends apart.
+    # As many digits as are needed to see the difference between the ends.
     digits = min(max(2 - math.floor(math.log10(height)), 0), 6)
-    ends = {"low": f"{low:,.{digits}f}", "high": f"{high:,.{digits}f}"}
-    return {"points": points, "steps": len(values) - 1, **ends}
+    return {
+        "points": points,
+        "steps": len(values) - 1,
+        "low": f"{low:,.{digits}f}",
+        "high": f"{high:,.{digits}f}",
+    }

@@ -1,4 +1,4 @@
-/* Pieces of the page. Text is only ever set as text, so that nothing from data becomes markup. */
+/* Elements of the page. Text is only set as text, so that data cannot become markup. */
 
 /* An element with attributes, listeners (onclick: ...), styles (style: {...}) and children. */
 function h(tag, attributes = {}, ...children) {
@@ -16,7 +16,7 @@ function h(tag, attributes = {}, ...children) {
 let identities = 0;
 function newId(word) {
   identities += 1;
-  return `explorer-${word}-${identities}`; /* the rest of the page has names of its own */
+  return `explorer-${word}-${identities}`; /* distinct from ids of the template */
 }
 
 function formatNumber(value) {
@@ -26,7 +26,7 @@ function formatNumber(value) {
   return String(Number(value.toPrecision(4)));
 }
 
-/* So many decimals, and no minus zero. */
+/* A fixed number of decimals, without minus zero. */
 function fixed(value, digits) {
   return (Number(value.toFixed(digits)) || 0).toFixed(digits);
 }
@@ -41,16 +41,16 @@ function plural(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/* A line that a screen reader speaks when it changes. */
+/* A line that a screen reader announces when it changes. */
 function statusLine(attributes = {}) {
   return h("p", { role: "status", "aria-live": "polite", class: "status", ...attributes });
 }
 
-function swatch(colour) {
-  return h("span", { class: "swatch", "aria-hidden": "true", style: { background: colour } });
+function swatch(color) {
+  return h("span", { class: "swatch", "aria-hidden": "true", style: { background: color } });
 }
 
-/* A share as a bar with its number; the number alone is spoken. */
+/* A share as a bar with its number; screen readers read the number. */
 function bar(share, text = formatPercent(share)) {
   const filled = `${Math.max(0, Math.min(100, 100 * share)).toFixed(1)}%`;
   return h(
@@ -69,7 +69,7 @@ function classBars(model, classes, shares) {
   ];
 }
 
-/* Choices of which one is taken: arrow keys move, as in any group of radio buttons. */
+/* One of several choices; arrow keys move, as in any group of radio buttons. */
 class RadioGroup {
   constructor({ label, labelledby, choices, chosen = null, className = "chips", onchoose }) {
     this.onchoose = onchoose;
@@ -96,7 +96,7 @@ class RadioGroup {
     this.mark(chosen);
   }
 
-  /* Show a choice as taken, without telling anybody. */
+  /* Mark a choice without calling onchoose. */
   mark(chosen) {
     this.chosen = chosen;
     this.buttons.forEach((button, i) => {
@@ -130,19 +130,19 @@ function inside(place, size) {
   return Math.max(0, Math.min(size - 1, place));
 }
 
-/* Colours of the page, which differ in the light and in the dark. */
-function pageColour(name) {
+/* Colors of the page, which differ between light and dark. */
+function pageColor(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/* Red, green and blue of a colour written as #rrggbb. */
-function channels(colour) {
-  return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+/* Red, green and blue of a color written as #rrggbb. */
+function channels(color) {
+  return [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
 }
 
 const MISSING = [230, 159, 0];
 
-/* A picture of values on a canvas, one pixel a value; NaN in the colour of missing entries. */
+/* A picture of values on a canvas, one pixel per value; NaN in the color of missing values. */
 class Picture {
   constructor(shape, limits, attributes = {}) {
     [this.height, this.width] = shape;
@@ -156,19 +156,19 @@ class Picture {
     this.canvas.setAttribute("aria-label", text);
   }
 
-  /* tint(pixel) may give a colour and its strength; show(pixel) false leaves it transparent. */
+  /* tint(pixel) may return a color and its strength; a pixel is transparent if show(pixel) is false. */
   draw(values, { tint = null, show = null } = {}) {
     const [low, high] = this.limits;
     const data = this.image.data;
     for (let at = 0; at < values.length; at++) {
-      let colour = MISSING;
+      let color = MISSING;
       if (!Number.isNaN(values[at])) {
-        const grey = Math.round(255 * Math.max(0, Math.min(1, (values[at] - low) / (high - low))));
-        colour = [grey, grey, grey];
+        const gray = Math.round(255 * Math.max(0, Math.min(1, (values[at] - low) / (high - low))));
+        color = [gray, gray, gray];
       }
       const over = tint?.(at);
       for (let c = 0; c < 3; c++) {
-        data[4 * at + c] = over ? Math.round(colour[c] + over.strength * (over.colour[c] - colour[c])) : colour[c];
+        data[4 * at + c] = over ? Math.round(color[c] + over.strength * (over.color[c] - color[c])) : color[c];
       }
       data[4 * at + 3] = show && !show(at) ? 0 : 255;
     }
@@ -176,7 +176,7 @@ class Picture {
   }
 }
 
-/* A part of a picture cut out: only its own pixels, cropped to where they are. */
+/* A part of a picture: its pixels, cropped to their bounding box. */
 class Cutout {
   constructor(shape, limits, pixels, name) {
     const width = shape[1];

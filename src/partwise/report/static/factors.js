@@ -1,8 +1,8 @@
 /* Inference in models whose parts have factors, as the library does it. */
 
-const LEAST_WEIGHT = 1e-4; /* parts of less weight move no probability of a level */
-const SETTLING_ROUNDS = 20;
-const SETTLED = 1e-3;
+const MIN_WEIGHT = 1e-4; /* smaller gates do not change the probability of a level */
+const MAX_ROUNDS = 20;
+const CONVERGED = 1e-3;
 
 /* Probability that a standard Gaussian lies below z. */
 function normalBelow(z) {
@@ -68,7 +68,7 @@ class FactorsModel {
     for (const one of this.latent) one.offset /= one.total;
   }
 
-  /* What the entries of a part say: pulls b, then precisions A, in one row of J + J J numbers. */
+  /* Statistics of a part's entries: linear terms b, then precisions A, in one row of J + J J numbers. */
   addEntry(part, block, i, x, weight, tau, wide, out) {
     const J = part.size;
     const away = tau * (x - block.mean[J][i]);
@@ -87,7 +87,7 @@ class FactorsModel {
     return block.law === "ordinal" ? value : (value - block.shift[i]) / block.scale[i];
   }
 
-  /* What numbers say about the factors of every part; of ordered levels, their latent numbers. */
+  /* Statistics of numbers for the factors of every part; of ordered levels, of their latent numbers. */
   evidence(values) {
     return this.parts.map((part) => {
       const out = new Float64Array(part.size * (part.size + 1));
@@ -141,7 +141,7 @@ class FactorsModel {
     return this.weigh(this.evidence(this.hear(values)));
   }
 
-  /* A posterior that is sure of some factors. */
+  /* A posterior with given factors. */
   certain(factors) {
     const m = this.parts.map((part, k) => (k < this.nParts ? Float64Array.from(factors[k]) : new Float64Array(0)));
     const second = m.map((mean) => {
@@ -151,7 +151,7 @@ class FactorsModel {
     return { m, second, z: null };
   }
 
-  /* Numbers as they are; of ordered levels the latent numbers, after rounds to settle. */
+  /* Numbers as they are; of ordered levels the latent numbers, after some iterations. */
   hear(values) {
     if (!this.ordinal) return values;
     const latent = new Float64Array(this.nColumns).fill(NaN);
@@ -160,16 +160,16 @@ class FactorsModel {
     const nobody = this.parts.map((part) => new Float64Array(part.size));
     for (const d of seen) latent[d] = this.number(d, values[d], nobody);
     if (this.logBeta.length > 1) {
-      for (let round = 0; round < SETTLING_ROUNDS; round++) {
+      for (let round = 0; round < MAX_ROUNDS; round++) {
         const { m } = this.weigh(this.evidence(latent));
         for (const d of seen) latent[d] = this.number(d, values[d], m);
       }
       return latent;
     }
-    /* The factors' covariance does not hang on the numbers: only what these pull changes. */
+    /* The covariance of the factors does not depend on the numbers, only the linear terms do. */
     const evidence = this.evidence(latent);
     const covs = this.parts.map((part, k) => this.gaussians(part, evidence[k])[0].cov);
-    for (let round = 0; round < SETTLING_ROUNDS; round++) {
+    for (let round = 0; round < MAX_ROUNDS; round++) {
       const m = covs.map((cov, k) => times(cov, evidence[k].subarray(0, this.parts[k].size)));
       let moved = 0;
       for (const d of seen) {
@@ -179,7 +179,7 @@ class FactorsModel {
         moved = Math.max(moved, Math.abs(change) * Math.sqrt(total));
         for (const { k, weight, w } of terms) for (let j = 0; j < w.length; j++) evidence[k][j] += weight * change * w[j];
       }
-      if (moved < SETTLED) break;
+      if (moved < CONVERGED) break;
     }
     return latent;
   }
@@ -213,14 +213,14 @@ class FactorsModel {
     return { mean: block.mean[J][i] + away, variance };
   }
 
-  /* Probability of every level of every column, one array a column. */
+  /* Probability of every level of every column, one array per column. */
   levelShares(found) {
     const out = new Array(this.nColumns).fill(null);
     const totals = new Float64Array(this.nColumns);
     this.parts.forEach((part, k) => {
       for (const block of part.blocks) {
         for (let i = 0; i < block.n; i++) {
-          if (block.gate[i] <= LEAST_WEIGHT) continue;
+          if (block.gate[i] <= MIN_WEIGHT) continue;
           const { mean, variance } = this.moments(part, block, i, found.m[k], found.second[k]);
           const d = block.columns[i];
           const shares = levelsOf(mean, variance, (block.answerEnds ?? block.ends)[i]);
@@ -252,7 +252,7 @@ class FactorsModel {
     return out;
   }
 
-  /* What goes into holes: expectations of numbers, the median of ordered levels. */
+  /* Imputed values: expectations of numbers, the median of ordered levels. */
   fill(found) {
     if (!this.ordinal) return this.expect(found);
     return Float64Array.from(this.levelShares(found), (shares, d) => levelQuantile(shares, this.columns[d].levels, 0.5));
@@ -294,7 +294,7 @@ class FactorsModel {
     return this.likelihood(values)?.classes ?? found.z;
   }
 
-  /* Of every part: its factors, and the columns that speak for them, the loudest first. */
+  /* Of every part: its factors, and the columns that support them, the strongest first. */
   explain(values, found = this.infer(values)) {
     const likelihoods = this.partLikelihoods(values);
     return this.parts.slice(0, this.nParts).map((part, k) => {
@@ -330,8 +330,8 @@ class FactorsModel {
     });
   }
 
-  /* Draw the factors of a part from a mixture of the classes' priors. */
-  draw(k, classWeights) {
+  /* Sample the factors of a part from a mixture of the classes' priors. */
+  sample(k, classWeights) {
     const { eta, sigma } = this.parts[k].priors[choose(classWeights)];
     const J = this.parts[k].size;
     const L = cholesky(sigma, J);

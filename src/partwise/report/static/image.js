@@ -1,14 +1,14 @@
-/* Images: the composite sketch, and an image with its parts and what is hidden of it. */
+/* Images: the composite sketch, and an image with its parts and hidden pixels. */
 
 class ImagePanels {
   constructor(page) {
     this.page = page;
     const { model, content } = page;
     this.pixels = content.parts.map((_, k) => model.columns.flatMap((column, d) => (content.partOf[d] === k ? [d] : [])));
-    this.colours = content.parts.map((part) => channels(part.colour));
+    this.colors = content.parts.map((part) => channels(part.color));
     this.tint = (at) => {
       const k = content.partOf[at];
-      return k < 0 ? null : { colour: this.colours[k], strength: 0.45 };
+      return k < 0 ? null : { color: this.colors[k], strength: 0.45 };
     };
     this.sketch = new Sketch(this);
     const panels = [this.sketch.element];
@@ -19,13 +19,13 @@ class ImagePanels {
     this.element = h("div", {}, panels);
   }
 
-  /* A picture of what a part alone is like: its own pixels of a row. */
+  /* A picture of one part of an image. */
   cutout(k, name) {
     return new Cutout(this.page.content.shape, this.page.content.limits, this.pixels[k], name);
   }
 }
 
-/* Choose what every part is like and see the image that they make. */
+/* Choose a state for every part and show the resulting image. */
 class Sketch {
   constructor(panels) {
     this.panels = panels;
@@ -37,7 +37,7 @@ class Sketch {
     this.picture = new Picture(content.shape, content.limits, { class: "big", "aria-label": "The sketch" });
     this.picture.canvas.addEventListener("click", (event) => this.focusPart(event));
     this.status = statusLine();
-    this.coloured = h("input", { type: "checkbox", onchange: () => this.draw() });
+    this.colored = h("input", { type: "checkbox", onchange: () => this.draw() });
     this.choices = content.parts.map((part, k) => (model.type === "states" ? this.states(part, k) : this.factors(part, k)));
     const heading = newId("sketch");
     this.element = h(
@@ -48,8 +48,8 @@ class Sketch {
         "p",
         {},
         model.type === "states"
-          ? "Every part is in one of its states. Choose one for each, and see the image that they make together."
-          : "Every part has factors. Move them, and see the image that the parts make together.",
+          ? "Every part is in one of its states. Choose a state for each part to see the resulting image."
+          : "Every part has factors. Move them to see the resulting image.",
       ),
       h(
         "div",
@@ -61,9 +61,9 @@ class Sketch {
           h(
             "div",
             { class: "buttons" },
-            h("button", { type: "button", class: "primary", onclick: () => this.drawAll() }, "Draw"),
-            h("button", { type: "button", onclick: () => this.likeliest() }, model.type === "states" ? "Likeliest" : "Average"),
-            h("label", { class: "check" }, this.coloured, "Show parts"),
+            h("button", { type: "button", class: "primary", onclick: () => this.sampleAll() }, "Sample"),
+            h("button", { type: "button", onclick: () => this.mostLikely() }, model.type === "states" ? "Most likely" : "Average"),
+            h("label", { class: "check" }, this.colored, "Show parts"),
           ),
           this.status,
           this.mixer(),
@@ -72,10 +72,10 @@ class Sketch {
       ),
     );
     this.code = null;
-    this.likeliest();
+    this.mostLikely();
   }
 
-  /* How much of each class there is in what is drawn. */
+  /* Weights of the classes. */
   mixer() {
     if (!this.content.classes.length) return null;
     const rows = this.content.classes.map(({ label }, n) => {
@@ -94,7 +94,7 @@ class Sketch {
       const only = h(
         "button",
         { type: "button", class: "small", onclick: () => this.only(n) },
-        h("span", { class: "sr" }, "Draw "),
+        h("span", { class: "sr" }, "Sample "),
         label,
       );
       return { element: h("li", {}, only, input, output), input, output };
@@ -104,7 +104,7 @@ class Sketch {
       "fieldset",
       { class: "mixer" },
       h("legend", {}, "Mix classes"),
-      h("p", { class: "soft" }, "A name draws from that class; the weights mix them, part by part."),
+      h("p", { class: "soft" }, "A button samples from its class; the weights mix classes, part by part."),
       h("ul", {}, rows.map((row) => row.element)),
     );
   }
@@ -120,19 +120,19 @@ class Sketch {
   only(n) {
     this.weights = this.weights.map((_, i) => Number(i === n));
     this.showWeights();
-    this.drawAll();
+    this.sampleAll();
   }
 
   card(part, k, note, ...body) {
     const heading = newId("part");
     return h(
       "div",
-      { class: "card", role: "group", style: { "--part": part.colour }, "aria-labelledby": heading },
+      { class: "card", role: "group", style: { "--part": part.color }, "aria-labelledby": heading },
       h(
         "div",
         { class: "card-head" },
         h("h4", { id: heading }, `Part ${k}`, h("span", { class: "soft" }, ` ${note}`)),
-        h("button", { type: "button", class: "small", onclick: () => this.drawPart(k) }, "Draw", h("span", { class: "sr" }, ` part ${k}`)),
+        h("button", { type: "button", class: "small", onclick: () => this.samplePart(k) }, "Sample", h("span", { class: "sr" }, ` part ${k}`)),
       ),
       ...body,
     );
@@ -198,7 +198,7 @@ class Sketch {
     };
   }
 
-  /* Say what a part is like, and show the sketch that this makes. */
+  /* Set a part and update the sketch. */
   set(k, own) {
     this.code[k] = own;
     this.draw();
@@ -213,34 +213,34 @@ class Sketch {
     this.status.textContent = said;
   }
 
-  drawPart(k) {
-    this.set(k, this.model.draw(k, this.weights));
+  samplePart(k) {
+    this.set(k, this.model.sample(k, this.weights));
   }
 
-  drawAll() {
+  sampleAll() {
     const anything = this.weights.some((weight) => weight > 0);
     if (!anything) {
-      this.status.textContent = "Give some class a weight to draw from.";
+      this.status.textContent = "Set the weight of at least one class above 0.";
       return;
     }
-    this.setAll(this.choices.map((_, k) => this.model.draw(k, this.weights)), "Drew every part.");
+    this.setAll(this.choices.map((_, k) => this.model.sample(k, this.weights)), "Sampled every part.");
   }
 
-  likeliest() {
+  mostLikely() {
     const common = (part, k) => (this.model.type === "states" ? (part.order[0] ?? 0) : new Float64Array(this.model.parts[k].size));
-    const said = this.model.type === "states" ? "The commonest state of every part." : "The average of every part.";
+    const said = this.model.type === "states" ? "The most common state of every part." : "The average of every part.";
     this.setAll(this.content.parts.map(common), said);
   }
 
   draw() {
     this.values = this.model.expect(this.model.certain(this.code));
-    this.picture.draw(this.values, { tint: this.coloured.checked ? this.panels.tint : null });
+    this.picture.draw(this.values, { tint: this.colored.checked ? this.panels.tint : null });
     if (this.model.type === "states") {
       this.picture.describe(`The sketch: ${this.code.map((state, k) => `part ${k} in state ${state}`).join(", ")}`);
     }
   }
 
-  /* A click on the sketch goes to the part that is there. */
+  /* A click on the sketch moves the focus to the part at that pixel. */
   focusPart(event) {
     const at = pixelAt(this.picture, event);
     const k = this.content.partOf[at.row * this.picture.width + at.column];
@@ -258,7 +258,7 @@ function pixelAt(picture, event) {
   };
 }
 
-/* An image of the data or of one's own: its parts, and what the model puts where it is hidden. */
+/* An image of the data or from a file: its parts, and the imputed pixels. */
 class Inspector {
   constructor(panels) {
     this.panels = panels;
@@ -287,7 +287,7 @@ class Inspector {
       "section",
       { class: "panel", "aria-labelledby": heading },
       h("h3", { id: heading }, "An image and its parts"),
-      h("p", {}, `Choose an image${rows.count ? " of the data" : ""}, or one of your own, and see what the model makes of it. Paint over it to hide a region: the model fills it from the rest.`),
+      h("p", {}, `Choose an image${rows.count ? " of the data" : ""}, or upload one, to see its parts. Paint over it to hide a region: the model imputes it from the rest.`),
       this.examples(),
       h(
         "div",
@@ -300,7 +300,7 @@ class Inspector {
         { class: "trio" },
         h("figure", {}, this.original.canvas, h("figcaption", {}, "image: paint to hide")),
         h("figure", {}, this.completed.canvas, h("figcaption", {}, "completed")),
-        h("figure", {}, this.expected.canvas, h("figcaption", {}, "as the model has it")),
+        h("figure", {}, this.expected.canvas, h("figcaption", {}, "reconstructed")),
       ),
       h(
         "div",
@@ -352,7 +352,7 @@ class Inspector {
     this.infer(said);
   }
 
-  /* Hide or show a square of pixels about one. */
+  /* Hide or show a square of pixels around one. */
   dab({ row, column }, hidden) {
     const size = Number(this.brush.value);
     const [height, width] = this.content.shape;
@@ -411,7 +411,7 @@ class Inspector {
     this.status.textContent = `${plural(hidden, "pixel")} hidden. ${this.summary}`;
   }
 
-  /* What is seen of the image, missing where it is hidden. */
+  /* The image, NaN where it is hidden. */
   seen() {
     return this.values.map((value, at) => (this.hidden[at] ? NaN : value));
   }
@@ -419,8 +419,8 @@ class Inspector {
   drawOriginal() {
     const width = this.content.shape[1];
     const at = this.cursor.row * width + this.cursor.column;
-    const accent = channels(pageColour("--accent"));
-    this.original.draw(this.seen(), { tint: (pixel) => (this.cursor.shown && pixel === at ? { colour: accent, strength: 1 } : null) });
+    const accent = channels(pageColor("--accent"));
+    this.original.draw(this.seen(), { tint: (pixel) => (this.cursor.shown && pixel === at ? { color: accent, strength: 1 } : null) });
   }
 
   infer(said) {
@@ -444,13 +444,13 @@ class Inspector {
       const share = observed ? part.logLikelihood / observed : null;
       return h(
         "li",
-        { class: "found", style: { "--part": this.content.parts[k].colour } },
+        { class: "found", style: { "--part": this.content.parts[k].color } },
         this.cutouts[k].canvas,
         h("strong", {}, `Part ${k}`),
         this.model.type === "states"
           ? [h("span", {}, `state ${part.state}`), bar(part.probability)]
           : h("span", {}, Array.from(this.content.parts[k].order.slice(0, 3), (j) => fixed(part.factors[j], 1)).join(", ")),
-        h("span", { class: "soft" }, share === null ? "hidden" : `${fixed(share, 2)} nats a pixel`),
+        h("span", { class: "soft" }, share === null ? "hidden" : `${fixed(share, 2)} nats per pixel`),
       );
     });
     this.results.replaceChildren(h("ul", { class: "found-list" }, items));
@@ -468,7 +468,7 @@ class Inspector {
     this.panels.sketch.element.scrollIntoView({ block: "start" });
   }
 
-  /* Draw a file in grey at the size of the images, its middle where its form differs. */
+  /* Read a file as a gray image of the right size, cropped to its middle. */
   async upload(input) {
     const [file] = input.files;
     if (!file) return;
@@ -476,7 +476,7 @@ class Inspector {
     try {
       bitmap = await createImageBitmap(file);
     } catch {
-      this.status.textContent = `${file.name} is no image that this browser can read; choose a PNG or JPEG file.`;
+      this.status.textContent = `${file.name} is not an image that this browser can read; choose a PNG or JPEG file.`;
       return;
     }
     const [height, width] = this.content.shape;
@@ -490,8 +490,8 @@ class Inspector {
     const { data } = context.getImageData(0, 0, width, height);
     const [low, high] = this.content.limits;
     const values = Float64Array.from({ length: width * height }, (_, at) => {
-      const grey = (0.299 * data[4 * at] + 0.587 * data[4 * at + 1] + 0.114 * data[4 * at + 2]) / 255;
-      const value = low + grey * (high - low);
+      const gray = (0.299 * data[4 * at] + 0.587 * data[4 * at + 1] + 0.114 * data[4 * at + 2]) / 255;
+      const value = low + gray * (high - low);
       const { levels, counts } = this.model.columns[at];
       return levels ? levels[levelCode(levels, value)] : counts ? Math.max(0, Math.round(value)) : value;
     });

@@ -1,4 +1,4 @@
-/* Ratings: questions that the model chooses, recommendations and their reasons. */
+/* Ratings: questions selected by the model, recommendations and their explanations. */
 
 class RatingsPanels {
   constructor(page) {
@@ -21,7 +21,7 @@ class RatingsPanels {
         "section",
         { class: "panel", "aria-labelledby": asked },
         h("h3", { id: asked }, "A few questions"),
-        h("p", {}, "The model asks what would tell it most about you. Answer some, skip what you do not know."),
+        h("p", {}, "The model asks the most informative questions first. Answer some, and skip what you do not know."),
         this.question,
         h("div", { class: "search" }, this.search, this.matches),
         h("h4", {}, "Your ratings"),
@@ -37,7 +37,7 @@ class RatingsPanels {
     );
     this.levels = model.levels;
     this.names = content.names;
-    this.update("For somebody of whom nothing is known.");
+    this.update("Recommendations for a user without ratings.");
   }
 
   rate(item, rating) {
@@ -45,7 +45,7 @@ class RatingsPanels {
     this.update(`${this.names[item]}: ${rating}.`);
   }
 
-  /* Everything follows from the ratings. */
+  /* Update everything from the ratings. */
   update(said) {
     this.ask();
     this.showAnswers();
@@ -62,12 +62,12 @@ class RatingsPanels {
     });
   }
 
-  /* Questions keep to plain buttons: an arrow key that answered would be one too many. */
+  /* Questions have plain buttons, because arrow keys would answer by accident. */
   ask() {
     const item = this.page.model.nextQuestion(this.ratings, this.skipped);
     this.asked = item;
     if (item === null) {
-      this.question.replaceChildren(h("p", {}, "There is nothing left to ask."));
+      this.question.replaceChildren(h("p", {}, "There are no more questions."));
       return;
     }
     const heldFocus = this.question.contains(document.activeElement);
@@ -151,7 +151,7 @@ class RatingsPanels {
     this.list.replaceChildren(
       ...best.map(({ item, rating, lower, upper }) => {
         const reasons = means ? model.because(this.ratings, item, 2, means).filter(({ effect }) => Math.abs(effect) >= 0.005) : [];
-        const alike = model.neighbours(item, 2).map((d) => this.names[d]);
+        const alike = model.neighbors(item, 2).map((d) => this.names[d]);
         return h(
           "li",
           {},
@@ -176,6 +176,6 @@ class RatingsPanels {
         );
       }),
     );
-    this.status.textContent = `${said} ${best.length ? `First: ${this.names[best[0].item]}.` : "All is rated."}`;
+    this.status.textContent = `${said} ${best.length ? `First: ${this.names[best[0].item]}.` : "All items are rated."}`;
   }
 }

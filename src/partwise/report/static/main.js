@@ -1,4 +1,4 @@
-/* The page begins here: read what Python wrote, and put the panels for its kind in place. */
+/* Entry point: read the data of the page and show the panels for its kind. */
 
 /* Rows of the data, dense or by their entries. */
 class Rows {
@@ -31,6 +31,6 @@ if (holder) {
   const page = { content, model, rows: new Rows(content.rows, nColumns) };
   const panels = new PANELS[content.kind](page);
   document.getElementById("explorer").replaceChildren(panels.element);
-  /* For whoever wants to look from the browser's console. */
+  /* Accessible from the browser's console. */
   window.partwise = { ...page, panels };
 }

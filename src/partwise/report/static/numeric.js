@@ -2,7 +2,7 @@
 
 const NUMBER_KINDS = { f4: Float32Array, f8: Float64Array, i4: Int32Array, u1: Uint8Array };
 
-/* Read a packed array as doubles; what was written once for a row is repeated to its width. */
+/* Read a packed array as doubles; a single value of a row is repeated to its width. */
 function unpack(packed, width = null) {
   const text = atob(packed.data);
   const bytes = new Uint8Array(text.length);
@@ -61,7 +61,7 @@ function logGamma(x) {
   return (x - 0.5) * Math.log(x) - x + HALF_LOG_2PI + series - Math.log(product);
 }
 
-/* Derivative of the log of the Gamma function, by the same way. */
+/* Derivative of the log of the Gamma function, in the same way. */
 function digamma(x) {
   let moved = 0;
   while (x < 12) {
@@ -99,7 +99,7 @@ function intervalMean(a, b) {
     const density = (z) => Math.exp(-0.5 * z * z - HALF_LOG_2PI);
     return (density(a) - density(b)) / share;
   }
-  /* So far out that the density falls from the nearer end as an exponential does. */
+  /* Far in the tail the density decays exponentially from the nearer end. */
   const t = Math.max(-b, 1);
   const width = b - a;
   if (t * width <= 1e-6) return b - 0.5 * width;
@@ -158,7 +158,7 @@ function dot(a, b) {
   return total;
 }
 
-/* A standard normal draw. */
+/* A sample from the standard normal distribution. */
 function normal() {
   return Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
 }

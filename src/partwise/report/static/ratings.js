@@ -1,8 +1,8 @@
-/* Predictions, questions and reasons for one person, as the library's Recommender gives them. */
+/* Predictions, questions and explanations for one user, equal to those of the library's Recommender. */
 
-const SLACK = 1e-9; /* a level is reached if this little is missing */
+const SLACK = 1e-9; /* tolerance for rounding of probabilities */
 
-/* Smallest level that is reached with probability p. */
+/* Smallest level whose cumulative probability is p. */
 function levelQuantile(shares, levels, p) {
   let below = 0;
   for (let level = 0; level < levels.length - 1; level++) {
@@ -12,7 +12,7 @@ function levelQuantile(shares, levels, p) {
   return levels[levels.length - 1];
 }
 
-/* A person's states or factors in one model, and what follows for items. */
+/* A user's states or factors in one model, and predictions for items. */
 class Taste {
   constructor(content, levels, nItems, popularity) {
     this.levels = levels;
@@ -32,7 +32,7 @@ class Taste {
     });
   }
 
-  /* Ratings as the model knows them, one number an item, NaN where not rated. */
+  /* Ratings as the model knows them, one number per item, NaN where not rated. */
   values(ratings) {
     const out = new Float64Array(this.nItems).fill(NaN);
     for (const [item, rating] of ratings) out[item] = this.heard[levelCode(this.levels, rating)];
@@ -71,7 +71,7 @@ class Taste {
     return out;
   }
 
-  /* Expected fall of the squared error of all predictions, should an item's rating be heard. */
+  /* Expected decrease of the squared error of all predictions if an item's rating becomes known. */
   gains(found, open) {
     const out = new Float64Array(this.nItems);
     this.model.parts.forEach((part, k) => {
@@ -94,7 +94,7 @@ class Taste {
       }
     }
     const m = found.m[k];
-    /* Around what is expected now: a difference of two squares would leave the rounding of answers. */
+    /* Relative to the current expectation: a difference of two squares would lose precision. */
     const pull = times(second, m);
     const now = dot(m, pull);
     const around = second.map((value, at) => value - pull[Math.floor(at / J)] - pull[at % J] + now);
@@ -129,7 +129,7 @@ class Taste {
     });
   }
 
-  /* How like an item the others of its part are. */
+  /* Similarity of an item to the others of its part. */
   likeness(item) {
     const k = this.model.columns[item].part;
     const part = this.model.parts[k];
@@ -185,7 +185,7 @@ class RatingsModel {
       }));
   }
 
-  /* Expected gain of asking about each item; of several models each in units of its largest. */
+  /* Expected gain of asking about each item; for several models, relative to the largest of each. */
   gains(ratings) {
     const open = Array.from({ length: this.nItems }, (_, d) => !ratings.has(d));
     const each = this.tastes.map((taste) => taste.gains(taste.model.infer(taste.values(ratings)), open));
@@ -194,7 +194,7 @@ class RatingsModel {
     return each[0].map((_, d) => each.reduce((sum, own, i) => sum + own[d] / largest[i], 0) / each.length);
   }
 
-  /* The item whose rating would tell most, weighed by how many know it; null if none is left. */
+  /* The item with the most informative rating, weighted by its number of ratings; null if none is left. */
   nextQuestion(ratings, skipped = new Set()) {
     const gains = this.gains(ratings);
     let best = null;
@@ -211,20 +211,20 @@ class RatingsModel {
     return taste.leaveOut(ratings).map((found) => taste.shares(found).map((shares) => dot(shares, this.levels)));
   }
 
-  /* Ratings that moved the prediction of an item most: its mean less what it is without each. */
+  /* Ratings with the largest effect on the prediction of an item: its mean minus the mean without each. */
   because(ratings, item, n, means = this.leftOut(ratings)) {
     const effects = Array.from(ratings, ([other, rating], i) => ({
       item: other,
       rating,
       effect: means[0][item] - means[i + 1][item],
     }));
-    /* Less than a millionth is rounding, by which nothing is ranked. */
+    /* Differences below a millionth are rounding. */
     const size = (one) => Math.round(1e6 * Math.abs(one.effect));
     return effects.sort((a, b) => size(b) - size(a) || a.item - b.item).slice(0, n);
   }
 
-  /* Items of the same part that people rate most alike. */
-  neighbours(item, n) {
+  /* Items of the same part with the most similar ratings. */
+  neighbors(item, n) {
     const likeness = this.tastes[0].likeness(item);
     likeness.delete(item);
     return Array.from(likeness).sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, n).map(([d]) => d);

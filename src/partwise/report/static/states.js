@@ -1,6 +1,6 @@
 /* Inference in models whose parts have states, as the library does it. */
 
-/* Columns of a part that share a likelihood: where they stand, and their units. */
+/* Columns of a part with the same likelihood: their positions and units. */
 function readColumns(block) {
   const columns = unpack(block.columns);
   const n = columns.length;
@@ -19,7 +19,7 @@ function readColumns(block) {
   };
 }
 
-/* What is known of every column, whichever part it belongs to. */
+/* Likelihood, levels and part of every column. */
 function describeColumns(parts, nColumns) {
   const out = Array.from({ length: nColumns }, () => ({ law: "numbers", levels: null, part: -1 }));
   parts.forEach((part, k) => {
@@ -56,13 +56,13 @@ function medianCode(shares) {
   return shares.length - 1;
 }
 
-/* Variance of Student's t; where it is infinite, that of 2.1 degrees of freedom. */
+/* Variance of Student's t, with at least 2.1 degrees of freedom. */
 function variance(spread, df) {
   const safe = Math.max(df, 2.1);
   return spread * spread * (Number.isFinite(safe) ? safe / (safe - 2) : 1);
 }
 
-/* Laws of entries: what a value says for state j of column i, expected or predictive. */
+/* Distributions: expected and predictive log density of a value in state j of column i. */
 const STATE_LAWS = {
   numbers(block, J) {
     const n = block.n;
@@ -82,7 +82,7 @@ const STATE_LAWS = {
     }
     return {
       means,
-      /* Of logarithms, what exp is expected to be, as a logarithm. */
+      /* Of logarithms, the logarithm of the expectation of exp. */
       growth: block.logged ? means.map((value, at) => value + 0.5 * Math.min(variance(spread[at], df[at]), 1) * block.scale[at % n] ** 2) : null,
       encode: (value, i) => (value - block.shift[i]) / block.scale[i],
       base: (value, i) => -Math.log(block.scale[i]) - (block.logged ? value : 0),
@@ -119,7 +119,7 @@ const STATE_LAWS = {
       density: (at, code) => Math.log(probability[at * V + code]),
     };
   },
-  /* Any other law: tables over a grid of values, read between its points. */
+  /* Other distributions: tables over a grid of values, with interpolation. */
   tabulated(block, J) {
     const { n, source } = block;
     const { grid } = source;
@@ -147,7 +147,7 @@ const STATE_LAWS = {
   counts(block, J) {
     const n = block.n;
     const [shape, rate] = ["shape", "rate"].map((name) => unpack(block.source[name], n));
-    /* Of a rate with a Gamma posterior, or of one that is known. */
+    /* Of a rate with a Gamma posterior, or of a known rate. */
     const logRate = shape.map((value, at) => (Number.isFinite(rate[at]) ? digamma(value) - Math.log(rate[at]) : Math.log(value)));
     const means = Float64Array.from(shape, (value, at) => (Number.isFinite(rate[at]) ? value / rate[at] : value));
     return {
@@ -156,7 +156,7 @@ const STATE_LAWS = {
       encode: (value) => value,
       base: (value) => -logGamma(value + 1),
       expected: (at, x) => x * logRate[at] - means[at],
-      /* What all columns say if none of their words occurs, which most do not. */
+      /* The score of all columns with count 0, which most counts are. */
       nothing: Float64Array.from({ length: J }, (_, j) => {
         let total = 0;
         for (let i = 0; i < n; i++) total -= block.gate[i] * means[j * n + i];
@@ -225,7 +225,7 @@ class StatesModel {
     this.columns = describeColumns(this.parts, nColumns);
   }
 
-  /* What each observed entry of a part says: visit(block, i, encoded value, value). */
+  /* Visit each observed entry of a part: visit(block, i, encoded value, value). */
   eachEntry(part, values, visit) {
     for (const block of part.blocks) {
       for (let i = 0; i < block.n; i++) {
@@ -235,7 +235,7 @@ class StatesModel {
     }
   }
 
-  /* What the entries say about the states of every part, sum_d o g E[log p]. */
+  /* Scores of the states of every part, sum_d o g E[log p]. */
   evidence(values) {
     return this.parts.map((part) => {
       const score = new Float64Array(part.size);
@@ -256,7 +256,7 @@ class StatesModel {
     });
   }
 
-  /* Posterior of the states of every part, and of the classes, from what the entries say. */
+  /* Posterior of the states of every part, and of the classes, from these scores. */
   weigh(evidence) {
     const totals = this.parts.map((part, k) =>
       part.logPrior.map((prior) => logSumExp(prior.map((b, j) => b + evidence[k][j]))),
@@ -272,12 +272,12 @@ class StatesModel {
     return { m, z };
   }
 
-  /* Posterior of a row's states; missing entries (NaN) take part in nothing. */
+  /* Posterior of a row's states; missing values (NaN) are ignored. */
   infer(values) {
     return this.weigh(this.evidence(values));
   }
 
-  /* A posterior that is sure of some states; the background has one state only. */
+  /* A posterior with given states; the background has one state. */
   certain(states) {
     const m = this.parts.map((part, k) => {
       const own = new Float64Array(part.size);
@@ -305,14 +305,14 @@ class StatesModel {
     return out;
   }
 
-  /* Expected row; of a table of several kinds, what is likely. */
+  /* Expected row; of a table of several kinds, the imputed values. */
   expect(found) {
     if (this.isTable) return this.fill(found);
     const out = Float64Array.from(this.mix(found, (block, at) => block.means[at]), (one) => one?.[0] ?? 0);
     return this.turn(found, out);
   }
 
-  /* Directions in the place of angles, whose means are no mean direction. */
+  /* Replace means of angles by mean directions. */
   turn(found, out) {
     if (!this.parts.some((part) => part.blocks.some((block) => block.up))) return out;
     const [across, up] = ["across", "up"].map((name) => this.mix(found, (block, at) => block[name]?.[at] ?? 0));
@@ -324,8 +324,8 @@ class StatesModel {
     return out;
   }
 
-  /* What goes into holes: expectations of numbers and counts, the likeliest of levels or, where they
-     have an order, the median; of logarithms the logarithm of what is expected. */
+  /* Imputed values: expectations of numbers and counts, the most likely level or, of ordered levels,
+     the median; of logarithms the logarithm of the expectation. */
   fill(found) {
     const value = (block, at, v) =>
       block.probability ? block.probability[at * block.levels.length + v] : block.growth ? Math.exp(block.growth[at]) : block.means[at];
@@ -379,12 +379,12 @@ class StatesModel {
     return { logLikelihood: logSumExp(joint), classes: softmax(joint) };
   }
 
-  /* Probabilities of the classes: exact where it can be, else those of the variational posterior. */
+  /* Probabilities of the classes: exact if possible, otherwise those of the variational posterior. */
   classes(values, found) {
     return this.likelihood(values)?.classes ?? found.z;
   }
 
-  /* Of every part: its state, and the columns that speak for it, the loudest first. */
+  /* Of every part: its state, and the columns that support it, the strongest first. */
   explain(values, found = this.infer(values)) {
     const likelihoods = this.partLikelihoods(values);
     return this.parts.slice(0, this.nParts).map((part, k) => {
@@ -402,15 +402,15 @@ class StatesModel {
     });
   }
 
-  /* What is expected of a column in one state; of a table's levels the likeliest. */
+  /* Expected value of a column in one state; of a table's levels the most likely. */
   expectedIn(block, at) {
     if (!this.isTable || !block.probability) return block.means[at];
     const V = block.levels.length;
     return block.levels[argmax(block.probability.subarray(at * V, (at + 1) * V))];
   }
 
-  /* Draw the state of a part from a mixture of the classes' priors. */
-  draw(k, classWeights) {
+  /* Sample the state of a part from a mixture of the classes' priors. */
+  sample(k, classWeights) {
     return choose(Array.from(this.parts[k].logShare[choose(classWeights)], Math.exp));
   }
 }

@@ -18,7 +18,7 @@ class TablePanels {
       panels.push(this.reader.element);
       if (rows.count) this.choose(0);
     }
-    if (!panels.length) panels.push(h("p", {}, "In this model every row chooses the parts of its entries for itself; ask Python about rows."));
+    if (!panels.length) panels.push(h("p", {}, "With gating=\"factorised\" each row has its own gates; use Python to look at rows."));
     this.element = h("div", {}, panels);
   }
 
@@ -26,30 +26,30 @@ class TablePanels {
   prepare() {
     const { rows, model } = this.page;
     this.found = [];
-    this.odd = []; /* of every row and part */
+    this.scores = []; /* of every row and part */
     for (let i = 0; i < rows.count; i++) {
       const values = rows.row(i);
       this.found.push(model.infer(values));
-      this.odd.push(model.partLikelihoods(values)?.map((one, k) => this.oddness(k, one, values)));
+      this.scores.push(model.partLikelihoods(values)?.map((one, k) => this.anomalyScore(k, one, values)));
     }
-    /* Sorted, so that it can be said how many rows a part of one is odder than. */
+    /* Sorted, to compare a part's score with those of other rows. */
     this.sorted = this.page.content.parts.map((_, k) =>
-      this.odd[0] ? Float64Array.from(this.odd, (one) => one[k]).filter((one) => !Number.isNaN(one)).sort() : null,
+      this.scores[0] ? Float64Array.from(this.scores, (one) => one[k]).filter((one) => !Number.isNaN(one)).sort() : null,
     );
   }
 
-  /* Minus the log-likelihood a cell that is seen: rows with fewer holes are not odder for that. */
-  oddness(k, logLikelihood, values) {
+  /* Negative log-likelihood per observed cell, so that complete rows do not score higher. */
+  anomalyScore(k, logLikelihood, values) {
     const seen = this.own[k].reduce((count, d) => count + Number(!Number.isNaN(values[d])), 0);
     return seen ? -logLikelihood / seen : NaN;
   }
 
-  /* Share of the rows whose part k is less odd than this. */
-  odderThan(k, odd) {
+  /* Fraction of the rows whose part k has a lower anomaly score. */
+  scoreRank(k, score) {
     const all = this.sorted?.[k];
-    if (!all || all.length < 2 || Number.isNaN(odd)) return null;
+    if (!all || all.length < 2 || Number.isNaN(score)) return null;
     let below = 0;
-    while (below < all.length && all[below] < odd - 1e-9) below += 1;
+    while (below < all.length && all[below] < score - 1e-9) below += 1;
     return Math.min(1, below / (all.length - 1));
   }
 
@@ -111,7 +111,7 @@ class HeatMap {
       { "aria-label": "Order of the rows", onchange: () => this.sort() },
       h("option", { value: "given" }, "their place in the data"),
       content.parts.map((_, k) => h("option", { value: `part${k}` }, `${model.noun === "state" ? "state" : "first factor"} of part ${k}`)),
-      panels.sorted[0] ? content.parts.map((_, k) => h("option", { value: `odd${k}` }, `oddest part ${k} first`)) : null,
+      panels.sorted[0] ? content.parts.map((_, k) => h("option", { value: `score${k}` }, `anomaly score of part ${k}`)) : null,
     );
     this.width = Math.max(3, Math.floor(1040 / this.columns.length));
     this.height = Math.max(3, Math.min(16, Math.floor(900 / rows.count)));
@@ -176,46 +176,46 @@ class HeatMap {
       };
       const key = all.map(place);
       all.sort((a, b) => key[a] - key[b] || a - b);
-    } else if (word.startsWith("odd")) {
-      const key = all.map((i) => this.panels.odd[i][k]).map((one) => (Number.isNaN(one) ? -Infinity : one));
+    } else if (word.startsWith("score")) {
+      const key = all.map((i) => this.panels.scores[i][k]).map((one) => (Number.isNaN(one) ? -Infinity : one));
       all.sort((a, b) => key[b] - key[a] || a - b);
     }
     this.rows = all;
     this.draw();
   }
 
-  /* Colour of a cell: how far it is from its column's mean. */
-  colour(value, d, colours) {
-    if (Number.isNaN(value)) return colours.missing;
+  /* Color of a cell: how far it is from its column's mean. */
+  color(value, d, colors) {
+    if (Number.isNaN(value)) return colors.missing;
     const { mean, spread } = this.units[d];
     const away = Math.max(-1, Math.min(1, (value - mean) / (2 * spread)));
-    const end = away > 0 ? colours.high : colours.low;
-    return colours.page.map((from, c) => Math.round(from + Math.abs(away) * (end[c] - from)));
+    const end = away > 0 ? colors.high : colors.low;
+    return colors.page.map((from, c) => Math.round(from + Math.abs(away) * (end[c] - from)));
   }
 
   draw() {
     const context = this.canvas.getContext("2d");
-    const colours = Object.fromEntries(["missing", "high", "low", "page"].map((name) => [name, channels(pageColour(`--${name}`))]));
+    const colors = Object.fromEntries(["missing", "high", "low", "page"].map((name) => [name, channels(pageColor(`--${name}`))]));
     const { content, rows } = this.page;
     this.columns.forEach((d, x) => {
       const k = content.partOf[d];
-      context.fillStyle = k < 0 ? "#808080" : content.parts[k].colour;
+      context.fillStyle = k < 0 ? "#808080" : content.parts[k].color;
       context.fillRect(x * this.width, 0, this.width, this.band - 2);
     });
     this.rows.forEach((i, y) => {
       const values = rows.row(i);
       this.columns.forEach((d, x) => {
-        context.fillStyle = `rgb(${this.colour(values[d], d, colours).join(" ")})`;
+        context.fillStyle = `rgb(${this.color(values[d], d, colors).join(" ")})`;
         context.fillRect(x * this.width, this.band + y * this.height, this.width, this.height);
       });
     });
     /* Parts are set apart by a line. */
-    context.fillStyle = pageColour("--page");
+    context.fillStyle = pageColor("--page");
     this.columns.forEach((d, x) => {
       if (x && content.partOf[d] !== content.partOf[this.columns[x - 1]]) context.fillRect(x * this.width, 0, 1, this.canvas.height);
     });
     const y = this.rows.indexOf(this.chosen);
-    context.strokeStyle = pageColour("--text");
+    context.strokeStyle = pageColor("--text");
     context.lineWidth = 2;
     context.strokeRect(1, this.band + y * this.height, this.canvas.width - 2, this.height);
   }
@@ -313,13 +313,13 @@ class RowSearch {
   }
 }
 
-/* One row: what each part of it is like and why, how odd it is, what its holes would hold. */
+/* One row: the state of each part and why, its anomaly score, its imputed values. */
 class RowReader {
   constructor(panels) {
     this.panels = panels;
     this.page = panels.page;
     const { content, model, rows } = this.page;
-    this.name = h("h4", {}, "A row of your own");
+    this.name = h("h4", {}, "New row");
     this.status = statusLine();
     this.search = rows.count ? new RowSearch(this.page, "row", "name, or column > 3, column = missing", (i) => panels.choose(i)) : null;
     this.values = new Float64Array(content.names.length).fill(NaN);
@@ -330,9 +330,9 @@ class RowReader {
       "section",
       { class: "panel", "aria-labelledby": heading },
       h("h3", { id: heading }, "One row"),
-      h("p", {}, `What the model sees in a row, part by part. Change a value, or empty it, and see what follows. Evidence says by how much an entry speaks for the ${model.noun === "state" ? "state" : "factors"}, in nats.`),
+      h("p", {}, `What the model sees in a row, part by part. Change a value, or empty it, and see what follows. Support is the evidence of a value for the ${model.noun === "state" ? "state" : "factors"}, in nats.`),
       this.search?.element,
-      h("div", { class: "buttons" }, this.name, rows.count ? h("button", { type: "button", class: "small", onclick: () => this.restore() }, "As it was") : null),
+      h("div", { class: "buttons" }, this.name, rows.count ? h("button", { type: "button", class: "small", onclick: () => this.restore() }, "Reset") : null),
       this.status,
       this.classes,
       h("div", { class: "row-parts" }, this.cards.map((card) => card.element)),
@@ -343,19 +343,19 @@ class RowReader {
   card(part, k) {
     const lines = this.panels.own[k].map((d) => this.line(d));
     const title = h("span", {});
-    const odd = h("p", { class: "odd" });
+    const score = h("p", { class: "score" });
     const head = h("tr", {}, ["column", "value", "expected", "evidence"].map((word) => h("th", { scope: "col" }, word)));
     const table = (some) => h("table", {}, h("thead", {}, head.cloneNode(true)), h("tbody", {}, some.map((line) => line.element)));
     const most = 12;
     return {
       lines,
       title,
-      odd,
+      score,
       element: h(
         "section",
-        { class: "card", style: { "--part": part.colour } },
+        { class: "card", style: { "--part": part.color } },
         h("h4", {}, `Part ${k} `, title),
-        odd,
+        score,
         h("div", { class: "wide" }, table(lines.slice(0, most))),
         lines.length > most ? h("details", {}, h("summary", {}, `${lines.length - most} more columns`), h("div", { class: "wide" }, table(lines.slice(most)))) : null,
       ),
@@ -401,24 +401,24 @@ class RowReader {
     const found = model.infer(this.values);
     const filled = model.fill(found);
     const parts = model.explain(this.values, found);
-    const odd = [];
+    const anomalous = [];
     parts.forEach((part, k) => {
       const card = this.cards[k];
-      const share = part.logLikelihood === null ? null : this.panels.odderThan(k, this.panels.oddness(k, part.logLikelihood, this.values));
+      const share = part.logLikelihood === null ? null : this.panels.scoreRank(k, this.panels.anomalyScore(k, part.logLikelihood, this.values));
       const nothing = part.columns.length === 0;
       card.title.replaceChildren(
         model.type === "states"
           ? h("span", { class: "soft" }, `state ${part.state}, ${formatPercent(part.probability)}`)
           : h("span", { class: "soft" }, `factors ${content.parts[k].order.map((j) => fixed(part.factors[j], 2)).join(", ")}`),
       );
-      const isOdd = share !== null && share >= 0.98 && !nothing;
-      if (isOdd) odd.push(k);
-      card.element.classList.toggle("is-odd", isOdd);
-      card.odd.textContent = nothing
-        ? "Nothing of it is known."
+      const isAnomalous = share !== null && share >= 0.98 && !nothing;
+      if (isAnomalous) anomalous.push(k);
+      card.element.classList.toggle("is-anomalous", isAnomalous);
+      card.score.textContent = nothing
+        ? "All of its values are missing."
         : part.logLikelihood === null
           ? ""
-          : `Log-likelihood ${part.logLikelihood.toFixed(2)} nats${share === null ? "" : `, odder than ${formatPercent(share)} of the rows here`}`;
+          : `Log-likelihood ${part.logLikelihood.toFixed(2)} nats${share === null ? "" : `, more anomalous than ${formatPercent(share)} of the rows here`}`;
       const told = new Map(part.columns.map((one) => [one.column, one]));
       for (const line of card.lines) {
         const one = told.get(line.d);
@@ -428,8 +428,8 @@ class RowReader {
       }
     });
     this.filled = filled;
-    const holes = this.values.reduce((count, value) => count + Number(Number.isNaN(value)), 0);
-    this.status.textContent = `${odd.length ? `Odd: ${odd.map((k) => `part ${k}`).join(", ")}. ` : ""}${holes ? `${plural(holes, "cell")} missing; what the model puts there is underlined in orange.` : "No cell is missing."}`;
+    const missing = this.values.reduce((count, value) => count + Number(Number.isNaN(value)), 0);
+    this.status.textContent = `${anomalous.length ? `Anomalous: ${anomalous.map((k) => `part ${k}`).join(", ")}. ` : ""}${missing ? `${plural(missing, "cell")} missing; imputed values are underlined.` : "No cell is missing."}`;
     if (!content.classes.length) return;
     const shares = model.classes(this.values, found);
     this.classes.replaceChildren(...classBars(model, content.classes, shares));

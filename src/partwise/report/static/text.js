@@ -1,4 +1,4 @@
-/* Texts: the vocabulary in parts, the words of each state, documents by state, a text of one's own. */
+/* Texts: parts of the vocabulary, words of each state, documents by state, and a text of the user. */
 
 class TextPanels {
   constructor(page) {
@@ -23,7 +23,7 @@ class TextPanels {
     if (this.reader && rows.count) this.reader.show(0);
   }
 
-  /* Words that a state has more of than others, by what they add to its difference. */
+  /* Words that are more frequent in a state, by their contribution to the divergence from the average. */
   words(k, j, n) {
     const [block] = this.page.model.parts[k].blocks;
     const gain = Float64Array.from({ length: block.n }, (_, i) => {
@@ -36,7 +36,7 @@ class TextPanels {
       .map((i) => ({ word: this.page.content.names[block.columns[i]], own: block.means[j * block.n + i], times: block.means[j * block.n + i] / this.average[k][i] }));
   }
 
-  /* States of all documents, found when they are first asked for. */
+  /* States of all documents, computed on first use. */
   get posteriors() {
     const { rows, model } = this.page;
     this.found ??= Array.from({ length: rows.count }, (_, i) => model.infer(rows.row(i)).m);
@@ -56,7 +56,7 @@ class StateWords {
       label: "Parts of the vocabulary",
       className: "vocabulary",
       choices: content.parts.map((part, k) => ({
-        content: [h("strong", {}, swatch(part.colour), `Part ${k}`), h("span", { class: "soft" }, this.preview(k))],
+        content: [h("strong", {}, swatch(part.color), `Part ${k}`), h("span", { class: "soft" }, this.preview(k))],
         name: `Part ${k}: ${this.preview(k)}`,
       })),
       onchoose: (k) => this.choosePart(k),
@@ -65,8 +65,8 @@ class StateWords {
     this.element = h(
       "section",
       { class: "panel", "aria-labelledby": heading },
-      h("h3", { id: heading }, "Words that go together"),
-      h("p", {}, `Each part is a set of words whose counts move together; each of its states is a way of using them. Choose a part, then a state${rows.count && !content.model.byRow ? ", and see its words and documents" : ""}.`),
+      h("h3", { id: heading }, "Words that occur together"),
+      h("p", {}, `Each part is a set of words whose counts depend on each other; each of its states is a pattern of their counts. Choose a part, then a state${rows.count && !content.model.byRow ? ", and see its words and documents" : ""}.`),
       this.parts.element,
       this.chips,
       this.status,
@@ -74,7 +74,7 @@ class StateWords {
     );
   }
 
-  /* The commonest telling words of a part. */
+  /* The most common informative words of a part. */
   preview(k) {
     const order = this.page.content.parts[k].order;
     const gain = new Map();
@@ -107,8 +107,8 @@ class StateWords {
         {},
         h("h4", {}, "More often than elsewhere"),
         words.length
-          ? h("ul", { class: "bars words" }, words.map(({ word, own, times }) => h("li", {}, h("span", {}, word), bar(own / most, `${formatNumber(own)} a text, ×${times.toFixed(1)}`))))
-          : h("p", { class: "soft" }, "Nothing: this state uses the part's words less than others do."),
+          ? h("ul", { class: "bars words" }, words.map(({ word, own, times }) => h("li", {}, h("span", {}, word), bar(own / most, `${formatNumber(own)} per text, ×${times.toFixed(1)}`))))
+          : h("p", { class: "soft" }, "None: in this state the part's words are less frequent."),
       ),
     ];
     if (rows.count && !content.model.byRow) {
@@ -134,7 +134,7 @@ class StateWords {
   }
 }
 
-/* A document, or any text: the state of each part and the words that decide it. */
+/* A document, or any text: the state of each part and the words that determine it. */
 class TextReader {
   constructor(panels) {
     this.panels = panels;
@@ -146,7 +146,7 @@ class TextReader {
     this.status = statusLine();
     this.parts = h("div", { class: "row-parts" });
     this.search = rows.count ? new RowSearch(this.page, "document", "words of a title", (i) => this.show(i)) : null;
-    this.area = h("textarea", { rows: "4", "aria-label": "A text of your own", placeholder: "Or paste a text of your own", oninput: () => this.read() });
+    this.area = h("textarea", { rows: "4", "aria-label": "Your own text", placeholder: "Or paste your own text", oninput: () => this.read() });
     const heading = newId("text");
     this.element = h(
       "section",
@@ -195,12 +195,12 @@ class TextReader {
         const present = part.columns.filter((one) => one.value > 0 && one.evidence > 0).slice(0, 10);
         return h(
           "section",
-          { class: "card", style: { "--part": content.parts[k].colour } },
+          { class: "card", style: { "--part": content.parts[k].color } },
           h("h4", {}, `Part ${k} `, h("span", { class: "soft" }, `state ${part.state}, ${formatPercent(part.probability)}`)),
-          h("p", { class: "odd" }, `Log-likelihood ${part.logLikelihood.toFixed(1)} nats`),
+          h("p", { class: "score" }, `Log-likelihood ${part.logLikelihood.toFixed(1)} nats`),
           present.length
             ? h("ul", { class: "names" }, present.map((one) => h("li", {}, `${content.names[one.column]} ${one.value}×`)))
-            : h("p", { class: "soft" }, "No word speaks for it; that others are absent does."),
+            : h("p", { class: "soft" }, "No word supports this state; the absence of others does."),
         );
       }),
     );
