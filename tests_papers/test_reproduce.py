@@ -17,7 +17,7 @@ from partwise_papers.outcome import (
     compact,
     compare,
     judge,
-    summarise,
+    summarize,
 )
 from partwise_papers.pages import results_page
 from partwise_papers.registry import Paper, Registry, Setting
@@ -131,14 +131,14 @@ def test_papers_numbers_stand_beside_ours(paper):
     assert ours["verdict"] == "better"
     assert theirs["verdict"] == "worse"
     assert lost["verdict"] == "not measured"
-    shown = compact([summarise(row) for row in rows], [ours, theirs, lost])
+    shown = compact([summarize(row) for row in rows], [ours, theirs, lost])
     assert shown[0] == {
         "model": "ours", "error": "0.2 (0.1 to 0.3)", "paper": "0.21", "ours is": "better"
     }  # fmt: skip
 
 
-def test_rows_are_summarised_into_plain_numbers():
-    row = summarise({"a": [1.0, 2.0, 6.0], "b": [4.0], "c": np.int64(3), "d": "text", "e": None})
+def test_rows_are_summarized_into_plain_numbers():
+    row = summarize({"a": [1.0, 2.0, 6.0], "b": [4.0], "c": np.int64(3), "d": "text", "e": None})
     assert row == {
         "a": 3.0,
         "a least": 1.0,

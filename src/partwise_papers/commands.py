@@ -27,8 +27,8 @@ _From = Annotated[
     typer.Option(
         "--from",
         metavar="FILE",
-        help="Begin with these results; of files given later rather than earlier. "
-        "Without a NAME nothing is run.",
+        help="Read these result files first; later files override earlier ones. "
+        "Without a NAME, nothing is run.",
     ),
 ]
 _Page = Annotated[
@@ -46,18 +46,21 @@ def reproduce(
     json_file: _Json = None,
     list_names: _List = False,
     fast: Annotated[
-        bool, typer.Option("--fast", help="Fewer seeds, rows and sweeps: seconds, not minutes.")
+        bool,
+        typer.Option(
+            "--fast", help="Fewer seeds, rows and iterations: seconds instead of minutes."
+        ),
     ] = False,
     pictures: Annotated[
         Path | None,
-        typer.Option("--pictures", metavar="FOLDER", help="Also draw the figures, into here."),
+        typer.Option("--pictures", metavar="FOLDER", help="Also save the figures to this folder."),
     ] = None,
     earlier: _From = None,
     page: _Page = None,
 ) -> None:
-    """Run the papers' experiments and print the papers' numbers beside ours.
+    """Run the papers' experiments and compare our numbers with the papers'.
 
-    Leaves with 1 if an experiment failed, and with 3 if none did but a data set is absent.
+    The exit code is 1 if an experiment failed, and 3 if only a data set is missing.
 
     Examples:
 
@@ -92,7 +95,7 @@ def bench(
     earlier: _From = None,
     page: _Page = None,
 ) -> None:
-    """Measure speed and quality against other libraries, side by side in one run.
+    """Measure speed and quality in comparison with other libraries, in one run.
 
     Examples:
 
@@ -137,10 +140,11 @@ def run(
 ) -> None:
     """Run the named entries of a registry and print their rows.
 
-    Without names all are run; beside earlier results, none.
+    Without names all are run, or none if earlier results are given.
 
     Exits with 1 if any failed, and with 3 if only data was absent.
     """
+    from partwise_papers.outcome import described
     from partwise_papers.results_file import new_content, read_results, write_results
 
     if list_names:
@@ -159,9 +163,11 @@ def run(
     results: dict[str, dict[str, Any]] = {}
     for path in earlier or []:
         try:
-            results |= {result["name"]: result for result in read_results(path, kind)}
+            read = {result["name"]: result for result in read_results(path, kind)}
         except ValueError as error:
             fail(str(error), 2)
+        for name, result in read.items():  # with descriptions as they are now
+            results[name] = result | (described(registry, name) if name in registry else {})
 
     def keep() -> None:
         """Write what is done, which is kept if a later one is stopped."""
@@ -186,7 +192,7 @@ def run(
 
 
 def _progress(total: int) -> Progress:
-    """Make a bar over all runs, which is drawn where somebody watches."""
+    """Make a progress bar over all runs, shown in a terminal only."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = errors()

@@ -44,11 +44,7 @@ def carry_out(
     """
     paper = registry.paper(name)
     result: dict[str, Any] = dict.fromkeys(RESULT_KEYS)
-    result |= {"name": name, "description": registry.describe(name), "fast": setting.fast}
-    result |= {"source": "", "did": "", "differs": "", "why": "", "needs": []}
-    if paper is not None:
-        result |= {key: getattr(paper, key) for key in ("source", "did", "differs", "why")}
-        result["needs"] = list(paper.needs)
+    result |= described(registry, name) | {"fast": setting.fast}
     rows: list[Row] = []
     wall, cpu = time.perf_counter(), time.process_time()
     try:
@@ -64,12 +60,20 @@ def carry_out(
     result["seconds"] = round(time.perf_counter() - wall, 3)
     result["cpu_seconds"] = round(time.process_time() - cpu, 3)
     result["comparisons"] = [] if paper is None else compare(paper, rows)
-    result["rows"] = [summarise(row) for row in rows]
+    result["rows"] = [summarize(row) for row in rows]
     result["pictures"] = setting.pictures
     return result
 
 
-def summarise(row: Row) -> Row:
+def described(registry: Registry, name: str) -> dict[str, Any]:
+    """Keys of a result that describe the entry and do not depend on a run."""
+    paper = registry.paper(name) or Paper(source="", did="")
+    texts = {key: getattr(paper, key) for key in ("source", "did", "differs", "why")}
+    needs = list(paper.needs)
+    return {"name": name, "description": registry.describe(name), **texts, "needs": needs}
+
+
+def summarize(row: Row) -> Row:
     """Put mean, least and most in place of several numbers, and Python's numbers for numpy's."""
     flat: Row = {}
     for name, value in row.items():
@@ -141,7 +145,7 @@ def compact(rows: Sequence[Row], comparisons: Sequence[Mapping[str, Any]] = ()) 
     Parameters
     ----------
     rows : sequence of dict
-        As `summarise` gives them.
+        As `summarize` gives them.
     comparisons : sequence of dict, default=()
         As `compare` gives them; each is put into the row that has our number.
 

@@ -16,7 +16,7 @@ _PAPERS = {
     "GVQ": "Westerdijk, Barber and Wiegerinck, Deterministic Generative Models for Fast Feature "
     "Discovery",
     "BPCA": "Bishop and Winn (2000), Non-linear Bayesian Image Modelling",
-    "": "Of no paper",
+    "": "Additional experiments",
 }
 _VERDICTS = ("better", "equal", "worse", "other", "not measured")
 
@@ -28,17 +28,16 @@ _PAGES = {
     "experiment": (
         "# Results",
         "Written by `partwise reproduce --from docs/results.json --page docs/results.md`; do not "
-        "edit. The paper's number stands beside ours, and which is better is computed from the "
-        "two. Numbers of several runs (seeds, draws or folds) are means, with the least and the "
-        "most. *equal*: the same to the digits that the paper prints. *other*: there is no better, "
-        "the aim being the paper's number.",
+        "edit. Each row compares our number with the paper's. Numbers of several runs (seeds, "
+        "samples or folds) are means, with minimum and maximum. *equal*: the same to the digits "
+        "that the paper prints. *other*: neither is better, since the aim is the paper's number.",
     ),
     "benchmark": (
         "# Benchmark results",
         "Written by `partwise bench --from docs/benchmarks.json --page docs/benchmark_results.md`; "
-        "do not edit. [Benchmarks](benchmarks.md) says how to read them: times depend on the "
-        "machine, ratios of times taken in one run hardly do. A ratio is called by its two sides: "
-        "*theirs / ours* above 1 is in our favour, *ours / theirs* below 1.",
+        "do not edit. [Benchmarks](benchmarks.md) explains how to read them: times depend on the "
+        "machine, ratios of times within one run much less. A ratio is named by its two sides: "
+        "*theirs / ours* above 1 is in our favor, and so is *ours / theirs* below 1.",
     ),
 }
 

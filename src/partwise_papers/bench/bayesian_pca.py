@@ -24,7 +24,7 @@ N_ROWS, N_COLUMNS, N_DIRECTIONS = 20_000, 784, 50
 
 @register("bpca_sweep")
 def bpca_sweep(progress: Callable[[str], None]) -> list[Row]:
-    """A sweep of Bayesian PCA (20000x784, 50 directions) against its bare matrix products."""
+    """An EM iteration of Bayesian PCA (20000x784, 50 directions) against its matrix products."""
     rng = np.random.default_rng(0)
     progress("drawing rows")
     X = rng.standard_normal((N_ROWS, N_DIRECTIONS)) @ rng.standard_normal((N_DIRECTIONS, N_COLUMNS))

@@ -40,7 +40,7 @@ _STROKE = """() => {
 
 @register("explorer")
 def explorer(progress: Callable[[str], None]) -> list[Row]:
-    """Size of the page for drawn faces, time to its first paint, and from click to picture."""
+    """Size of the page for synthetic faces, time to first paint, and from click to picture."""
     faces = make_faces(N_FACES, random_state=0)
     progress(f"learning {N_FACES - N_SHOWN} faces")
     model = MCVQ(5, 12, random_state=0).fit(faces.data[N_SHOWN:], faces.target[N_SHOWN:])

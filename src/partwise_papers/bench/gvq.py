@@ -29,7 +29,7 @@ FIT_NODES, FIT_STEPS, LAST_NODES = 300, 25, 2_000
 
 @register("gvq_association")
 def gvq_association(progress: Callable[[str], None]) -> list[Row]:
-    """Exact association against mean field (sigma 100 to 1e-4, halved), time a row after set-up.
+    """Exact association against mean field (sigma 100 to 1e-4), time per row after set-up.
 
     Set-up is what both need: the overlaps of the features, and of features and rows. The
     triangular factor that the exact search needs is within its time.
@@ -80,7 +80,7 @@ def _ours(X: Array, K: int, J: int) -> tuple[float, float, float, Any]:
 
 @register("gvq_faiss")
 def gvq_faiss(progress: Callable[[str], None]) -> list[Row]:
-    """USPS and CBCL coded with 16 and 24 bits a row: squared error beside faiss's quantizers.
+    """USPS and CBCL coded with 16 and 24 bits per row: squared error against faiss.
 
     ResidualQuantizer and LocalSearchQuantizer with faiss's defaults, GVQ with features of 16
     values; all on one thread, errors on the rows learned from.

@@ -31,7 +31,7 @@ def planted(dtype: Any) -> tuple[Array, Array]:
 
 @register("mcfa_dense")
 def mcfa_dense(progress: Callable[[str], None]) -> list[Row]:
-    """A sweep of MCFA (20000x784, 6x4) against an iteration of FactorAnalysis with 24 factors."""
+    """An EM iteration of MCFA (20000x784, 6x4) against FactorAnalysis with 24 factors."""
     rows: list[Row] = []
     for dtype in (np.float32, np.float64):
         name = np.dtype(dtype).name

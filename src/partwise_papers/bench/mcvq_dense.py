@@ -51,7 +51,7 @@ def _mixture_ms(X: Array, n_states: int) -> float:
 
 @register("mcvq_dense")
 def mcvq_dense(progress: Callable[[str], None]) -> list[Row]:
-    """A sweep of MCVQ (20000x784, 6x10) against its four bare products and a GaussianMixture's."""
+    """An EM iteration of MCVQ (20000x784, 6x10) against its four products and GaussianMixture."""
     rows: list[Row] = []
     n_states = (N_STATES,) * N_PARTS
     for dtype in (np.float32, np.float64):
@@ -80,7 +80,7 @@ def mcvq_dense(progress: Callable[[str], None]) -> list[Row]:
 
 @register("mcvq_dense_rows")
 def mcvq_dense_rows(progress: Callable[[str], None]) -> list[Row]:
-    """Cost of a sweep over the number of rows, gates open and closed."""
+    """Cost of an EM iteration by number of rows, gates undecided and one-hot."""
     n_states = (N_STATES,) * N_PARTS
     rows: list[Row] = []
     for n_rows in (5_000, 20_000, 80_000):

@@ -43,7 +43,7 @@ def _scipy_sums(X: sparse.csr_array, n_states: int) -> tuple[Callable[[], object
 
 @register("mcvq_sparse")
 def mcvq_sparse(progress: Callable[[str], None]) -> list[Row]:
-    """Sums of a sweep on 1M categorical ratings (6040x3706, 5x12) against scipy's products.
+    """Sums of an EM iteration on 1M categorical ratings (6040x3706, 5x12) against scipy.
 
     Ours hold the softmax too; the M-step, which both would need, is shown beside.
     """
@@ -75,7 +75,7 @@ def mcvq_sparse(progress: Callable[[str], None]) -> list[Row]:
 
 @register("mcvq_sparse_entries")
 def mcvq_sparse_entries(progress: Callable[[str], None]) -> list[Row]:
-    """Cost of a sweep's sums over the number of ratings."""
+    """Cost of the sums of an EM iteration by number of ratings."""
     rows: list[Row] = []
     parts = np.arange(N_ITEMS) % len(N_STATES)
     for times in (1, 2, 4):

@@ -50,7 +50,7 @@ def fits() -> dict[str, Any]:
 
 @register("ratings_fit")
 def ratings_fit(progress: Callable[[str], None]) -> list[Row]:
-    """Time to fit MovieLens-1M, and NMAE of a held-out rating of everybody, against Surprise's SVD.
+    """Time to fit MovieLens-1M, and NMAE of a held-out rating per user, against Surprise's SVD.
 
     ``nmae`` is that of medians (of SVD: rounded predictions), ``raw`` that of means (as predicted).
     """
@@ -148,7 +148,7 @@ def _in_own_process(X: Any) -> dict[str, float]:
 
 @register("ratings_scale")
 def ratings_scale(progress: Callable[[str], None]) -> list[Row]:
-    """Sweeps of MCVQ 5x12 over 1 and 20 million drawn ratings, and their memory, in own processes.
+    """EM iterations of MCVQ 5x12 over 1 and 20 million synthetic ratings, and their memory.
 
     Memory is the peak of all after the imports, the ratings themselves (8 bytes each) included.
     """
@@ -184,7 +184,7 @@ def _times_ms(call: Callable[[Any], object], people: list[Any]) -> Array:
 
 @register("ratings_latency")
 def ratings_latency(progress: Callable[[str], None]) -> list[Row]:
-    """Milliseconds to fold a new person in and recommend from 3706 films, and to choose a question.
+    """Milliseconds to infer a new user and recommend from 3706 films, or choose a question.
 
     People have all their ratings, 166 on average.
     """

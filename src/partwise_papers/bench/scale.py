@@ -178,7 +178,7 @@ def _dask_scaling(n_rows: int, chunk: int, progress: Callable[[str], None]) -> l
 
 @register("dask_scaling")
 def dask_scaling(progress: Callable[[str], None]) -> list[Row]:
-    """A sweep of MCVQ 8x8 on a Dask cluster of one and two single-thread workers (4 GB)."""
+    """An EM iteration of MCVQ 8x8 on Dask, one and two single-thread workers (4 GB)."""
     return _dask_scaling(CLUSTER_ROWS, CLUSTER_CHUNK, progress)
 
 

@@ -171,7 +171,7 @@ def compare(name: str, problem: Problem, progress: Callable[[str], None]) -> lis
 
 @register("sizes_lace")
 def sizes_lace(progress: Callable[[str], None]) -> list[Row]:
-    """Automatic sizes against Lace on three tables: time, and what held-out cells say of both.
+    """Automatic sizes against Lace on three tables: time, and scores of held-out cells.
 
     Nats a cell, and what `impute` puts there. Lace runs until its chains' scores settle.
     """

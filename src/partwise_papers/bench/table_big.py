@@ -36,7 +36,7 @@ def _forget_peak() -> None:
 
 @register("table_big")
 def table_big(progress: Callable[[str], None]) -> list[Row]:
-    """A drawn survey of 1M rows and 50 columns of five kinds, a fifth missing: fit and fill."""
+    """A synthetic survey of 1M rows and 50 columns of five kinds, a fifth missing: fit, impute."""
     progress("draw the survey")
     survey = make_survey(N_ROWS, n_parts=N_PARTS, missing=0.2, random_state=0)
     table, parts = survey.frame, survey.parts

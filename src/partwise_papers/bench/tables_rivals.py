@@ -239,7 +239,7 @@ def with_ratios(rows: dict[str, Row]) -> list[Row]:
 
 @register("tables_rivals")
 def tables_rivals(progress: Callable[[str], None]) -> list[Row]:
-    """Real mixed tables with a fifth of the cells hidden, ours against five imputers and mixtures.
+    """Real mixed tables with a fifth of the cells held out, against imputers and mixtures.
 
     RMSE in deviations and share of right levels are means over columns; log-loss is in nats a
     hidden level. Columns near best: ours is better than every rival there, or worse by at most 3 %.

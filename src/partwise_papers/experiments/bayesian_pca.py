@@ -105,8 +105,9 @@ def _draw(setting: Setting, name: str, display: Any, *arguments: Any) -> None:
         source="BPCA, Figure 4",
         did="Mixtures of Bayesian PCA near a curve in the plane, 8 components of dimension 1, and "
         "near a sphere, 12 of dimension 2; similar results in spaces of higher dimension.",
-        differs="The paper gives neither number of points nor noise; 400 and 1000 here, deviation "
-        "0.1. Also turned in 20 dimensions with noise in all of them.",
+        differs="The paper gives neither the number of points nor the noise; here 400 and 1000 "
+        "points with noise of standard deviation 0.1. Also rotated into 20 dimensions, with noise "
+        "in all of them.",
         key=("data",),
         figures={
             "dimension": {
@@ -161,15 +162,15 @@ def face_scores(setting: Setting) -> tuple[dict[str, Array], Array, Any]:
     "bpca_fig7",
     Paper(
         source="BPCA, Figure 7",
-        did="Faces told from other images by their density: ROC curves of a mixture of 4 "
-        "components of dimension 5 lie above those of every single PCA. Curves, no areas.",
-        differs="CBCL faces and non-faces, rank-equalised, for Yale, Stirling and Corel images; "
-        "the mixture chooses its sizes. With `--fast` a quarter of the training faces.",
+        did="Faces separated from other images by density: the ROC curve of a mixture of 4 "
+        "components of dimension 5 lies above those of every single PCA. Curves, no areas.",
+        differs="CBCL faces and non-faces, rank-equalized, instead of Yale, Stirling and Corel "
+        "images; the mixture selects its sizes. With `--fast`, a quarter of the training faces.",
         needs=("cbcl_faces",),
     ),
 )
 def bpca_fig7(setting: Setting) -> list[Row]:
-    """CBCL faces told from other images by density: area under the ROC."""
+    """CBCL faces separated from other images by density: area under the ROC curve."""
     scores, is_face, mixture = face_scores(setting)
     setting.draw(
         "bpca_fig7",
@@ -226,12 +227,13 @@ def chosen_on_validation(
     "bpca_digits",
     Paper(
         source="BPCA, Section 4",
-        did="8x8 digits told by the densities of ten mixtures of Bayesian PCA, 4.83 % of 2711 "
-        "wrong; maximum-likelihood mixtures whose sizes validation chose (Tipping and Bishop), "
-        "4.61 %.",
-        differs="USPS digits, means of 2x2 pixels of the 16x16 images (7291 to learn from, 2007 to "
-        "test), for CEDAR's; so the paper's figures are for orientation. Nothing was chosen on the "
-        "test digits. With `--fast` 1500 digits to learn from, and fewer sizes to choose from.",
+        did="8x8 digits classified by the densities of ten mixtures of Bayesian PCA: 4.83 % of "
+        "2711 wrong; maximum-likelihood mixtures with sizes chosen by validation (Tipping and "
+        "Bishop): 4.61 %.",
+        differs="USPS digits, means of 2x2 pixels of the 16x16 images (7291 training, 2007 test "
+        "digits), instead of CEDAR's, so the paper's figures are only for orientation. Nothing "
+        "was chosen on the test digits. With `--fast`, 1500 training digits and fewer candidate "
+        "sizes.",
         needs=("usps",),
         figures={
             "test error (%)": {
@@ -240,11 +242,11 @@ def chosen_on_validation(
             }
         },
         better={"test error (%)": "lower"},
-        why="these are other digits, and a fast run has a fifth of them to learn from.",
+        why="the digits differ from the paper's, and a fast run trains on a fifth of them.",
     ),
 )
 def bpca_digits(setting: Setting) -> list[Row]:
-    """Test error of a mixture of Bayesian PCA for each USPS digit, and of its rivals."""
+    """Test error of one mixture of Bayesian PCA per USPS digit, and of other classifiers."""
     X, y, T, truth = small_digits()
     if setting.fast:
         X, y = X[:1500], y[:1500]

@@ -48,13 +48,13 @@ def judged(X: Array, blocks: Iterable[tuple[Array, Array]]) -> Row:
     "yeast_biclusters",
     Paper(
         source="Thesis, Section 2.4 (JMLR, Section 5)",
-        did="Likens MCVQ to biclustering, which Cheng and Church (2000) introduced on this matrix; "
-        "no experiment.",
-        differs="A bicluster is the genes in a state of a part and the conditions of that part. "
-        "Mean squared residue, weighted by cells, against scikit-learn's spectral methods with as "
-        "many biclusters; these see the missing cells (34) filled with the condition's mean. A "
-        "residue is small too where nothing varies, so the variance along a gene stands beside it. "
-        "The whole matrix is one bicluster.",
+        did="Compares MCVQ to biclustering, which Cheng and Church (2000) introduced on this "
+        "matrix; no experiment.",
+        differs="A bicluster is the set of genes in one state of a part and the conditions of "
+        "that part. Mean squared residue, weighted by cells, against scikit-learn's spectral "
+        "methods with the same number of biclusters; for these the missing cells (34) are imputed "
+        "by the mean of the condition. The residue is also small where nothing varies, so the "
+        "table includes the variance along a gene. The whole matrix is one bicluster.",
         needs=("yeast",),
     ),
 )

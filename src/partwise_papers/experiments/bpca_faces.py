@@ -20,7 +20,7 @@ N_SHOWN = 20  # directions in the picture
 
 _OTHER_FACES = (
     "276 CBCL faces of 19x19 pixels, each pixel with mean 0 and variance 1; the paper's (Yale and "
-    "Stirling, 26x15) are not to be had."
+    "Stirling, 26x15) are not available."
 )
 
 
@@ -77,15 +77,16 @@ def bpca_fig5(setting: Setting) -> list[Row]:
     "bpca_fig6",
     Paper(
         source="BPCA, Figure 6",
-        did="Faces drawn from the mixture, more distinct than those of a single probabilistic PCA. "
+        did="Faces sampled from the mixture are more distinct than those of a single probabilistic PCA. "
         "No numbers.",
-        differs=_OTHER_FACES + " How far drawn faces are from the nearest real one stands for how "
-        "much they look like faces: over the distance of two real ones.",
+        differs=_OTHER_FACES
+        + " The distance of sampled faces to the nearest real face, relative to "
+        "that of two real faces, measures how much they look like faces.",
         needs=("cbcl_faces",),
     ),
 )
 def bpca_fig6(setting: Setting) -> list[Row]:
-    """Faces drawn from a mixture of Bayesian PCA, and their distance to real ones."""
+    """Faces sampled from a mixture of Bayesian PCA, and their distance to real faces."""
     setting("mixture")
     model = mixture_of_faces(0)
     faces = some_faces(N_FACES, 0)
@@ -97,7 +98,7 @@ def bpca_fig6(setting: Setting) -> list[Row]:
         lambda: SamplesDisplay.from_estimator(
             model, n_samples=12, random_state=0, image_shape=(19, 19)
         ),
-        "Faces drawn from the mixture.",
+        "Faces sampled from the mixture.",
     )
     mean = np.tile(faces.mean(axis=0), (1, 1))
     return [
@@ -116,14 +117,14 @@ def _nearest(rows: Array, others: Array) -> float:
     "bpca_fig8",
     Paper(
         source="BPCA, Figure 8",
-        did="Digits drawn from the ten mixtures, one of each digit. No numbers.",
-        differs="USPS digits of 8x8 pixels, means of 2x2. What a nearest neighbour among the real "
-        "digits takes the drawn ones for is counted.",
+        did="Digits sampled from the ten mixtures, one per digit. No numbers.",
+        differs="USPS digits of 8x8 pixels, means of 2x2. The class of the nearest real digit is "
+        "counted for each sampled digit.",
         needs=("usps",),
     ),
 )
 def bpca_fig8(setting: Setting) -> list[Row]:
-    """Digits drawn from mixtures of Bayesian PCA, and what a classifier takes them for."""
+    """Digits sampled from mixtures of Bayesian PCA, and the class a classifier gives them."""
     digits = load_usps()
     X = digits.data.reshape(-1, 8, 2, 8, 2).mean(axis=(2, 4)).reshape(len(digits.data), 64)
     y = digits.target

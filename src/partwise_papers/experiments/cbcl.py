@@ -74,15 +74,15 @@ def _draw_gates(setting: Setting, name: str, model: Any) -> None:
     "jmlr_fig3",
     Paper(
         source="JMLR, Figure 3",
-        did="MCVQ of 6 VQs with 10 states each of 2429 faces: gates are masks of parts of the "
-        "face, states the appearances of each.",
-        differs="Variational EM from the dependence start; the paper's 120 iterations of Monte "
-        "Carlo EM are in `cbcl_gibbs`.",
+        did="MCVQ of 6 VQs with 10 states each on 2429 faces: gates are masks of parts of the "
+        "face, states are the appearances of each.",
+        differs="Variational EM from the dependence start; `cbcl_gibbs` has the paper's 120 "
+        "iterations of Monte Carlo EM.",
         needs=("cbcl_faces",),
     ),
 )
 def jmlr_fig3(setting: Setting) -> list[Row]:
-    """Parts of CBCL faces by MCVQ 6x10: their sizes, entropy of the gates, pictures."""
+    """Parts of CBCL faces by MCVQ 6x10: sizes, entropy of the gates, pictures."""
     rows: list[Row] = []
     for seed in range(setting.choose(fast=1, full=5)):
         setting(f"seed {seed}")
@@ -101,14 +101,14 @@ def jmlr_fig3(setting: Setting) -> list[Row]:
     "jmlr_fig4",
     Paper(
         source="JMLR, Figure 4",
-        did="MCFA of 6 factor analysers with 4 basis vectors each of the same faces, 15 iterations "
-        "of variational EM.",
+        did="MCFA of 6 factor analyzers with 4 basis vectors each on the same faces, 15 "
+        "iterations of variational EM.",
         differs="Run to convergence, with the library's default priors.",
         needs=("cbcl_faces",),
     ),
 )
 def jmlr_fig4(setting: Setting) -> list[Row]:
-    """Parts of CBCL faces by MCFA 6x4: their sizes, entropy of the gates, pictures."""
+    """Parts of CBCL faces by MCFA 6x4: sizes, entropy of the gates, pictures."""
     rows: list[Row] = []
     for seed in range(setting.choose(fast=1, full=5)):
         setting(f"seed {seed}")
@@ -138,8 +138,9 @@ def out_of_range(images: Array, faces: Array) -> float:
         needs=("cbcl_faces",),
         figures={"pixels out of range (%)": {"MCVQ 6x10": "0", "MCFA 6x4": "0"}},
         better={"pixels out of range (%)": "lower"},
-        why="pixels equalised by rank are as common at the ends of the range as in its middle, and "
-        "MCFA's factors are Gaussian, so some pixels must leave it; the paper equalised otherwise.",
+        why="rank-equalized pixels are as frequent at the ends of the range as in its middle, and "
+        "the factors of MCFA are Gaussian, so some pixels leave the range; the paper equalized "
+        "differently.",
     ),
 )
 def jmlr_fig5(setting: Setting) -> list[Row]:
@@ -173,13 +174,13 @@ def _draw_samples(setting: Setting, name: str, model: Any) -> None:
         source="JMLR, Figure 6 and Section 3.1",
         did="Bases of NMF and probabilistic PCA on the same faces are global; 4.5 % and 7 % of the "
         "pixels that they generate are out of range.",
-        differs="49 basis vectors each, the paper naming no number. NMF has no distribution of its "
-        "coefficients: each is drawn from those of the training faces, independently.",
+        differs="49 basis vectors each; the paper gives no number. NMF has no distribution of its "
+        "coefficients: each is sampled independently from those of the training faces.",
         needs=("cbcl_faces",),
         figures={"pixels out of range (%)": {"NMF 49": "4.5", "probabilistic PCA 49": "7"}},
         better={"pixels out of range (%)": "lower"},
-        why="these are the rivals' own numbers, which depend on a number of vectors that the paper "
-        "does not give.",
+        why="these are numbers of the baselines, which depend on a number of vectors that the "
+        "paper does not give.",
     ),
 )
 def jmlr_fig6(setting: Setting) -> list[Row]:
@@ -218,16 +219,17 @@ def jmlr_fig6(setting: Setting) -> list[Row]:
     "nips_fig4",
     Paper(
         source="NIPS, Figure 4 (thesis, Figure 3.3)",
-        did="MCVQ of 6 VQs with 12 states of 2000 faces, 15 iterations; two test faces, with the "
-        "parts that made them, had r.m.s. errors of 0.289 and 0.152 (thesis; pixels from -1 to 1).",
-        differs="Mean, least and most over all 429 faces held out, since the two are not known.",
+        did="MCVQ of 6 VQs with 12 states on 2000 faces, 15 iterations; two test faces, shown "
+        "with their parts, had RMS errors of 0.289 and 0.152 (thesis; pixels from -1 to 1).",
+        differs="Mean, minimum and maximum over all 429 held-out faces, since the two faces are "
+        "not known.",
         needs=("cbcl_faces",),
         figures={"RMS of a face": {"the better face": "0.152", "the worse face": "0.289"}},
         better={"RMS of a face": "same"},
     ),
 )
 def nips_fig4(setting: Setting) -> list[Row]:
-    """Reconstructions of unseen CBCL faces and the parts of them, MCVQ 6x12."""
+    """Reconstructions of held-out CBCL faces, and their parts, MCVQ 6x12."""
     faces = 2.0 * load_cbcl_faces().data - 1.0
     order = np.random.default_rng(0).permutation(len(faces))
     train, test = faces[order[:2000]], faces[order[2000:]]
@@ -280,9 +282,9 @@ def cbcl_likelihood(setting: Setting) -> list[Row]:
         source="JMLR, Table 4",
         did="Mean entropy of the gates, and sum of squared errors over 100 held-out faces, under "
         "three variational posteriors.",
-        differs="Maximum likelihood from random starts as in the paper, 100 sweeps; it does not "
-        "say which faces, which size or how many sweeps. 6x10 here. The library's default settings "
-        "stand beside them.",
+        differs="Maximum likelihood from random starts as in the paper, 100 iterations; the paper "
+        "does not say which faces, which size or how many iterations. Here 6x10, and the default "
+        "settings of the library for comparison.",
         needs=("cbcl_faces",),
         key=("posterior",),
         figures={
@@ -294,8 +296,8 @@ def cbcl_likelihood(setting: Setting) -> list[Row]:
             },
         },
         better={"entropy (bits)": "lower", "squared error": "lower"},
-        why="the paper's size and starts are not known, and gates that settle early (tied) cost "
-        "some error; the conventional posterior's gates mean little either way.",
+        why="the paper's size and starts are not known, and gates that converge early (tied) "
+        "increase the error; the entropies of the factorised posterior mean little in either case.",
     ),
 )
 def jmlr_table4(setting: Setting) -> list[Row]:

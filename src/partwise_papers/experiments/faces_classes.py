@@ -36,11 +36,13 @@ CLUSTERED = ("neutral", "scream", "sunglasses")
 # Table 3: images of each of these conditions in each cluster.
 TABLE3 = np.array([[0, 154, 101], [0, 139, 116], [253, 0, 2]])
 
-DRAWN = "Drawn faces (`make_faces`) unless AR faces are at hand, which may not be passed on."
+SYNTHETIC = (
+    "Synthetic faces (`make_faces`), unless the AR faces, which may not be shared, are present."
+)
 
 
 def expression_faces(n: int, seed: int, conditions: tuple[str, ...] = CONDITIONS) -> Bunch:
-    """Faces of some conditions: n of AR where there are so many, else n that are drawn."""
+    """Faces of some conditions: n of AR where there are so many, else n synthetic ones."""
     try:
         faces = load_ar_faces()
     except MissingDataError:
@@ -86,7 +88,7 @@ def part_of(model: MCVQ, faces: Bunch, name: str) -> int:
         source="JMLR, Figure 11 (thesis, Figure 4.2)",
         did="Supervised MCVQ, 5 VQs of 10 states, of AR faces in five conditions: mouth and eyes "
         "are each taken by a VQ.",
-        differs=DRAWN + " Agreement with the true parts is over the pixels that belong to one.",
+        differs=SYNTHETIC + " Agreement with the true parts is over the pixels that belong to one.",
     ),
 )
 def jmlr_fig11(setting: Setting) -> list[Row]:
@@ -117,12 +119,12 @@ def jmlr_fig11(setting: Setting) -> list[Row]:
         source="JMLR, Figure 12",
         did="Probabilities of the states of the mouth given each condition: smiling mouths for "
         "smile, wide open ones for scream, neutral ones for sunglasses.",
-        differs=DRAWN,
+        differs=SYNTHETIC,
         key=("condition",),
     ),
 )
 def jmlr_fig12(setting: Setting) -> list[Row]:
-    """The likeliest states of the mouth in each condition, and how far off their priors are."""
+    """The most probable states of the mouth in each condition, and the error of their priors."""
     model, faces = supervised(0)
     mouth = part_of(model, faces, "mouth")
     setting.draw(
@@ -193,9 +195,9 @@ def told_by_mouth(priors: Array) -> dict[str, float]:
     Paper(
         source="Thesis, Table 4.1",
         did="Probability of each of ten mouths given the condition.",
-        differs=DRAWN + " States have no order, so two summaries stand for the table: how many "
-        "bits a mouth tells of the condition, and how far apart (total variation) those of two "
-        "conditions are; the paper's are computed from its table.",
+        differs=SYNTHETIC + " States have no order, so two summaries represent the table: the "
+        "mutual information of mouth and condition in bits, and the total variation distance between the mouths of two "
+        "conditions; the paper's are computed from its table.",
         figures={
             name: {"mouth": f"{value:.2f}"} for name, value in told_by_mouth(TABLE4_1).items()
         },
@@ -227,12 +229,12 @@ def thesis_table4_1(setting: Setting) -> list[Row]:
         source="JMLR, Figure 13 (thesis, Figure 4.3)",
         did="Faces drawn from each condition's priors look like it, in combinations of parts that "
         "the data do not have.",
-        differs=DRAWN + " A support vector machine that has learned from the faces tells the "
-        "condition of 200 drawn ones of each.",
+        differs=SYNTHETIC + " A support vector machine trained on the faces classifies 200 "
+        "sampled faces per condition.",
     ),
 )
 def jmlr_fig13(setting: Setting) -> list[Row]:
-    """Faces drawn of each condition, and what a classifier takes them for."""
+    """Faces sampled from each condition, and the condition a classifier gives them."""
     model, faces = supervised(0)
     labels = np.array(faces.target_names)[faces.target]
     setting("support vector machine")
@@ -276,21 +278,21 @@ _PAPER_GLASSES = f"{100 * TABLE3[2].max() / TABLE3[2].sum():.1f}"
     Paper(
         source="JMLR, Table 3 (thesis, Table 4.2)",
         did="765 faces, neutral, screaming or with sunglasses, in three clusters by MCVQ 15x10: "
-        "sunglasses are apart, the other two mixed, by sex instead. The paper's Rand index is "
+        "sunglasses are separate, the other two mixed and split by sex. The paper's Rand index is "
         "computed from its table.",
-        differs=DRAWN + " Drawn faces have no sex; a size that fits them, 5x12, and 1000 of them "
-        "stand beside the paper's.",
+        differs=SYNTHETIC + " Synthetic faces have no sex. Also 1000 faces with a size that fits "
+        "them, 5x12.",
         figures={
             "adjusted Rand index": {"MCVQ 15x10": _PAPER_RAND, "MCVQ 5x12": _PAPER_RAND},
             "sunglasses in one cluster (%)": {"MCVQ 15x10": _PAPER_GLASSES},
         },
         better={"adjusted Rand index": "higher", "sunglasses in one cluster (%)": "higher"},
-        why="of 15 parts several share the hair, so that a cluster of hair explains more than one "
-        "of sunglasses: as in the paper, clusters follow what most pixels do, not the condition.",
+        why="several of the 15 parts share the hair, so a cluster by hair explains more than one "
+        "by sunglasses: as in the paper, clusters follow most of the pixels, not the condition.",
     ),
 )
 def jmlr_table3(setting: Setting) -> list[Row]:
-    """Clusters of neutral, screaming and sunglassed faces."""
+    """Clusters of faces that are neutral, screaming or wearing sunglasses."""
     rows: list[Row] = []
     for K, J, n in ((15, 10, 765), (5, 12, 1000)):
         row: Row = {"model": f"MCVQ {K}x{J}", "adjusted Rand index": []}
@@ -319,7 +321,7 @@ def jmlr_table3(setting: Setting) -> list[Row]:
     Paper(
         source="JMLR, Figure 14 (thesis, Figure 4.4)",
         did="Two training faces of each of the three clusters.",
-        differs=DRAWN + " Five of each.",
+        differs=SYNTHETIC + " Five of each.",
     ),
 )
 def jmlr_fig14(setting: Setting) -> list[Row]:
@@ -352,9 +354,9 @@ def machine(X: Array, y: Array) -> Any:
     "thesis_features",
     Paper(
         source="Thesis, Section 3.4",
-        did="Five conditions of 275 AR faces told by a support vector machine on the posteriors of "
-        "MCVQ 15x11 (212 right), on pixels (230), and by a person (213); 1000 faces to learn from.",
-        differs=DRAWN + " Three folds choose C. `usps_features` has the same on real digits.",
+        did="Five conditions of 275 AR faces classified by a support vector machine on the posteriors "
+        "of MCVQ 15x11 (212 right), on pixels (230), and by a person (213); 1000 training faces.",
+        differs=SYNTHETIC + " Three folds select C. `usps_features` does the same on real digits.",
         figures={"right (%)": {"posteriors of MCVQ 15x11": "77", "pixels": "84"}},
         better={"right (%)": "higher"},
         key=("features",),
@@ -384,7 +386,7 @@ def thesis_features(setting: Setting) -> list[Row]:
         source="Thesis, Section 4.3.1",
         did="The same faces classified by MCVQ with observed classes, 10000 samples of the prior "
         "for the likelihood, 150 states in all; a support vector machine on pixels had 0.84.",
-        differs=DRAWN + " The likelihood is summed or importance-sampled.",
+        differs=SYNTHETIC + " The likelihood is summed or importance-sampled.",
         figures={
             "right": {
                 "MCVQ 6x25": "0.61", "MCVQ 15x10": "0.60", "MCVQ 25x6": "0.63",
@@ -425,7 +427,7 @@ def best_prediction(faces: dict) -> Array:
 
 @register("faces_classes")
 def faces_classes(setting: Setting) -> list[Row]:
-    """Condition of held-out drawn faces: by the truth, with all labels, and with 5 % of them."""
+    """Condition of held-out synthetic faces: with the truth, all labels, and 5 % of the labels."""
     found: dict[str, list[float]] = {"best": [], "all labels": [], "5 % of labels": []}
     for seed in range(setting.choose(fast=2, full=10)):
         setting(f"faces, seed {seed}")
@@ -445,13 +447,13 @@ def faces_classes(setting: Setting) -> list[Row]:
     "thesis_fig4_3",
     Paper(
         source="Thesis, Figure 4.3",
-        did="A face that screams and wears sunglasses, drawn with the scream prior for the mouth, "
-        "the sunglasses prior for the eyes, and the mean of both for the other VQs.",
-        differs="Drawn faces. Two classifiers of the true mouth and eyes judge 500 of them.",
+        did="A face that screams and wears sunglasses, sampled with the scream prior for the "
+        "mouth, the sunglasses prior for the eyes, and the mean of both for the other VQs.",
+        differs="Synthetic faces. Two classifiers of the true mouth and eyes judge 500 of them.",
     ),
 )
 def thesis_fig4_3(setting: Setting) -> list[Row]:
-    """Faces that scream and wear sunglasses: a prior of each for its own part."""
+    """Faces that scream and wear sunglasses: each condition's prior for its own part."""
     shares: list[float] = []
     for seed in range(setting.choose(fast=2, full=10)):
         setting(f"hybrid, seed {seed}")

@@ -12,7 +12,7 @@ from partwise_papers.registry import Row, Setting
 
 @register("faces_parts")
 def faces_parts(setting: Setting) -> list[Row]:
-    """Parts of make_faces against the true masks: adjusted Rand index over drawn pixels."""
+    """Parts of make_faces against the true masks: adjusted Rand index over foreground pixels."""
     found = []
     n_seeds = setting.choose(fast=5, full=20)
     for seed in range(n_seeds):

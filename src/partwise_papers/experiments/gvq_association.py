@@ -129,14 +129,14 @@ def sweep(
     "gvq_fig4",
     Paper(
         source="GVQ, Figure 4",
-        did="Error of association methods over the connections k of a column (a: n = 12, d = 4, "
-        "features N(2, 1)) and over the number of columns d (b: n = 15, features N(0, 1), fully "
-        "connected). Directed belief revision is near the least error for k/n < 0.6 and rises "
+        did="Error of association methods by connections k per column (a: n = 12, d = 4, features "
+        "N(2, 1)) and by number of columns d (b: n = 15, features N(0, 1), fully connected). "
+        "Directed belief revision is close to the smallest error for k/n < 0.6 and increases "
         "after 0.65, belief propagation is always above belief revision, mean field is best when "
         "fully connected; without noise directed belief revision makes no error. Curves, no "
         "numbers.",
-        differs="Exact association, Gibbs sampling, and belief revision that falls back on mean "
-        "field stand beside them. With `--fast` 30 problems a point instead of 100.",
+        differs="Also exact association, Gibbs sampling, and belief revision that falls back on "
+        "mean field. With `--fast`, 30 problems per point instead of 100.",
     ),
 )
 def gvq_fig4(setting: Setting) -> list[Row]:
@@ -168,7 +168,7 @@ def _problem(n: int, d: int, connections: int, mean: float, seed: int) -> dict[s
     "gvq_fig5",
     Paper(
         source="GVQ, Figure 5",
-        did="Error over the similarity gamma of features N(gamma, 1), n = 10, d = 4: above 4.5 "
+        did="Error by the similarity gamma of features N(gamma, 1), n = 10, d = 4: above 4.5 "
         "belief revision and directed belief propagation outperform mean field. Curves, no "
         "numbers.",
         differs="As for `gvq_fig4`.",

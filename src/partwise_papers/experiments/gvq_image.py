@@ -50,11 +50,10 @@ def painting() -> Array:
     Paper(
         source="GVQ, Figure 10 and Section 6.2.1",
         did="Vermeer's girl in 2112 blocks of 16x16, by 8 features and an origin against 16 "
-        "vectors: 56 and 74 kbit. It gives no measure of the errors, but calls GVQ's image "
-        "superior.",
-        differs="The paper's 56 follow with nine code bits; ours are eight. True sizes are of "
-        "files with 8-bit vectors, deflated, and arithmetically coded codes, for both ways alike. "
-        "The original image has 4325 kbit, not 865.",
+        "vectors: 56 and 74 kbit. The paper gives no error, but calls GVQ's image superior.",
+        differs="The paper's 56 kbit follow with nine code bits; ours uses eight. True sizes are "
+        "those of files with 8-bit vectors, deflated, and arithmetically coded codes, for both "
+        "methods. The original image has 4325 kbit, not 865.",
         needs=("pearl_earring",),
         key=("way",),
         figures={
@@ -105,8 +104,8 @@ def gvq_fig10(setting: Setting) -> list[Row]:
         source="GVQ, Figure 11",
         did="The eight features of the painting's blocks and, last, the origin; slightly biased to "
         "variation around the vertical. No numbers.",
-        differs="Variation is measured: the mean squared step between neighbouring pixels, across "
-        "over down; above 1 edges are nearer to the vertical.",
+        differs="Variation is measured as the mean squared difference of neighboring pixels, "
+        "horizontally over vertically; above 1, edges are closer to vertical.",
         needs=("pearl_earring",),
     ),
 )

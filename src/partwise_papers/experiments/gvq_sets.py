@@ -37,9 +37,10 @@ def lattice(seed: int, n_rows: int = 300) -> Array:
     "gvq_fig1",
     Paper(
         source="GVQ, Figure 1",
-        did="Codebook vectors of plain vector quantisation, and the same made of three features: "
-        "eight codes of the plane.",
-        differs="The paper's points are not given; these lie about the sums of three vectors.",
+        did="Codebook vectors of plain vector quantization, and the same codebook made of three "
+        "features: eight codes in the plane.",
+        differs="The paper does not give its points; these are scattered around the sums of three "
+        "vectors.",
     ),
 )
 def gvq_fig1(setting: Setting) -> list[Row]:
@@ -76,8 +77,8 @@ def _draw_codebook(setting: Setting, name: str, model: GVQ, X: Array) -> None:
     Paper(
         source="GVQ, Figure 6",
         did="Two sets of three features on 300 rows of ten clusters in the plane.",
-        differs="Eight vectors (six features, two origins) make a codebook of 16; k-means with "
-        "eight and with ten centres stands beside it, and the clusters' own spread.",
+        differs="Eight vectors (six features, two origins) form a codebook of 16; the table also "
+        "has k-means with eight and with ten centers, and the spread of the clusters themselves.",
     ),
 )
 def gvq_fig6(setting: Setting) -> list[Row]:
@@ -158,13 +159,13 @@ def gvq_fig8(setting: Setting) -> list[Row]:
     "gvq_fig9",
     Paper(
         source="GVQ, Figure 9",
-        did="The 37 feature combinations that stand for most of the digits. No numbers.",
+        did="The 37 feature combinations that represent most of the digits. No numbers.",
         differs=_DIGITS,
         needs=("usps",),
     ),
 )
 def gvq_fig9(setting: Setting) -> list[Row]:
-    """The commonest codes of threes and fives, and the pixels that codes get wrong."""
+    """The most frequent codes of threes and fives, and the pixels that the codes get wrong."""
     rows: list[Row] = []
     for seed in range(setting.choose(fast=1, full=5)):
         setting(f"seed {seed}")

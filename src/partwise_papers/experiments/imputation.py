@@ -90,7 +90,7 @@ def _imputers(n_columns: int, seed: int) -> dict[str, Any]:
 
 @register("imputation")
 def imputation(setting: Setting) -> list[Row]:
-    """Removed cells of faces, yeast and drawn faces: error, time and coverage of intervals."""
+    """Held-out cells of faces, yeast and synthetic faces: error, time, coverage of intervals."""
     seed = 0
     rows: list[Row] = []
     for name, problem in problems(seed, setting.fast).items():
@@ -125,7 +125,7 @@ def imputation(setting: Setting) -> list[Row]:
 
 @register("coverage")
 def coverage_of_intervals(setting: Setting) -> list[Row]:
-    """Percentage of removed cells in their intervals, over seeds."""
+    """Percentage of held-out cells inside their intervals, over seeds."""
     rows: dict[tuple[str, str, float], list[float]] = {}
     for seed in range(setting.choose(fast=2, full=5)):
         for name, problem in problems(seed, setting.fast).items():

@@ -115,19 +115,19 @@ def states_for_covered(model: MCVQ, faces: Array, noisy: Array, covered: Array) 
     "jmlr_fig7",
     Paper(
         source="JMLR, Figure 7",
-        did="MCVQ 6x10 of 4858 faces, every second one with a quarter to a half replaced by noise: "
-        "each VQ learned at least one state for covered views of its part.",
-        differs="Blurry states are counted: those most of whose training images hide a tenth of "
-        "the part or more. 1800 faces, each twice, the others being held out (see `occlusion`).",
+        did="MCVQ 6x10 on 4858 faces, every second one with a quarter to a half replaced by "
+        "noise: each VQ learned at least one state for covered views of its part.",
+        differs="Blurry states are counted: states for which most training images hide a tenth of "
+        "the part or more. 1800 faces, each twice; the others are held out (see `occlusion`).",
         needs=("cbcl_faces",),
         figures={"parts with a state for covered views": {"MCVQ 6x10": "6"}},
         better={"parts with a state for covered views": "higher"},
-        why="with ten states some parts spend none on noise from some starts; `occlusion` has what "
-        "that costs.",
+        why="with ten states, some parts use none for noise from some starts; `occlusion` "
+        "measures what that costs.",
     ),
 )
 def jmlr_fig7(setting: Setting) -> list[Row]:
-    """Parts learned from faces half of which are partly covered by noise."""
+    """Parts learned from faces, half of which are partly covered by noise."""
     faces, _ = split()
     counts = []
     for seed in range(setting.choose(fast=1, full=5)):

@@ -174,7 +174,7 @@ def _gains(found: dict[str, list[Array]], way: str) -> Row:
 
 @register("ratings_active")
 def ratings_active(setting: Setting) -> list[Row]:
-    """NMAE of 300 new people after 5 and 10 questions, MovieLens-1M, by way of asking.
+    """NMAE of 300 new users after 5 and 10 questions, MovieLens-1M, by question strategy.
 
     Questions are about films that the person did rate. Standard errors are over people, those of
     gains paired. Minutes.

@@ -83,12 +83,13 @@ def curve(
     "nips_fig6",
     Paper(
         source="NIPS, Figure 6 (thesis, Figure 3.5)",
-        did="Absolute error over the number of ratings that are known of a new person, MCVQ 8x6 "
-        "against the aspect model of 50 aspects; learned from 4831 people, 1000 met. A curve, no "
-        "numbers: MCVQ is below the aspect model.",
-        differs="EachMovie's sample has 5055 people, so 4055 are learned from; levels of ratings, "
-        "predictive medians. `gains` are over the aspect model on the same ratings; people are the "
-        "units of all standard errors. With `--fast` 1500 people, of whom 300 are met.",
+        did="Absolute error by the number of known ratings of a new user, MCVQ 8x6 against an "
+        "aspect model of 50 aspects; 4831 training users, 1000 test users. A curve, no numbers: "
+        "MCVQ is below the aspect model.",
+        differs="The sample of EachMovie has 5055 users, so 4055 are used for training; ratings "
+        "as categories, predictive medians. `gains` are relative to the aspect model on the same "
+        "ratings; standard errors are over users. With `--fast`, 1500 users, 300 of them for "
+        "testing.",
         needs=("eachmovie",),
     ),
 )

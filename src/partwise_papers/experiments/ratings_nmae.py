@@ -138,7 +138,7 @@ def _row(name: str, runs: list[Run], single: list[Run]) -> Row:
 
 @register("ratings_nmae")
 def ratings_nmae(setting: Setting) -> list[Row]:
-    """MovieLens-1M, NMAE of weak and strong generalisation, ten draws, beside published figures.
+    """MovieLens-1M: NMAE of weak and strong generalization, ten splits, with published figures.
 
     ``weak`` and ``strong`` are NMAE of medians (of Surprise: rounded predictions), ``raw`` that of
     means (of predictions as they are). Eight minutes; with Surprise installed

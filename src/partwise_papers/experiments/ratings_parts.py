@@ -136,12 +136,12 @@ def learned(name: str) -> tuple[Any, Any, Array]:
     "jmlr_parts",
     Paper(
         source="JMLR, Section 3.2",
-        did="MCVQ 5x12 of all ratings: gates of 0.0475 bits on average; parts with 14, 33, 9, 20 "
+        did="MCVQ 5x12 on all ratings: mean gate entropy 0.0475 bits; parts with 14, 33, 9, 20 "
         "and 22 % of the films; the three Star Wars and seven of eight Star Trek films in one "
-        "part, all seven of Amityville Horror in another.",
-        differs="A sample of EachMovie, and MovieLens-1M (not with `--fast`); levels of ratings. "
-        "Typical films are those whose expected rating differs most between the states of their "
-        "part.",
+        "part, all seven Amityville Horror films in another.",
+        differs="A sample of EachMovie, and MovieLens-1M (not with `--fast`); ratings as "
+        "categories. Typical films are those whose expected rating differs most between the "
+        "states of their part.",
         needs=("eachmovie", "movielens"),
         key=("data", "what"),
         figures={
@@ -160,7 +160,7 @@ def learned(name: str) -> tuple[Any, Any, Array]:
     ),
 )
 def jmlr_parts(setting: Setting) -> list[Row]:
-    """Parts of all ratings: their films, entropy of gates, series in one part."""
+    """Parts of all ratings: their films, entropy of the gates, film series in one part."""
     rows: list[Row] = []
     for name in ("EachMovie", "MovieLens-1M")[: setting.choose(fast=1, full=2)]:
         setting(name)
@@ -179,15 +179,15 @@ _WARS, _TREK = "Star Wars: Episode", "Star Trek"
     Paper(
         source="JMLR, Figure 8",
         did="Rating profiles of four states of one part for Star Wars and Star Trek: one likes "
-        "all, one none, one Star Wars alone, one is of two minds. Bars, no numbers.",
-        differs="A sample of EachMovie; the four states that fit these descriptions best, of the "
-        "part that most of the films are in. Profiles are over the part's mean, by the states' "
-        "shares.",
+        "all, one none, one only Star Wars, one is undecided. Bars, no numbers.",
+        differs="A sample of EachMovie; the four states that fit these descriptions best, in the "
+        "part that contains most of the films. Profiles are relative to the mean of the part, "
+        "weighted by the state priors.",
         needs=("eachmovie",),
     ),
 )
 def jmlr_fig8(setting: Setting) -> list[Row]:
-    """How states of one part rate Star Wars and Star Trek films, over their mean."""
+    """Ratings of Star Wars and Star Trek films by the states of one part, minus their mean."""
     setting("MCVQ 5x12")
     model, data, levels = learned("EachMovie")
     films = {
@@ -240,20 +240,20 @@ _FIGURE5_ERROR = f"{np.mean([abs(a - b) for a, b in FIGURE5]):.2f}"
     "nips_fig5",
     Paper(
         source="NIPS, Figure 5 (thesis, Figure 3.4)",
-        did="MCVQ 8x6 of two new people: of the most active states of four VQs the three films "
-        "rated most conspicuously high and low, with the person's own ratings where there are any. "
-        "Over these the mean absolute difference is computed from the figure.",
-        differs="A sample of EachMovie (1500 people with `--fast`), levels of ratings; the error "
-        "is over 200 new people, and the films of two are listed.",
+        did="MCVQ 8x6 on two new users: for the most active states of four VQs, the three films "
+        "rated most above and below average, with the user's own ratings where they exist. The "
+        "mean absolute difference over these is computed from the figure.",
+        differs="A sample of EachMovie (1500 users with `--fast`), ratings as categories; the "
+        "error is over 200 new users, and the films of two are listed.",
         needs=("eachmovie",),
         figures={"error on conspicuous films": {"200 new people": _FIGURE5_ERROR}},
         better={"error on conspicuous films": "lower"},
         key=("who",),
-        why="the paper's is of two people and 33 ratings, chosen to be shown.",
+        why="the paper's figure is of two users and 33 ratings, selected to be shown.",
     ),
 )
 def nips_fig5(setting: Setting) -> list[Row]:
-    """Films that the states of new people rate most conspicuously, and their own ratings."""
+    """Films that the states of new users rate most differently, and the users' own ratings."""
     data = load_eachmovie()
     rng = np.random.default_rng(2)
     people = rng.permutation(data.data.shape[0])

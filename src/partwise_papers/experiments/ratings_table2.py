@@ -78,13 +78,13 @@ _FIGURES = {
     "jmlr_table2",
     Paper(
         source="JMLR, Table 2",
-        did="NMAE of one held-out rating of everybody, three folds over people: of people learned "
-        "from (weak) and of others (strong); at most 60 states or factors in all. The best "
-        "published then, by Marlin's URP, was 0.4422 and 0.4557.",
-        differs="EachMovie's sample has 5055 people with at least 121 ratings, the paper's 36,656 "
-        "with at least 20. Models with the paper's settings, as far as known, and with ours; "
-        "predictions are means as in the paper, and medians, which make absolute errors least. "
-        "With `--fast` 1500 people and one fold. MovieLens-1M stands beside it otherwise.",
+        did="NMAE of one held-out rating per user, three folds over users: training users (weak) "
+        "and other users (strong); at most 60 states or factors in all. The best published result "
+        "then, Marlin's URP, was 0.4422 and 0.4557.",
+        differs="The sample of EachMovie has 5055 users with at least 121 ratings, the paper's "
+        "36,656 with at least 20. Models with the paper's settings, as far as they are known, and "
+        "with ours; predictions are means as in the paper, and medians, which minimize the "
+        "absolute error. With `--fast`, 1500 users and one fold; otherwise also MovieLens-1M.",
         needs=("eachmovie", "movielens"),
         key=("data", "model"),
         figures={
@@ -92,12 +92,12 @@ _FIGURES = {
             for j, kind in enumerate(("weak", "strong"))
         },
         better={"weak, mean": "lower", "strong, mean": "lower"},
-        why="the sample's people are others, and fewer (a fast run learns from 1000 of them); "
-        "their mean rating, too, predicts worse than the paper's did.",
+        why="the users are others, and fewer (a fast run trains on 1000 of them); predicting "
+        "their mean rating is worse than the paper's baseline, too.",
     ),
 )
 def jmlr_table2(setting: Setting) -> list[Row]:
-    """NMAE of held-out ratings of known and of new people."""
+    """NMAE of held-out ratings of training users and of new users."""
     rows: list[Row] = []
     sets = {"EachMovie": load_eachmovie()}
     if not setting.fast:

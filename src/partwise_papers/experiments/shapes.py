@@ -86,7 +86,7 @@ def at_equal_length(
 
 @register("shapes")
 def shapes(setting: Setting) -> list[Row]:
-    """Reconstruction of unseen shapes and of removed cells, default settings."""
+    """Reconstruction of unseen shapes and of held-out cells, default settings."""
     n_seeds = setting.choose(fast=5, full=20)
     rows: list[Row] = []
     for n_states in (9, 12):
@@ -121,20 +121,20 @@ def shapes(setting: Setting) -> list[Row]:
     "nips_fig2",
     Paper(
         source="NIPS, Figure 2 (thesis, Figure 3.1)",
-        did="MCVQ with 3 VQs of 5 states learned from 100 images of three shapes, none with all "
-        "three near the top; each VQ took one shape. One such image, reconstructed, had an r.m.s. "
-        "error of 0.153 (thesis).",
-        differs="The dependence start instead of a random one. Five states cannot show nine "
-        "heights, so the error depends on which heights share a state; it is the mean over all "
-        "27 images with the shapes in the upper third.",
+        did="MCVQ with 3 VQs of 5 states trained on 100 images of three shapes, none with all "
+        "three near the top; each VQ represents one shape. The reconstruction of one such image "
+        "had an RMS error of 0.153 (thesis).",
+        differs="The dependence start instead of a random one. Five states cannot represent nine "
+        "heights, so the error depends on which heights share a state; it is the mean over all 27 "
+        "images with the shapes in the upper third.",
         figures={"RMS at the top": {"MCVQ 3x5": "0.153"}},
         better={"RMS at the top": "lower"},
-        why="the thesis shows one image, whose heights may have had states of their own; ours is a "
-        "mean over all images of that kind. With nine states the error is nil.",
+        why="the thesis shows one image, and its heights may have had their own states; ours is a "
+        "mean over all such images. With nine states the error is zero.",
     ),
 )
 def nips_fig2(setting: Setting) -> list[Row]:
-    """Parts of the shapes, MCVQ 3x5 and 3x9, and images of a kind that training has not shown."""
+    """Parts of the shapes, MCVQ 3x5 and 3x9, and images unlike those of the training set."""
     data = make_shapes()
     top = data.data[(data.states < 3).all(axis=1)]
     rows: list[Row] = []
@@ -233,13 +233,13 @@ def holistic(setting: Setting, name: str, with_cvq: bool) -> list[Row]:
     "nips_fig3",
     Paper(
         source="NIPS, Figure 3",
-        did="VQ, PCA and NMF on the 100 shapes: VQ and PCA are holistic, NMF finds bits of shapes "
-        "but does not group them.",
-        differs="15 vectors each, as many as MCVQ 3x5 has states; the paper names no size.",
+        did="VQ, PCA and NMF on the 100 shapes: VQ and PCA are holistic, NMF finds fragments of "
+        "shapes but does not group them.",
+        differs="15 vectors each, as many as the states of MCVQ 3x5; the paper gives no size.",
     ),
 )
 def nips_fig3(setting: Setting) -> list[Row]:
-    """Other methods on the shapes: vectors of VQ, PCA and NMF, and an image of an unseen kind."""
+    """Other methods on the shapes: vectors of VQ, PCA and NMF, and an image unlike the others."""
     return holistic(setting, "nips_fig3", with_cvq=False)
 
 
@@ -248,8 +248,8 @@ def nips_fig3(setting: Setting) -> list[Row]:
     Paper(
         source="Thesis, Figure 3.2",
         did="VQ, PCA, NMF and CVQ on the shapes; one test image had errors of 0.214, 0.502 and "
-        "0.716 by the first three (the scan does not tell which is whose), and 1.06 by CVQ.",
-        differs="15 vectors each, CVQ 3x5. The image is that with all three shapes at the top.",
+        "0.716 by the first three (the scan does not show which is which), and 1.06 by CVQ.",
+        differs="15 vectors each, CVQ 3x5. The image has all three shapes at the top.",
         figures={
             "RMS at the top": {
                 "least of VQ, PCA, NMF": "0.214",
@@ -264,7 +264,7 @@ def nips_fig3(setting: Setting) -> list[Row]:
     ),
 )
 def thesis_fig3_2(setting: Setting) -> list[Row]:
-    """Other methods on the shapes, CVQ among them, and an image of an unseen kind."""
+    """Other methods on the shapes, including CVQ, and an image unlike the others."""
     return holistic(setting, "thesis_fig3_2", with_cvq=True)
 
 
@@ -272,10 +272,10 @@ def thesis_fig3_2(setting: Setting) -> list[Row]:
     "thesis_table3_1",
     Paper(
         source="Thesis, Table 3.1",
-        did="R.m.s. error of 629 unseen shapes after learning from 100, at a description length of "
+        did="RMS error of 629 unseen shapes after training on 100, at a description length of "
         "about 5.9e5 bits.",
-        differs="MCVQ with its default start and priors; CVQ of 3x12 beside it, which the thesis "
-        "shows but does not measure. RMS is the average over images of each image's r.m.s. error.",
+        differs="MCVQ with its default start and priors; also CVQ 3x12, which the thesis shows "
+        "but does not measure. RMS is the average over images of each image's RMS error.",
         figures={
             "RMS": {
                 "MCVQ 3x12": "0.21", "PCA 12": "0.22", "MCVQ 2x18": "0.26", "MCVQ 4x9": "0.26",
@@ -283,8 +283,8 @@ def thesis_fig3_2(setting: Setting) -> list[Row]:
             }
         },
         better={"RMS": "lower"},
-        why="the papers' shapes cannot be had, and ours are harder: PCA, which has one solution, "
-        "has an error nearly twice as large on them.",
+        why="the papers' shapes are not available, and ours are harder: PCA, which has one "
+        "solution, has nearly twice the error on them.",
     ),
 )  # fmt: skip
 def thesis_table3_1(setting: Setting) -> list[Row]:
@@ -297,10 +297,10 @@ def thesis_table3_1(setting: Setting) -> list[Row]:
     "nips_errors",
     Paper(
         source="NIPS, Section 5.1",
-        did="R.m.s. error at equal description length: 629 unseen shapes (5.9e5 bits) and 629 "
-        "unseen CBCL faces (1.5e6 bits; 1800 to learn from), pixels from -1 to 1.",
+        did="RMS error at equal description length: 629 unseen shapes (5.9e5 bits) and 629 unseen "
+        "CBCL faces (1.5e6 bits; 1800 training faces), pixels from -1 to 1.",
         differs="The thesis prints 0.35 where this paper has 0.6 for six VQs on shapes. Sizes on "
-        "faces are those whose length comes nearest, as the paper names none.",
+        "faces are those with the closest description length, since the paper gives none.",
         needs=("cbcl_faces",),
         key=("data", "model"),
         figures={
@@ -312,8 +312,8 @@ def thesis_table3_1(setting: Setting) -> list[Row]:
             }
         },
         better={"RMS": "lower"},
-        why="the papers' shapes cannot be had, and ours are harder: PCA, which has one solution, "
-        "has an error nearly twice as large on them.",
+        why="the papers' shapes are not available, and ours are harder: PCA, which has one "
+        "solution, has nearly twice the error on them.",
     ),
 )  # fmt: skip
 def nips_errors(setting: Setting) -> list[Row]:
@@ -358,15 +358,15 @@ _PLAIN: dict[str, Any] = {"init": "random", "prior": None, "gating": "factorised
     "thesis_fig5_1",
     Paper(
         source="Thesis, Figure 5.1",
-        did="MCVQ on the shapes with the conventional mean-field posterior, a selection for each "
+        did="MCVQ on the shapes with the conventional mean-field posterior, one selection per "
         "image: gates of high entropy, no parts.",
-        differs="Entropies are over the pixels that shapes ink, where log2(3) = 1.58 bits is no "
-        "part at all. The same posterior started from a tied solution, which the 2006 paper hopes "
-        "for, stands beside it, and the standard one.",
+        differs="Entropies are over the pixels that are part of shapes, where log2(3) = 1.58 bits "
+        "means no part at all. Also the same posterior started from a tied solution, which the "
+        "2006 paper suggests, and the standard posterior.",
     ),
 )
 def thesis_fig5_1(setting: Setting) -> list[Row]:
-    """The conventional posterior on shapes: from a random start, and from a tied solution."""
+    """The factorised posterior on shapes: from a random start, and from a tied solution."""
     return unconventional(
         setting,
         "thesis_fig5_1",
@@ -383,9 +383,9 @@ def thesis_fig5_1(setting: Setting) -> list[Row]:
     "thesis_fig5_2",
     Paper(
         source="Thesis, Figure 5.2",
-        did="The same with an entropic prior on the gates, alpha = 15: lower entropy, but no parts "
-        "that are fit for further use.",
-        differs="Other strengths stand beside the thesis' 15.",
+        did="The same with an entropic prior on the gates, alpha = 15: lower entropy, but no "
+        "useful parts.",
+        differs="Also other strengths than the thesis' 15.",
     ),
 )
 def thesis_fig5_2(setting: Setting) -> list[Row]:

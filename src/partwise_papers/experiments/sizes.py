@@ -25,7 +25,7 @@ def _found(X: Array, seed: int) -> MCVQ:
 
 @register("sizes_shapes")
 def sizes_shapes(setting: Setting) -> list[Row]:
-    """Shapes are three parts of nine states: how often "auto" finds just these."""
+    """The shapes are three parts of nine states: how often "auto" finds exactly these sizes."""
     X = make_shapes().data
     n_seeds = setting.choose(fast=2, full=N_SEEDS)
     rows: list[Row] = []
@@ -83,7 +83,7 @@ def sizes_planted(setting: Setting) -> list[Row]:
 
 @register("sizes_faces")
 def sizes_faces(setting: Setting) -> list[Row]:
-    """Drawn faces have five parts: how often "auto" finds that number, or one more or less."""
+    """Synthetic faces have five parts: how often "auto" finds five, or four to six."""
     found = []
     for seed in range(setting.choose(fast=2, full=N_SEEDS)):
         setting(f"seed {seed}")

@@ -20,7 +20,7 @@ def binary(images: Array) -> Array:
 
 @register("streaming_mnist")
 def streaming_mnist(setting: Setting) -> list[Row]:
-    """MNIST by partial_fit in blocks of 500, two passes, and by fit; held-out nats a row.
+    """MNIST by partial_fit in blocks of 500, two passes, and by fit; held-out nats per row.
 
     MCVQ of 8 parts of 10 states, Bernoulli, pixels cut at 0.5; the 60000 training digits in their
     order, judged by the 10000 test digits. All options are the defaults.

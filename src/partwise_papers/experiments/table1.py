@@ -65,11 +65,12 @@ MAKERS: dict[str, Maker] = {
     "jmlr_table1",
     Paper(
         source="JMLR, Table 1",
-        did="472 test faces and 472 random test non-faces told apart by their density under models "
-        "of the 2429 training faces, at the threshold that suits the test images best.",
-        differs="Means over 20 draws of non-faces. MCVQ by variational EM, where the paper drew "
-        "selections (Monte Carlo EM), which takes minutes a fit here; MCFA and CVQ with the "
-        "library's default settings. Densities are computed, not sampled from the prior.",
+        did="472 test faces and 472 random test non-faces separated by their density under models "
+        "of the 2429 training faces, at the threshold that is best on the test images.",
+        differs="Means over 20 random sets of non-faces. MCVQ by variational EM; the paper "
+        "sampled selections (Monte Carlo EM), which takes minutes per fit here. MCFA and CVQ with "
+        "the default settings of the library. Densities are computed, not estimated by samples "
+        "from the prior.",
         needs=("cbcl_faces",),
         figures={
             "accuracy": {
@@ -85,8 +86,8 @@ MAKERS: dict[str, Maker] = {
             }
         },
         better={"accuracy": "higher"},
-        why="the paper's draw of non-faces and its equalisation are not known; its diagonal "
-        "Gaussian, which has one solution, is off by as much.",
+        why="the paper's set of non-faces and its equalization are not known; its diagonal "
+        "Gaussian, which has one solution, differs by as much.",
     ),
 )
 def jmlr_table1(setting: Setting) -> list[Row]:

@@ -50,7 +50,7 @@ def level_calibration(model: MCVQ, survey: Any) -> tuple[float, float]:
 
 @register("tables_planted")
 def tables_planted(setting: Setting) -> list[Row]:
-    """Drawn surveys, 40 or 20 columns of five kinds in 4 parts, a third of the cells missing."""
+    """Synthetic surveys, 40 or 20 columns of five kinds in 4 parts, a third missing."""
     rows: list[Row] = []
     n_seeds = setting.choose(fast=3, full=SEEDS)
     for n, n_columns_per_kind in ((2000, 2), (1000, 1)):
@@ -93,7 +93,7 @@ def _planted(n: int, n_columns_per_kind: int, seed: int) -> Row:
 
 @register("tables_ordered")
 def tables_ordered(setting: Setting) -> list[Row]:
-    """Ordered answers as ordered levels, plain categories or numbers: error of filled cells."""
+    """Ordered answers as ordered levels, plain categories or numbers: error of imputed cells."""
     rows: list[Row] = []
     for n in (200, 2000):
         found: dict[str, list[tuple[float, float]]] = {}

@@ -31,7 +31,7 @@ MODELS: dict[str, list[dict[str, Any]]] = {
 
 @register("tempering")
 def tempering(setting: Setting) -> list[Row]:
-    """Aspect models of MovieLens with and without temperature and prior: a tenth held out."""
+    """Aspect models of MovieLens with and without tempering and prior: a tenth held out."""
     rows: list[Row] = []
     for size, models in MODELS.items():
         if setting.fast and size == "1m":

@@ -118,11 +118,12 @@ def telling_words(model: MCVQ, words: Array, k: int, j: int, above: bool) -> str
     "nips_fig7",
     Paper(
         source="NIPS, Figure 7 (thesis, Figure 3.6)",
-        did="MCVQ 8x8 of normalised counts of 14,265 words in 1740 papers, 15 iterations; for two "
-        "papers the words that the states of four VQs predict most above and below average.",
-        differs="13,649 words in this file; with `--fast` the latest 700 papers and words in 40 of "
-        "them or more. Four parts whose states differ most from the average are shown. Of the "
-        "words that the paper prints as above average, the share that is so in ours is counted.",
+        did="MCVQ 8x8 on normalized counts of 14,265 words in 1740 papers, 15 iterations; for two "
+        "papers, the words that the states of four VQs predict most above and below average.",
+        differs="13,649 words in this file; with `--fast`, the latest 700 papers and words in at "
+        "least 40 of them. The four parts whose states differ most from the average are shown. "
+        "Among the words that the paper prints as above average, the fraction that is above "
+        "average here is counted.",
         needs=("nips",),
     ),
 )
@@ -171,13 +172,13 @@ def nips_fig7(setting: Setting) -> list[Row]:
     Paper(
         source="NIPS, Section 5.3",
         did="The gates segment the vocabulary into subsets of words with correlated frequencies.",
-        differs="Raw counts with Poisson entries; of every part its words, and those that its "
-        "states tell apart best.",
+        differs="Raw counts with a Poisson likelihood; for every part its words, and those that "
+        "differ most between its states.",
         needs=("nips",),
     ),
 )
 def nips_vocabulary(setting: Setting) -> list[Row]:
-    """Parts of the vocabulary, and the words of their commonest states, MCVQ 8x8."""
+    """Parts of the vocabulary, and the words of their most frequent states, MCVQ 8x8."""
     setting("Poisson")
     model, words = poisson_model(setting.fast), corpus(setting.fast).words
     rows: list[Row] = []
@@ -268,11 +269,12 @@ def perplexity(expected: Array, overall: Array, share: float, rest: Any) -> floa
     Paper(
         source="NIPS, Section 5.3",
         did="Compares MCVQ with the aspect model and latent Dirichlet allocation in words only: "
-        "MCVQ models the counts of a document rather than one word after the other.",
-        differs="Half of the tokens of every document are hidden at random. Models learn from the "
-        "other half of four fifths of the documents; perplexity is of the hidden half of the "
-        "others, given their other half. Predictions of all models are mixed with the words' "
-        "overall frequencies in a share that suits the hidden tokens of the training documents.",
+        "MCVQ models the counts of a document rather than one word after another.",
+        differs="Half of the tokens of every document are held out at random. Models are trained "
+        "on the other half of four fifths of the documents; perplexity is that of the held-out "
+        "half of the remaining documents, given their other half. Predictions of all models are "
+        "mixed with the overall word frequencies, with a weight fitted to the held-out tokens of "
+        "the training documents.",
         needs=("nips",),
     ),
 )
@@ -314,13 +316,13 @@ def nearest_precision(features: Any, labels: Array) -> float:
     Paper(
         source="NIPS, Section 5.3",
         did="Suggests MCVQ for information retrieval; no numbers.",
-        differs="Every paper that has a section asks for the ten nearest by cosine; precision is "
-        "the share of the same section, of which there are dozens, so all numbers are low.",
+        differs="Every paper with a section retrieves the ten nearest by cosine; precision is the "
+        "fraction of the same section. There are dozens of sections, so all numbers are low.",
         needs=("nips",),
     ),
 )
 def nips_search(setting: Setting) -> list[Row]:
-    """Papers found by the states of a paper: precision by section of the conference."""
+    """Retrieval of papers by the states of a paper: precision by section of the conference."""
     texts = corpus(setting.fast)
     counts, labels = texts.counts, texts.labels
     setting("MCVQ")
@@ -352,15 +354,15 @@ def nips_search(setting: Setting) -> list[Row]:
     "nips_authors",
     Paper(
         source="NIPS, Section 6",
-        did="Proposes to group authors by their use of words; not done there.",
-        differs="Authors of at least four papers (two with `--fast`), all their words added up; "
-        "MCVQ 8x8 with eight classes. Groups are compared with the section that most of an "
-        "author's papers are in.",
+        did="Proposes to group authors by their use of words; no experiment.",
+        differs="Authors of at least four papers (two with `--fast`), with all their words added "
+        "up; MCVQ 8x8 with eight classes. Groups are compared with the section that contains most "
+        "of an author's papers.",
         needs=("nips",),
     ),
 )
 def nips_authors(setting: Setting) -> list[Row]:
-    """Authors grouped by their use of words, and what each group writes about."""
+    """Authors grouped by their use of words, and the topics of each group."""
     texts = corpus(setting.fast)
     names = sorted({name for authors in texts.authors for name in authors})
     number = {name: i for i, name in enumerate(names)}

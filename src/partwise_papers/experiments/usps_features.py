@@ -76,7 +76,7 @@ def _times(X: Array, weights: Array) -> Array:
 
 @register("usps_features")
 def usps_features(setting: Setting) -> list[Row]:
-    """USPS digits: test error on pixels and on features of parts, and of the models' own classes.
+    """USPS digits: test error on pixels, on features of parts, and by the models' own classes.
 
     A support vector machine with a Gaussian kernel of scikit-learn's default width; C is chosen by
     3-fold cross-validation on the training digits. Features have at most 64 numbers, are learned
