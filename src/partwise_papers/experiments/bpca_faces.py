@@ -77,8 +77,8 @@ def bpca_fig5(setting: Setting) -> list[Row]:
     "bpca_fig6",
     Paper(
         source="BPCA, Figure 6",
-        did="Faces sampled from the mixture are more distinct than those of a single probabilistic PCA. "
-        "No numbers.",
+        did="Faces sampled from the mixture are more distinct than those of a single probabilistic "
+        "PCA. No numbers.",
         differs=_OTHER_FACES
         + " The distance of sampled faces to the nearest real face, relative to "
         "that of two real faces, measures how much they look like faces.",

@@ -196,8 +196,8 @@ def told_by_mouth(priors: Array) -> dict[str, float]:
         source="Thesis, Table 4.1",
         did="Probability of each of ten mouths given the condition.",
         differs=SYNTHETIC + " States have no order, so two summaries represent the table: the "
-        "mutual information of mouth and condition in bits, and the total variation distance between the mouths of two "
-        "conditions; the paper's are computed from its table.",
+        "mutual information of mouth and condition in bits, and the total variation "
+        "distance between the mouths of two conditions; the paper's are computed from its table.",
         figures={
             name: {"mouth": f"{value:.2f}"} for name, value in told_by_mouth(TABLE4_1).items()
         },
@@ -354,8 +354,9 @@ def machine(X: Array, y: Array) -> Any:
     "thesis_features",
     Paper(
         source="Thesis, Section 3.4",
-        did="Five conditions of 275 AR faces classified by a support vector machine on the posteriors "
-        "of MCVQ 15x11 (212 right), on pixels (230), and by a person (213); 1000 training faces.",
+        did="Five conditions of 275 AR faces classified by a support vector machine on the "
+        "posteriors of MCVQ 15x11 (212 right), on pixels (230), and by a person (213); 1000 "
+        "training faces.",
         differs=SYNTHETIC + " Three folds select C. `usps_features` does the same on real digits.",
         figures={"right (%)": {"posteriors of MCVQ 15x11": "77", "pixels": "84"}},
         better={"right (%)": "higher"},
