@@ -22,6 +22,7 @@ _PUBLIC = {
     "PartsImputer": "partwise.estimators.imputer",
     "Prior": "partwise.likelihoods.prior",
     "Recommender": "partwise.estimators.recommender",
+    "SizeOptions": "partwise.fitting.options",
     "StreamingOptions": "partwise.fitting.stream",
     "RowSource": "partwise.data",
     "load": "partwise.files.model",
@@ -47,6 +48,7 @@ __all__ = [
     "Prior",
     "Recommender",
     "RowSource",
+    "SizeOptions",
     "StreamingOptions",
     "__version__",
     "load",
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from partwise.estimators.recommender import Recommender
     from partwise.files.model import load
     from partwise.fitting.checkpoint import Checkpoint
+    from partwise.fitting.options import SizeOptions
     from partwise.fitting.stream import StreamingOptions
     from partwise.likelihoods.prior import Prior
     from partwise.runners import DaskRunner

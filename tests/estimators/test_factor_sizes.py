@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from partwise import MCFA, RowSource, load
+from partwise import MCFA, RowSource, SizeOptions, load
 from partwise.plot import SizePathDisplay
 from tests.common.factors import drawn_factors
 from tests.common.helpers import assert_never_falls
@@ -110,7 +110,7 @@ def test_sparse_classes_and_files(model, tmp_path):
 
 def test_no_structure_is_said():
     X = np.random.default_rng(0).normal(size=(100, 6))
-    with pytest.warns(UserWarning, match="No column depends on another"):
+    with pytest.warns(UserWarning, match="no column depends on another"):
         found = MCFA("auto", "auto", random_state=0).fit(X)
     assert_array_equal(found.parts_, -1)
     for verb in (found.transform, found.reconstruct, found.score_samples, found.anomaly_scores):
@@ -126,9 +126,10 @@ def test_time_runs_out_and_bad_sizes():
     for how in ({"prior": None}, {"gating": "factorised"}, {"init": "random"}):
         with pytest.raises(ValueError, match='n_parts="auto"'):
             MCFA("auto", "auto", **how).fit(X)
+    whole = MCFA("auto", "auto", sizes=SizeOptions(sample=None))
     with pytest.raises(ValueError, match="outside of memory"):
-        MCFA("auto", "auto").fit(RowSource(lambda: (X[i : i + 50] for i in range(0, 300, 50))))
-    with pytest.raises(ValueError, match="one number a part"):
+        whole.fit(RowSource([X[:150], X[150:]]))
+    with pytest.raises(ValueError, match="one number per part"):
         MCFA("auto", [2, 3]).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -139,3 +140,16 @@ def test_time_runs_out_and_bad_sizes():
 def test_sizes_of_columns_that_never_change():
     model = MCFA("auto", "auto", random_state=0).fit(np.ones((10, 3)))
     assert np.isfinite(model.reconstruct(np.ones((10, 3)))).all()
+
+
+def test_sizes_on_a_sample_of_rows_in_memory_or_not(monkeypatch):
+    monkeypatch.setattr("partwise.fitting.options.SAMPLE_ROWS", 150)
+    X, parts = planted()
+    sample = SizeOptions(sample=X.shape[1] * 150, max_states=1)
+    found = MCFA("auto", "auto", sizes=sample, random_state=0).fit(X)
+    assert adjusted_rand_score(parts, found.parts_) > 0.95
+    assert found.n_samples_seen_ == len(X)
+    assert found.n_factors_.max() == 1
+    outside = MCFA("auto", "auto", sizes=sample, random_state=0).fit(RowSource([X[:150], X[150:]]))
+    assert_array_equal(outside.parts_, found.parts_)
+    assert_allclose(outside.lower_bound_, found.lower_bound_, rtol=1e-6)

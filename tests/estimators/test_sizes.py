@@ -9,8 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import partwise
-from partwise import MCVQ, Prior, make_shapes
+from partwise import MCVQ, Prior, RowSource, SizeOptions, make_shapes
 from partwise.data import BlockSource, learn_columns, source
+from partwise.fitting.options import SearchLimits
 from partwise.fitting.state_search import Search
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
@@ -52,8 +53,8 @@ def search(X, prior, n_states=None):
     family = MCVQ(prior=prior)._family()
     core = family.core(columns, X.shape[1], X.dtype, (1, 1), ClassVariable(), None)
     made = Search(
-        core, BlockSource(X, columns, np.ones(len(X))), Serial(), np.random.default_rng(0), None,
-        n_states, lambda: False, 1e-3,
+        core, BlockSource(X, columns, np.ones(len(X))), Serial(), np.random.default_rng(0),
+        lambda: False, SearchLimits(None, n_states, None, 1e-3),
     )  # fmt: skip
     made._prepare()
     return made
@@ -202,7 +203,7 @@ def every_verb(model, X):
 def test_data_without_structure_are_background(shape):
     X = np.random.default_rng(0).normal(size=shape)
     X[1:, :] = X[1:, :] if len(X) > 2 else X[0]  # two rows, the same
-    with pytest.warns(UserWarning, match="No column depends on another"):
+    with pytest.warns(UserWarning, match="no column depends on another"):
         model = auto(X)
     assert np.all(model.parts_ == -1)
     assert model.n_parts_ == 1
@@ -231,11 +232,11 @@ def test_time_runs_out():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"gating": "standard"}, "judged by the evidence"),
-        ({"prior": None}, "judged by the evidence"),
-        ({"inference": "gibbs"}, "judged by the evidence"),
+        ({"gating": "standard"}, "selected by the ELBO"),
+        ({"prior": None}, "selected by the ELBO"),
+        ({"inference": "gibbs"}, "selected by the ELBO"),
         ({"init": "random"}, 'choose init="dependence"'),
-        ({"n_states": (2, 3)}, "one number a part"),
+        ({"n_states": (2, 3)}, "one number per part"),
     ],
 )
 def test_what_no_evidence_can_tell_is_refused(arguments, message):
@@ -268,3 +269,35 @@ def test_parts_at_a_time_do_not_matter(monkeypatch):
     pieces = auto(X)
     assert pieces.parts_.tolist() == whole.parts_.tolist()
     assert pieces.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-9)
+
+
+def test_sizes_on_a_sample_of_rows_in_memory_or_not(monkeypatch, tmp_path):
+    monkeypatch.setattr("partwise.fitting.options.SAMPLE_ROWS", 200)
+    X, parts, states = draw(n=600)
+    sample = SizeOptions(sample=X.shape[1] * 200)
+    model = auto(X, sizes=sample)
+    assert adjusted_rand_score(parts, model.parts_) == 1.0
+    assert sorted(model.n_states_) == sorted(SIZES)
+    assert model.n_samples_seen_ == len(X)
+    assert model.lower_bound_ == pytest.approx(auto(X).lower_bound_, rel=1e-4)
+    outside = auto(RowSource([X[:250], X[250:]]), sizes=sample)
+    np.testing.assert_array_equal(outside.parts_, model.parts_)
+    assert outside.lower_bound_ == pytest.approx(model.lower_bound_, rel=1e-6)
+    stored = sparse.csr_matrix(X)
+    assert auto(stored, sizes=sample).n_parts_ == 3
+    labelled = auto(X, y=states[:, 1], sizes=sample)
+    assert np.mean(labelled.predict(X) == states[:, 1]) > 0.95
+    labelled.save(tmp_path / "model.safetensors")
+    assert partwise.load(tmp_path / "model.safetensors").sizes == sample
+
+
+def test_states_have_a_largest_number():
+    X, _, _ = draw(n=200)
+    assert auto(X, sizes=SizeOptions(max_states=2)).n_states_.max() == 2
+    for wrong in ({"sample": 0}, {"max_states": 1.5}, {"sample": "all"}):
+        with pytest.raises(ValueError, match="must be a whole number"):
+            SizeOptions(**wrong)
+    assert SizeOptions().sample_rows(100, 1000) == 100
+    assert SizeOptions().sample_rows(10**6, 20 * 10**6) == 50_000
+    assert SizeOptions().sample_rows(10**6, 10**9) == 2000
+    assert SizeOptions(sample=None).sample_rows(10**6, 10**9) == 10**6

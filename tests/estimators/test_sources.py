@@ -162,7 +162,7 @@ def test_a_source_that_goes_away_is_told_by_its_name(small_blocks, tmp_path, mon
     def shorten():
         os.truncate(folder / "03.npy", 5000)
 
-    start = states.STARTS["dependence"]
+    start = states.States.starts["dependence"]
 
     def fit_with(harm, rows):
         """Fit while something happens to the data after they were looked at."""
@@ -171,7 +171,7 @@ def test_a_source_that_goes_away_is_told_by_its_name(small_blocks, tmp_path, mon
             harm()
             return start(*args)
 
-        monkeypatch.setitem(states.STARTS, "dependence", harmed)
+        monkeypatch.setitem(states.States.starts, "dependence", harmed)
         MCVQ(3, 3, gating="tied", random_state=0).fit(rows)
 
     for harm in (shorten, vanish):

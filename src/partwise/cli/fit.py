@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from partwise.files.data import Data
 
 _MODELS = ("mcvq", "mcfa")
-# Sizes are sought in so many cells, but in no fewer rows, to save time. Columns of few levels have
-# all of these among them.
-_SOUGHT_CELLS, _SOUGHT_ROWS, _MOST_LEVELS = 250_000, 2_000, 256
 _SHOWN_COLUMNS = 12  # names of a part's columns
 _TOLD_COLUMNS = 300  # profiles compare all pairs of columns, which many make slow
 
@@ -127,16 +124,8 @@ def fit(
     estimator = _estimator(model, sizes, likelihood, kinds, found, seed, max_time)
     start = time.perf_counter()
     with busy("Learning", max_time), _ending_on_interrupt(estimator) as stopped:
-        some = _enough_rows(estimator, found.X, seed)
-        if some is None:
-            estimator.fit(found.X)
-        else:
-            estimator.fit(found.X[some])
-            left = max_time - (time.perf_counter() - start)
-            if left > 0 and not stopped:
-                estimator.set_params(warm_start=True, max_time=left).fit(found.X)
-            estimator.set_params(warm_start=False, max_time=max_time)
-            complain(f"Sizes were sought in {len(some):,} of the rows.")
+        estimator.fit(found.X)
+    _tell_sample(estimator, found.X)
     seconds = time.perf_counter() - start
     estimator.save(out)
     content = _content(estimator, found, seconds, out, bool(stopped))
@@ -211,23 +200,14 @@ def _estimator(
     return MCVQ(n_parts, each, likelihood=kinds or law, sparse_absent=absent, **common)
 
 
-def _enough_rows(estimator: BaseEstimator, X: Any, seed: int) -> Any:
-    """Rows to seek sizes in, with every level of every column; None for all.
+def _tell_sample(estimator: BaseEstimator, X: Any) -> None:
+    """Say on how many rows sizes were selected, if not on all."""
+    from partwise import SizeOptions
 
-    All rows are learned from then, with the sizes that were found.
-    """
-    import numpy as np
-
-    n = max(_SOUGHT_CELLS // X.shape[1], _SOUGHT_ROWS)
-    sizes = [estimator.get_params().get(name) for name in ("n_parts", "n_states", "n_factors")]
-    if n >= X.shape[0] or "auto" not in sizes:
-        return None
-    rows = np.random.default_rng(seed).choice(X.shape[0], n, replace=False)
-    for name in getattr(X, "columns", ()):
-        first = X[name].arg_unique()
-        if len(first) <= _MOST_LEVELS:
-            rows = np.append(rows, first)
-    return np.unique(rows)
+    n_rows, n_cells = X.shape[0], getattr(X, "nnz", X.shape[0] * X.shape[1])
+    n = (estimator.sizes or SizeOptions()).sample_rows(n_rows, n_cells)
+    if n < n_rows and hasattr(estimator, "size_path_"):
+        complain(f"Sizes were selected on {n:,} of the rows.")
 
 
 @contextmanager

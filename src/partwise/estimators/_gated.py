@@ -25,7 +25,7 @@ from partwise.fitting.add_columns import with_new_columns
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.course import fit_parts
 from partwise.fitting.family import Family
-from partwise.fitting.options import AscentOptions, PartsOptions, TrainingRows
+from partwise.fitting.options import AscentOptions, PartsOptions, SizeOptions, TrainingRows
 from partwise.fitting.saved import restored, saved
 from partwise.fitting.stream import StreamingOptions, learn_block, refused
 from partwise.likelihoods import Prior
@@ -55,6 +55,7 @@ CONSTRAINTS: dict[str, list[object]] = {
     "random_state": ["random_state", np.random.Generator],
     "verbose": ["verbose"],
     "warm_start": ["boolean"],
+    "sizes": [SizeOptions, None],
     "streaming": [StreamingOptions, None],
 }
 
@@ -182,6 +183,7 @@ class GatedEstimator(PartsEstimator):
                 random_state=self.random_state,
                 ascent=AscentOptions(type(self).__name__, *limits, self.n_jobs, bool(self.verbose)),
                 arguments=self._arguments(),
+                sizes=self.sizes or SizeOptions(),
             )
         )
 
@@ -197,7 +199,9 @@ class GatedEstimator(PartsEstimator):
         return saved(self._family(self._fitted.schema), self._fitted)
 
     def __partwise_restore__(self, state: State) -> None:
-        self._adopt(restored(self._family(), state))
+        schema = state.get("schema")  # of a table
+        family = self._family(None if schema is None else Schema.restore(schema))
+        self._adopt(restored(family, state))
 
     def _widened(self, X: Matrix) -> Self:
         """The same estimator with the new columns that X (CSR) has after those of the fit."""

@@ -17,6 +17,7 @@ from partwise.estimators._gated import CONSTRAINTS, SIZE, GatedEstimator
 from partwise.estimators._rows import by_rows
 from partwise.fitting.factors import Factors
 from partwise.fitting.family import Family
+from partwise.fitting.options import SizeOptions
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import Prior
 from partwise.typing import Classes, DataLike, Given, Hybrid, Seed
@@ -82,6 +83,9 @@ class MCFA(GatedEstimator):
         Above 0 a progress bar is shown.
     warm_start : bool, default=False
         Begin from the parameters of the last fit, which may have had another gating.
+    sizes : SizeOptions or None, default=None
+        How "auto" selects sizes: on how many cells, and up to how many states (see
+        `partwise.SizeOptions`).
     streaming : StreamingOptions or None, default=None
         How `partial_fit` learns (see `partwise.StreamingOptions`).
 
@@ -181,6 +185,7 @@ class MCFA(GatedEstimator):
         random_state: Seed = None,
         verbose: int = 0,
         warm_start: bool = False,
+        sizes: SizeOptions | None = None,
         streaming: StreamingOptions | None = None,
     ) -> None:
         self.n_parts = n_parts
@@ -200,6 +205,7 @@ class MCFA(GatedEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.sizes = sizes
         self.streaming = streaming
 
     # --- fitting ---

@@ -22,6 +22,7 @@ from partwise.estimators._gated import CONSTRAINTS, SIZE
 from partwise.estimators._rows import by_rows
 from partwise.estimators._tables import TableEstimator
 from partwise.fitting.family import Family
+from partwise.fitting.options import SizeOptions
 from partwise.fitting.states import States
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import LAWS, ORDERED, Prior, zero_if_absent
@@ -102,6 +103,9 @@ class MCVQ(BiclusterMixin, TableEstimator):
     warm_start : bool, default=False
         Begin from the parameters of the last fit, which may have had another gating; sizes that
         were sought stay as they were found.
+    sizes : SizeOptions or None, default=None
+        How "auto" selects sizes: on how many cells, and up to how many states (see
+        `partwise.SizeOptions`).
     streaming : StreamingOptions or None, default=None
         How `partial_fit` learns (see `partwise.StreamingOptions`).
 
@@ -220,6 +224,7 @@ class MCVQ(BiclusterMixin, TableEstimator):
         random_state: Seed = None,
         verbose: int = 0,
         warm_start: bool = False,
+        sizes: SizeOptions | None = None,
         streaming: StreamingOptions | None = None,
     ) -> None:
         self.n_parts = n_parts
@@ -240,6 +245,7 @@ class MCVQ(BiclusterMixin, TableEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.sizes = sizes
         self.streaming = streaming
 
     # --- fitting ---

@@ -73,6 +73,7 @@ _LOADABLE = {
 }
 _OPTIONS = {
     "Prior": "partwise.likelihoods.prior",
+    "SizeOptions": "partwise.fitting.options",
     "StreamingOptions": "partwise.fitting.stream",
 }
 

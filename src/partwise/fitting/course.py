@@ -243,8 +243,28 @@ def _search(
     late: Callable[[], bool],
 ) -> tuple[P, list[dict[str, object]]]:
     """Parameters of the sizes that the ELBO selects, and the moves of the search."""
-    with runner_of(family.options.ascent.n_jobs, source) as runner:
-        return family.search(core, source, runner, rng, late)
+    some = _size_sample(family, source, rng)
+    if some is not source:
+        weight = some.column_weight()
+        columns = tuple(replace(group, weight=weight[group.index]) for group in some.columns)
+        some = BlockSource(some.X, columns, some.weight, n_powers=family.n_powers)
+        totals, dtype = family.totals(some), some.X.dtype
+        core = family.core(columns, core.n_columns, dtype, core.sizes, core.classes, totals)
+    with runner_of(family.options.ascent.n_jobs, some) as runner:
+        return family.search(core, some, runner, rng, late)
+
+
+def _size_sample(
+    family: Family[P, R], source: BlockSource, rng: np.random.Generator
+) -> BlockSource:
+    """Rows in memory on which sizes are selected: all, or a sample."""
+    n_rows, n_columns = source.X.shape
+    n_cells = source.X.nnz if is_sparse(source.X) else n_rows * n_columns
+    n_sample = family.options.sizes.sample_rows(n_rows, n_cells)
+    if n_sample < n_rows:
+        return source.of_rows(np.sort(rng.choice(n_rows, n_sample, replace=False)))
+    small = source.reads and family.options.sizes.sample is not None
+    return source.of_rows(np.arange(n_rows)) if small else source
 
 
 def _is_over(listener: Listener, deadline: float) -> bool:

@@ -19,6 +19,7 @@ from partwise.data import BlockSource
 from partwise.engine import Monitor, climb
 from partwise.fitted import ColumnModel
 from partwise.fitting.checkpoint import SizePath
+from partwise.fitting.options import SearchLimits
 from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared
 from partwise.models.sizes import column_cost
 from partwise.starts.dependence import dependence, group_columns, labelled_columns
@@ -74,10 +75,8 @@ class FactorSearch:
     source: BlockSource
     runner: Runner
     rng: np.random.Generator
-    n_parts: int | None
-    n_factors: int | None
     late: Callable[[], bool]
-    tol: float
+    limits: SearchLimits
     path: SizePath = field(default_factory=list)
 
     def run(self) -> tuple[tuple[int, ...], list[Array], Array]:
@@ -94,14 +93,14 @@ class FactorSearch:
             for move in self._moves():
                 if not self.late():
                     parts = move(parts)
-            if self.late() or self.evidence(parts) - before < self.tol * self._weight:
+            if self.late() or self.evidence(parts) - before < self.limits.tol * self._weight:
                 break
         parts = sorted(parts, key=lambda columns: int(columns.min())) or [np.empty(0, int)]
         return self._assembled(parts)
 
     def _moves(self) -> list[Callable[[list[Array]], list[Array]]]:
         """Kinds of moves, in the order of a round."""
-        if self.n_parts is not None:
+        if self.limits.n_parts is not None:
             return [self._place]
         return [self._merge, self._place, self._split, self._drop, self._birth]
 
@@ -127,10 +126,10 @@ class FactorSearch:
     def _analyze(self, columns: Array, background: bool) -> Analyzed:
         if not len(columns):
             return Analyzed(0.0, np.zeros((0, 0)))
-        most = min(len(columns), MOST_FACTORS)
-        J = 0 if background else min(self.n_factors or 1, most)
+        most = min(len(columns), self.limits.max_size or MOST_FACTORS)
+        J = 0 if background else min(self.limits.size or 1, most)
         best, theta = self._fit(columns, J)
-        step = 1 if J and self.n_factors is None else 0
+        step = 1 if J and self.limits.size is None else 0
         grows = True  # steps double while more factors gain, then they are halved
         while step:
             wider = (-np.inf, theta) if J + step > most else self._fit(columns, J + step)
@@ -138,7 +137,7 @@ class FactorSearch:
             if wider[0] > best:
                 (best, theta), J = wider, J + step
             step = 2 * step if grows else step // 2
-        while self.n_factors is None and J > 1 and (fewer := self._fit(columns, J - 1))[0] > best:
+        while self.limits.size is None and J > 1 and (fewer := self._fit(columns, J - 1))[0] > best:
             (best, theta), J = fewer, J - 1
         return Analyzed(best, theta.loadings[0].mean[:, :-1])
 
@@ -152,7 +151,7 @@ class FactorSearch:
         sample[:, seen] = self._found.sample[:, where[seen]]
         every = np.ones(len(columns), bool)
         start = principal_loadings(sample, self._found.weight, every, J, self.rng)
-        monitor = Monitor(PART_STEPS, self.tol, self._weight)
+        monitor = Monitor(PART_STEPS, self.limits.tol, self._weight)
         theta = core.start([start], np.ones((1, len(columns))))
         theta = climb(model, theta, source, self.runner, monitor)
         return monitor.trace[-1], theta
@@ -162,13 +161,17 @@ class FactorSearch:
     def _begun(self, n_columns: int) -> list[Array]:
         """Best of several numbers of groups of columns by their dependence."""
         most = int(self._found.of_more_than_chance().sum()) // LEAST_COLUMNS
-        sizes = [self.n_parts] if self.n_parts else [n for n in FIRST_PARTS if n <= max(most, 1)]
+        sizes = (
+            [self.limits.n_parts]
+            if self.limits.n_parts
+            else [n for n in FIRST_PARTS if n <= max(most, 1)]
+        )
         best: list[Array] = []
         for n in sizes:
             labels = labelled_columns(self._found, n, True, self.rng)
             groups = [self._found.columns[labels == k] for k in range(n)]
             parts = [columns for columns in groups if len(columns)]
-            if self.n_parts or self.evidence(parts) > self.evidence(best):
+            if self.limits.n_parts or self.evidence(parts) > self.evidence(best):
                 best = parts
             if self.late():
                 break
@@ -283,7 +286,7 @@ class FactorSearch:
             return parts
         sizes, loadings, gates = self._assembled(parts)
         core, model = self.make(self.source, sizes)
-        monitor = Monitor(PLACING_STEPS, self.tol, self._weight)
+        monitor = Monitor(PLACING_STEPS, self.limits.tol, self._weight)
         theta = climb(model, core.start(loadings, gates), self.source, self.runner, monitor)
         chosen = theta.gates.argmax(axis=0)
         new = [np.flatnonzero(chosen == k) for k in range(len(parts))]

@@ -21,7 +21,7 @@ from partwise.fitted import (
 )
 from partwise.fitting.factor_search import FactorSearch
 from partwise.fitting.family import Family, Starts
-from partwise.fitting.options import fixed_size
+from partwise.fitting.options import SearchLimits
 from partwise.models import predict_factors
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
@@ -115,8 +115,7 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         if isinstance(source.X, RowSource):
             raise ValueError(
                 'n_parts="auto" and n_factors="auto" look at columns by themselves, which rows '
-                "outside of memory do not allow; seek the sizes of some rows in memory, and give "
-                "them for all."
+                "outside of memory do not allow; give SizeOptions(sample=...) a number of cells."
             )
 
         def make(
@@ -130,8 +129,7 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
             own = replace(own, chooser=chooser)
             return own, self.modeled(own, some.columns)
 
-        sizes = fixed_size(self.options.n_parts), fixed_size(self.options.size)
-        search = FactorSearch(make, source, runner, rng, *sizes, late, self.options.ascent.tol)
+        search = FactorSearch(make, source, runner, rng, late, SearchLimits.of(self.options))
         n_factors, first, gates = search.run()
         return replace(self.core_in(core), n_factors=n_factors).start(first, gates), search.path
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TypeAlias
 
 import numpy as np
@@ -39,6 +40,50 @@ class AscentOptions:
         return float("inf") if self.max_time is None else time.monotonic() + self.max_time
 
 
+# Fewest rows of the sample on which sizes are selected.
+SAMPLE_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class SizeOptions:
+    """How sizes are selected where they are "auto".
+
+    Parameters
+    ----------
+    sample : int or None, default=1_000_000
+        Sizes are selected on a random sample of rows with this many cells (stored entries, if X is
+        sparse), but of at least 2,000 rows; then all rows are fitted with these sizes. None uses
+        all rows, which finds more states where rows are many, and takes longer.
+    max_states : int or None, default=None
+        Largest number of states of a part (of factors, for `MCFA`). None is 64, or less where
+        columns are many.
+
+    Examples
+    --------
+    >>> from partwise import MCVQ, SizeOptions, make_shapes
+    >>> model = MCVQ("auto", "auto", sizes=SizeOptions(max_states=5), random_state=0)
+    >>> int(model.fit(make_shapes().data).n_states_.max())
+    5
+    """
+
+    sample: int | None = 1_000_000
+    max_states: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("sample", "max_states"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, Integral) and int(value) >= 1):
+                raise ValueError(
+                    f"SizeOptions({name}={value!r}): must be a whole number of at least 1, or None."
+                )
+
+    def sample_rows(self, n_rows: int, n_cells: int) -> int:
+        """Rows on which sizes are selected, of so many with so many cells in all."""
+        if self.sample is None or n_cells <= self.sample:
+            return n_rows
+        return min(max(n_rows * self.sample // n_cells, SAMPLE_ROWS), n_rows)
+
+
 @dataclass(frozen=True)
 class PartsOptions:
     """Arguments of a model of gated parts, checked one by one.
@@ -46,7 +91,7 @@ class PartsOptions:
     ``likelihood`` is that of all columns or the kind of each, ``prior`` None for maximum
     likelihood, ``absent_zero`` whether entries that a sparse matrix does not store are zeros.
     ``arguments`` are those of the estimator and its name, which a checkpoint is compared with, and
-    ``calibrated`` whether intervals are.
+    ``calibrated`` whether intervals are; ``sizes`` how sizes are selected.
     """
 
     n_parts: int | str
@@ -63,6 +108,7 @@ class PartsOptions:
     ascent: AscentOptions
     arguments: dict[str, object]
     calibrated: bool = True
+    sizes: SizeOptions = SizeOptions()
 
     @property
     def is_sought(self) -> bool:
@@ -126,6 +172,23 @@ class Listener:
 Listen: TypeAlias = Callable[[Rows], AbstractContextManager[Listener]]
 
 
-def fixed_size(size: Size) -> int | None:
-    """A size, None where it is sought."""
-    return None if isinstance(size, str) else int(np.max(size))
+@dataclass(frozen=True)
+class SearchLimits:
+    """Sizes that a search keeps or may not exceed, None where there is no such limit.
+
+    A trial has settled when its bound rises by less than ``tol`` per row.
+    """
+
+    n_parts: int | None
+    size: int | None
+    max_size: int | None
+    tol: float
+
+    @classmethod
+    def of(cls, options: PartsOptions) -> SearchLimits:
+        """The limits of a fit."""
+        n_parts, size = (
+            None if isinstance(asked, str) else int(np.max(asked))
+            for asked in (options.n_parts, options.size)
+        )
+        return cls(n_parts, size, options.sizes.max_states, options.ascent.tol)

@@ -23,6 +23,7 @@ from partwise.contracts import Array, Layout, Runner, Stats
 from partwise.data import BlockSource, RowBlock
 from partwise.engine import Monitor, climb
 from partwise.fitting.checkpoint import SizePath
+from partwise.fitting.options import SearchLimits
 from partwise.models.mcvq import MCVQ, MCVQParams
 from partwise.models.sizes import (
     HeldParams,
@@ -102,19 +103,15 @@ class Change(NamedTuple):
 class Search:
     """Sizes of an MCVQ on one source.
 
-    ``core`` gives the priors, whatever its sizes; ``n_parts`` and ``n_states`` are None where they
-    are sought; ``late()`` says whether time is up; trials have settled when their bound
-    rises by less than ``tol`` per row.
+    ``core`` gives the priors, whatever its sizes; ``late()`` says whether time is up.
     """
 
     core: MCVQ
     source: BlockSource
     runner: Runner
     rng: np.random.Generator
-    n_parts: int | None
-    n_states: int | None
     late: Callable[[], bool]
-    tol: float
+    limits: SearchLimits
     path: SizePath = field(default_factory=list)
 
     def run(self) -> list[Part]:
@@ -147,9 +144,9 @@ class Search:
 
     def _moves(self) -> list[Callable[[list[Part], Tried], list[Part]]]:
         """Kinds of moves, in the order of a round."""
-        states = [self._split_states] if self.n_states is None else []
+        states = [self._split_states] if self.limits.size is None else []
         parts = [self._merge_parts, self._split_parts, self._new_parts]
-        return [*states, self._place_columns, *(parts if self.n_parts is None else [])]
+        return [*states, self._place_columns, *(parts if self.limits.n_parts is None else [])]
 
     def evidence(self, parts: Sequence[Part]) -> float:
         """Bound of the model of these parts, at the best parameters for their posteriors."""
@@ -173,7 +170,8 @@ class Search:
         source, core = self.source, self.core
         n_statistics = max(prior.likelihood.n_statistics for prior in core.priors)
         self._most_summed = MOST_SUMS // (n_statistics * core.n_columns)
-        self._most_states = int(np.clip(self._most_summed // FIRST_PARTS[-1], *MOST_STATES))
+        most = int(np.clip(self._most_summed // FIRST_PARTS[-1], *MOST_STATES))
+        self._most_states = min(self.limits.max_size or most, most)
         self._weight = float(source.weight.sum())
         self._found: Dependence = dependence(source, self.rng)
         most = SPLIT_CELLS // max(len(self._found.columns), 1)
@@ -222,7 +220,7 @@ class Search:
         if not parts:
             return []
         model, params = assembled(self.core, parts, self._all)
-        monitor = Monitor(n_steps, self.tol, self._weight)
+        monitor = Monitor(n_steps, self.limits.tol, self._weight)
         params = climb(model, params, self.source, self.runner, monitor)
         return self._parts(model, lambda block: survey(model, params, block))
 
@@ -232,13 +230,13 @@ class Search:
 
     def _merged_states(self, part: Part) -> Part:
         """The part with states merged where that gains, or to the number that was asked for."""
-        least, most = self.n_states or 1, self.n_states or self._most_states
+        least, most = self.limits.size or 1, self.limits.size or self._most_states
         fewer = Judge.of(self.core, part.columns).merged(part, least, most)
         return padded(fewer, least)
 
     def _begun(self, columns: Sequence[Array], kinds: Sequence[Array]) -> list[Part]:
         """Parts of given columns that begin with given states of the sample's rows, (n,) each."""
-        sizes = [max(int(kind.max(initial=0)) + 1, self.n_states or 1) for kind in kinds]
+        sizes = [max(int(kind.max(initial=0)) + 1, self.limits.size or 1) for kind in kinds]
         model, n = laid_out(self.core, columns, sizes), len(self._sample)
         m = np.zeros((model.core.first[-1], n), self.source.X.dtype)
         for first, kind in zip(model.core.first, [*kinds, np.zeros(n, int)], strict=False):
@@ -256,8 +254,8 @@ class Search:
 
     def _best_start(self) -> list[Part]:
         """Best of several numbers of groups of columns, states grown in each."""
-        if self.n_parts is not None:
-            return self._start(self.n_parts, DOUBLINGS)
+        if self.limits.n_parts is not None:
+            return self._start(self.limits.n_parts, DOUBLINGS)
         most = int(self._found.of_more_than_chance().sum()) // LEAST_COLUMNS
         best: list[Part] = []
         highest, misses = self.evidence(best), 0
@@ -277,8 +275,8 @@ class Search:
         columns = [self._found.columns[labels == k] for k in range(n_groups)]
         nothing = np.zeros(len(self._sample), int)
         parts = self._begun(columns, [nothing] * n_groups)
-        if self.n_states is not None:
-            kinds = [self._halves(part, nothing, self.n_states) for part in parts]
+        if self.limits.size is not None:
+            kinds = [self._halves(part, nothing, self.limits.size) for part in parts]
             parts = self._fitted(self._begun(columns, kinds), SPLIT_EM)
         return self._place_columns(self._grown(parts, doublings), set(), noted=False)
 
@@ -345,7 +343,7 @@ class Search:
         if not parts:
             return parts
         worth, choice = self._by_part(parts)
-        dead = _deaths(worth, choice, self._choice) if self.n_parts is None else []
+        dead = _deaths(worth, choice, self._choice) if self.limits.n_parts is None else []
         alive = np.setdiff1d(np.arange(len(worth)), [k for k, _ in dead])
         left = np.arange(len(worth))
         for k, gain in dead if noted else []:
@@ -500,7 +498,7 @@ class Search:
         if len(columns) < 2:
             return parts
         (begun,) = self._begun([columns], [np.zeros(len(self._sample), int)])
-        kind = self._halves(begun, np.zeros(len(self._sample), int), self.n_states or 4)
+        kind = self._halves(begun, np.zeros(len(self._sample), int), self.limits.size or 4)
         changes = [Change("birth", (), self._begun([columns], [kind]))]
         return self._changed(parts, changes)
 

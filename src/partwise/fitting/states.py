@@ -13,7 +13,7 @@ from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock
 from partwise.fitted import FittedParts, GatedCore, GatedModel, SavedState, core_of
 from partwise.fitting.family import Family, Starts
-from partwise.fitting.options import fixed_size
+from partwise.fitting.options import SearchLimits
 from partwise.fitting.state_search import Search
 from partwise.likelihoods import Dirichlet
 from partwise.models import predict
@@ -83,17 +83,13 @@ class States(Family[MCVQParams, MCVQPrepared]):
         late: Callable[[], bool],
     ) -> tuple[MCVQParams, list[dict[str, object]]]:
         """Parameters of the sizes that the ELBO selects, and the moves of the search."""
-        core, sizes = (
-            self.core_in(core),
-            (fixed_size(self.options.n_parts), fixed_size(self.options.size)),
-        )
-        search = Search(core, source, runner, rng, *sizes, late, self.options.ascent.tol)
+        own = self.core_in(core)
+        search = Search(own, source, runner, rng, late, SearchLimits.of(self.options))
         parts = search.run()
         n_states = (*(part.n_states for part in parts), self.background)
-        own = self.core(
-            source.columns, core.n_columns, source.X.dtype, n_states, core.classes, None
-        )
-        return search.parameters(own, parts), search.path
+        dtype = source.X.dtype
+        sized = self.core(source.columns, own.n_columns, dtype, n_states, own.classes, None)
+        return search.parameters(sized, parts), search.path
 
     def sizes_in(self, params: MCVQParams) -> tuple[int, ...]:
         """Numbers of states."""
