@@ -260,7 +260,7 @@ def _plain(text: str) -> str:
 
 
 def _table(rows: list[Row], shown: list[Row]) -> Table:
-    """Lay out what is shown of rows, with a column for every name that occurs in one of them."""
+    """Arrange the shown values of rows, with a column for every name that occurs in one of them."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""What came of a run: its rows with spreads, the paper's numbers beside ours, time and pictures.
+"""What came of a run: its rows with spreads, the paper's numbers and ours, time and pictures.
 
 A result is a plain dict that JSON can hold. All results have the same keys, see `RESULT_KEYS`.
 """
@@ -88,7 +88,7 @@ def summarize(row: Row) -> Row:
 
 
 def compare(paper: Paper, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Put every number of a paper beside ours; a number of which we have none says so.
+    """Compare every number of a paper with ours; a number of which we have none says so.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def judge(printed: str, ours: float, better: str) -> str:
 
 
 def compact(rows: Sequence[Row], comparisons: Sequence[Mapping[str, Any]] = ()) -> list[Row]:
-    """Rows to print: spreads in the cells of their means, the paper's numbers beside ours.
+    """Rows to print: spreads in the cells of their means, with the paper's numbers.
 
     Parameters
     ----------

@@ -158,7 +158,7 @@ def _section(one: Mapping[str, Any], pictures: str) -> list[str]:
         else:
             lines += [
                 f"*Not shown, since the data may not be passed on: {picture['caption']}* "
-                f"`partwise reproduce {one['name']} --pictures FOLDER` draws it.",
+                f"`partwise reproduce {one['name']} --pictures FOLDER` makes it.",
                 "",
             ]
     return lines[:-1]

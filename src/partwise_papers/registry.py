@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
 
-# One line of a table: names to text or numbers. Several numbers are those of as many seeds, draws
+# One line of a table: names to text or numbers. Several numbers are those of as many seeds, splits
 # or folds.
 Row: TypeAlias = dict[str, Any]
 
@@ -38,12 +38,12 @@ class Setting:
     fast : bool, default=False
         Whether fewer seeds, rows or sweeps will do.
     folder : path or None, default=None
-        Where pictures go; None means that none are drawn.
+        Where pictures go; None means that none are made.
 
     Attributes
     ----------
     pictures : list of dict
-        Of every picture drawn its ``file`` (a name within the folder), ``caption``, and whether it
+        For every picture its ``file`` (a name within the folder), ``caption``, and whether it
         is ``free``: whether it may be shown where the data may not.
 
     Examples
@@ -70,7 +70,7 @@ class Setting:
         return fast if self.fast else full
 
     def draw(self, name: str, plot: Callable[[], Any], caption: str, *, free: bool = False) -> None:
-        """Draw a picture, if pictures are wanted.
+        """Make a picture, if pictures are wanted.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class Registry(Mapping[str, Run]):
         return ((self[name].__doc__ or "").strip().splitlines() or [""])[0]
 
     def paper(self, name: str) -> Paper | None:
-        """Give what a paper says of a run; None if it is of no paper."""
+        """Give what a paper says of a run; None for an additional experiment."""
         self._discover()
         return self._papers.get(name)
 

@@ -20,7 +20,7 @@ MISSING = "not measured, since lace is not installed; pip install pylace"
 N_CHAINS = 8
 
 # Chains have settled when their scores, each the mean over a round, have twice risen by less than
-# this many nats a cell: far less than what held-out cells tell apart. Or when rounds are over.
+# this many nats per cell: far less than held-out cells can resolve. Or when rounds are over.
 ROUND = 50
 SETTLED = 0.001
 MOST_ROUNDS = 40
@@ -50,7 +50,7 @@ class Lace:
             self.engine.update(ROUND, quiet=True)
             scores = self.engine.diagnostics("score").to_numpy()[-ROUND:].astype(float)
             level = float(scores.mean()) / self.n_cells
-            progress(f"{i * ROUND} steps, score {level:.4f} nats a cell")
+            progress(f"{i * ROUND} steps, score {level:.4f} nats per cell")
             quiet = quiet + 1 if level - last < SETTLED else 0
             last = level
             if quiet == 2:

@@ -1,11 +1,11 @@
 """Other ways to fill a mixed table, each with the settings its users would start from.
 
 All take a DataFrame whose columns are text (categories) or numbers, with NaN, and give it filled.
-Neighbours need numbers: categories become one yes-or-no column a level, the largest of which is the
+Neighbors need numbers: categories become one yes-or-no column a level, the largest of which is the
 one filled in, and numbers are standardised. Chained regressions do better with the places of the
 levels, rounded: yes-or-no columns missing together foretell each other. Of miceforest and of Lace
-what is filled in is the prediction, not a draw. To StepMix and Lace few numbers are categories, so
-that theirs are probabilities, not densities; the others regress and the nearest is taken. Seconds
+the prediction is imputed, not a sample. To StepMix and Lace few numbers are categories, so that
+ theirs are probabilities, not densities; the others regress and the nearest is taken. Seconds
 are those of the processor.
 """
 
@@ -29,7 +29,7 @@ MOST_CLASSES = 8  # of StepMix, chosen by BIC
 
 
 class Holes(NamedTuple):
-    """A table with holes, and the cells that were hidden, column by column."""
+    """A table with missing values, and the held-out cells, column by column."""
 
     table: Any
     cells: dict[str, tuple[Array, Array]]  # rows, and what stood there
@@ -121,7 +121,7 @@ class _Numbers:
         return out
 
 
-def neighbours(holes: Holes) -> Filled:
+def neighbors(holes: Holes) -> Filled:
     """Means over the nearest rows."""
     begun = time.process_time()
     numbers = _Numbers(holes.table)
@@ -235,7 +235,7 @@ class Rival(NamedTuple):
 
 
 RIVALS = {
-    "KNNImputer": Rival(neighbours, "sklearn", "scikit-learn"),
+    "KNNImputer": Rival(neighbors, "sklearn", "scikit-learn"),
     "IterativeImputer": Rival(chained, "sklearn", "scikit-learn"),
     "miceforest": Rival(forests, "miceforest", "miceforest"),
     "StepMix": Rival(mixture, "stepmix", "stepmix"),

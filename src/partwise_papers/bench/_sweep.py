@@ -115,7 +115,7 @@ def of_directions(X: Array, n_directions: int) -> Sweep:
 
 
 def products_of_directions(run: Sweep) -> Callable[[], object]:
-    """What no sweep of Bayesian PCA can do without: W' t, then x x' and x t' summed over rows."""
+    """What every EM iteration of Bayesian PCA needs: W' t, then x x' and x t' summed over rows."""
     W = np.ascontiguousarray(run.open.mean[0, :, :-1].T)
 
     def on_block(block: Any) -> Array:

@@ -1,4 +1,4 @@
-"""Sweeps of Bayesian PCA against their bare products, and mixtures against scikit-learn's."""
+"""Bayesian PCA: EM iterations against matrix products, mixtures against scikit-learn's."""
 
 from __future__ import annotations
 

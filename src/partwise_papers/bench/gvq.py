@@ -21,9 +21,9 @@ from partwise_papers.registry import Array, Row
 N_ROWS = 1000
 NOISE = 0.1  # variance
 
-# Features and values of the codes that are compared with faiss: 16 and 24 bits a row.
+# Features and values of the codes that are compared with faiss: 16 and 24 bits per row.
 SIZES = ((4, 16), (6, 16))
-# Nodes a row while learning, steps, and nodes a row for the last codes.
+# Nodes per row while learning, steps, and nodes a row for the last codes.
 FIT_NODES, FIT_STEPS, LAST_NODES = 300, 25, 2_000
 
 

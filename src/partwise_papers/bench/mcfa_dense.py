@@ -1,4 +1,4 @@
-"""Dense sweeps of MCFA, complete and with holes, against scikit-learn's FactorAnalysis."""
+"""EM iterations of MCFA on dense data, complete or not, against scikit-learn's FactorAnalysis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N_ROWS, N_COLUMNS, N_PARTS, N_FACTORS = 20_000, 784, 6, 4
 
 
 def planted(dtype: Any) -> tuple[Array, Array]:
-    """Rows drawn from an MCFA with unit noise, and the columns' parts."""
+    """Rows sampled from an MCFA with unit noise, and the columns' parts."""
     rng = np.random.default_rng(0)
     parts = np.arange(N_COLUMNS) % N_PARTS
     X = rng.standard_normal((N_ROWS, N_COLUMNS), dtype=dtype)

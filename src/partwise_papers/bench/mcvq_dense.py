@@ -19,7 +19,7 @@ N_ROWS, N_COLUMNS, N_PARTS, N_STATES = 20_000, 784, 6, 10
 
 
 def planted(n_rows: int, dtype: Any) -> tuple[Array, Array]:
-    """Rows drawn from an MCVQ with deviation 0.7 about states N(0, 1), and the columns' parts."""
+    """Rows sampled from an MCVQ with deviation 0.7 about states N(0, 1), and the columns' parts."""
     rng = np.random.default_rng(0)
     parts = np.arange(N_COLUMNS) % N_PARTS
     means = rng.standard_normal((N_PARTS, N_STATES, N_COLUMNS)).astype(dtype)

@@ -1,4 +1,4 @@
-"""Sparse sweeps of a categorical MCVQ against the same sums by scipy's sparse products."""
+"""Sparse EM iterations of a categorical MCVQ against the same sums by scipy's sparse products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratings at MovieLens' scale: fits against Surprise, sweeps over 20 million, answers in time.
+"""Ratings at MovieLens' scale: fits against Surprise, iterations over 20 million, answers in time.
 
 One thread throughout, since Surprise has one.
 """
@@ -111,7 +111,9 @@ def sweep_file(folder: str) -> None:
     how: dict[str, Any] = {"likelihood": "categorical", "gating": "tied", "tol": 0.0}
     took = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # sweeps are fixed; a few people leave films unrated
+        warnings.simplefilter(
+            "ignore"
+        )  # the number of iterations is fixed; a few people leave films unrated
         MCVQ(5, 12, max_iter=2, n_jobs=1, random_state=0, **how).fit(X[:500])  # compiles
         for n in N_SWEEPS:
             model = MCVQ(5, 12, max_iter=n, n_jobs=1, random_state=0, **how)

@@ -1,4 +1,4 @@
-"""Row likelihoods by importance sampling against a plain loop over the draws."""
+"""Row likelihoods by importance sampling against a plain loop over the samples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _rows() -> Array:
 
 
 def _loop_states(model: MCVQ, X: Array) -> Array:
-    """Draw states from their posterior and weigh them, one draw after the other."""
+    """Sample states from their posterior and weight them, one sample after another."""
     rng = np.random.default_rng(0)
     m, n_rows = model.transform(X), np.arange(len(X))
     log_a = np.log(np.maximum(model.gates_.T, 1e-300))  # (K, D)
@@ -48,7 +48,7 @@ def _loop_states(model: MCVQ, X: Array) -> Array:
 
 
 def _loop_factors(model: MCFA, X: Array) -> Array:
-    """The same for factors, drawn about their posterior mean with a deviation of 0.3."""
+    """The same for factors, sampled around their posterior mean with a deviation of 0.3."""
     rng = np.random.default_rng(0)
     m = model.transform(X)
     K, _, J = model.loadings_.shape
@@ -85,9 +85,9 @@ def row_likelihood(progress: Callable[[str], None]) -> list[Row]:
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(X)
         model.row_likelihood(X[:50], n_draws=2)  # compiles what is compiled
-        progress(f"{name}: draws")
+        progress(f"{name}: samples")
         took = best_ms(partial(model.row_likelihood, X, N_DRAWS), 3)
-        progress(f"{name}: loop over the draws")
+        progress(f"{name}: loop over the samples")
         peer = best_ms(partial(loop, model, X), 1)
         n_open = int(np.sum(model.gates_.max(axis=1) < 1.0))
         rows.append(

@@ -26,9 +26,9 @@ from partwise_papers.registry import Array, Row
 
 N_COLUMNS, N_PARTS, N_STATES = 1000, 8, 8
 SLICE = 20_000  # rows held in memory
-WRITTEN = 10_000  # rows drawn and written at a time
+WRITTEN = 10_000  # rows generated and written at a time
 
-# A sweep of the cluster's rows takes one worker some ten seconds, in chunks of a second each.
+# An iteration over the cluster's rows takes one worker about ten seconds, in chunks of one.
 CLUSTER_ROWS, CLUSTER_CHUNK = 1_000_000, 50_000
 
 
@@ -93,16 +93,16 @@ def _out_of_core(n_rows: int, progress: Callable[[str], None]) -> list[Row]:
         path = Path(folder) / "rows.npy"
         _write(path, n_rows, progress)
         with ProcessPoolExecutor(1, get_context("spawn")) as other:
-            progress("a fit of three sweeps, in a process of its own")
+            progress("a fit of three iterations, in its own process")
             took, memory = other.submit(_fit_file, str(path)).result()
-        progress("sweeps of a slice in memory")
+        progress("iterations on a slice in memory")
         with of_states(_drawn(SLICE, 0), "gaussian", n_states, parts) as held:
             there = SLICE / best_ms(partial(held.sums, held.open), 3)
-        progress("sweeps of the file")
+        progress("iterations on the file")
         mapped = RowSource(np.load(path, mmap_mode="r"))
         with of_states(mapped, "gaussian", n_states, parts) as on_disk:
             cached = n_rows / best_ms(partial(on_disk.sums, on_disk.open), 3)
-            progress("a sweep of the file, not in the page cache")
+            progress("an iteration on the file, not in the page cache")
             _forget_file(path)
             cold = n_rows / best_ms(partial(on_disk.sums, on_disk.open), 1)
     return [

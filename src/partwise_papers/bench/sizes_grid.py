@@ -1,4 +1,4 @@
-"""Sizes that the evidence chooses against a grid of sizes chosen by held-out cells."""
+"""Sizes selected by the ELBO against a grid of sizes chosen by held-out cells."""
 
 from __future__ import annotations
 
@@ -126,6 +126,6 @@ def compare(name: str, problem: Problem, progress: Callable[[str], None]) -> Row
 def sizes_grid(progress: Callable[[str], None]) -> list[Row]:
     """Automatic sizes against a 5x5 grid chosen by held-out cells: log-likelihood and time.
 
-    Nats a cell held out (the same by which the grid is chosen), and nats a row that nobody saw.
+    Nats per cell held out (the same by which the grid is chosen), and nats per row that nobody saw.
     """
     return [compare(name, make(), progress) for name, make in PROBLEMS.items()]

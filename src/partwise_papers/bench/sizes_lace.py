@@ -18,7 +18,7 @@ from partwise_papers.registry import Array, Row
 
 FOLDS = 10  # one cell in ten is held out
 N_MOVIES = 300
-HOLES = 0.3
+MISSING = 0.3
 
 
 class Problem(NamedTuple):
@@ -39,14 +39,14 @@ def _movies() -> Problem:
 def _cancer() -> Problem:
     """Measurements of tumours (scikit-learn's copy), three in ten removed."""
     X = load_breast_cancer().data
-    holes = np.random.default_rng(0).random(X.shape) < HOLES
-    return Problem(np.where(holes, np.nan, X))
+    missing = np.random.default_rng(0).random(X.shape) < MISSING
+    return Problem(np.where(missing, np.nan, X))
 
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "yeast": lambda: Problem(load_yeast().data),
     f"MovieLens-100k, {N_MOVIES} movies": _movies,
-    f"breast cancer, {HOLES:.0%} holes": _cancer,
+    f"breast cancer, {MISSING:.0%} missing": _cancer,
 }
 
 
@@ -69,7 +69,7 @@ class Trial:
             self.spread = np.nanstd(problem.X, axis=0)
 
     def row(self, method: str, seconds: float, density: Array, error: Array) -> Row:
-        """What is told of a method: numbers by squared errors in their columns' deviations."""
+        """Measures of a method: numbers by squared errors in their columns' deviations."""
         found: Row = {
             "data": self.name,
             "method": method,
@@ -173,6 +173,6 @@ def compare(name: str, problem: Problem, progress: Callable[[str], None]) -> lis
 def sizes_lace(progress: Callable[[str], None]) -> list[Row]:
     """Automatic sizes against Lace on three tables: time, and scores of held-out cells.
 
-    Nats a cell, and what `impute` puts there. Lace runs until its chains' scores settle.
+    Nats per cell, and what `impute` puts there. Lace runs until its chains' scores settle.
     """
     return [row for name, make in PROBLEMS.items() for row in compare(name, make(), progress)]

@@ -1,4 +1,4 @@
-"""A large table of columns of five kinds with holes: time and memory to fit it and to fill it."""
+"""A large table of five kinds of columns with missing values: time and memory to fit and impute."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _forget_peak() -> None:
 @register("table_big")
 def table_big(progress: Callable[[str], None]) -> list[Row]:
     """A synthetic survey of 1M rows and 50 columns of five kinds, a fifth missing: fit, impute."""
-    progress("draw the survey")
+    progress("make the survey")
     survey = make_survey(N_ROWS, n_parts=N_PARTS, missing=0.2, random_state=0)
     table, parts = survey.frame, survey.parts
     del survey

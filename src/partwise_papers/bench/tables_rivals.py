@@ -29,7 +29,7 @@ from partwise_papers.registry import Array, Row
 
 OURS = {"PartsImputer": 4, "PartsImputer, one fit": 1}
 HIDDEN = 0.2
-MOST_ROWS = 2000  # drawn from longer tables, since the slowest rivals take hours of those
+MOST_ROWS = 2000  # sampled from longer tables, since the slowest methods take hours on those
 N_MOVIES = 200
 FEW = 10  # levels that are judged by whether the right one was filled in
 NEAR = 0.03
@@ -118,7 +118,7 @@ class Trial:
         begun = time.process_time()
         imputer = PartsImputer(n_fits=n_fits, random_state=0)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # tells of odd columns
+            warnings.simplefilter("ignore", UserWarning)  # warns of unusual columns
             filled = imputer.fit_transform(table)
             for name, shares in imputer.predict_proba_columns(table).items():
                 levels = np.array(imputer.model_.column_levels_[name], dtype=object)
@@ -156,7 +156,7 @@ class Trial:
         return np.concatenate(found)
 
     def row(self, data: str, method: str, filled: Filled, losses: dict[str, float]) -> Row:
-        """What is told of a method."""
+        """Measures of a method."""
         row: Row = {"data": data, "method": method, "CPU seconds": filled.seconds}
         numbers = [x for name, x in losses.items() if name not in self.levels]
         levels = [x for name, x in losses.items() if name in self.levels]
@@ -184,7 +184,7 @@ class Trial:
 
 
 class Judged(NamedTuple):
-    """A method on a table: what is told of it, its losses, log probabilities of hidden levels."""
+    """A method on a table: its measures, its losses, log probabilities of hidden levels."""
 
     row: Row
     losses: dict[str, float]
@@ -229,7 +229,7 @@ def overall(tables: list[dict[str, Judged]]) -> dict[str, Row]:
 
 
 def with_ratios(rows: dict[str, Row]) -> list[Row]:
-    """Rows of one table, rivals with how many times ours they took."""
+    """Rows of one table, with the time of other methods relative to ours."""
     for name, row in rows.items():
         if name in RIVALS:
             for ours in OURS:
@@ -241,8 +241,9 @@ def with_ratios(rows: dict[str, Row]) -> list[Row]:
 def tables_rivals(progress: Callable[[str], None]) -> list[Row]:
     """Real mixed tables with a fifth of the cells held out, against imputers and mixtures.
 
-    RMSE in deviations and share of right levels are means over columns; log-loss is in nats a
-    hidden level. Columns near best: ours is better than every rival there, or worse by at most 3 %.
+    RMSE in deviations and share of right levels are means over columns; log-loss is in nats per
+    held-out level. Columns near best: ours is better than every other method there, or worse
+    by at most 3 %.
     """
     Trial(TABLES["iris"]()).ours(1)  # compiles
     missing: list[Row] = [

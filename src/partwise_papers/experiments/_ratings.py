@@ -1,6 +1,6 @@
 """Held-out ratings: protocols of Marlin (2004) and of the papers, and measures of predictions.
 
-*Weak* generalisation predicts a held-out rating of people who were learned from, *strong* one of
+*Weak* generalization predicts a held-out rating of people who were learned from, *strong* one of
 people who were not, given their other ratings.
 """
 
@@ -32,7 +32,7 @@ class Held(NamedTuple):
     value: Array
 
     def of(self, rows: Array) -> Held:
-        """Those of some people, numbered anew in the order given."""
+        """Those of some people, renumbered in the order given."""
         order = np.argsort(self.row, kind="stable")
         sorted_row = self.row[order]
         lo, hi = (np.searchsorted(sorted_row, rows, side) for side in ("left", "right"))
@@ -85,7 +85,7 @@ def _split(rest: Any, held: Held, train: Array, test: Array) -> Split:
 
 
 def fitted(estimator: Any, train: Any, levels: Array) -> Any:
-    """A model learned from ratings; the number of sweeps is part of its settings."""
+    """A model learned from ratings; the number of iterations is part of its settings."""
     served = Recommender(estimator, levels=levels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -137,7 +137,7 @@ def judge(model: Any, known: Any, held: Held, levels: Array) -> Errors:
 
 
 def summary(name: str, found: Any) -> Row:
-    """Mean and standard error, over draws, of one measure."""
+    """Mean and standard error, over splits, of one measure."""
     found = np.asarray(found, dtype=float)
     row: Row = {name: float(found.mean())}
     if len(found) > 1:

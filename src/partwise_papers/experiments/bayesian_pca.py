@@ -27,7 +27,7 @@ EMBEDDING = 20
 # Directions of the single maximum-likelihood PCA in Figure 7, which does not name them.
 PCA_SIZES = (3, 10, 30, 60, 100)
 
-# Sizes that the rival of section 4 may have, components and directions of every digit's mixture,
+# Sizes that the baseline of section 4 may have, components and directions of every digit's mixture,
 # and what may be added to the variances of scikit-learn's: both are chosen on a quarter of the
 # training digits.
 RIVAL_SIZES = [(M, q) for M in (1, 3, 6, 10) for q in (4, 8, 12, 16)]
@@ -280,7 +280,7 @@ def bpca_digits(setting: Setting) -> list[Row]:
         best = chosen_on_validation(makers, X, y, setting)
         judge(f"{name}, by validation", density_classes(makers[best], X, y, T), best)
     setting("scikit-learn")
-    judge("1 nearest neighbour", KNeighborsClassifier(1).fit(X, y).predict(T))
+    judge("1 nearest neighbor", KNeighborsClassifier(1).fit(X, y).predict(T))
     judge("support vector machine", SVC(C=10).fit(X, y).predict(T))
     judge(
         "BayesianGaussianMixture, full, 10 components",

@@ -67,7 +67,7 @@ def yeast_biclusters(setting: Setting) -> list[Row]:
     # What genes are over all conditions is left to the residue's rows, so it may be taken out.
     centred = X - np.nanmean(X, axis=1, keepdims=True)
     for K, J in SIZES:
-        for name, seen in ((f"MCVQ {K}x{J}", X), (f"MCVQ {K}x{J}, genes centred", centred)):
+        for name, seen in ((f"MCVQ {K}x{J}", X), (f"MCVQ {K}x{J}, genes centered", centred)):
             setting(name)
             model = fitted(MCVQ(K, J, random_state=0), seen)
             found = list(zip(*model.biclusters_, strict=True))

@@ -1,4 +1,4 @@
-"""Bishop and Winn (2000), Figures 5, 6 and 8: relevances of faces, and faces and digits drawn."""
+"""Bishop and Winn (2000), Figures 5, 6 and 8: relevances of faces, and sampled faces and digits."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def bpca_fig8(setting: Setting) -> list[Row]:
         lambda: SamplesDisplay.from_estimator(
             model, n_samples=10, random_state=0, image_shape=(8, 8)
         ),
-        "Ten drawn digits of each kind.",
+        "Ten sampled digits of each class.",
     )
     rows: list[Row] = []
     for digit in range(10):

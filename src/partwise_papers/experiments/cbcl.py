@@ -1,6 +1,6 @@
 """CBCL faces: parts and samples (JMLR Figures 3 to 6), Table 4, and held-out likelihood.
 
-Images are rank-equalised to [-2, 2]. Where rows are held out they are permuted by
+Images are rank-equalized to [-2, 2]. Where rows are held out they are permuted by
 ``default_rng(0)`` and the first 1800 train.
 """
 
@@ -27,7 +27,7 @@ from partwise_papers.experiments._models import entropy_bits, fitted
 from partwise_papers.registry import Array, Paper, Row, Setting
 
 IMAGE_SHAPE = (19, 19)
-N_DRAWN = 2000  # images drawn from a model
+N_DRAWN = 2000  # images sampled from a model
 N_BASIS = 49  # of NMF and probabilistic PCA; the paper's Figure 6 does not say
 
 
@@ -164,7 +164,7 @@ def _draw_samples(setting: Setting, name: str, model: Any) -> None:
         lambda: SamplesDisplay.from_estimator(
             model, n_samples=12, random_state=0, image_shape=IMAGE_SHAPE
         ),
-        f"Faces drawn from {name}, without noise.",
+        f"Faces sampled from {name}, without noise.",
     )
 
 
@@ -247,7 +247,7 @@ def nips_fig4(setting: Setting) -> list[Row]:
         {"model": name, "RMS of a face": float(np.quantile(errors, share))}
         for name, share in told.items()
     ]
-    # Of two faces drawn at random, the expected better and worse one.
+    # Of two random faces, the expected better and worse one.
     share = (np.arange(len(errors)) + 0.5) / len(errors)
     for name, weight in (("the better face", 2 * (1 - share)), ("the worse face", 2 * share)):
         expected = float(np.mean(weight * np.sort(errors)))

@@ -1,7 +1,8 @@
 """Classes on top of parts: JMLR 4.4, thesis 3.4 and 4.3.
 
 The papers' faces are of the AR database, which only its owners give out. Who has it (see
-`load_ar_faces`) gets these experiments on it; otherwise faces are drawn, and the truth is known.
+`load_ar_faces`) gets these experiments on it; otherwise the faces are
+synthetic, and the truth is known.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ TABLE4_1 = np.array(
 
 
 def told_by_mouth(priors: Array) -> dict[str, float]:
-    """How much states, (J, N), tell of conditions: bits, and how far two of them are apart."""
+    """Information of states, (J, N), about conditions: bits, and how far two of them are apart."""
     joint = priors / priors.sum(axis=0) / priors.shape[1]
     state, condition = joint.sum(axis=1, keepdims=True), joint.sum(axis=0, keepdims=True)
     ratio = np.where(joint > 0, joint / np.maximum(state * condition, 1e-300), 1.0)
@@ -227,8 +228,8 @@ def thesis_table4_1(setting: Setting) -> list[Row]:
     "jmlr_fig13",
     Paper(
         source="JMLR, Figure 13 (thesis, Figure 4.3)",
-        did="Faces drawn from each condition's priors look like it, in combinations of parts that "
-        "the data do not have.",
+        did="Faces sampled from each condition's priors look like it, in combinations of "
+        "parts that the data do not have.",
         differs=SYNTHETIC + " A support vector machine trained on the faces classifies 200 "
         "sampled faces per condition.",
     ),
@@ -249,7 +250,7 @@ def jmlr_fig13(setting: Setting) -> list[Row]:
         lambda: SamplesDisplay.from_estimator(
             model, n_samples=4, random_state=0, image_shape=faces.image_shape
         ),
-        "Four faces of each condition, drawn without noise.",
+        "Four faces of each conditionwithout noise.",
         free="masks" in faces,
     )
     return rows
@@ -414,7 +415,7 @@ def thesis_classifier(setting: Setting) -> list[Row]:
 
 
 def best_prediction(faces: dict) -> Array:
-    """The condition by Bayes' rule from the tables and appearances that faces are drawn from."""
+    """The condition by Bayes' rule from the tables and appearances of the faces."""
     with np.errstate(divide="ignore"):
         joint = np.repeat(np.log(faces["condition_priors"])[None], len(faces["data"]), axis=0)
         tables = [np.log(table) for table in faces["state_tables"]]
@@ -483,6 +484,6 @@ def _draw_hybrids(setting: Setting, faces: Array, shape: tuple[int, int]) -> Non
     setting.draw(
         "thesis_fig4_3",
         lambda: PicturesDisplay.from_groups({"": faces}, image_shape=shape),
-        "Faces that scream and wear sunglasses, drawn without noise.",
+        "Faces that scream and wear sunglasseswithout noise.",
         free=True,
     )

@@ -1,4 +1,4 @@
-"""Drawn faces: are the parts found that the faces were drawn from?"""
+"""Synthetic faces: are their true parts found?"""
 
 from __future__ import annotations
 

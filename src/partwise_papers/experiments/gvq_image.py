@@ -24,7 +24,7 @@ def counted_bits(n_vectors: int, code_bits: int) -> float:
 
 
 def _index_bits(coded: Coded) -> int:
-    """Bits that tell one of the vectors of plain vector quantisation."""
+    """Bits that identify one of the vectors of plain vector quantization."""
     return (coded.vectors - 1).bit_length()
 
 

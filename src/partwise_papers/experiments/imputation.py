@@ -1,7 +1,7 @@
 """Filling removed cells: error, time, and whether intervals hold what they promise.
 
 A fifth of the observed cells is removed at random; methods see the rest, and are compared on the
-removed cells. Columns are standardised by their observed cells for all methods, since neighbours
+removed cells. Columns are standardised by their observed cells for all methods, since neighbors
 depend on units; errors are in the data's own.
 """
 
@@ -46,13 +46,13 @@ class Problem(NamedTuple):
 
 
 def problems(seed: int, fast: bool) -> dict[str, Problem]:
-    """Collect the data sets; the drawn faces depend on the seed. A fast run has the smaller."""
+    """Collect the data sets; the synthetic faces depend on the seed. A fast run has the smaller."""
     small = {"yeast": Problem(load_yeast().data, (3, 8), (1, 12))}
     if fast:
         return small
     return {
         "CBCL faces": Problem(load_cbcl_faces().data, (6, 10), (3, 60)),
-        "drawn faces": Problem(make_faces(1000, random_state=seed).data, (6, 8), (5, 10)),
+        "synthetic faces": Problem(make_faces(1000, random_state=seed).data, (6, 8), (5, 10)),
     } | small
 
 

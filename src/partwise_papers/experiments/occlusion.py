@@ -19,7 +19,7 @@ from partwise_papers.experiments._models import fitted
 from partwise_papers.experiments.cbcl import IMAGE_SHAPE, split
 from partwise_papers.registry import Array, Paper, Row, Setting
 
-N_TRAIN, N_TEST = 1500, 1000  # drawn faces; of CBCL 1800 and 629
+N_TRAIN, N_TEST = 1500, 1000  # synthetic faces; of CBCL 1800 and 629
 
 
 class Problem(NamedTuple):
@@ -35,7 +35,7 @@ class Problem(NamedTuple):
 
 
 def problems(seed: int) -> dict[str, Problem]:
-    """Collect CBCL faces, of which 1800 train, and drawn faces, which depend on the seed."""
+    """Collect CBCL faces, of which 1800 train, and synthetic faces, which depend on the seed."""
     train, test = split()
     drawn = make_faces(N_TRAIN, random_state=seed)
     held = make_faces(N_TEST, random_state=1000 + seed).data
@@ -46,7 +46,7 @@ def problems(seed: int) -> dict[str, Problem]:
 
 
 def cover(n: int, image_shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    """Draw a rectangle over a quarter to a half of each of n images, (n, D) bool."""
+    """Place a rectangle over a quarter to a half of each of n images, (n, D) bool."""
     height, width = image_shape
     areas = np.multiply.outer(np.arange(1, height + 1), np.arange(1, width + 1))
     sizes = np.argwhere((4 * areas >= height * width) & (2 * areas <= height * width)) + 1
@@ -99,7 +99,7 @@ def _models(problem: Problem, seed: int) -> dict[str, tuple[Any, Array | None]]:
 def states_for_covered(model: MCVQ, faces: Array, noisy: Array, covered: Array) -> int:
     """Parts that have a state most of whose images hide a tenth of the part or more.
 
-    ``covered`` tells the hidden pixels of ``noisy``; of ``faces`` none are.
+    ``covered`` marks the hidden pixels of ``noisy``; of ``faces`` none are.
     """
     states = model.predict_states(np.vstack([faces, noisy]))
     found = 0

@@ -1,7 +1,7 @@
 """MovieLens-1M by Marlin's protocol: one held-out rating of everybody, 5000 people to learn from.
 
-The other 1040 are met later (strong generalisation). Sizes, sweeps, priors and the members of the
-average were chosen on draws 100 and 101; draws 0 to 9, reported here, took no part in it.
+The other 1040 are met later (strong generalization). Sizes, sweeps, priors and the members of the
+average were chosen on splits 100 and 101; splits 0 to 9, reported here, took no part in it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PUBLISHED = {
     "GP-LVM": (0.403, 0.399),
 }
 
-# Algorithms of Surprise, and of how many draws; the slower ones see fewer.
+# Algorithms of Surprise, and on how many splits; the slower ones see fewer.
 PEERS = {"SVD": 10, "KNNBaseline": 2, "SVDpp": 1}
 
 
@@ -48,7 +48,7 @@ Points: TypeAlias = tuple[Array, Array]
 
 
 class Run(NamedTuple):
-    """Errors of one model on one draw, and what fitting took."""
+    """Errors of one model on one split, and what fitting took."""
 
     weak: _ratings.Errors
     strong: _ratings.Errors
@@ -105,12 +105,12 @@ def compare(
     peers: Mapping[str, int],
     progress: Callable[[str], None],
 ) -> list[Row]:
-    """Errors over draws of people and of held-out ratings; a peer is in its first few draws."""
+    """Errors over splits of people and of held-out ratings; a peer is in its first few splits."""
     found: dict[str, list[Run]] = {}
     for seed in range(n_draws):
 
         def told(text: str, seed: int = seed) -> None:
-            progress(f"draw {seed}: {text}")
+            progress(f"split {seed}: {text}")
 
         split = _ratings.marlin(X, n_train, seed)
         wanted = [name for name, most in peers.items() if seed < most]
@@ -121,7 +121,7 @@ def compare(
 
 
 def _row(name: str, runs: list[Run], single: list[Run]) -> Row:
-    """Means and standard errors over draws, and how far above a single model on the same draws."""
+    """Means and standard errors over splits, and the difference to a single model on the same."""
     row: Row = {"model": name, "draws": len(runs)}
     row |= _ratings.summary("weak", [run.weak.nmae for run in runs])
     row |= _ratings.summary("strong", [run.strong.nmae for run in runs])

@@ -51,7 +51,7 @@ def top_image() -> Array:
 
 
 def faces_split(seed: int) -> tuple[Array, Array]:
-    """1800 faces to learn from and the 629 others, from -1 to 1, not equalised."""
+    """1800 faces to learn from and the 629 others, from -1 to 1, not equalized."""
     faces = 2.0 * load_cbcl_faces().data - 1.0
     order = np.random.default_rng(seed).permutation(len(faces))
     return faces[order[:1800]], faces[order[1800:]]

@@ -1,4 +1,4 @@
-"""Sizes found by the evidence, held against the sizes that made the data."""
+"""Sizes selected by the ELBO, compared with the sizes that made the data."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ def planted(n_states: Array, n_idle: int, rng: np.random.Generator) -> Array:
 def sizes_planted(setting: Setting) -> list[Row]:
     """Planted parts (2 to 12) and states (2 to 10): how often "auto" finds both.
 
-    Every second draw has columns of pure noise besides, which should end in the background.
+    Every second table has columns of pure noise besides, which should end in the background.
     """
     n_draws = setting.choose(fast=4, full=N_DRAWS)
     parts_right, states_right, n_parts, idle = 0, 0, 0, list[float]()
-    for draw in range(n_draws):
-        rng = np.random.default_rng(draw)
+    for table in range(n_draws):
+        rng = np.random.default_rng(table)
         n_states = rng.integers(2, 11, size=rng.integers(2, 13))
-        setting(f"draw {draw}: {len(n_states)} parts")
-        found = _found(planted(n_states, N_IDLE * (draw % 2), rng), draw)
+        setting(f"table {table}: {len(n_states)} parts")
+        found = _found(planted(n_states, N_IDLE * (table % 2), rng), table)
         parts_right += found.n_parts_ == len(n_states)
         for k, J in enumerate(n_states):
             own = found.parts_[k * N_COLUMNS : (k + 1) * N_COLUMNS]
             best = int(np.bincount(own[own >= 0], minlength=1).argmax())
             states_right += found.n_states_[best] == J
         n_parts += len(n_states)
-        if draw % 2:
+        if table % 2:
             idle.append(float(np.mean(found.parts_[-N_IDLE:] == -1)))
     return [
         {

@@ -51,7 +51,7 @@ def streaming_mnist(setting: Setting) -> list[Row]:
 def _row(what: str, nats: float, batch: float, seconds: float) -> Row:
     return {
         "learned by": what,
-        "held-out nats a row": nats,
+        "held-out nats per row": nats,
         "above fit, %": 100.0 * (nats / batch - 1.0),
         "seconds": seconds,
     }

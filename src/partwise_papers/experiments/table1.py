@@ -1,6 +1,6 @@
 """JMLR Table 1: faces told from other images by their density under models of faces.
 
-Models see the 2429 training faces alone, rank-equalised to [-2, 2]. An image counts as a face if
+Models see the 2429 training faces alone, rank-equalized to [-2, 2]. An image counts as a face if
 its log density exceeds the threshold that suits the test images best, as in the paper.
 """
 
@@ -99,7 +99,7 @@ def jmlr_table1(setting: Setting) -> list[Row]:
     draws = [rng.permutation(len(images.test_nonfaces))[:n_faces] for _ in range(N_DRAWS)]
     rows: list[Row] = []
     for name, make in MAKERS.items():
-        row: Row = {"model": name, "accuracy": [], "sd of draws": [], "area under ROC": []}
+        row: Row = {"model": name, "accuracy": [], "sd of sets": [], "area under ROC": []}
         rows.append(row)
         for seed in range(setting.choose(fast=1, full=5)):
             setting(f"{name}, seed {seed}")
@@ -109,6 +109,6 @@ def jmlr_table1(setting: Setting) -> list[Row]:
             accuracy = [best_accuracy(faces, others[draw]) for draw in draws]
             area = [roc_auc_score(labels, np.append(faces, others[draw])) for draw in draws]
             row["accuracy"].append(float(np.mean(accuracy)))
-            row["sd of draws"].append(float(np.std(accuracy)))
+            row["sd of sets"].append(float(np.std(accuracy)))
             row["area under ROC"].append(float(np.mean(area)))
     return rows

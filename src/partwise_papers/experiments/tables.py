@@ -1,4 +1,4 @@
-"""Drawn tables of five kinds of columns with holes: parts, intervals, probabilities."""
+"""Synthetic tables of five kinds of columns with missing values: parts and intervals."""
 
 from __future__ import annotations
 

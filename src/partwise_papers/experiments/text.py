@@ -1,6 +1,6 @@
 """Text: the NIPS papers of 1987 to 1999 (NIPS 5.3, its conclusion, thesis 3.3).
 
-Word counts are normalised to the same number of words a document with Gaussian entries, as in the
+Word counts are normalized to the same number of words per document with Gaussian entries, as in the
 paper, or taken as they are with Poisson entries.
 """
 
@@ -70,8 +70,8 @@ def corpus(fast: bool) -> Corpus:
     return Corpus(sparse.csr_array(counts), words, data.titles[rows], labels, authors)
 
 
-def normalised(counts: Any) -> Any:
-    """Counts scaled to the same number of words a document."""
+def normalized(counts: Any) -> Any:
+    """Counts scaled to the same number of words per document."""
     scaled = sparse.csr_array(counts, copy=True)
     total = np.maximum(np.asarray(scaled.sum(axis=1)).ravel(), 1.0)
     scaled.data *= np.repeat(total.mean() / total, np.diff(scaled.indptr))
@@ -80,9 +80,9 @@ def normalised(counts: Any) -> Any:
 
 @cache
 def gaussian_model(fast: bool) -> MCVQ:
-    """MCVQ 8x8 of normalised counts."""
+    """MCVQ 8x8 of normalized counts."""
     model = MCVQ(8, 8, sparse_absent="zero", max_iter=30, random_state=0)
-    return fitted(model, normalised(corpus(fast).counts))
+    return fitted(model, normalized(corpus(fast).counts))
 
 
 @cache
@@ -133,7 +133,7 @@ def nips_fig7(setting: Setting) -> list[Row]:
     place = {str(word): d for d, word in enumerate(texts.words)}
     rows: list[Row] = []
     for name, make, counts in (
-        ("Gaussian, normalised counts", gaussian_model, normalised(texts.counts)),
+        ("Gaussian, normalized counts", gaussian_model, normalized(texts.counts)),
         ("Poisson, raw counts", poisson_model, texts.counts),
     ):
         setting(name)
@@ -216,8 +216,8 @@ def _mcvq_poisson(seen: Any, fast: bool) -> Callable[[Any], Array]:
 
 
 def _mcvq_gaussian(seen: Any, fast: bool) -> Callable[[Any], Array]:
-    model = fitted(MCVQ(8, 8, sparse_absent="zero", max_iter=30, random_state=0), normalised(seen))
-    return lambda X: np.asarray(model.reconstruct(normalised(X)))
+    model = fitted(MCVQ(8, 8, sparse_absent="zero", max_iter=30, random_state=0), normalized(seen))
+    return lambda X: np.asarray(model.reconstruct(normalized(X)))
 
 
 def _lda(seen: Any, fast: bool) -> Callable[[Any], Array]:
@@ -328,7 +328,7 @@ def nips_search(setting: Setting) -> list[Row]:
     setting("MCVQ")
     features = {
         "states, MCVQ 8x8, Poisson": poisson_model(setting.fast).transform(counts),
-        "states, MCVQ 8x8, Gaussian": gaussian_model(setting.fast).transform(normalised(counts)),
+        "states, MCVQ 8x8, Gaussian": gaussian_model(setting.fast).transform(normalized(counts)),
     }
     setting("scikit-learn")
     weighed = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
@@ -371,7 +371,7 @@ def nips_authors(setting: Setting) -> list[Row]:
     wrote = sparse.csr_array((np.ones(len(who)), (who, what)), (len(names), len(texts.titles)))
     papers = np.asarray(wrote.sum(axis=1)).ravel()
     frequent = np.flatnonzero(papers >= setting.choose(fast=2, full=4))
-    X = normalised(wrote[frequent] @ texts.counts)
+    X = normalized(wrote[frequent] @ texts.counts)
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # for k-means
     known = texts.labels >= 0
     section = sparse.csr_array(

@@ -24,7 +24,7 @@ from partwise_papers.registry import Array, Row, Setting
 
 PENALTIES = (1.0, 10.0, 100.0)  # C of the machine, the same list for all features
 
-# Sweeps of MCFA with classes. The default's 200 take 80 s.
+# Iterations of MCFA with classes. The default's 200 take 80 s.
 CLASS_SWEEPS = 40
 
 
