@@ -36,7 +36,6 @@ SEARCHED = (
     "src/partwise/answers/recommend.py",
     "src/partwise/association/*.py",
     "src/partwise/cli/recommend.py",
-    "src/partwise/data/rating_levels.py",
     "src/partwise/estimators/_rating_reasons.py",
     "src/partwise/estimators/aspect.py",
     "src/partwise/estimators/recommender.py",
@@ -51,6 +50,11 @@ SEARCHED = (
     "src/partwise/report/static/*",
     "src/partwise/report/templates/*",
     "src/partwise/stability.py",
+    "src/partwise/data/*.py",
+    "src/partwise/engine/*.py",
+    "src/partwise/runners/*.py",
+    "src/partwise/sampling/*.py",
+    "src/partwise/starts/*.py",
 )
 
 # Unidiomatic phrases: a pattern, a text in which it is found, and a plain alternative.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import (
@@ -13,6 +11,8 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
+from partwise.typing import Shaped
+
 try:  # scikit-learn 1.9
     from sklearn.callback import CallbackSupportMixin
 except ImportError:  # older: the same surface without effect
@@ -20,11 +20,11 @@ except ImportError:  # older: the same surface without effect
     class CallbackSupportMixin:  # type: ignore[no-redef]  # in its place
         """Stands in for scikit-learn 1.9's mixin."""
 
-        def _init_callback_context(self, **_: Any) -> _NoCallbacks:
+        def _init_callback_context(self, **_: object) -> _NoCallbacks:
             return _NoCallbacks()
 
 
-def check_columns(estimator: BaseEstimator, X: Any, names: Any, *, reset: bool) -> None:
+def check_columns(estimator: BaseEstimator, X: Shaped, names: object, *, reset: bool) -> None:
     """Set or check number and names of the columns, as `validate_data` does for arrays."""
     _check_feature_names(estimator, X if names is None else names, reset=reset)
     _check_n_features(estimator, X, reset=reset)
@@ -40,13 +40,13 @@ def check_arguments(estimator: BaseEstimator) -> None:
 class _NoCallbacks:
     """A callback context that calls nobody."""
 
-    def subcontext(self, **_: Any) -> _NoCallbacks:
+    def subcontext(self, **_: object) -> _NoCallbacks:
         return self
 
-    def call_on_fit_task_begin(self, **_: Any) -> _NoCallbacks:
+    def call_on_fit_task_begin(self, **_: object) -> _NoCallbacks:
         return self
 
-    def call_on_fit_task_end(self, **_: Any) -> bool:
+    def call_on_fit_task_end(self, **_: object) -> bool:
         return False
 
 

@@ -7,8 +7,8 @@ what is accepted.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from scipy import sparse
 
     from partwise.contracts import Array
+
+
+Found = TypeVar("Found")
 
 
 class Shaped(Protocol):
@@ -60,6 +63,12 @@ PathLike: TypeAlias = "str | os.PathLike[str]"
 RatingsLike: TypeAlias = (
     "Frame | tuple[ArrayLike | Sequence[Name], ...] | sparse.sparray | sparse.spmatrix"
 )
+
+# Numbers, slices or a mask that choose rows or cells.
+RowIndex: TypeAlias = "int | slice | Sequence[int] | Array"
+
+# ``function(rows, *values)``
+OnRows: TypeAlias = Callable[..., Found]
 
 # What JSON can hold.
 Plain: TypeAlias = "Mapping[str, Plain] | Sequence[Plain] | str | float | bool | None"

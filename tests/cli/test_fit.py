@@ -51,7 +51,7 @@ def fitted(survey, tmp_path_factory):
 def test_fit_says_what_it_read_guessed_and_found(fitted):
     folder, result = fitted
     assert "a table of 300 rows and 11 columns, separated by commas; the first" in result.stderr
-    assert "look like identifiers" in result.stderr
+    assert "looks like an identifier" in result.stderr
     for text in ("1 column taken as ignored: id.", "as gaussian: number0, count0,", "2 parts"):
         assert text in result.stdout
     assert "overall" in result.stdout
@@ -97,7 +97,7 @@ def test_the_same_model_as_in_python(fitted, survey):
     X = pl.from_pandas(survey.drop(columns="answer1"))
     ours = partwise.load(folder / "m.safetensors")
     model = partwise.MCVQ(2, 4, likelihood={"count0": "gaussian"}, random_state=0)
-    with pytest.warns(UserWarning, match="identifiers"):
+    with pytest.warns(UserWarning, match="identifier"):
         model.fit(X)
     np.testing.assert_array_equal(model.parts_, ours.parts_)
     assert model.lower_bound_ == pytest.approx(ours.lower_bound_, rel=1e-9)

@@ -35,7 +35,7 @@ def test_bad_indices_are_refused(bad, tmp_path):
         lambda bad: MCVQ(2, 2, random_state=0, max_iter=2).fit(RowSource([bad, bad])),
         read_ratings,
     ):
-        with pytest.raises(ValueError, match="indices do not suit"):
+        with pytest.raises(ValueError, match="indices do not fit"):
             use(bad)
     np.savez(
         tmp_path / "bad.npz", format=bad.format.encode(), shape=bad.shape, data=bad.data,

@@ -80,7 +80,7 @@ def test_numbers_of_arrays_are_found_as_numbers_of_python():
 
 def test_the_last_of_ratings_given_twice_counts():
     given = ([1, 1, 2, 1], ["a", "a", "a", "b"], [5, 2, 3, 4])
-    with pytest.warns(UserWarning, match="1 ratings are given again .* the last one counts"):
+    with pytest.warns(UserWarning, match="1 ratings repeat .* the last rating"):
         read = read_ratings(given)
     assert as_dict(read) == {(1, "a"): 2.0, (2, "a"): 3.0, (1, "b"): 4.0}
 
@@ -93,7 +93,7 @@ def test_the_last_counts_in_sparse_matrices_too(form):
         twice = sparse.csr_matrix((twice.data, [1, 1, 0], [0, 2, 3]), shape=(2, 3))
     if form == "csc":
         twice = sparse.csc_matrix(([3.0, 5.0, 2.0], [1, 0, 0], [0, 1, 3, 3]), shape=(2, 3))
-    with pytest.warns(UserWarning, match="the last one counts"):
+    with pytest.warns(UserWarning, match="the last rating of each is used"):
         read = read_ratings(twice)
     assert as_dict(read) == {(0, 1): 2.0, (1, 0): 3.0}
     assert read.items == [0, 1, 2]
@@ -120,7 +120,7 @@ BAD = [
     (([1, 1], [2, 3], [4, np.inf]), "Rating number 1 is inf"),
     ((sparse.csr_matrix([[1.0, np.nan]])), "Rating number 1 is nan"),
     (([], [], []), "There are no ratings"),
-    (([1], [2, 3], [4, 5]), "equally many, but are 1, 2 and 2"),
+    (([1], [2, 3], [4, 5]), "same length, but have 1, 2 and 2"),
     (([1], [2], ["good"]), "Ratings must be numbers, but are of dtype <U4"),
     (([1], [[2]], [4]), "hashable"),
     (([1], [np.nan], [4]), "item is nan"),
@@ -146,7 +146,7 @@ def test_a_person():
     assert [len(part) for part in read_person({}, place, "raise")] == [0, 0]
     columns, values = read_person(pd.Series({"b": 2.5}), place, "raise")
     assert (columns.tolist(), values.tolist()) == ([1], [2.5])
-    with pytest.warns(UserWarning, match="Rated but not known: 'z'; ignored"):
+    with pytest.warns(UserWarning, match="Unknown item: 'z'; ignored"):
         columns, _ = read_person({"z": 3, "b": 2}, place, "warn")
     assert columns.tolist() == [1]
     with pytest.raises(ValueError, match=r"'z'.*unknown=\"warn\""):

@@ -145,17 +145,21 @@ def test_columns_of_nulls():
 @pytest.mark.parametrize(
     ("rows", "kind", "text"),
     [
-        ([[1, 2, 3, "red"]], ValueError, "X holds 'red' in row 0, column 3, which is no number"),
+        ([[1, 2, 3, "red"]], ValueError, "X holds 'red' in row 0, column 3, which is not a number"),
         ([[1, 2, 3, {}]], TypeError, r"X holds \{\} in row 0, column 3; the argument must be"),
         ([[1, 2, 3, 4], [1, 2]], ValueError, "X has rows of different lengths"),
-        (np.zeros((1, 4), "M8[D]"), ValueError, r"X holds datetime64\[D\], but must hold numbers"),
-        (FRAME.assign(d="red"), ValueError, "X holds 'red' in row 0, column 'd', which is no"),
+        (
+            np.zeros((1, 4), "M8[D]"),
+            ValueError,
+            r"X has type datetime64\[D\], but must",
+        ),
+        (FRAME.assign(d="red"), ValueError, "X holds 'red' in row 0, column 'd', which is not"),
         (
             FRAME.assign(d=pd.Timestamp("2020-01-01")),
             TypeError,
             "X holds Timestamp.* in row 0, column 'd'; the argument must be",
         ),
-        (pl.DataFrame(FRAME.assign(d="red")), ValueError, "in row 0, column 'd', which is no"),
+        (pl.DataFrame(FRAME.assign(d="red")), ValueError, "in row 0, column 'd', which is not"),
     ],
 )
 def test_what_is_no_number_is_named(rows, kind, text):

@@ -376,7 +376,7 @@ def test_questions_come_to_an_end():
     with pytest.raises(ValueError, match="rule="):
         model.next_question({}, rule="luck")
     talk = model.interview({})
-    with pytest.warns(UserWarning, match="not known"):
+    with pytest.warns(UserWarning, match="Unknown item"):
         talk.answer("nothing", 3)
     assert talk.ratings == {}
     with pytest.raises(ValueError, match="not on the scale"):
@@ -473,7 +473,7 @@ def test_neighbours_are_rated_alike():
 
 def test_unknown_items_are_left_out_or_refused():
     model = served("ordinal")
-    with pytest.warns(UserWarning, match="Rated but not known: 'nothing'; ignored"):
+    with pytest.warns(UserWarning, match="Unknown item: 'nothing'; ignored"):
         found = model.predict(PERSON | {"nothing": 3})
     assert_array_equal(found, model.predict(PERSON))
     then = r"2 items are unknown \(first: 'x'\); they are predicted as the average item"

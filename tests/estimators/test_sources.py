@@ -198,9 +198,9 @@ def once(blocks):
         (lambda b: [b[0], sparse.csr_array(b[1])], "mixes dense and sparse"),
         (lambda b: [b[0], b[1].astype(str)], "block 1 holds <U32, but must hold numbers"),
         (lambda b: [b[0][:0]], "the source is empty"),
-        (lambda b: (block for block in b), "can be walked only once"),
-        (once, "was there in the first walk"),
-        (lambda b: "no/such/file*.npy", "names no file"),
+        (lambda b: (block for block in b), "can be iterated only once"),
+        (once, "was there in the first iteration"),
+        (lambda b: "no/such/file*.npy", "matches no file"),
     ],
 )
 def test_bad_blocks_are_told(spoil, complaint):
@@ -216,7 +216,7 @@ def test_blocks_that_change_are_told():
         walks.append(1)
         return [b if len(walks) < 3 else b[: len(b) // 2 + 1] for b in blocks]
 
-    with pytest.raises(ValueError, match=r"Block 0 of X \(block 0\) gave rows of shape"):
+    with pytest.raises(ValueError, match=r"Block 0 of X \(block 0\) has rows of shape"):
         MCVQ(3, 3, random_state=0).fit(RowSource(shrinking))
 
 

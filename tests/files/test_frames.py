@@ -76,7 +76,7 @@ def test_pandas_gets_its_own_types_back(tmp_path, of_pandas):
 def test_polars_gets_its_own_types_back(tmp_path, of_polars):
     of_polars.write_parquet(tmp_path / "in.parquet")
     data = read_data(tmp_path / "in.parquet")
-    with pytest.warns(UserWarning, match="'big' never change"):
+    with pytest.warns(UserWarning, match="'big': constant"):
         model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(data.X)
     write_filled(tmp_path / "out.parquet", data, model.impute(data.X))
     out = pl.read_parquet(tmp_path / "out.parquet")

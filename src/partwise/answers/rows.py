@@ -116,9 +116,10 @@ def telling(
     out: list[dict[str, object]] = []
     for i in np.argsort(-evidence, kind="stable")[:n_columns]:
         d = int(columns[i])
-        value, usual = float(values[d]), float(expected[i])
+        value: object = float(values[d])
+        usual: object = float(expected[i])
         if fitted.schema is not None:
-            value, usual = (fitted.schema.columns[d].value(one) for one in (value, usual))
+            value, usual = (fitted.schema.columns[d].value(one) for one in (values[d], expected[i]))
         told = {"column": fitted.column_name(d), "value": value, "expected": usual}
         out.append({**told, "evidence": float(evidence[i])})
     return out

@@ -1,9 +1,9 @@
 """What models whose parts add up ask of a dense block: linear maps of pairs of states.
 
 The mean of an entry is a sum over parts, so its square couples every two parts. On complete rows
-the coupling is one (S, S) matrix for all of them; with holes every row, or every column, has its
-own, and it is cheaper to go through the entries where it is needed once a row. All is summed in
-double precision, whatever the data's: squares are subtracted from each other.
+the coupling is one (S, S) matrix for all of them; with missing values every row, or every column,
+has its own, and it is cheaper to go through the entries where it is needed once per row. Sums are
+in double precision for all data: squares are subtracted from each other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from partwise.contracts import Array
+from partwise.contracts import Array, Span
 from partwise.data.patterns import Patterns
 
 # Numbers held at a time while products of pairs of states are summed.
@@ -34,7 +34,7 @@ class AdditiveRows:
     def __init__(self, x: Array, shown: Array | None) -> None:
         self.x, self.shown = x, shown
 
-    def pieces(self, n_states: int) -> Iterator[tuple[slice, AdditiveRows]]:
+    def pieces(self, n_states: int) -> Iterator[tuple[Span, AdditiveRows]]:
         """Views of so many rows at a time that their `grams` need little memory."""
         n = self.x.shape[1]
         step = n if self.shown is None else max(MOST_PAIRS // n_states**2, 1)
@@ -42,7 +42,7 @@ class AdditiveRows:
             rows = slice(lo, lo + step)
             yield rows, self.rows(rows)
 
-    def rows(self, rows: slice) -> AdditiveRows:
+    def rows(self, rows: Span) -> AdditiveRows:
         """The view of some of the rows."""
         return AdditiveRows(self.x[:, rows], None if self.shown is None else self.shown[:, rows])
 
@@ -71,7 +71,7 @@ class AdditiveRows:
         """How the other parts' means, averaged by m (S, n), weigh on a part's states."""
         if self.shown is None:
             return Coupling((mu * precision) @ mu.T, m)
-        return HoledCoupling(mu, precision, m, self.shown)
+        return MaskedCoupling(mu, precision, m, self.shown)
 
     def grams(self, mu: Array, precision: Array) -> Array:
         """Sum over observed columns of mu[s] precision mu[t]; (n, S, S), or (1, S, S) for all."""
@@ -80,7 +80,7 @@ class AdditiveRows:
         i, j = np.triu_indices(len(mu))
         return _unfold(self.shown.T @ (mu[i] * precision * mu[j]).T, len(mu))
 
-    # Rows that miss the same entries share what is asked of the columns alone: U patterns of holes.
+    # Rows that miss the same entries share computations on columns: U patterns of missing values.
 
     def second_moments(self, mean: Array, cov: Array, precision: Array, wide: Array) -> Array:
         """Sum over observed columns of precision mean mean' + wide cov, for every pattern.
@@ -153,26 +153,26 @@ class Coupling:
     def __init__(self, gram: Array, m: Array) -> None:
         self.gram, self.m = gram, m
 
-    def field(self, part: slice) -> Array:
+    def field(self, part: Span) -> Array:
         """Sum over the other parts' states t of gram[s, t] m[t], for s in ``part``; (J, n)."""
         return self.gram[part] @ self.m - self.gram[part, part] @ self.m[part]
 
-    def changed(self, part: slice) -> None:
+    def changed(self, part: Span) -> None:
         """m has changed in ``part``."""
 
 
-class HoledCoupling(Coupling):
-    """Rows with holes: the expected row is kept, and compared where entries are observed."""
+class MaskedCoupling(Coupling):
+    """Rows with missing values: the expected row is compared where entries are observed."""
 
     def __init__(self, mu: Array, precision: Array, m: Array, shown: Array) -> None:
         self.mu, self.scaled, self.m, self.shown = mu, mu * precision, m, shown
         self._row = mu.T @ m  # expected row, (D, n), without the part last asked for
 
-    def field(self, part: slice) -> Array:
+    def field(self, part: Span) -> Array:
         """As for complete rows, over observed columns; `changed` must follow."""
         self._row -= self.mu[part].T @ self.m[part]
         return self.scaled[part] @ (self._row * self.shown)
 
-    def changed(self, part: slice) -> None:
+    def changed(self, part: Span) -> None:
         """m has changed in ``part``, or has been looked at."""
         self._row += self.mu[part].T @ self.m[part]

@@ -1,25 +1,29 @@
-"""A table by its cells, so that cells, not rows, are held out: scikit-learn's searches index it.
+"""Observed cells of a table, so that cells instead of rows can be held out.
+
+scikit-learn's searches index `ObservedCells`.
 
 A cell is an observed entry. Held out of a fit it is missing there; it is then judged by how likely
 the model finds it given the row's other cells. Rows cannot be held out so: a new row says nothing
-of how well a row's holes are filled.
+about how well the missing values of a row are imputed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
+from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from partwise.contracts import Array
 from partwise.data.columns import ColumnGroup
-from partwise.data.frames import as_numbers
+from partwise.data.frames import as_numbers, index_of, is_pandas
+from partwise.data.indices import is_csr
 from partwise.sampling.randomness import as_generator
+from partwise.typing import DataLike, Frame, Matrix, RowIndex, Seed
 
 
 class ObservedCells:
@@ -55,27 +59,29 @@ class ObservedCells:
            [nan,  3.]])
     """
 
-    def __init__(self, X: Any, sparse_absent: str = "unobserved") -> None:
+    def __init__(self, X: DataLike, sparse_absent: str = "unobserved") -> None:
         if sparse_absent not in ("unobserved", "zero"):
             raise ValueError(f'sparse_absent={sparse_absent!r} must be "unobserved" or "zero".')
-        self._labels = None
-        if sparse.issparse(X) and sparse_absent == "unobserved":
-            X = X.tocsr()
-            if not X.has_canonical_format:
-                X = X.copy()
-                X.sum_duplicates()
+        self._frame = X.iloc[:0] if is_pandas(X) else None  # its type and columns
+        self._index = index_of(X)
+        if is_csr(X) and sparse_absent == "unobserved":
+            table = X.tocsr()
+            if not table.has_canonical_format:
+                table = table.copy()
+                table.sum_duplicates()
         else:
-            X = X.toarray() if sparse.issparse(X) else X
-            if hasattr(X, "iloc"):
-                self._labels = type(X), {"columns": X.columns, "index": X.index}
-            X = np.asarray(as_numbers(X))
-            X = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
-        if X.ndim != 2:
-            raise ValueError(f"X must be a table of rows and columns, but has shape {X.shape}.")
-        self._X = X
-        values = X.data if sparse.issparse(X) else X.reshape(-1)
-        # Of all cells, and of those that this stands for, their places in `values`.
-        self._known = self._chosen = np.flatnonzero(~np.isnan(values))
+            table = np.asarray(as_numbers(X.toarray() if is_csr(X) else X))
+            table = table if table.dtype == np.float32 else table.astype(np.float64, copy=False)
+        if table.ndim != 2:
+            raise ValueError(f"X must be a table of rows and columns, but has shape {table.shape}.")
+        self._X: Matrix = table
+        # Places in the values of all cells, and of the chosen ones.
+        self._known = self._chosen = np.flatnonzero(~np.isnan(self._values))
+
+    @property
+    def _values(self) -> Array:
+        """All stored values."""
+        return self._X.data if is_csr(self._X) else self._X.reshape(-1)
 
     @property
     def shape(self) -> tuple[int]:
@@ -90,7 +96,7 @@ class ObservedCells:
     def __len__(self) -> int:
         return len(self._chosen)
 
-    def __getitem__(self, key: Any) -> ObservedCells:
+    def __getitem__(self, key: RowIndex | tuple[RowIndex, ...]) -> ObservedCells:
         if isinstance(key, tuple):  # scikit-learn asks for cells[key, ...]
             key = key[0]
         return self._with(self._chosen, np.atleast_1d(self._chosen[key]))
@@ -102,46 +108,44 @@ class ObservedCells:
     @property
     def rows(self) -> Array:
         """Row of each cell."""
-        if sparse.issparse(self._X):
+        if is_csr(self._X):
             return np.searchsorted(self._X.indptr, self._chosen, side="right") - 1
         return self._chosen // self._X.shape[1]
 
     @property
     def columns(self) -> Array:
         """Column of each cell."""
-        if sparse.issparse(self._X):
+        if is_csr(self._X):
             return self._X.indices[self._chosen].astype(np.int64)
         return self._chosen % self._X.shape[1]
 
     @property
     def values(self) -> Array:
         """Value of each cell."""
-        values = self._X.data if sparse.issparse(self._X) else self._X.reshape(-1)
-        return values[self._chosen]
+        return self._values[self._chosen]
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the table is, and what it does not store is missing."""
-        return bool(sparse.issparse(self._X))
+        """Whether the table is sparse, so that cells it does not store are missing."""
+        return bool(is_csr(self._X))
 
     def others(self) -> ObservedCells:
-        """The cells that were there to be chosen, and were not."""
+        """The cells that were not chosen."""
         return self._with(self._known, np.setdiff1d(self._known, self._chosen))
 
-    def table(self) -> Any:
-        """These cells alone in their places, of X's kind: the others are NaN, or not stored."""
+    def table(self) -> Matrix | Frame:
+        """The table with only these cells, of X's kind: the others are NaN, or not stored."""
         X = self._X
-        if sparse.issparse(X):
+        if is_csr(X):
             kept = np.zeros(len(X.data), bool)
             kept[self._chosen] = True
             indptr = np.concatenate([[0], np.cumsum(kept)])[X.indptr]
             return type(X)((X.data[kept], X.indices[kept], indptr), shape=X.shape)
         out = np.full(X.shape, np.nan, X.dtype)
         out.reshape(-1)[self._chosen] = self.values
-        if self._labels is None:
+        if self._frame is None:
             return out
-        frame, labels = self._labels
-        return frame(out, **labels)
+        return type(self._frame)(out, columns=self._frame.columns, index=self._index)
 
     def _with(self, known: Array, chosen: Array) -> ObservedCells:
         other = object.__new__(type(self))
@@ -183,15 +187,15 @@ class CellKFold(BaseCrossValidator):
     """
 
     n_splits: int
-    random_state: Any
+    random_state: Seed
 
-    def __init__(self, n_splits: int = 5, *, random_state: Any = None) -> None:
+    def __init__(self, n_splits: int = 5, *, random_state: Seed = None) -> None:
         if not isinstance(n_splits, Integral) or n_splits < 2:
             raise ValueError(f"n_splits={n_splits!r} must be a whole number of at least 2.")
         self.n_splits = n_splits
         self.random_state = random_state
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
         """Number of folds.
 
         Parameters
@@ -204,8 +208,10 @@ class CellKFold(BaseCrossValidator):
         """
         return int(self.n_splits)
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Array, Array]]:
-        """Numbers of the cells to learn from and to judge by.
+    def split(
+        self, X: DataLike | ObservedCells, y: object = None, groups: object = None
+    ) -> Iterator[tuple[Array, Array]]:
+        """Numbers of the training cells and of the held-out cells.
 
         Parameters
         ----------
@@ -245,7 +251,7 @@ class CellKFold(BaseCrossValidator):
 
 
 def check_cells(
-    shape: tuple[int, int], rows: Any, columns: Any, values: Any
+    shape: tuple[int, int], rows: ArrayLike, columns: ArrayLike, values: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """Places and values of single cells of a table of that shape."""
     row, column = (column_or_1d(np.asarray(places)) for places in (rows, columns))

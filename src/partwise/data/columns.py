@@ -1,4 +1,4 @@
-"""What is learned of the columns before any model: units, levels, weights, and who is constant.
+"""Column statistics that are learned before any model: units, levels, weights, constant columns.
 
 A column group is a set of columns with one likelihood. Gaussian columns are shifted and scaled to
 mean 0 and variance 1 inside the views (the squared form would lose digits otherwise, and values
@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial, reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy import sparse
 
-from partwise.contracts import Array
-from partwise.data.rows import is_sparse, map_rows
+from partwise.contracts import Array, DType
+from partwise.data.indices import is_csr
+from partwise.data.rows import Rows, RowSource, is_sparse, map_rows
 from partwise.likelihoods import (
     ORDERED,
     Conjugate,
@@ -36,11 +36,14 @@ from partwise.likelihoods.base import Average
 from partwise.likelihoods.ordinal import cuts_of
 from partwise.likelihoods.predictive import PlainValue, Predictive
 from partwise.likelihoods.prior import EntryPrior
+from partwise.typing import Matrix
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnGroup:
-    """Columns that share a likelihood, and what is known of each.
+    """Columns that share a likelihood, with their statistics.
 
     Attributes
     ----------
@@ -74,20 +77,21 @@ class ColumnGroup:
     absent_zero: bool
     logged: bool = False
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """All but the likelihood, as plain values."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "likelihood"}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Plain values, for a model file; `restore` reads them."""
         return {**self.fields(), **law_state(self.likelihood)}
 
     @classmethod
     def restore(cls, state: dict[str, PlainValue], prior: Prior | None) -> ColumnGroup:
         """What `state` describes."""
-        own: dict[str, Any] = {f.name: state[f.name] for f in fields(cls) if f.name in state}
-        n_levels = 0 if own["levels"] is None else len(own["levels"])
-        return cls(likelihood=restore_law(state, prior, n_levels), **own)
+        own = {f.name: state[f.name] for f in fields(cls) if f.name in state}
+        n_levels = 0 if own["levels"] is None else np.size(own["levels"])  # type: ignore[arg-type]
+        law = restore_law(state, prior, n_levels)
+        return cls(likelihood=law, **own)  # type: ignore[arg-type]  # a file has been checked
 
     def take(self, which: Array) -> ColumnGroup:
         """The group of some of these columns."""
@@ -95,7 +99,7 @@ class ColumnGroup:
         chosen = {name: getattr(self, name)[which] for name in per_column}
         return replace(self, **chosen, moments=self.moments[:, which])
 
-    def with_columns(self, X: Any, prior: Prior | None) -> ColumnGroup:
+    def with_columns(self, X: Rows, prior: Prior | None) -> ColumnGroup:
         """These columns and those of X after them, coded in the same way."""
         entries, law = ColumnEntries(X, np.ones(X.shape[0])), self.likelihood
         if self.levels is None:
@@ -114,7 +118,7 @@ class ColumnGroup:
             moments=moments,
         )
 
-    def learned_anew(self, X: Any, row_weight: Array) -> ColumnGroup:
+    def relearned(self, X: Rows, row_weight: Array) -> ColumnGroup:
         """Columns of the same kind of numbers, by other rows."""
         return _learn_numbers(ColumnEntries(X, row_weight), self.likelihood, self.absent_zero)
 
@@ -125,7 +129,7 @@ class ColumnGroup:
             return Flat(family)
         return Conjugate(family, family.pseudo_sums(self.moments, family.strength(prior)))
 
-    def changed_by(self, X: Any, row_weight: Array) -> Array:
+    def changed_by(self, X: Rows, row_weight: Array) -> Array:
         """Which constant columns have another value in some rows, dense or CSR; (D,)."""
         if self.levels is not None:
             constant = self.levels[self.moments.argmax(axis=0)]
@@ -154,15 +158,15 @@ class ColumnGroup:
             position = np.minimum(position, len(self.levels) - 1)
             known = (self.levels[position] == values) | np.isnan(values)
             if not known.all():
-                odd = np.asarray(values)[~known].ravel()[0]
+                unseen = np.asarray(values)[~known].ravel()[0]
                 raise ValueError(
-                    f"{name} has the category {odd:g}, which was not seen in fit "
+                    f"{name} has the category {unseen:g}, which was not seen in fit "
                     f"(known: {_listing(self.levels)}); set such entries to NaN to treat them "
                     "as missing."
                 )
             return np.where(np.isnan(values), np.nan, position)
         if self.likelihood.scaled:
-            most = farthest(values.dtype)
+            most = largest_value(values.dtype)
             return np.clip((values - self.shift[columns]) / self.scale[columns], -most, most)
         return self.likelihood.encode(values - self.shift[columns] if self.shift.any() else values)
 
@@ -215,7 +219,7 @@ class ColumnGroup:
         return self.likelihood.family.expected(told, average, self.decode_mean)
 
     def likely(self, told: Predictive, average: Average) -> Array:
-        """What to put in the place of missing entries of such mixtures, in X's units; (n, D)."""
+        """Imputed values of missing entries under such mixtures, in X's units; (n, D)."""
         if not self.logged:
             return self.likelihood.family.likely(told, average, self.decode)
         # X holds logarithms: that of what the user's values are expected to be.
@@ -224,7 +228,7 @@ class ColumnGroup:
         return top + np.log(np.maximum(average(np.exp(means - top)), 1e-300))
 
 
-def farthest(dtype: Any) -> float:
+def largest_value(dtype: DType) -> float:
     """Largest number in model units: the square of any beyond would overflow."""
     return 1e15 if dtype == np.float32 else 1e100
 
@@ -258,7 +262,7 @@ class Kind(NamedTuple):
 
 
 def learn_columns(
-    X: Any,
+    X: Rows,
     kinds: str | Sequence[Kind],
     row_weight: Array,
     absent_zero: bool,
@@ -275,16 +279,24 @@ def learn_columns(
     for kind in sorted(set(kinds)):
         index = np.flatnonzero([one == kind for one in kinds])
         if kind.likelihood:
-            own = X if len(index) == X.shape[1] else X[:, index]
-            group = _learn_group(own, kind, row_weight, absent_zero, prior)
+            group = _learn_group(some_columns(X, index), kind, row_weight, absent_zero, prior)
             groups.append(replace(group, index=index))
     return tuple(groups)
+
+
+def some_columns(X: Rows, index: Array) -> Rows:
+    """Some columns of rows in memory, or all columns."""
+    if len(index) == X.shape[1]:
+        return X
+    if isinstance(X, RowSource):
+        return X.some_columns(index)
+    return X[:, index]
 
 
 def by_column(
     columns: Sequence[ColumnGroup], values: Sequence[Array], n_columns: int, other: float = 0.0
 ) -> Array:
-    """Values (..., D_g) of every group in the place of their columns; (..., D).
+    """Values (..., D_g) of every group, put at their columns; (..., D).
 
     Columns of no group get the value ``other``.
     """
@@ -298,7 +310,7 @@ def by_column(
 
 
 def _learn_group(
-    X: Any, kind: Kind, row_weight: Array, absent_zero: bool, prior: Prior | None
+    X: Rows, kind: Kind, row_weight: Array, absent_zero: bool, prior: Prior | None
 ) -> ColumnGroup:
     """Learn columns of one kind."""
     entries, name = ColumnEntries(X, row_weight), kind.likelihood
@@ -418,13 +430,13 @@ def _statistic(family: Family, shift: Array, p: int, values: Array, columns: Arr
 class ColumnEntries:
     """Values with their columns and weights, dense or CSR, in memory or not, for column totals."""
 
-    def __init__(self, X: Any, row_weight: Array) -> None:
+    def __init__(self, X: Rows, row_weight: Array) -> None:
         self.X = X
         self.sparse = is_sparse(X)
         self.n_columns = X.shape[1]
         self.row_weight = row_weight
 
-    def each(self, function: Callable[[Array, Array, Array], Any]) -> Iterator[Any]:
+    def each(self, function: Callable[[Array, Array, Array], Found]) -> Iterator[Found]:
         """``function(values, columns, weights)``, which broadcast together, of some rows a time."""
         return map_rows(self.X, partial(_on_entries, function), self.row_weight)
 
@@ -439,8 +451,10 @@ class ColumnEntries:
         return np.sum(list(self.each(on_rows)), axis=0)
 
 
-def _on_entries(function: Callable[[Array, Array, Array], Any], rows: Any, weight: Array) -> Any:
-    if sparse.issparse(rows):
+def _on_entries(
+    function: Callable[[Array, Array, Array], Found], rows: Matrix, weight: Array
+) -> Found:
+    if is_csr(rows):
         return function(rows.data, rows.indices, np.repeat(weight, np.diff(rows.indptr)))
     return function(rows, np.arange(rows.shape[1]), weight[:, None])
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar, cast
 
 import numpy as np
-from scipy import sparse
+from numpy.typing import ArrayLike
 
-from partwise.contracts import Array
+from partwise.contracts import Array, DType, Runner
+from partwise.data.indices import is_csr
 from partwise.data.rows import STRETCH_BYTES, RowSource, converted, cut, joined_rows
 from partwise.data.stores import (
     Piece,
@@ -21,9 +22,30 @@ from partwise.data.stores import (
     optional,
     read_piece,
 )
+from partwise.typing import Matrix, OnRows, RowIndex
+
+if TYPE_CHECKING:
+    from dask.array import Array as DaskArray
+    from dask.base import DaskMethodsMixin
+    from dask.dataframe import DataFrame as DaskFrame
+    from dask.delayed import Delayed
+    from distributed import Client, Future
+
+
+Found = TypeVar("Found")
+Found_co = TypeVar("Found_co", covariant=True)
+
+
+class Task(Protocol[Found_co]):
+    """A future of a cluster."""
+
+    def result(self, timeout: float | None = None) -> Found_co:
+        """The result, waited for."""
+        ...
+
 
 # The client of the cluster that fits are to run on, inside of `partwise.DaskRunner`.
-ACTIVE: ContextVar[Any] = ContextVar("partwise_dask_client", default=None)
+ACTIVE: ContextVar[Client | None] = ContextVar("partwise_dask_client", default=None)
 
 # Blocks on a cluster are so many times as large as in memory: a task costs its scheduler about a
 # millisecond.
@@ -34,21 +56,21 @@ PATIENCE = 300.0
 LOOK_EVERY = 5.0
 
 
-def is_dask(X: Any) -> bool:
+def is_dask(X: object) -> TypeGuard[DaskMethodsMixin]:
     """Whether X is a Dask collection."""
     return "dask" in sys.modules and hasattr(X, "__dask_graph__")
 
 
-def as_dask_array(X: Any) -> Any:
+def as_dask_array(X: object) -> DaskArray:
     """A collection of rows as a Dask array, every row in one chunk."""
-    array = X.to_dask_array() if hasattr(X, "to_dask_array") else X
+    array = cast("DaskArray", X.to_dask_array() if hasattr(X, "to_dask_array") else X)
     if getattr(array, "ndim", None) != 2:
         raise ValueError(f"X must be a Dask array or dataframe of rows and columns, not {X!r}.")
     return array.rechunk({1: -1}) if array.numblocks[1] > 1 else array
 
 
-def default_client() -> Any:
-    """The client of the cluster in use, or the one that Dask itself would use, or None."""
+def default_client() -> Client | None:
+    """The client of the cluster in use, or Dask's current client, or None."""
     if ACTIVE.get() is not None:
         return ACTIVE.get()
     distributed = sys.modules.get("distributed")
@@ -66,11 +88,14 @@ class DaskStore:
     With a client the chunks are computed once and stay in the memory of its workers.
     """
 
-    def __init__(self, X: Any) -> None:
+    portable = False
+
+    def __init__(self, X: DaskArray | DaskFrame) -> None:
         dask = optional("dask", "Dask collections")
-        self.names = None
-        if hasattr(X, "to_dask_array"):
-            self.names = optional("pandas", "Dask dataframes").DataFrame(columns=X.columns)
+        self.names: object = None
+        if not hasattr(X, "numblocks"):
+            frames = optional("pandas", "Dask dataframes")
+            self.names = frames.DataFrame(columns=cast("DaskFrame", X).columns)
         self.client = default_client()
         self._array = as_dask_array(X)
         if self.client is not None:
@@ -79,62 +104,65 @@ class DaskStore:
         described = [dask.delayed(_describe)(chunk) for chunk in self.chunks]
         found = [self._compute(one) for one in self._begun(described)]
         self.pieces = [Piece(f"chunk {i}", *about) for i, about in enumerate(found)]
-        self._last: tuple[int, Any] = (-1, None)
+        self._last: tuple[int, Matrix | None] = (-1, None)
 
-    def read(self, i: int, lo: int, hi: int) -> Any:
+    def read(self, i: int, lo: int, hi: int) -> Matrix:
         """Rows of chunk ``i``."""
         last = self._last
         if last[0] != i:
             (begun,) = self._begun([self.chunks[i]])
             last = self._last = (i, as_table(self._compute(begun)))
+        assert last[1] is not None
         return last[1][lo:hi]
 
-    def _begun(self, delayed: list[Any]) -> list[Any]:
-        """Futures of what is to be computed, if there are workers to do it."""
+    def _begun(self, delayed: list[Delayed]) -> Sequence[Delayed | Future]:
+        """Futures of delayed values, if there is a cluster to compute them."""
         return delayed if self.client is None else self.client.compute(delayed)
 
-    def _compute(self, begun: Any) -> Any:
-        return begun.compute() if self.client is None else result_of(self.client, begun)
+    def _compute(self, begun: Delayed | Future) -> Matrix:
+        if self.client is None:
+            return cast("Delayed", begun).compute()
+        return result_of(self.client, cast("Future", begun))
 
-    def take(self, i: int, rows: Array) -> Any:
+    def take(self, i: int, rows: Array) -> Matrix:
         """Some rows of chunk ``i``."""
         return self.read(i, 0, self.pieces[i].n_rows)[rows]
 
 
-def _describe(chunk: Any) -> tuple[int, int, np.dtype[Any], int | None]:
+def _describe(chunk: ArrayLike) -> tuple[int, int, DType, int | None]:
     table = as_table(chunk)
-    nnz = int(table.nnz) if sparse.issparse(table) else None
+    nnz = int(table.nnz) if is_csr(table) else None
     return int(table.shape[0]), int(table.shape[1]), table.dtype, nnz
 
 
 class ClusterRows(RowSource):
-    """Rows that the workers of a cluster read and look at; what comes here is only asked for.
+    """Rows that the workers of a cluster read; only requested rows are brought here.
 
-    Dask collections stay where they are; files, memory maps and zarr arrays are read by the workers
+    Dask collections stay on the workers; files, memory maps and zarr arrays are read by the workers
     (which must see them under the same path); what is in memory here is sent to them.
     """
 
     grain = GRAIN
 
-    def __init__(self, rows: RowSource, runner: Any) -> None:
-        self.runner, self.client = runner, runner.client
+    def __init__(self, rows: RowSource, runner: Runner, client: Client) -> None:
+        self.runner, self.client = runner, client
         self.store: Store = rows.store
         self._learn()
-        self._sent: Any = None
+        self._sent: Future | None = None
 
     def some(self, kept: Array) -> ClusterRows:
-        """These rows without those that a mask leaves out."""
-        return ClusterRows(super().some(kept), self.runner)
+        """The rows that a mask selects."""
+        return ClusterRows(super().some(kept), self.runner, self.client)
 
-    def future(self, lo: int, hi: int) -> Any:
+    def future(self, lo: int, hi: int) -> Future:
         """Rows on some worker."""
         parts = [self._remote(self.store, i, a, b) for i, a, b in self.within(lo, hi)]
         return submit(
             self.client, _rows_of, parts, (hi - lo, self.shape[1]), self.dtype, self.where(lo)
         )
 
-    def _remote(self, store: Any, i: int, lo: int, hi: int) -> Any:
-        """Future of rows of a store's piece, as they lie there."""
+    def _remote(self, store: Store, i: int, lo: int, hi: int) -> Future:
+        """Future of rows of a store's piece, as they are stored."""
         if isinstance(store, DaskStore):
             return submit(self.client, _slice, self.client.compute(store.chunks[i]), lo, hi)
         if isinstance(store, SomeRows):
@@ -149,7 +177,7 @@ class ClusterRows(RowSource):
             self._sent = submit(self.client, same, store)
         return submit(self.client, _read, self._sent, i, lo, hi)
 
-    def map_rows(self, function: Callable[..., Any], *aligned: Array) -> Iterator[Any]:
+    def map_rows(self, function: OnRows[Found], *aligned: Array) -> Iterator[Found]:
         """As `partwise.data.rows.map_rows`, on the workers."""
         width = self.shape[1] * self.dtype.itemsize
         bounds = cut(self, max(STRETCH_BYTES // max(width, 1), 1))
@@ -164,7 +192,7 @@ class ClusterRows(RowSource):
             except ValueError as error:
                 raise ValueError(f"{self.where(lo, hi)}: {error}") from error
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: RowIndex) -> Matrix:
         """Rows brought here: a slice without steps, numbers or a mask."""
         if isinstance(key, slice):
             key = np.arange(*key.indices(self.shape[0]))
@@ -176,50 +204,52 @@ class ClusterRows(RowSource):
         return joined_rows(list(self.map_rows(_masked, wanted)))[back]
 
 
-def same(value: Any) -> Any:
-    """What is sent to the workers with the task that gives it back."""
+def same(value: Found) -> Found:
+    """The value itself; a task of it sends the value to the workers."""
     return value
 
 
-def _slice(chunk: Any, lo: int, hi: int) -> Any:
+def _slice(chunk: ArrayLike, lo: int, hi: int) -> Matrix:
     return as_table(chunk)[lo:hi]
 
 
-def _pick(rows: Any, which: Array) -> Any:
+def _pick(rows: Matrix, which: Array) -> Matrix:
     return rows[which]
 
 
-def _read(store: Store, i: int, lo: int, hi: int) -> Any:
+def _read(store: Store, i: int, lo: int, hi: int) -> Matrix:
     return read_piece(store, i, lambda: store.read(i, lo, hi))
 
 
-def _rows_of(parts: list[Any], shape: tuple[int, int], dtype: Any, name: str) -> Any:
+def _rows_of(parts: list[Matrix], shape: tuple[int, int], dtype: DType, name: str) -> Matrix:
     return converted(joined_rows(parts), shape, dtype, name)
 
 
-def call(function: Callable[..., Any], *arguments: Any) -> Any:
+def call(function: OnRows[Found], *arguments: object) -> Found:
     """``function`` of arguments."""
     return function(*arguments)
 
 
-def _masked(rows: Any, wanted: Array) -> Any:
+def _masked(rows: Matrix, wanted: Array) -> Matrix:
     return rows[np.flatnonzero(wanted)]
 
 
-def submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """A task; what it needs is in the graph, so that it can be done again if a worker dies."""
+def submit(client: Client, function: OnRows[object], *arguments: object) -> Future:
+    """A task; its inputs are in the graph, so that it can be repeated if a worker dies."""
     return submit_all(client, function, *([argument] for argument in arguments))[0]
 
 
-def submit_all(client: Any, function: Callable[..., Any], *arguments: Iterable[Any]) -> list[Any]:
-    """Tasks ``function(*items)``, an item of each argument, told to the scheduler all at once."""
+def submit_all(
+    client: Client, function: OnRows[object], *arguments: Iterable[object]
+) -> list[Future]:
+    """Tasks ``function(*items)``, an item of each argument, sent to the scheduler at once."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
         return client.map(function, *map(list, arguments), pure=False)
 
 
-def result_of(client: Any, future: Any) -> Any:
-    """What a future holds, waited for as long as there is a cluster that works on it."""
+def result_of(client: Client, future: Task[Found]) -> Found:
+    """The result of a future, waited for while the cluster is alive."""
     from concurrent.futures import CancelledError
 
     distributed = optional("distributed", "Dask clusters")
@@ -237,9 +267,9 @@ def result_of(client: Any, future: Any) -> Any:
             raise gone(client) from error
 
 
-def gone(client: Any) -> RuntimeError:
-    """What to say of a cluster that no longer answers."""
+def gone(client: Client) -> RuntimeError:
+    """The error for a cluster that no longer answers."""
     return RuntimeError(
-        f"The Dask cluster ({client}) went away, or its workers died over and over, before the "
-        "answer came; see the workers' logs, and fit again on a cluster that stays."
+        f"The Dask cluster ({client}) closed, or its workers died repeatedly, before the result "
+        "was there; see the logs of the workers, and fit again on a stable cluster."
     )

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from partwise.contracts import Array, EntryList, Layout, Packed
+from partwise.contracts import Array, EntryList, Layout, Packed, Span
 from partwise.data import kernels
 from partwise.data.additive import AdditiveRows
 from partwise.data.patterns import Patterns
@@ -81,7 +81,7 @@ class DenseGroup:
             self._powers = [power[step] for power in self._powers]
             self._order = layout.order
 
-    def _standing(self, layout: Layout) -> tuple[slice, Array]:
+    def _standing(self, layout: Layout) -> tuple[Span, Array]:
         """Where the undecided columns stand, and how they are ordered there."""
         H = len(layout.decided)
         order = np.arange(len(layout.undecided)) if H else self._order
@@ -112,7 +112,7 @@ class DenseGroup:
         """Whether T(x) = (1, x, x^2) with nothing missing, for which there are compiled loops."""
         return self.complete and self.n_statistics == 3 and self._values is None
 
-    def _add_score(self, out: Array, weights: Array, columns: slice) -> None:
+    def _add_score(self, out: Array, weights: Array, columns: Span) -> None:
         # A model may ask for fewer powers than there are.
         for w, power in zip(weights[self.complete :], self._powers, strict=False):
             out += w @ power[columns]
@@ -134,7 +134,7 @@ class DenseGroup:
             out[self.complete :][:, :, order] = sums[self.complete :]
         return out
 
-    def _add_products(self, out: Array, m: Array, columns: slice) -> None:
+    def _add_products(self, out: Array, m: Array, columns: Span) -> None:
         """Add m T(x) to ``out``, some rows at a time: single precision sums few numbers well."""
         step = SUMMED_ROWS[self.dtype]
         for lo in range(0, self.n_rows, step):

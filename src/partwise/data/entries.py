@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.contracts import Array, EntryList, Layout, Packed
+from partwise.contracts import Array, DType, EntryList, Layout, Packed
 from partwise.data import kernels
 from partwise.data.patterns import Patterns
 from partwise.likelihoods import Family
@@ -132,7 +132,7 @@ class EntryGroup:
     """
 
     def __init__(
-        self, indptr: Array, indices: Array, values: Array, form: EntryFormat, dtype: np.dtype
+        self, indptr: Array, indices: Array, values: Array, form: EntryFormat, dtype: DType
     ) -> None:
         self.indptr, self.indices, self.values, self.form = indptr, indices, values, form
         self.n_rows = len(indptr) - 1

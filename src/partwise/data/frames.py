@@ -1,4 +1,4 @@
-"""Data frames and arrays column by column: the only place that knows pandas and polars.
+"""Columns of data frames and arrays: the only module that knows pandas and polars.
 
 Neither is imported unless the caller's table is one of its frames. A column is read as numbers
 (dates and spans of time in days) or as codes of levels, and written back in the type it had.
@@ -11,38 +11,55 @@ import decimal
 import reprlib
 import zoneinfo
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 import numpy as np
 
 from partwise.contracts import Array
+from partwise.typing import DataLike, Frame, Name, Value
 
-NANOSECONDS_A_DAY = 86_400e9
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+NANOSECONDS_PER_DAY = 86_400e9
 
 
-class RawColumn(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RawColumn:
     """A column as it was given."""
 
-    name: Any
-    form: str  # "number", "date", "span", "level", or "other": nothing that is understood
+    name: Name
+    form: str  # "number", "date", "span", "level", or "other": not supported
     dtype: str  # as its frame names it
-    values: Array  # numbers, NaN where missing; of levels their codes, -1 where missing
-    levels: tuple[Any, ...] = ()  # the user's values in the order of the codes
-    ordered: bool = False  # whether the frame says that levels have an order
+    values: Array  # numbers, NaN where missing; or codes of levels, -1 where missing
+    levels: tuple[Value, ...] = ()  # the user's values in the order of the codes
+    ordered: bool = False  # whether the frame declares an order of the levels
     mixed: bool = False  # whether there are values of several types
 
 
-def frame_of(X: Any) -> str:
-    """What kind of table X is: "pandas", "polars" or "array"."""
+def frame_of(X: object) -> str:
+    """The kind of table: "pandas", "polars" or "array"."""
     module = type(X).__module__.split(".")[0]
     return module if module in ("pandas", "polars") and hasattr(X, "columns") else "array"
 
 
-def names_of(X: Any) -> list[Any]:
-    """Names of the columns, numbers of an array's; equal ones are numbered: x, x (2), ..."""
-    given = list(X.columns) if frame_of(X) != "array" else list(range(X.shape[1]))
-    out: list[Any] = []
+def is_pandas(X: object) -> TypeGuard[pd.DataFrame]:
+    """Whether X is a DataFrame of pandas."""
+    return frame_of(X) == "pandas"
+
+
+def is_polars(X: object) -> TypeGuard[pl.DataFrame]:
+    """Whether X is a DataFrame of polars."""
+    return frame_of(X) == "polars"
+
+
+def names_of(X: Frame | Array) -> list[Name]:
+    """Names of the columns, numbers for arrays; equal names are numbered: x, x (2), ..."""
+    given = list(range(X.shape[1])) if isinstance(X, np.ndarray) else list(X.columns)
+    out: list[Name] = []
     for i, name in enumerate(given):
         times = given[:i].count(name)
         out.append(f"{name} ({times + 1})" if times else name)
@@ -73,58 +90,62 @@ def has_type(frame: str, name: str) -> bool:
     return True
 
 
-def with_own_names(X: Any) -> Any:
-    """The same table, of whose columns no two are called the same."""
-    if frame_of(X) != "pandas" or X.columns.is_unique:
+def with_own_names(X: Frame | Array) -> Frame | Array:
+    """The same table with unique column names."""
+    if not is_pandas(X) or X.columns.is_unique:
         return X
     return X.set_axis(names_of(X), axis=1)
 
 
-def as_table(X: Any) -> Any:
+def as_table(X: DataLike) -> Frame | Array:
     """X if it is a DataFrame, else as an array; of two dimensions and not empty."""
-    if frame_of(X) == "array":
-        if hasattr(X, "__array__"):
-            X = np.asarray(X)
-        else:  # lists: of numbers alone, or of anything
-            X = np.array(X, dtype=object)
-            if all(isinstance(value, Real) and not isinstance(value, bool) for value in X.flat):
-                X = X.astype(float)
-        if np.iscomplexobj(X):
-            raise ValueError("Complex data not supported; give their real and imaginary parts.")
-        if X.ndim != 2:
-            raise ValueError(
-                f"X must be a table of rows and columns, but has shape {X.shape}. Reshape your "
-                "data: a single row is X.reshape(1, -1)."
-            )
-    for n, what in zip(X.shape, ("sample", "feature"), strict=True):
+    table = X if is_pandas(X) or is_polars(X) else _as_array(X)
+    for n, what in zip(table.shape, ("sample", "feature"), strict=True):
         if n == 0:
             raise ValueError(
-                f"Found array with 0 {what}(s) (shape={tuple(X.shape)}) while a minimum of 1 is "
-                "required."
+                f"Found array with 0 {what}(s) (shape={tuple(table.shape)}) while a minimum of 1 "
+                "is required."
             )
-    return X
+    return table
 
 
-def index_of(X: Any) -> Any:
-    """Labels of the rows of a pandas DataFrame, None of other tables."""
-    return X.index if frame_of(X) == "pandas" else None
+def _as_array(X: DataLike) -> Array:
+    """An array of two dimensions; lists of other things than numbers become objects."""
+    if hasattr(X, "__array__"):
+        table = np.asarray(X)
+    else:
+        table = np.array(X, dtype=object)
+        if all(isinstance(value, Real) and not isinstance(value, bool) for value in table.flat):
+            table = table.astype(float)
+    if np.iscomplexobj(table):
+        raise ValueError("Complex data not supported; give their real and imaginary parts.")
+    if table.ndim != 2:
+        raise ValueError(
+            f"X must be a table of rows and columns, but has shape {table.shape}. Reshape your "
+            "data: a single row is X.reshape(1, -1)."
+        )
+    return table
 
 
-def as_numbers(X: Any, what: str = "X") -> Any:
-    """X itself if it holds numbers alone; else the same table with its objects read as numbers.
+def index_of(X: object) -> pd.Index | None:
+    """Labels of the rows of a pandas DataFrame, None for other tables."""
+    return X.index if is_pandas(X) else None
 
-    Text that is a number is read as one, and every mark of a missing value (None, NaN, NaT, NA,
-    null) becomes NaN. Anything else is refused, with its row and column.
+
+def as_numbers(X: DataLike, what: str = "X") -> Frame | Array:
+    """X itself if it has only numbers; else the same table with its objects read as numbers.
+
+    Text of a number is read as the number, and every mark of a missing value (None, NaN, NaT, NA,
+    null) becomes NaN. An error names the row and column of any other value.
     """
-    frame = frame_of(X)
-    if frame == "pandas":
+    if is_pandas(X):
         if all(getattr(dtype, "kind", "O") in "biufc" for dtype in X.dtypes):
             return X
         import pandas as pd
 
         numbers = _numbers(X.to_numpy(dtype=object), what, names_of(X))
         return pd.DataFrame(numbers, index=X.index, columns=X.columns)
-    if frame == "polars":
+    if is_polars(X):
         if all(dtype.is_numeric() for dtype in X.dtypes):
             return X
         import polars as pl
@@ -133,28 +154,27 @@ def as_numbers(X: Any, what: str = "X") -> Any:
         for i, series in enumerate(X.get_columns()):
             values[:, i] = series.to_list()
         return pl.DataFrame(_numbers(values, what, X.columns), schema=X.columns)
-    if not hasattr(X, "dtype"):
-        try:
-            X = np.asarray(X)
-        except ValueError:
-            raise ValueError(
-                f"{what} has rows of different lengths; give each the same number of values, NaN "
-                "where one is missing."
-            ) from None
-    kind = getattr(X.dtype, "kind", "O")
-    if kind in "mM" and np.isnat(X).all():
-        return np.full(X.shape, np.nan)
+    try:
+        array = cast(Array, X) if hasattr(X, "dtype") else np.asarray(X)
+    except ValueError:
+        raise ValueError(
+            f"{what} has rows of different lengths; give each the same number of values, NaN where "
+            "one is missing."
+        ) from None
+    kind = getattr(array.dtype, "kind", "O")
+    if kind in "mM" and np.isnat(array).all():
+        return np.full(array.shape, np.nan)
     if kind in "mMV":
-        raise ValueError(f"{what} holds {X.dtype}, but must hold numbers; convert it to numbers.")
-    return _numbers(np.asarray(X), what) if kind in "OUST" else X
+        raise ValueError(f"{what} has type {array.dtype}, but must have numbers; convert it.")
+    return _numbers(np.asarray(array), what) if kind in "OUST" else array
 
 
 # What `float` reads.
 _NUMERIC = (bool, np.bool_, Real, decimal.Decimal, str, bytes)
 
 
-def _numbers(values: Array, what: str, names: Sequence[Any] | None = None) -> Array:
-    """Objects as floats, NaN where missing; what they are, and columns' names, are for errors."""
+def _numbers(values: Array, what: str, names: Sequence[Name] | None = None) -> Array:
+    """Objects as floats, NaN where missing; errors use ``what`` and the names of the columns."""
     flat = values.ravel().tolist()
     read = [_number(value) for value in flat]
     if None not in read:
@@ -166,33 +186,33 @@ def _numbers(values: Array, what: str, names: Sequence[Any] | None = None) -> Ar
         where += f", column {d if names is None else names[d]!r}"
     if isinstance(flat[i], str | bytes):
         raise ValueError(
-            f"{where}, which is no number; encode such columns as numbers, or choose "
+            f"{where}, which is not a number; encode such columns as numbers, or choose "
             'MCVQ(likelihood="auto").'
         )
     raise TypeError(f"{where}; the argument must be a table of numbers, or strings of numbers.")
 
 
-def _number(value: Any) -> float | None:
+def _number(value: Value) -> float | None:
     """A number, NaN for any mark of a missing value, None for anything else."""
     if isinstance(value, _NUMERIC):
         try:
             return float(value)
         except ValueError:
             return None
-    return np.nan if np.ndim(value) == 0 and is_missing(value) else None
+    return np.nan if not np.shape(cast(Array, value)) and is_missing(value) else None
 
 
-def read_columns(X: Any) -> list[RawColumn]:
-    """All columns of what `as_table` gives."""
-    frame = frame_of(X)
-    if frame == "pandas":
+def read_columns(X: Frame | Array) -> list[RawColumn]:
+    """All columns of a table as `as_table` returns it."""
+    if is_pandas(X):
         return [_read_pandas(name, X.iloc[:, i]) for i, name in enumerate(X.columns)]
-    if frame == "polars":
+    if is_polars(X):
         return [_read_polars(series) for series in X.get_columns()]
-    return [_read_array(i, X[:, i]) for i in range(X.shape[1])]
+    array = np.asarray(X)
+    return [_read_array(i, array[:, i]) for i in range(array.shape[1])]
 
 
-def _read_pandas(name: Any, series: Any) -> RawColumn:
+def _read_pandas(name: Name, series: pd.Series) -> RawColumn:
     dtype, kind = series.dtype, getattr(series.dtype, "kind", "O")
     tag = str(dtype)
     if hasattr(dtype, "categories"):
@@ -215,7 +235,7 @@ def _read_pandas(name: Any, series: Any) -> RawColumn:
     return _of_objects(name, tag, np.asarray(codes), list(found))
 
 
-def _read_polars(series: Any) -> RawColumn:
+def _read_polars(series: pl.Series) -> RawColumn:
     import polars as pl
 
     dtype, name, tag = series.dtype, series.name, type(series.dtype).__name__
@@ -230,16 +250,16 @@ def _read_polars(series: Any) -> RawColumn:
         unit = pl.Duration("ns") if dtype == pl.Duration else pl.Datetime("ns")
         count = series.cast(unit).to_physical().cast(pl.Float64).to_numpy()
         form = "span" if dtype == pl.Duration else "date"
-        if dtype == pl.Datetime and dtype.time_zone is not None:
+        if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
             tag = f"Datetime[{dtype.time_zone}]"
-        return RawColumn(name, form, tag, count / NANOSECONDS_A_DAY)
+        return RawColumn(name, form, tag, count / NANOSECONDS_PER_DAY)
     if dtype == pl.Time:  # since midnight
         count = series.to_physical().cast(pl.Float64).to_numpy()
-        return RawColumn(name, "span", tag, count / NANOSECONDS_A_DAY)
+        return RawColumn(name, "span", tag, count / NANOSECONDS_PER_DAY)
     if dtype in (pl.String, pl.Categorical, pl.Enum):
         text = series.cast(pl.String)
         found = sorted(text.unique().drop_nulls().to_list())
-        if dtype == pl.Enum:  # in the order that was declared, unused ones too
+        if isinstance(dtype, pl.Enum):  # in the declared order, with unused levels
             found = dtype.categories.to_list()
         codes = text.replace_strict(
             found, list(range(len(found))), default=-1, return_dtype=pl.Int64
@@ -258,7 +278,7 @@ def _read_array(name: int, values: Array) -> RawColumn:
     if values.dtype.kind in "mM":
         form, unit = ("span", "timedelta64[ns]") if values.dtype.kind == "m" else ("date", "M8[ns]")
         return RawColumn(name, form, tag, _days(values.astype(unit)))
-    places: dict[Any, int] = {}
+    places: dict[Value, int] = {}
     try:
         codes = [
             -1 if is_missing(value) else places.setdefault(value, len(places)) for value in values
@@ -268,23 +288,23 @@ def _read_array(name: int, values: Array) -> RawColumn:
     return _of_objects(name, tag, np.array(codes, dtype=np.int64), list(places))
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a single value is a mark of a missing one: None, NaN, NaT or NA."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+def is_missing(value: Value) -> bool:
+    """Whether a value stands for a missing one: None, NaN, NaT or NA."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
-def _yes_or_no(name: Any, dtype: str, values: Array) -> RawColumn:
+def _yes_or_no(name: Name, dtype: str, values: Array) -> RawColumn:
     codes = np.where(np.isnan(values), -1, values).astype(np.int64)
     return RawColumn(name, "level", dtype, codes, (False, True))
 
 
 def _days(values: Array) -> Array:
     """Dates or spans in nanoseconds as days, NaN where missing."""
-    count = values.astype(np.int64) / NANOSECONDS_A_DAY
+    count = values.astype(np.int64) / NANOSECONDS_PER_DAY
     return np.where(np.isnat(values), np.nan, count)
 
 
-# What Python objects are; the first that fits. A truth value is a number to Python.
+# Sorts of Python objects; the first match counts. A truth value is a number to Python.
 _SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("truth", (bool, np.bool_)),
     ("number", (Real, decimal.Decimal)),
@@ -293,14 +313,14 @@ _SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
 )
 
 
-def _of_objects(name: Any, dtype: str, codes: Array, found: list[Any]) -> RawColumn:
+def _of_objects(name: Name, dtype: str, codes: Array, found: list[Value]) -> RawColumn:
     """A column of Python objects: numbers or dates if all are, else levels sorted by their text."""
     sorts = {
         next((sort for sort, types in _SORTS if isinstance(value, types)), "other")
         for value in found
     }
     if sorts == {"number"} or not found:
-        numbers = np.array([float(value) for value in found] + [np.nan])
+        numbers = np.array([*found, np.nan], dtype=object).astype(float)
         return RawColumn(name, "number", dtype, numbers[codes])
     if sorts == {"date"}:
         dates = np.array([*found, "NaT"], dtype="datetime64[ns]")
@@ -316,14 +336,15 @@ def _of_objects(name: Any, dtype: str, codes: Array, found: list[Any]) -> RawCol
 # --- and back ---
 
 
-class NewColumn(NamedTuple):
-    """A column to write: values in the user's terms, of the type that its frame named."""
+@dataclass(frozen=True, eq=False)
+class NewColumn:
+    """A column to write: values in the user's terms, and the type as its frame names it."""
 
-    name: Any
+    name: Name
     form: str
     dtype: str
     values: Array  # floats, codes of levels (-1 missing), or days
-    levels: tuple[Any, ...] = ()
+    levels: tuple[Value, ...] = ()
     ordered: bool = False
 
     def plain(self) -> Array:
@@ -339,14 +360,16 @@ class NewColumn(NamedTuple):
             return np.rint(self.values) if whole else self.values
         unit = "datetime64[ns]" if self.form == "date" else "timedelta64[ns]"
         missing = np.isnan(self.values)
-        count = np.where(missing, 0, self.values) * NANOSECONDS_A_DAY
+        count = np.where(missing, 0, self.values) * NANOSECONDS_PER_DAY
         out = np.rint(count).astype(np.int64).astype(unit)
         out[missing] = np.array("NaT", dtype=unit)
         return out
 
 
-def make_frame(frame: str, columns: Sequence[NewColumn], index: Any = None) -> Any:
-    """A table of the kind that `frame_of` named."""
+def make_frame(
+    frame: str, columns: Sequence[NewColumn], index: pd.Index | None = None
+) -> Frame | Array:
+    """A table of a kind that `frame_of` names."""
     if frame == "pandas":
         import pandas as pd
 
@@ -367,17 +390,16 @@ def make_frame(frame: str, columns: Sequence[NewColumn], index: Any = None) -> A
     return out
 
 
-def fill_columns(X: Any, columns: dict[int, tuple[Array, NewColumn]]) -> Any:
+def replace_cells(X: Frame | Array, columns: dict[int, tuple[Array, NewColumn]]) -> Frame | Array:
     """A copy of X in which some columns have other values in some rows: {place: (rows, values)}."""
-    frame = frame_of(X)
-    if frame == "pandas":
+    if is_pandas(X):
         out = X.copy()
         for i, (rows, column) in columns.items():
             series = X.iloc[:, i].copy()
             series.iloc[rows] = _pandas_values(column, series.dtype)
             out.isetitem(i, series)
         return out
-    if frame == "polars":
+    if is_polars(X):
         import polars as pl
 
         made = X.get_columns()
@@ -397,19 +419,22 @@ def fill_columns(X: Any, columns: dict[int, tuple[Array, NewColumn]]) -> Any:
     return out
 
 
-def with_columns(X: Any, columns: Sequence[NewColumn]) -> Any:
+def with_columns(X: Frame | Array, columns: Sequence[NewColumn]) -> Frame | Array:
     """X and some columns after it."""
-    frame = frame_of(X)
-    new = make_frame(frame, columns, index_of(X))
-    if frame == "pandas":
+    new = make_frame(frame_of(X), columns, index_of(X))
+    if is_pandas(X):
         import pandas as pd
 
         return pd.concat([X, new], axis=1)
-    return X.hstack(new.get_columns()) if frame == "polars" else np.hstack([np.asarray(X), new])
+    if is_polars(X) and is_polars(new):
+        return X.hstack(new.get_columns())
+    return np.hstack([np.asarray(X), np.asarray(new)])
 
 
-def _pandas_values(column: NewColumn, dtype: Any = None) -> Any:
-    """An array that a Series of the column's type takes; ``dtype`` where that is at hand."""
+def _pandas_values(
+    column: NewColumn, dtype: pd.CategoricalDtype | None = None
+) -> pd.api.extensions.ExtensionArray:
+    """Values of the column's type, or of ``dtype``, as an array for a Series."""
     import pandas as pd
 
     values = column.plain()
@@ -426,8 +451,8 @@ def _pandas_values(column: NewColumn, dtype: Any = None) -> Any:
     return (series if plain_whole else series.astype(dtype)).array
 
 
-def _polars_series(column: NewColumn, dtype: Any = None) -> Any:
-    """A series of the column's type; of ``dtype`` where that is at hand."""
+def _polars_series(column: NewColumn, dtype: pl.DataType | None = None) -> pl.Series:
+    """A series of the column's type, or of ``dtype``."""
     import polars as pl
 
     name, values = str(column.name), column.plain()
@@ -439,7 +464,7 @@ def _polars_series(column: NewColumn, dtype: Any = None) -> Any:
         return _cast_levels(series, _polars_type(column) if dtype is None else dtype)
     dtype = _polars_type(column) if dtype is None else dtype
     if dtype == pl.Time:
-        day = pl.Series(name, values).to_physical() % int(NANOSECONDS_A_DAY)
+        day = pl.Series(name, values).to_physical() % int(NANOSECONDS_PER_DAY)
         return day.set(pl.Series(np.isnat(values)), None).cast(pl.Time)
     if dtype.is_integer():
         values = np.rint(values)
@@ -447,8 +472,8 @@ def _polars_series(column: NewColumn, dtype: Any = None) -> Any:
     return series.cast(dtype, strict=False)
 
 
-def _polars_type(column: NewColumn) -> Any:
-    """The type that a column's dtype names; of an Enum with the levels that the column has."""
+def _polars_type(column: NewColumn) -> pl.DataType:
+    """The type that a column's dtype names; an Enum has the levels of the column."""
     import polars as pl
 
     if column.dtype == "Enum":
@@ -458,8 +483,8 @@ def _polars_type(column: NewColumn) -> Any:
     return getattr(pl, column.dtype)
 
 
-def _cast_levels(series: Any, dtype: Any) -> Any:
-    """Levels as a polars type, which may know other levels."""
+def _cast_levels(series: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """Levels as a polars type, which may have other levels."""
     from polars.exceptions import InvalidOperationError
 
     try:

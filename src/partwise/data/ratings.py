@@ -1,17 +1,25 @@
-"""Ratings as people give them: who, what, how many stars; and the sparse matrix they make."""
+"""Ratings by user and item, and the sparse matrix of them."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data.frames import is_missing
-from partwise.data.indices import check_indices
+from partwise.data.indices import check_indices, is_csr
+from partwise.typing import RatingsLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Users or items, one per rating.
+Names: TypeAlias = "Sequence[Hashable] | Array"
 
 
 class Ratings(NamedTuple):
@@ -19,13 +27,13 @@ class Ratings(NamedTuple):
 
     users: list[Hashable]
     items: list[Hashable]
-    matrix: Any  # CSR (users, items), an entry that is not stored is not rated
+    matrix: sparse.csr_matrix  # CSR (users, items), an entry that is not stored is not rated
 
 
-def read_ratings(ratings: Any, items: Sequence[Hashable] | None = None) -> Ratings:
+def read_ratings(ratings: RatingsLike, items: Sequence[Hashable] | None = None) -> Ratings:
     """Read ratings in any of the accepted forms.
 
-    A rating given twice counts once, the last one, with a warning.
+    Of several ratings for the same user and item the last is used, with a warning.
 
     Parameters
     ----------
@@ -33,14 +41,14 @@ def read_ratings(ratings: Any, items: Sequence[Hashable] | None = None) -> Ratin
         Columns user, item and rating; the same three as arrays of equal length; or users in rows
         and items in columns, numbered from 0.
     items : sequence, optional
-        Items in the order of the columns; others in ``ratings`` are refused. As they come, if not
-        given.
+        Items in the order of the columns; others in ``ratings`` are refused. In order of
+        appearance, if not given.
 
     Returns
     -------
     ratings : Ratings
     """
-    if sparse.issparse(ratings):
+    if is_csr(ratings):
         check_indices(ratings)
         matrix = _rows(ratings)
         _check_numbers(matrix.data)
@@ -64,7 +72,7 @@ def read_ratings(ratings: Any, items: Sequence[Hashable] | None = None) -> Ratin
     return Ratings(users, known, _once(row, column, rating, (len(users), len(known))))
 
 
-def _rows(ratings: Any) -> Any:
+def _rows(ratings: sparse.csr_matrix) -> sparse.csr_matrix:
     """A sparse matrix as CSR; scipy would add up what is stored twice."""
     if ratings.format in ("coo", "csr", "csc") and not ratings.has_canonical_format:
         entries = ratings.tocoo()
@@ -72,19 +80,19 @@ def _rows(ratings: Any) -> Any:
     return sparse.csr_matrix(ratings)
 
 
-def _once(row: Array, column: Array, rating: Array, shape: tuple[int, int]) -> Any:
+def _once(row: Array, column: Array, rating: Array, shape: tuple[int, int]) -> sparse.csr_matrix:
     """CSR of ratings, of those for the same user and item the last."""
     key = row * shape[1] + column
     last = len(key) - 1 - np.unique(key[::-1], return_index=True)[1]
     if len(last) < len(key):
         warn(
-            f"{len(key) - len(last)} ratings are given again for the same user and item; the last "
-            "one counts."
+            f"{len(key) - len(last)} ratings repeat a user and item; the last rating of each "
+            "is used."
         )
     return sparse.csr_matrix((rating[last], (row[last], column[last])), shape=shape)
 
 
-def _three(ratings: Any) -> tuple[Any, Any, Array]:
+def _three(ratings: object) -> tuple[Names, Names, Array]:
     """Users, items and checked ratings."""
     if hasattr(ratings, "columns") and hasattr(ratings, "loc"):
         missing = [name for name in ("user", "item", "rating") if name not in ratings.columns]
@@ -93,12 +101,13 @@ def _three(ratings: Any) -> tuple[Any, Any, Array]:
                 f"The table of ratings has no column {missing[0]!r}; name its columns 'user', "
                 "'item' and 'rating'."
             )
-        ratings = tuple(ratings[name].to_numpy() for name in ("user", "item", "rating"))
+        frame = cast("pd.DataFrame", ratings)
+        ratings = tuple(frame[name].to_numpy() for name in ("user", "item", "rating"))
     if not isinstance(ratings, tuple) or len(ratings) != 3:
         raise ValueError(
             "ratings must be a DataFrame with columns user, item and rating, a tuple of three "
-            "arrays (users, items, ratings), or a sparse matrix; of a list of triples, give "
-            "tuple(zip(*triples))."
+            "arrays (users, items, ratings), or a sparse matrix; convert a list of "
+            "triples with tuple(zip(*triples))."
         )
     user, item = ratings[0], ratings[1]
     rating = np.asarray(ratings[2])
@@ -106,8 +115,8 @@ def _three(ratings: Any) -> tuple[Any, Any, Array]:
         raise ValueError(f"Ratings must be numbers, but are of dtype {rating.dtype}.")
     if not len(user) == len(item) == len(rating):
         raise ValueError(
-            f"Users, items and ratings must be equally many, but are {len(user)}, {len(item)} and "
-            f"{len(rating)}."
+            "Users, items and ratings must have the same length, but have "
+            f"{len(user)}, {len(item)} and {len(rating)}."
         )
     if len(rating) == 0:
         raise ValueError("There are no ratings; give at least one.")
@@ -117,25 +126,24 @@ def _three(ratings: Any) -> tuple[Any, Any, Array]:
 
 
 def _check_numbers(rating: Array) -> None:
-    odd = ~np.isfinite(rating)
-    if odd.any():
-        raise ValueError(
-            f"Rating number {int(odd.argmax())} is {rating[odd.argmax()]}; leave out ratings that "
-            "are not known."
-        )
+    infinite = ~np.isfinite(rating)
+    if infinite.any():
+        first = int(infinite.argmax())
+        raise ValueError(f"Rating number {first} is {rating[first]}; leave out unknown ratings.")
 
 
-def plain(names: Any) -> list[Hashable]:
+def plain(names: object) -> list[Hashable]:
     """Names as Python's own values, so that 3 from an array finds 3 from a dictionary."""
     if isinstance(names, str):
         return [names]
-    return names.tolist() if isinstance(names, np.ndarray) else list(names)
+    return names.tolist() if isinstance(names, np.ndarray) else list(cast(Names, names))
 
 
-def _numbered(names: Any) -> tuple[list[Hashable], Array]:
+def _numbered(names: Names) -> tuple[list[Hashable], Array]:
     """Distinct names, sorted if they are of one kind that an array holds, and numbers of all."""
-    array = names
-    if not isinstance(names, np.ndarray):
+    if isinstance(names, np.ndarray):
+        array = names
+    else:
         array = np.empty(len(names), dtype=object)
         array[:] = list(names)  # tuples stay what they are
     if array.ndim != 1:
@@ -158,7 +166,7 @@ def _numbered(names: Any) -> tuple[list[Hashable], Array]:
     return list(place), number
 
 
-def read_person(person: Any, place: Mapping[Hashable, int], unknown: str) -> tuple[Array, Array]:
+def read_person(person: object, place: Mapping[Hashable, int], unknown: str) -> tuple[Array, Array]:
     """Columns and ratings of one person, a mapping of items to ratings.
 
     Items that are not known are left out with a warning or, with ``unknown="raise"``, refused.
@@ -167,13 +175,13 @@ def read_person(person: Any, place: Mapping[Hashable, int], unknown: str) -> tup
         raise ValueError(
             f"A person is a mapping of items to ratings, as {{'Alien': 5}}, not {type(person)}."
         )
-    given = list(person.items())
+    given: list[tuple[Hashable, float]] = list(person.items())
     pairs = list(dict(given).items())
     if len(pairs) < len(given):
-        warn("An item is rated twice; the last one counts.")
+        warn("An item is rated twice; the last rating is used.")
     strange = [item for item, _ in pairs if item not in place]
     if strange:
-        text = f"Rated but not known: {strange[0]!r}"
+        text = f"Unknown item: {strange[0]!r}"
         if len(strange) > 1:
             text += f" and {len(strange) - 1} more"
         if unknown == "raise":
@@ -190,9 +198,9 @@ def read_person(person: Any, place: Mapping[Hashable, int], unknown: str) -> tup
     return columns[order], values[order]
 
 
-def read_levels(given: Any, ratings: Array) -> Array:
+def read_levels(given: ArrayLike | None, ratings: Array) -> Array:
     """The scale that was given, or None for that of the ratings that occur, ascending."""
-    found = np.unique(ratings) if given is None else list(given)
+    found = np.unique(ratings) if given is None else np.asarray(given)
     # As they are written: 0.1 of single precision is 0.1, not what it is in double.
     levels = np.unique([float(str(level)) for level in found])
     if len(levels) < 2 or not np.isfinite(levels).all():
@@ -205,10 +213,10 @@ def read_levels(given: Any, ratings: Array) -> Array:
 
 def check_scale(ratings: Array, levels: Array) -> None:
     """Refuse ratings that the scale does not have."""
-    odd = ~np.isin(ratings.astype(np.float32), levels.astype(np.float32))
-    if odd.any():
+    unknown = ~np.isin(ratings.astype(np.float32), levels.astype(np.float32))
+    if unknown.any():
         shown = ", ".join(f"{v:g}" for v in levels[:12]) + (", ..." if len(levels) > 12 else "")
         raise ValueError(
-            f"The rating {ratings[odd.argmax()]:g} is not on the scale {shown}; correct it, or fit "
-            "with levels that have it."
+            f"The rating {ratings[unknown.argmax()]:g} is not on the scale {shown}; correct it, or "
+            "fit with levels that have it."
         )

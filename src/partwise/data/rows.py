@@ -1,4 +1,4 @@
-"""Rows that are read when they are needed, so that memory is set by a block and not by the data."""
+"""Rows that are read when they are needed, so that memory depends on blocks, not on the data."""
 
 from __future__ import annotations
 
@@ -8,45 +8,57 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from partwise.contracts import Array
-from partwise.data.indices import check_indices
+from partwise.contracts import Array, DType
+from partwise.data.indices import check_indices, is_csr
 from partwise.data.stores import (
     ArrayStore,
     BlockStore,
     FileStore,
+    SomeColumns,
     SomeRows,
     Store,
     find_files,
     optional,
     read_piece,
 )
+from partwise.typing import DataLike, Matrix, OnRows, PathLike, RowIndex
 
-# Rows are looked at in pieces of this many numbers, so that no copy of the data is made.
+if TYPE_CHECKING:
+    from dask.array import Array as DaskArray
+    from dask.dataframe import DataFrame as DaskFrame
+
+Found = TypeVar("Found")
+Given = TypeVar("Given")
+
+# Checked rows, in memory or not.
+Rows: TypeAlias = "Matrix | RowSource"
+
+# Rows are checked in pieces of this many numbers, so that no copy of the data is made.
 CHUNK_CELLS = 1 << 20
 
-# Verbs work on stretches of so many bytes, which are several blocks for every thread.
+# Methods work on stretches of so many bytes, which are several blocks for every thread.
 STRETCH_BYTES = 64 << 20
 
 
 class RowSource:
-    """Rows that lie outside of memory, or come block by block; X of `fit` and of all row verbs.
+    """Rows outside of memory, or in blocks; X of `fit` and of all methods that take rows.
 
-    Only what is worked on is read. Whether the data are in one array, in files or in blocks is no
-    matter to what is learned.
+    Only the rows in use are read. The fitted model is the same for one array, files or blocks.
 
     Parameters
     ----------
     data : numpy.memmap, zarr or HDF5 array, Dask collection, str, path-like, list or callable
-        An array that is sliced where it lies; a Dask array or dataframe; a file (.npy, .npz with
+        An array that is read in slices; a Dask array or dataframe; a file (.npy, .npz with
         one array or a scipy sparse matrix, .parquet, .zarr), a folder of such files or a pattern,
         in the order of their names, or a list of them; blocks of rows (arrays or scipy sparse) that
-        can be walked again: a list, any iterable that is not its own iterator, or a function that
-        begins a new walk.
+        can be iterated repeatedly: a list, any iterable that is not its own iterator, or a function
+        that returns a new iterator.
 
     Attributes
     ----------
@@ -74,19 +86,19 @@ class RowSource:
     # How many times larger than in memory blocks are.
     grain = 1
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: DataLike | Callable[[], Iterable[ArrayLike]]) -> None:
         self.store: Store = _open(data)
         self._learn()
 
     def _learn(self) -> None:
-        """Shape and type from the pieces, which must suit each other."""
+        """Shape and type from the pieces, which must be consistent."""
         pieces = self.store.pieces
         if sum(piece.n_rows for piece in pieces) == 0:
             raise ValueError("X has no rows: the source is empty; give at least one block of rows.")
         widths = np.array([piece.n_columns for piece in pieces])
-        odd = np.flatnonzero(widths != widths[0])
-        if len(odd):
-            one, first = pieces[odd[0]], pieces[0]
+        other = np.flatnonzero(widths != widths[0])
+        if len(other):
+            one, first = pieces[other[0]], pieces[0]
             raise ValueError(
                 f"X: {one.name} has {one.n_columns} columns, but {first.name} has "
                 f"{first.n_columns}; all blocks must have the same columns."
@@ -104,7 +116,7 @@ class RowSource:
         self.edges = np.concatenate([[0], np.cumsum([piece.n_rows for piece in pieces])])
         self.shape = (int(self.edges[-1]), int(widths[0]))
         single = all(piece.dtype == np.float32 for piece in pieces)
-        self.dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
+        self.dtype: DType = np.dtype(np.float32 if single else np.float64)
         self.is_sparse = pieces[0].nnz is not None
         self.nnz = sum(piece.nnz or 0 for piece in pieces) if self.is_sparse else None
 
@@ -114,8 +126,8 @@ class RowSource:
         return self.shape[0] * self.shape[1]
 
     @property
-    def names(self) -> Any:
-        """Something whose column names scikit-learn can read, or None."""
+    def names(self) -> object:
+        """An object with column names that scikit-learn can read, or None."""
         return self.store.names
 
     def __len__(self) -> int:
@@ -126,19 +138,19 @@ class RowSource:
         return f"<{kind} rows {self.shape} of {self.dtype} in {len(self.edges) - 1} pieces>"
 
     def piece_of(self, row: int) -> int:
-        """Number of the piece that a row lies in."""
+        """Number of the piece that contains a row."""
         return int(np.searchsorted(self.edges, row, side="right")) - 1
 
     def where(self, lo: int, hi: int | None = None) -> str:
-        """Name of the piece that a row lies in, or of all up to another row, for errors."""
+        """Name of the piece that contains a row, or of all up to another row, for errors."""
         i = self.piece_of(lo)
         last = i if hi is None else self.piece_of(hi - 1)
         if last > i:
             return f"Blocks {i} to {last} of X"
         return f"Block {i} of X ({self.store.pieces[i].name})"
 
-    def blame(self, lo: int, hi: int, function: Callable[[int, int], Any]) -> None:
-        """Raise what ``function`` raises of the first piece, between two rows, that it refuses."""
+    def raise_named(self, lo: int, hi: int, function: Callable[[int, int], object]) -> None:
+        """Call ``function`` piece by piece between two rows; its first error gets the name."""
         edges = [lo, *self.edges[(self.edges > lo) & (self.edges < hi)], hi]
         for a, b in pairwise(edges):
             try:
@@ -147,8 +159,12 @@ class RowSource:
                 raise ValueError(f"{self.where(a)}: {error}") from error
 
     def some(self, kept: Array) -> RowSource:
-        """These rows without those that a mask leaves out."""
+        """The rows that a mask selects."""
         return RowSource.of(SomeRows(self.store, np.flatnonzero(kept)))
+
+    def some_columns(self, which: Array) -> RowSource:
+        """Some of the columns."""
+        return RowSource.of(SomeColumns(self.store, which))
 
     @staticmethod
     def of(store: Store) -> RowSource:
@@ -158,17 +174,17 @@ class RowSource:
         rows._learn()
         return rows
 
-    def look(self, *, absent_zero: bool) -> None:
-        """Walk all rows once: values must be finite, and no piece may have only missing ones."""
-        seen = np.concatenate(list(map_rows(self, _look)))
+    def check(self, *, absent_zero: bool) -> None:
+        """Read all rows once: values must be finite, and every piece needs observed values."""
+        seen = np.concatenate(list(map_rows(self, _check_rows)))
         for lo, hi in pairwise(self.edges):
             if hi > lo and not (absent_zero and self.is_sparse) and not seen[lo:hi].any():
                 raise ValueError(
-                    f"{self.where(lo)} has only missing values; leave it out, or see how it was "
+                    f"{self.where(lo)} has only missing values; leave it out, or check how it was "
                     "written."
                 )
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: RowIndex) -> Matrix:
         """Rows in memory: a slice without steps, numbers or a mask."""
         if isinstance(key, slice):
             lo, hi, _ = key.indices(self.shape[0])
@@ -187,8 +203,8 @@ class RowSource:
             parts.append(self._read(i, len(own), partial(self.store.take, i, own)))
         return joined_rows(parts)[back]
 
-    def _read(self, i: int, n_rows: int, read: Callable[[], Any]) -> Any:
-        """What ``read`` gives of piece ``i``, checked and of the right type."""
+    def _read(self, i: int, n_rows: int, read: Callable[[], Matrix]) -> Matrix:
+        """The result of ``read`` for piece ``i``, checked and of the right type."""
         X = read_piece(self.store, i, read)
         return converted(X, (n_rows, self.shape[1]), self.dtype, self.where(self.edges[i]))
 
@@ -203,21 +219,21 @@ class RowSource:
                 return
 
 
-def converted(X: Any, shape: tuple[int, int], dtype: np.dtype[Any], name: str) -> Any:
-    """Rows of block ``name`` as they were announced: shape and type."""
+def converted(X: Matrix, shape: tuple[int, int], dtype: DType, name: str) -> Matrix:
+    """Rows of block ``name`` in their type; their shape must be the one seen at first."""
     if X.shape != shape:
         raise ValueError(
-            f"{name} gave rows of shape {X.shape} where it had {shape} at first; data must not "
-            "change while they are used."
+            f"{name} has rows of shape {X.shape} where it had {shape} at first; do not change the "
+            "data while they are in use."
         )
     check_indices(X)
     X = X.astype(dtype, copy=False)
-    if sparse.issparse(X) and not X.has_canonical_format:
+    if is_csr(X) and not X.has_canonical_format:
         X.sum_duplicates()
     return X
 
 
-def joined_rows(parts: list[Any]) -> Any:
+def joined_rows(parts: list[Matrix]) -> Matrix:
     """Dense or sparse rows one after the other."""
     if len(parts) == 1:
         return parts[0]
@@ -226,27 +242,27 @@ def joined_rows(parts: list[Any]) -> Any:
     )
 
 
-def _open(data: Any) -> Store:
-    """The store for what a user gives."""
+def _open(data: object) -> Store:
+    """The store for the data of a user."""
     from partwise.data.dask import DaskStore, is_dask
 
     if is_dask(data):
-        return DaskStore(data)
+        return DaskStore(cast("DaskArray | DaskFrame", data))
     if isinstance(data, str | os.PathLike) and _is_zarr(Path(data)):
         return ArrayStore(optional("zarr", "zarr arrays").open_array(os.fspath(data), mode="r"))
     if isinstance(data, str | os.PathLike) or _all_paths(data):
-        return FileStore(find_files(data))
+        return FileStore(find_files(cast(PathLike, data)))
     if hasattr(data, "shape") and not isinstance(data, list | tuple):
         check_indices(data)
-        return ArrayStore(data.tocsr() if sparse.issparse(data) else data)
+        return ArrayStore(data.tocsr() if is_csr(data) else cast(Matrix, data))
     if callable(data):
         return BlockStore(data)
     if not isinstance(data, Iterable):
-        raise TypeError(f"X must be rows, files or blocks of rows, not {type(data).__name__}.")
+        raise TypeError(f"X must be rows, files or blocks of rows, but is {type(data).__name__}.")
     if iter(data) is data:
         raise ValueError(
-            "X can be walked only once, but learning walks it many times; pass a list of blocks, "
-            "or a function that begins a new walk."
+            "X can be iterated only once, but fit reads it many times; pass a list of blocks, or a "
+            "function that returns a new iterator."
         )
     return BlockStore(lambda: data)
 
@@ -255,13 +271,14 @@ def _is_zarr(path: Path) -> bool:
     return path.is_dir() and any((path / name).exists() for name in ("zarr.json", ".zarray"))
 
 
-def _all_paths(data: Any) -> bool:
-    is_list = isinstance(data, list | tuple) and len(data) > 0
-    return is_list and all(isinstance(one, str | os.PathLike) for one in data)
+def _all_paths(data: object) -> bool:
+    if not isinstance(data, list | tuple) or not data:
+        return False
+    return all(isinstance(one, str | os.PathLike) for one in data)
 
 
-def out_of_memory(X: Any) -> Any:
-    """X as `RowSource` where it is anything that is not held in memory, else X itself."""
+def out_of_memory(X: Given) -> Given | RowSource:
+    """X as `RowSource` where it is not in memory, else X itself."""
     from partwise.data.dask import is_dask
 
     if is_dask(X):
@@ -279,12 +296,12 @@ def out_of_memory(X: Any) -> Any:
     return RowSource(X) if isinstance(X, Iterable) and not plain else X
 
 
-def is_sparse(X: Any) -> bool:
+def is_sparse(X: object) -> TypeGuard[sparse.csr_array]:
     """Whether rows are sparse, in memory or not."""
     return bool(sparse.issparse(X) or getattr(X, "is_sparse", False))
 
 
-def in_memory(X: Any) -> Any:
+def in_memory(X: Rows) -> Matrix:
     """All rows as an array or CSR."""
     return X[:] if isinstance(X, RowSource) else X
 
@@ -298,20 +315,20 @@ def check_finite(values: Array) -> None:
         )
 
 
-def _look(rows: Any) -> Array:
+def _check_rows(rows: Matrix) -> Array:
     """Which rows have an observed entry; values must be finite."""
-    values = rows.data if sparse.issparse(rows) else rows
+    values = rows.data if is_csr(rows) else rows
     check_finite(values)
-    if not sparse.issparse(rows):
-        return ~np.isnan(rows).all(axis=1)
+    if not is_csr(rows):
+        return np.asarray(~np.isnan(rows).all(axis=1))
     row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     return np.bincount(row_of, ~np.isnan(values), minlength=rows.shape[0]) > 0
 
 
-def cut(X: Any, max_rows: int) -> list[tuple[int, int]]:
-    """Bounds of blocks of at most so many rows; a piece is divided, or goes whole into one block.
+def cut(X: Rows, max_rows: int) -> list[tuple[int, int]]:
+    """Bounds of blocks of at most so many rows; a piece is divided, or is part of one block.
 
-    So no piece that has to be read whole is read for the sake of two blocks that lie apart.
+    So no piece that has to be read whole is read for two blocks that are not adjacent.
     """
     cuts = [0]
     for lo, hi in pairwise(X.edges if isinstance(X, RowSource) else [0, X.shape[0]]):
@@ -323,8 +340,8 @@ def cut(X: Any, max_rows: int) -> list[tuple[int, int]]:
     return list(pairwise([*cuts, X.shape[0]]))
 
 
-def map_rows(X: Any, function: Callable[..., Any], *aligned: Array) -> Iterator[Any]:
-    """``function(rows, *values of theirs)`` of all rows, a piece of them at a time, in order.
+def map_rows(X: Rows, function: OnRows[Found], *aligned: Array) -> Iterator[Found]:
+    """``function(rows, *aligned values)`` of all rows, some of them at a time, in order.
 
     ``aligned`` holds values of every row, such as weights. An error in a block names the block.
     """
@@ -340,11 +357,11 @@ def map_rows(X: Any, function: Callable[..., Any], *aligned: Array) -> Iterator[
             yield function(rows, *(values[lo:hi] for values in aligned))
         except ValueError:
             if isinstance(X, RowSource):
-                X.blame(lo, hi, lambda a, b: function(X[a:b], *(v[a:b] for v in aligned)))
+                X.raise_named(lo, hi, lambda a, b: function(X[a:b], *(v[a:b] for v in aligned)))
             raise
 
 
-def read_ahead(X: RowSource) -> Iterator[tuple[int, int, Any]]:
+def read_ahead(X: RowSource) -> Iterator[tuple[int, int, Matrix]]:
     """Bounds and rows of stretches of X, the next one read while this one is used."""
     width = X.shape[1] * X.dtype.itemsize
     bounds = cut(X, max(STRETCH_BYTES // max(width, 1), 1))

@@ -7,20 +7,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from partwise.contracts import AnyView, Array, Layout, Packed
+from partwise.contracts import AnyView, Array, DType, Layout, Packed
 from partwise.data import kernels
-from partwise.data.columns import ColumnEntries, ColumnGroup, farthest
+from partwise.data.columns import ColumnEntries, ColumnGroup, largest_value, some_columns
 from partwise.data.dense import DenseGroup
 from partwise.data.entries import MOST_VALUES, EntryFormat, EntryGroup
-from partwise.data.rows import RowSource, cut, is_sparse, map_rows
+from partwise.data.indices import is_csr
+from partwise.data.rows import Rows, RowSource, cut, in_memory, is_sparse, map_rows
+from partwise.typing import Matrix
+
+Found = TypeVar("Found")
 
 # Large enough that a block's fixed cost (some hundred calls, adding its sums) is small beside its
-# products, small enough that a few blocks fill every worker and that one made anew is no burden.
+# products, small enough that a few blocks fill every worker and that making one again is cheap.
 BLOCK_BYTES = 8 << 20
 BLOCK_ENTRIES = 1 << 19
 
@@ -33,7 +37,7 @@ KEPT_BYTES = 256 << 20
 
 
 class RowBlock:
-    """Some rows: one view a column group, row weights, base measure, and classes if known."""
+    """Some rows: one view per column group, row weights, base measure, and classes if known."""
 
     def __init__(
         self,
@@ -68,7 +72,7 @@ class RowBlock:
         return out
 
     def collect(self, m: Array, layouts: Sequence[Layout]) -> tuple[Packed, ...]:
-        """Adjoint of `score`, one `Packed` a group."""
+        """Adjoint of `score`, one `Packed` per group."""
         self._arrange(layouts)
         parts = [m[lo:hi] for lo, hi in pairwise(layouts[0].first)]
         return self._collect(
@@ -128,7 +132,7 @@ class RowBlock:
 
 
 def _join(parts: list[Array], layout: Layout) -> Array:
-    """(P, J_k, H_k) of every part side by side, (P, J, H)."""
+    """(P, J_k, H_k) of all parts, one after the other; (P, J, H)."""
     J = max(layout.n_states)
     out = np.zeros((len(parts[0]), J, len(layout.decided)))
     for k, values in enumerate(parts):
@@ -150,14 +154,14 @@ class BlockSource:
     labels : ndarray of shape (C,), optional
         Known classes of the rows, -1 where unknown.
     max_rows : int, optional
-        Smaller blocks, for work that needs much memory a row.
+        Smaller blocks, for work that needs much memory per row.
     n_powers : int, optional
         How many of 1, x, x^2 the model asks for, if fewer than the likelihood has.
     """
 
     def __init__(
         self,
-        X: Any,
+        X: Rows,
         columns: tuple[ColumnGroup, ...],
         weight: Array,
         *,
@@ -171,7 +175,7 @@ class BlockSource:
         C, D = X.shape[0], sum(len(group.index) for group in columns)
         entries = X.nnz if is_sparse(X) else C * D
         self._forms = [
-            _entry_format(self._of(X, group), group, n_powers)
+            _entry_format(some_columns(X, group.index), group, n_powers)
             if is_sparse(X) or group.likelihood.has_levels
             else None
             for group in columns
@@ -206,7 +210,7 @@ class BlockSource:
         """The blocks, in order."""
         return (make() for make in self.makers())
 
-    def each(self, function: Callable[[RowBlock], Any]) -> Iterator[Any]:
+    def each(self, function: Callable[[RowBlock], Found]) -> Iterator[Found]:
         """``function(block)`` of every block, in order, wherever they are."""
         runner = getattr(self.X, "runner", None)
         return map(function, self.blocks()) if runner is None else runner.map(function, self)
@@ -228,7 +232,7 @@ class BlockSource:
         lo, hi = self.bounds[i]
         return partial(self._make, i, self.X[lo:hi])
 
-    def _make(self, i: int, rows: Any) -> RowBlock:
+    def _make(self, i: int, rows: Matrix) -> RowBlock:
         lo, hi = self.bounds[i]
         labels = None if self.labels is None else self.labels[lo:hi]
         made = self.encode(rows, self.weight[lo:hi], labels)
@@ -236,12 +240,12 @@ class BlockSource:
             self._kept[i] = made
         return made
 
-    def encode(self, rows: Any, weight: Array, labels: Array | None) -> RowBlock:
+    def encode(self, rows: Matrix, weight: Array, labels: Array | None) -> RowBlock:
         """A block of rows in memory."""
         views: list[DenseGroup | EntryGroup] = []
         base = np.zeros(rows.shape[0])
         for group, form in zip(self.columns, self._forms, strict=True):
-            own = self._of(rows, group)
+            own = in_memory(some_columns(rows, group.index))
             view, measure = (
                 _dense_rows(own, group, self.n_powers, self._room)
                 if form is None
@@ -252,21 +256,17 @@ class BlockSource:
         return RowBlock(views, weight, base, labels)
 
     def release(self, block: RowBlock) -> None:
-        """Take back the room of a block that nobody uses any more, for those to come."""
+        """Reuse the arrays of a block that is no longer used."""
         if self.reads and self._kept is None:
             self._spare += [array for group in block.groups for array in group.room()]
 
-    def _room(self, shape: tuple[int, int], dtype: Any) -> Array:
-        """An array to be filled; to be given memory anew by the system costs as much as filling."""
+    def _room(self, shape: tuple[int, int], dtype: DType) -> Array:
+        """An array to write to; a new allocation costs as much as writing it."""
         try:
             spare = self._spare.pop()
         except IndexError:  # other threads took the last
             return np.empty(shape, dtype)
         return spare if spare.shape == shape and spare.dtype == dtype else np.empty(shape, dtype)
-
-    def _of(self, rows: Any, group: ColumnGroup) -> Any:
-        """The group's columns of some rows."""
-        return rows if len(group.index) == rows.shape[1] else rows[:, group.index]
 
     def of_rows(self, rows: Array, weight: Array | None = None) -> BlockSource:
         """A source of some of the rows, with other weights if given."""
@@ -278,7 +278,9 @@ class BlockSource:
         """A source of some columns of the one group."""
         (group,) = self.columns
         taken = replace(group.take(columns), index=np.arange(len(columns)))
-        return BlockSource(self.X[:, columns], (taken,), self.weight, n_powers=self.n_powers)
+        return BlockSource(
+            some_columns(self.X, columns), (taken,), self.weight, n_powers=self.n_powers
+        )
 
     def column_weight(self) -> Array:
         """Summed weight of the observed entries of every column, (D,)."""
@@ -300,12 +302,12 @@ class BlockSource:
             return self.of_rows(np.arange(C)) if self.reads else self
         return self.of_rows(np.sort(rng.choice(C, n_rows, replace=False)))
 
-    def with_rows(self, X: Any, weight: Array, labels: Array | None = None) -> BlockSource:
+    def with_rows(self, X: Rows, weight: Array, labels: Array | None = None) -> BlockSource:
         """A source of other rows, coded as these are."""
         return BlockSource(X, self.columns, weight, labels=labels, n_powers=self.n_powers)
 
 
-def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFormat:
+def _entry_format(X: Rows, column: ColumnGroup, n_powers: int | None) -> EntryFormat:
     """Code values by table where they are few, else keep them as numbers."""
     D, law = X.shape[1], column.likelihood
     family = law.family
@@ -341,7 +343,7 @@ def _entry_format(X: Any, column: ColumnGroup, n_powers: int | None) -> EntryFor
     return EntryFormat(D, n_statistics, statistics, raw, zero, absent_zero, None, encoded, own)
 
 
-def _check_stored(rows: Any) -> None:
+def _check_stored(rows: sparse.csr_array) -> None:
     if np.isnan(rows.data).any():
         raise ValueError(
             "X stores NaN, but entries that it does not store are zeros, so a missing entry has no "
@@ -350,7 +352,10 @@ def _check_stored(rows: Any) -> None:
 
 
 def _dense_rows(
-    rows: Array, column: ColumnGroup, n_powers: int | None, room: Callable[[Any, Any], Array]
+    rows: Array,
+    column: ColumnGroup,
+    n_powers: int | None,
+    room: Callable[[tuple[int, int], DType], Array],
 ) -> tuple[DenseGroup, Array]:
     """Encoded matrix of some rows, and their base measure; ``room(shape, dtype)`` is to be used."""
     n, everywhere = rows.shape[0], np.arange(rows.shape[1])
@@ -362,20 +367,20 @@ def _dense_rows(
         own = None if family.powers else family.statistics
         return DenseGroup(Zt, n_statistics, bool(np.isnan(Z).any()), statistics=own), base
     # Rows that are not in memory are encoded in every sweep.
-    Zt, most = room(rows.shape[::-1], rows.dtype), farthest(rows.dtype)
+    Zt, most = room(rows.shape[::-1], rows.dtype), largest_value(rows.dtype)
     rows, units = np.ascontiguousarray(rows), -column.log_scale
-    holed = kernels.encode_numbers(rows, column.shift, column.scale, most, Zt) > 0
-    base = units @ ~np.isnan(Zt) if holed else np.full(n, units.sum())
+    incomplete = kernels.encode_numbers(rows, column.shift, column.scale, most, Zt) > 0
+    base = units @ ~np.isnan(Zt) if incomplete else np.full(n, units.sum())
     square = None
-    if n_statistics == 3 and not holed:
+    if n_statistics == 3 and not incomplete:
         square = np.multiply(Zt, Zt, out=room(Zt.shape, Zt.dtype))
-    return DenseGroup(Zt, n_statistics, holed, square), base
+    return DenseGroup(Zt, n_statistics, incomplete, square), base
 
 
-def _entry_rows(rows: Any, column: ColumnGroup, form: EntryFormat) -> tuple[EntryGroup, Array]:
+def _entry_rows(rows: Matrix, column: ColumnGroup, form: EntryFormat) -> tuple[EntryGroup, Array]:
     """Encoded entries of some rows, and their base measure."""
     dtype = np.dtype(rows.dtype)
-    if sparse.issparse(rows):
+    if is_csr(rows):
         indptr, indices, raw = rows.indptr.astype(np.int64), rows.indices, rows.data
     else:
         seen = ~np.isnan(rows)

@@ -1,7 +1,7 @@
-"""Where rows lie when they are not in memory: arrays on disk, files, blocks that are walked again.
+"""Rows that are not in memory: arrays on disk, files, and blocks from an iterable.
 
-A store is a row of pieces, each with a name that an error can tell, and reads some rows of a piece
-at a time. What it reads is as it lies there; `partwise.data.rows` checks and converts it.
+A store is a sequence of pieces, each with a name for errors, and reads some rows of a piece at a
+time. It returns rows as they are stored; `partwise.data.rows` checks and converts them.
 """
 
 from __future__ import annotations
@@ -13,25 +13,37 @@ import os
 import threading
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from types import ModuleType
+from typing import IO, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from partwise.contracts import Array
-from partwise.data.indices import check_indices, load_sparse
+from partwise.contracts import Array, DType
+from partwise.data.indices import check_indices, is_csr, load_sparse
+from partwise.typing import Matrix, PathLike
 
 SUFFIXES = (".npy", ".npz", ".parquet")
 
 
-class Piece(NamedTuple):
-    """What is known of a piece before it is read; ``nnz`` None for dense rows."""
+# Type, mode, offset and shape of a memory map.
+MappedRows: TypeAlias = tuple[DType, Literal["r"], int, tuple[int, ...]]
+
+# Reads rows lo to hi of a piece.
+Reader: TypeAlias = Callable[[int, int], Matrix]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Description of a piece before it is read; ``nnz`` is None for dense rows."""
 
     name: str
     n_rows: int
     n_columns: int
-    dtype: np.dtype[Any]
+    dtype: DType
     nnz: int | None = None
 
 
@@ -39,37 +51,39 @@ class Store(Protocol):
     """Pieces of rows, and their columns' names if they have any."""
 
     pieces: list[Piece]
-    names: Any  # something whose column names scikit-learn can read, or None
+    names: object  # with column names that scikit-learn can read, or None
+    portable: bool  # whether workers of a cluster can read it by themselves
 
-    def read(self, i: int, lo: int, hi: int) -> Any:
+    def read(self, i: int, lo: int, hi: int) -> Matrix:
         """Rows ``lo`` to ``hi`` of piece ``i``, dense or sparse."""
         ...
 
-    def take(self, i: int, rows: Array) -> Any:
+    def take(self, i: int, rows: Array) -> Matrix:
         """Some rows of piece ``i``, in order."""
         ...
 
 
-def _table_piece(name: str, X: Any) -> Piece:
+def _table_piece(name: str, X: Matrix) -> Piece:
     """A piece that is there already."""
     check_indices(X)
     if len(X.shape) != 2:
         raise ValueError(f"{name} has shape {tuple(X.shape)}, but must be a table of rows.")
-    dtype, nnz = np.dtype(X.dtype), int(X.nnz) if sparse.issparse(X) else None
+    dtype, nnz = np.dtype(X.dtype), int(X.nnz) if is_csr(X) else None
     return Piece(name, int(X.shape[0]), int(X.shape[1]), dtype, nnz)
 
 
 class ArrayStore:
-    """An array that is sliced where it lies: a memory map, zarr, HDF5."""
+    """An array that is read in slices: a memory map, zarr, HDF5."""
 
-    names = None
+    names: object = None
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Matrix) -> None:
         self.X = X
-        self._root = X  # of a memory map, the array that holds all of it
-        while isinstance(getattr(self._root, "base", None), np.ndarray):
-            self._root = self._root.base
-        path = getattr(self._root, "filename", None)
+        root = X  # of a memory map, the array of the whole file
+        while isinstance(getattr(root, "base", None), np.ndarray):
+            root = root.base
+        self._root = cast("np.memmap[tuple[int, int], DType]", root)
+        path = getattr(root, "filename", None)
         self._path = None if path is None else os.path.abspath(path)
         is_memory = isinstance(X, np.ndarray) or sparse.issparse(X)
         self.portable = bool(self._path and X.flags.c_contiguous) if is_memory else True
@@ -78,7 +92,8 @@ class ArrayStore:
         step = int(chunk[0]) if chunk else max(whole.n_rows, 1)
         self._step = step
         self.pieces = [
-            whole._replace(
+            replace(
+                whole,
                 name=f"rows {i} to {min(i + step, whole.n_rows)}",
                 n_rows=min(step, whole.n_rows - i),
             )
@@ -86,26 +101,26 @@ class ArrayStore:
         ]
 
     def _check_file(self) -> None:
-        """A memory map of a file that was cut off would end the process when it is read."""
+        """Refuse a truncated file: reading its memory map would end the process."""
         if self._path is None or not os.path.exists(self._path):  # a mapped file can be taken away
             return
         needed, size = self._root.offset + self._root.nbytes, os.path.getsize(self._path)
         if size < needed:
             raise OSError(f"the file {self._path} has {size} bytes of {needed}")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         if self._path is None:
             return self.__dict__
         address, root = (a.__array_interface__["data"][0] for a in (self.X, self._root))
         place = (self.X.dtype, "r", self._root.offset + address - root, self.X.shape)
         return {**self.__dict__, "X": place, "_root": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         if self._path is not None:
-            self.X = self._root = np.memmap(self._path, *state["X"])
+            self.X = self._root = np.memmap(self._path, *cast(MappedRows, state["X"]))
 
-    def read(self, i: int, lo: int, hi: int) -> Any:
+    def read(self, i: int, lo: int, hi: int) -> Matrix:
         """Rows of piece ``i``."""
         self._check_file()
         first = i * self._step
@@ -115,15 +130,17 @@ class ArrayStore:
         return rows if sparse.issparse(rows) else np.asarray(rows)
 
     def _fetch(self, rows: Array) -> None:
-        """Have the system read what is mapped while something else is computed."""
+        """Let the system read mapped rows while other work is done."""
         address, root = (a.__array_interface__["data"][0] for a in (rows, self._root))
         page = mmap.ALLOCATIONGRANULARITY  # at which numpy begins to map, too
         place = self._root.offset % page + address - root
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # it is a hint, no more
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # only a hint
             begin = place - place % page
-            self._root.base.madvise(mmap.MADV_WILLNEED, begin, place - begin + rows.nbytes)
+            cast(mmap.mmap, self._root.base).madvise(
+                mmap.MADV_WILLNEED, begin, place - begin + rows.nbytes
+            )
 
-    def take(self, i: int, rows: Array) -> Any:
+    def take(self, i: int, rows: Array) -> Matrix:
         """Some rows of piece ``i``."""
         if isinstance(self.X, np.ndarray) or sparse.issparse(self.X):
             self._check_file()
@@ -142,10 +159,10 @@ class FileStore:
     portable = True
 
     def __init__(self, paths: list[Path]) -> None:
-        self.names: Any = None
+        self.names: object = None
         self.pieces: list[Piece] = []
-        self._readers: list[Callable[[int, int], Any]] = []
-        self._last: tuple[Any, Any] = (None, None)
+        self._readers: list[Reader] = []
+        self._last: tuple[object, Matrix | None] = (None, None)
         for path in paths:
             try:
                 found = _OPENERS[path.suffix.lower()](self, path)
@@ -155,27 +172,27 @@ class FileStore:
                 self.pieces.append(piece)
                 self._readers.append(reader)
 
-    def read(self, i: int, lo: int, hi: int) -> Any:
+    def read(self, i: int, lo: int, hi: int) -> Matrix:
         """Rows of a file, or of a row group."""
         return self._readers[i](lo, hi)
 
-    def take(self, i: int, rows: Array) -> Any:
+    def take(self, i: int, rows: Array) -> Matrix:
         """Some rows of a file, read from the first to the last of them."""
         lo = int(rows[0])
         return self.read(i, lo, int(rows[-1]) + 1)[rows - lo]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_last": (None, None)}
 
-    def _held(self, key: Any, load: Callable[[], Any]) -> Any:
-        """What ``load`` gives, kept until something else is asked for."""
+    def held(self, key: object, load: Callable[[], Matrix]) -> Matrix:
+        """The result of ``load``, kept until another key is requested."""
         last = self._last
         if last[0] != key:
             last = self._last = (key, load())
         return last[1]
 
-    def open_npy(self, path: Path) -> Iterator[tuple[Piece, Any]]:
-        """One piece, read by rows without a memory map: a file cut off is an error, no crash."""
+    def open_npy(self, path: Path) -> Iterator[tuple[Piece, Reader]]:
+        """One piece, read without a memory map, so that a truncated file is an error."""
         with open(path, "rb") as file:
             shape, columns_first, dtype = _header(file)
             offset = file.tell()
@@ -186,7 +203,7 @@ class FileStore:
             reader = _RowsOfFile(path, offset, n_columns, dtype)
             yield Piece(str(path), n_rows, n_columns, dtype), reader
 
-    def open_npz(self, path: Path) -> Iterator[tuple[Piece, Any]]:
+    def open_npz(self, path: Path) -> Iterator[tuple[Piece, Reader]]:
         """One piece: a scipy sparse matrix, or the only array of the file."""
         with zipfile.ZipFile(path) as archive:
             headers = {}
@@ -208,13 +225,13 @@ class FileStore:
         n_rows, n_columns = _table_shape(shape, dtype)
         yield Piece(str(path), n_rows, n_columns, dtype), _Held(self, path, name)
 
-    def open_parquet(self, path: Path) -> Iterator[tuple[Piece, Any]]:
-        """One piece a row group; all columns are numbers."""
+    def open_parquet(self, path: Path) -> Iterator[tuple[Piece, Reader]]:
+        """One piece per row group; all columns are numbers."""
         parquet = optional("pyarrow.parquet", "parquet files")
         file = parquet.ParquetFile(path)
         if self.names is None:
             self.names = file.schema_arrow.empty_table()
-        elif file.schema_arrow.names != self.names.schema.names:
+        elif file.schema_arrow.names != getattr(self.names, "column_names", None):
             raise ValueError(f"its columns are named otherwise than those of {self.pieces[0].name}")
         kinds = {column.to_pandas_dtype() for column in file.schema_arrow.types}
         dtype = np.dtype(np.float32) if kinds == {np.float32} else np.dtype(np.float64)
@@ -225,13 +242,14 @@ class FileStore:
             yield piece, _Held(self, path, g)
 
 
-class _RowsOfFile(NamedTuple):
-    """Reads rows that lie one after the other in a file."""
+@dataclass(frozen=True)
+class _RowsOfFile:
+    """Reads consecutive rows of a file."""
 
     path: Path
     offset: int
     n_columns: int
-    dtype: np.dtype[Any]
+    dtype: DType
 
     def __call__(self, lo: int, hi: int) -> Array:
         count, width = (hi - lo) * self.n_columns, self.n_columns * self.dtype.itemsize
@@ -241,17 +259,18 @@ class _RowsOfFile(NamedTuple):
         return X.reshape(-1, self.n_columns)
 
 
-class _Held(NamedTuple):
-    """Reads rows of what can only be loaded whole, and stays loaded until another is."""
+@dataclass(frozen=True)
+class _Held:
+    """Reads rows of a part that is loaded whole and kept until another is loaded."""
 
     store: FileStore
     path: Path
-    part: Any
+    part: str | int | None
 
-    def __call__(self, lo: int, hi: int) -> Any:
-        return self.store._held((self.path, self.part), self._load)[lo:hi]
+    def __call__(self, lo: int, hi: int) -> Matrix:
+        return self.store.held((self.path, self.part), self._load)[lo:hi]
 
-    def _load(self) -> Any:
+    def _load(self) -> Matrix:
         if self.path.suffix.lower() == ".parquet":
             parquet = optional("pyarrow.parquet", "parquet files")
             with parquet.ParquetFile(self.path) as file:
@@ -267,34 +286,34 @@ class _Held(NamedTuple):
 
 
 class BlockStore:
-    """Blocks from something that can be walked again and again, in its order.
+    """Blocks of an iterable that can be iterated repeatedly, in its order.
 
-    ``again()`` begins a walk. The first one is taken at once, to learn the blocks' sizes.
+    ``again()`` starts an iteration. The first one runs at once, to learn the sizes of the blocks.
     """
 
-    names = None
+    names: object = None
     portable = False
 
-    def __init__(self, again: Callable[[], Iterable[Any]]) -> None:
+    def __init__(self, again: Callable[[], Iterable[ArrayLike]]) -> None:
         self._again = again
         self.pieces = [_table_piece(f"block {i}", as_table(b)) for i, b in enumerate(again())]
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._walk: Iterator[Any] = iter(())
+        self._walk: Iterator[ArrayLike] = iter(())
         self._at = len(self.pieces)
-        self._block: Any = None
+        self._block: Matrix | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"_again": self._again, "pieces": self.pieces}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
-        self._forget()
+        self._reset()
 
-    def read(self, i: int, lo: int, hi: int) -> Any:
-        """Rows of block ``i``; those before it are walked past."""
+    def read(self, i: int, lo: int, hi: int) -> Matrix:
+        """Rows of block ``i``; those before it are skipped."""
         with self._lock:
             if i < self._at:
                 self._walk, self._at = iter(self._again()), -1
@@ -302,19 +321,22 @@ class BlockStore:
                 block = next(self._walk, None)
                 if block is None:
                     raise ValueError(
-                        "it was there in the first walk and is not in this one; X must be walkable "
-                        "again, so pass a list, or a function that begins a new walk"
+                        "it was there in the first iteration and is missing in this one; pass a "
+                        "list, or a function that returns a new iterator"
                     )
                 self._at, self._block = self._at + 1, as_table(block)
+            assert self._block is not None
             return self._block[lo:hi]
 
-    def take(self, i: int, rows: Array) -> Any:
+    def take(self, i: int, rows: Array) -> Matrix:
         """Some rows of block ``i``."""
         return self.read(i, 0, self.pieces[i].n_rows)[rows]
 
 
 class SomeRows:
     """Some rows of a store, ascending numbers ``which``."""
+
+    portable = False
 
     def __init__(self, store: Store, which: Array) -> None:
         self.store, self.names = store, store.names
@@ -327,27 +349,46 @@ class SomeRows:
                 self._parts.append((i, own - starts[i]))
                 piece = store.pieces[i]
                 share = None if piece.nnz is None else piece.nnz * len(own) // piece.n_rows
-                self.pieces.append(piece._replace(n_rows=len(own), nnz=share))
+                self.pieces.append(replace(piece, n_rows=len(own), nnz=share))
 
     def chosen(self, i: int, lo: int, hi: int) -> tuple[int, Array]:
         """Piece of the store, and its rows, that are rows ``lo`` to ``hi`` of this piece."""
         piece, rows = self._parts[i]
         return piece, rows[lo:hi]
 
-    def read(self, i: int, lo: int, hi: int) -> Any:
+    def read(self, i: int, lo: int, hi: int) -> Matrix:
         """Rows ``lo`` to ``hi`` of those chosen of a piece."""
         piece, rows = self.chosen(i, lo, hi)
         first = int(rows[0])
         return self.store.read(piece, first, int(rows[-1]) + 1)[rows - first]
 
-    def take(self, i: int, rows: Array) -> Any:
+    def take(self, i: int, rows: Array) -> Matrix:
         """Some of those chosen of a piece."""
         piece, own = self._parts[i]
         return self.store.take(piece, own[rows])
 
 
-def read_piece(store: Store, i: int, read: Callable[[], Any]) -> Any:
-    """What ``read`` gives of piece ``i``, which an error names."""
+class SomeColumns:
+    """Some columns of a store, by their places."""
+
+    portable = False
+
+    def __init__(self, store: Store, which: Array) -> None:
+        self.store, self.which = store, which
+        self.names: object = None
+        self.pieces = [replace(piece, n_columns=len(which)) for piece in store.pieces]
+
+    def read(self, i: int, lo: int, hi: int) -> Matrix:
+        """Rows of piece ``i``."""
+        return self.store.read(i, lo, hi)[:, self.which]
+
+    def take(self, i: int, rows: Array) -> Matrix:
+        """Some rows of piece ``i``."""
+        return self.store.take(i, rows)[:, self.which]
+
+
+def read_piece(store: Store, i: int, read: Callable[[], Matrix]) -> Matrix:
+    """The result of ``read`` for piece ``i``, which errors name."""
     try:
         return read()
     except UNREADABLE as error:
@@ -355,13 +396,13 @@ def read_piece(store: Store, i: int, read: Callable[[], Any]) -> Any:
         raise OSError(f"{name} could not be read: {error}.") from error
 
 
-def as_table(block: Any) -> Any:
+def as_table(block: object) -> Matrix:
     """A block as an array or CSR."""
     check_indices(block)
-    return block.tocsr() if sparse.issparse(block) else np.asarray(block)
+    return block.tocsr() if is_csr(block) else np.asarray(block)
 
 
-def find_files(where: Any) -> list[Path]:
+def find_files(where: PathLike | Iterable[PathLike]) -> list[Path]:
     """Files named by a path, a folder, a pattern (in the order of names), or a list of them."""
     if not isinstance(where, str | os.PathLike):
         return [path for one in where for path in find_files(one)]
@@ -375,16 +416,16 @@ def find_files(where: Any) -> list[Path]:
         found = [Path(p) for p in sorted(glob.glob(text))]
     if not found:
         raise FileNotFoundError(
-            f"{text} names no file; give a file, a folder of files or a pattern "
+            f"{text} matches no file; give a file, a folder of files or a pattern "
             f"({', '.join(SUFFIXES)})."
         )
     for one in found:
         if one.suffix.lower() not in SUFFIXES:
-            raise ValueError(f"{one} is none of {', '.join(SUFFIXES)}.")
+            raise ValueError(f"{one} has another suffix than {', '.join(SUFFIXES)}.")
     return found
 
 
-def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
     """Shape, order and type of an npy file, whose numbers come next."""
     version = np.lib.format.read_magic(file)
     read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
@@ -393,14 +434,14 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return read(file)
 
 
-def _table_shape(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int]:
+def _table_shape(shape: tuple[int, ...], dtype: DType) -> tuple[int, int]:
     if dtype.hasobject or len(shape) != 2:
         raise ValueError(f"it holds {dtype} of shape {shape}, not a table of numbers")
     return shape[0], shape[1]
 
 
-def optional(module: str, what: str, install: str = "'partwise[dask]'") -> Any:
-    """A module of a package that only some need."""
+def optional(module: str, what: str, install: str = "'partwise[dask]'") -> ModuleType:
+    """A module of an optional package."""
     from importlib import import_module
 
     try:
@@ -410,10 +451,10 @@ def optional(module: str, what: str, install: str = "'partwise[dask]'") -> Any:
         raise ImportError(f"{what} need {package}: pip install {install}.") from error
 
 
-# What reading a damaged or vanished file may raise; errors of pyarrow are of these, too.
+# Errors of reading a damaged or deleted file; those of pyarrow are among them.
 UNREADABLE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
 
-_OPENERS: dict[str, Callable[[FileStore, Path], Iterator[tuple[Piece, Any]]]] = {
+_OPENERS: dict[str, Callable[[FileStore, Path], Iterator[tuple[Piece, Reader]]]] = {
     ".npy": FileStore.open_npy,
     ".npz": FileStore.open_npz,
     ".parquet": FileStore.open_parquet,

@@ -1,22 +1,22 @@
-"""What the columns of a table are: numbers for a model, and back in the user's own terms.
+"""Kinds of the columns of a table, their encoding as numbers for a model, and the way back.
 
-A `Schema` learns from a DataFrame (or an array) what each column is, turns rows into a matrix of
-floats (numbers as they are or their logarithms, dates in days, levels as codes 0, 1, ...; NaN is
-missing) and turns what a model says about that matrix back into the user's columns, categories and
-units. What was guessed, and what was done about columns that are of no use, is said once, in fit.
+A `Schema` learns the kind of each column from a DataFrame (or an array), encodes rows as a matrix
+of floats (numbers as they are or their logarithms, dates in days, levels as codes 0, 1, ...; NaN is
+missing) and decodes such a matrix to the user's columns, categories and units. Warnings of fit
+report which columns were left out or treated specially.
 
 ==============  ================================================================================
 kind            which columns
 ==============  ================================================================================
 "bernoulli"     truth values; anything that takes two values
-"categorical"   text and categories without order
+"categorical"   text and unordered categories
 "ordinal"       categories with an order; numbers of at most ten values, each seen five times
 "poisson"       whole numbers from 0 that spread no more than five times their mean of up to 30
 "lognormal"     positive numbers so skewed to the right that their logarithms are far less so
 "gaussian"      all other numbers, and dates
-others          those of `partwise.likelihoods.LAWS`, for columns of which the user says so
-"ignored"       nothing a model could use: empty columns, identifiers, free text, objects; missing
-                values stay, but those of empty columns of numbers become zero
+others          those of `partwise.likelihoods.LAWS`, where the user asks for them
+"ignored"       not used by the model: empty columns, identifiers, free text, objects; missing
+                values stay, but those of empty numeric columns become zero
 ==============  ================================================================================
 """
 
@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
 
 import numpy as np
 
@@ -36,69 +36,84 @@ from partwise.data.columns import MOST_LEVELS, Kind
 from partwise.data.frames import (
     NewColumn,
     RawColumn,
-    fill_columns,
     frame_of,
     make_frame,
     names_of,
     read_columns,
+    replace_cells,
 )
 from partwise.likelihoods import LAWS, ORDERED, Law
+from partwise.typing import Frame, Name, Value
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class SchemaState(TypedDict):
+    """A schema as plain values."""
+
+    columns: list[dict[str, object]]
+    names: list[Name]
+    frame: str
+
+
+# "auto", a kind for all columns, one per column, or kinds by name or place.
+Likelihood: TypeAlias = "str | Sequence[str] | Mapping[Name, str]"
 
 # The logarithm of a number; and a column that no model sees.
 LOGGED, NUMBER = "lognormal", "gaussian"
 IGNORED = "ignored"
 KINDS = (*LAWS, LOGGED, IGNORED)
 
-# A number with at most this many values, each seen so often on average, is one of ordered levels.
-MOST_ANSWERS = 10
+# A number with at most this many values, each seen so often on average, has ordered levels.
+MAX_ANSWERS = 10
 OFTEN = 5
-# Counts: up to this mean, and this variance in units of it. Beyond, counts in a state vary more (or
-# less) than a Poisson law says, and a bell curve serves better.
-MOST_COUNTED = 30.0
-MOST_SPREAD = 5.0
-# Skewness from which on a positive number may be a lognormal one.
+# Counts: up to this mean, and this variance in units of it. Beyond, counts within a state vary more
+# (or less) than a Poisson distribution, and a Gaussian fits better.
+MAX_COUNT_MEAN = 30.0
+MAX_COUNT_SPREAD = 5.0
+# Skewness from which a positive number may be lognormal.
 SKEWED = 1.0
 # Text of more levels than this, most of them seen once, is free text.
-MOST_TEXTS = 20
-# Fewer rows do not tell an identifier from a number.
-LEAST_ROWS = 20
+MAX_TEXT_LEVELS = 20
+# Fewer rows cannot separate an identifier from a number.
+IDENTIFIER_ROWS = 20
 
 _NAMED_AS_IDENTIFIER = re.compile(r"(^|[_\s.-])(id|uuid|guid|identifier)$", re.IGNORECASE)
 
-# What is wrong with a column, and what was done.
-_TOLD = {
-    "infinite": "hold infinite values, which are taken as missing",
-    "empty": "have no value at all: left out of the model and given back as they are",
-    "no number": "have no value at all: left out of the model, and imputed as zero",
-    "constant": "never change: kept, but they tell nothing and belong to no part",
-    "identifier": "look like identifiers (whole numbers that number the rows): left out of the "
-    "model and given back as they are",
-    "text": "hold text that hardly repeats (names, free text): left out of the model and given "
-    "back as they are",
-    "many": f"have more than {MOST_LEVELS} different levels: left out of the model and given "
-    "back as they are; join rare levels to use them",
-    "other": "hold objects that are neither numbers, dates, truth values nor text: left out of the "
-    "model and given back as they are",
-    "mixed": "hold values of several types: each different value is taken as a category",
-    "rare": "have categories that only one row has: kept, though little can be learned of them",
-    "differ": "hold whole numbers that all differ: taken as numbers",
-    "duplicate": "have a name that another column has: told apart by a number after it",
+_LEFT_OUT = "left out of the model and returned unchanged"
+_OTHER = "objects that are not numbers, dates, booleans or text"
+
+# Warnings about columns: the problem, and how the column is treated.
+_PROBLEMS = {
+    "infinite": "infinite values are treated as missing",
+    "empty": f"no values; {_LEFT_OUT}",
+    "no number": "no values; left out of the model, and imputed as zero",
+    "constant": "constant; kept, but without information and in no part",
+    "identifier": f"looks like an identifier (integers that number the rows); {_LEFT_OUT}",
+    "text": f"text that hardly repeats (names, free text); {_LEFT_OUT}",
+    "many": f"more than {MOST_LEVELS} different levels; {_LEFT_OUT}; merge rare levels to use them",
+    "other": f"{_OTHER}; {_LEFT_OUT}",
+    "mixed": "values of several types; each distinct value is a category",
+    "rare": "categories that occur in only one row; kept, but little can be learned about them",
+    "differ": "integers that all differ; treated as numbers",
+    "duplicate": "the name of another column; a number is appended to the name",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class TableColumn:
-    """What is known of one column.
+    """Kind and encoding of one column.
 
     ``levels`` are the user's values in the order of their codes; ``offset`` is added before the
-    logarithm is taken; ``origin`` is the first of dates, in days.
+    logarithm is taken.
     """
 
-    name: Any
+    name: Name
     kind: str
     form: str
     dtype: str
-    levels: tuple[Any, ...] = ()
+    levels: tuple[Value, ...] = ()
     ordered: bool = False
     offset: float = 0.0
     whole: bool = False
@@ -106,7 +121,7 @@ class TableColumn:
 
     @property
     def has_levels(self) -> bool:
-        """Whether codes of levels stand in the matrix."""
+        """Whether the matrix has codes of levels."""
         return has_levels(self.kind)
 
     @property
@@ -120,7 +135,7 @@ class TableColumn:
         return self.kind != "ignored" or self.note == "no number"
 
     def model_kind(self) -> Kind:
-        """What the model is told."""
+        """The kind of the column for the model."""
         if self.kind == IGNORED:
             return Kind("")
         law = law_of_kind(self.kind)
@@ -129,17 +144,17 @@ class TableColumn:
         # A model of states has no latent numbers: it sees their levels.
         return Kind(ORDERED if law.latent else self.kind, len(self.levels))
 
-    def encode(self, raw: RawColumn) -> tuple[Array, list[Any]]:
+    def encode(self, raw: RawColumn) -> tuple[Array, list[Value]]:
         """Numbers for the model, NaN where missing, and levels that fit did not see."""
         if not self.is_filled:
             return np.full(len(raw.values), np.nan), []
         if raw.form == "other":
-            raise ValueError(f"Column {self.name!r} {_TOLD['other'].split(':')[0]}; convert it.")
+            raise ValueError(f"Column {self.name!r} has {_OTHER}; convert it.")
         if raw.form == "level":
             if not self.has_levels:
                 raise ValueError(
-                    f"Column {self.name!r} was a number in fit but holds {raw.levels[:1]} now; "
-                    "convert it."
+                    f"Column {self.name!r} had numbers in fit but has {raw.levels[0]!r} now; "
+                    "convert it to numbers."
                 )
             place = {level: code for code, level in enumerate(self.levels)}
             codes = [place.get(level, np.nan) for level in raw.levels]
@@ -155,7 +170,7 @@ class TableColumn:
             values[~np.isfinite(values)] = np.nan
         return values, []
 
-    def _coded(self, values: Array) -> tuple[Array, list[Any]]:
+    def _coded(self, values: Array) -> tuple[Array, list[Value]]:
         """Numbers as codes of levels; 0 and 1 are truth values if those were seen."""
         place = {level: code for code, level in enumerate(self.levels)}
         found, at = np.unique(values, return_inverse=True)
@@ -167,7 +182,7 @@ class TableColumn:
         name = self.name
         if self.kind == "ignored" and (self.form != "number" or self.dtype in ("object", "Null")):
             return NewColumn(name, "other", self.dtype, values)
-        if self.kind == "ignored":  # nothing is known of it
+        if self.kind == "ignored":  # no value was seen
             known = np.where(self.is_filled & ~np.isnan(values), 0.0, np.nan)
             return NewColumn(name, "number", self.dtype, known)
         missing = np.isnan(values)
@@ -183,17 +198,17 @@ class TableColumn:
             values = np.where(missing, np.nan, np.rint(values))
         return NewColumn(name, self.form, self.dtype, values)
 
-    def value(self, number: float) -> Any:
+    def value(self, number: float) -> Value:
         """The user's value of one number as `encode` makes it."""
         shown = self.decode(np.array([float(number)])).plain()[0]
         return float(shown) if isinstance(shown, np.floating) else shown
 
     def text(self, number: float) -> str:
-        """The same as a person would write it."""
+        """The same as readable text."""
         shown = self.value(number)
         if self.form == "date":
             return str(shown)[: 10 if self.whole else 16]
-        if self.form == "span" and not np.isnat(shown):
+        if isinstance(shown, np.timedelta64) and not np.isnat(shown):
             minutes = round(shown / np.timedelta64(1, "m"))
             return f"{minutes // 60}:{minutes % 60:02}"
         if isinstance(shown, float):
@@ -202,7 +217,7 @@ class TableColumn:
 
 
 def number_text(value: float) -> str:
-    """A number as a person would write it: three digits, all those before the decimal point.
+    """A number as readable text: three digits, and all digits before the decimal point.
 
     Parameters
     ----------
@@ -225,15 +240,15 @@ def number_text(value: float) -> str:
 
 
 class Schema:
-    """What the columns of a table are.
+    """Kinds of the columns of a table, with encoding and decoding.
 
     Parameters
     ----------
     columns : sequence of TableColumn
     names : sequence
-        By which columns are told apart, also where two are called the same.
+        Unique names; a number is appended to the second of two equal names.
     frame : {"pandas", "polars", "array"}
-        What kind of table was learned from.
+        Kind of the training table.
 
     Examples
     --------
@@ -250,49 +265,49 @@ class Schema:
            [0.   , 3.125]])
     """
 
-    def __init__(self, columns: Sequence[TableColumn], names: Sequence[Any], frame: str) -> None:
+    def __init__(self, columns: Sequence[TableColumn], names: Sequence[Name], frame: str) -> None:
         self.columns = tuple(columns)
         self.names = list(names)
         self.frame = frame
 
     @classmethod
-    def learn(cls, X: Any, likelihood: Any, used: Array | None = None) -> Schema:
-        """Look at every column; ``used`` (n,) tells which rows count.
+    def learn(cls, X: Frame | Array, likelihood: Likelihood, used: Array | None = None) -> Schema:
+        """Learn the kinds of the columns from the rows ``used``, a mask (n,).
 
         ``likelihood`` is "auto", a kind for all columns, a sequence of kinds, or a mapping of names
         (or places) to kinds, where "auto" stands for all that are not named.
         """
         raw = read_columns(X)
         asked = _asked(likelihood, [column.name for column in raw])
-        told: dict[str, list[Any]] = {}
+        problems_of: dict[str, list[Name]] = {}
         columns = []
         for column, kind in zip(raw, asked, strict=True):
             if used is not None and column.form != "other":
-                column = column._replace(values=column.values[used])
+                column = replace(column, values=column.values[used])
             found, problems = _learn_column(column, kind)
             columns.append(found)
             for problem in problems:
-                told.setdefault(problem, []).append(column.name)
+                problems_of.setdefault(problem, []).append(column.name)
         names = [column.name for column in raw]
         again = list(dict.fromkeys(name for name in names if names.count(name) > 1))
         if again:
-            told["duplicate"] = again
-        for problem, which in told.items():
-            warn(f"{_listed(which)} {_TOLD[problem]}.")
+            problems_of["duplicate"] = again
+        for problem, which in problems_of.items():
+            warn(f"{_listed(which)}: {_PROBLEMS[problem]}.")
         if all(column.kind == "ignored" for column in columns):
             raise ValueError(
-                "No column of X is of use to a model (see the warnings); say what they are with "
+                "The model can use no column of X (see the warnings); give their kinds with "
                 'likelihood={name: "categorical", ...}.'
             )
         return cls(columns, names_of(X), frame_of(X))
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """What the model is told of every column."""
+        """Kinds of all columns for the model."""
         return tuple(column.model_kind() for column in self.columns)
 
-    def place(self, name: Any) -> int:
-        """Place of the column of that name, or in that place."""
+    def place(self, name: Name) -> int:
+        """Place of a column by its name or place."""
         if name in self.names:
             return self.names.index(name)
         if isinstance(name, int | np.integer) and 0 <= name < len(self.names):
@@ -300,8 +315,8 @@ class Schema:
         known = _listed(self.names, bare=True)
         raise ValueError(f"There is no column {name!r}; columns are {known}.")
 
-    def encode(self, X: Any, tell: bool = True) -> Array:
-        """Rows as numbers, (n, D); ``tell`` of values that were not seen when learning."""
+    def encode(self, X: Frame | Array, tell: bool = True) -> Array:
+        """Rows as numbers, (n, D); with ``tell`` warn of values that fit did not see."""
         raw = read_columns(X)
         if len(raw) != len(self.columns):
             raise ValueError(f"X has {len(raw)} columns, but fit saw {len(self.columns)}.")
@@ -312,15 +327,15 @@ class Schema:
         for d, (column, given) in enumerate(zip(self.columns, raw, strict=True)):
             if not column.is_filled:
                 continue
-            out[:, d], odd = column.encode(given)
-            if odd and tell:
+            out[:, d], unseen = column.encode(given)
+            if unseen and tell:
                 warn(
-                    f"Column {column.name!r} has {len(odd)} value(s) that fit did not see "
-                    f"(first: {odd[0]!r}): taken as missing."
+                    f"Column {column.name!r} has {len(unseen)} value(s) that fit did not see "
+                    f"(first: {unseen[0]!r}): treated as missing."
                 )
         return out
 
-    def encode_some(self, X: Any) -> Array:
+    def encode_some(self, X: Frame) -> Array:
         """Rows of a frame that has some of the columns, by name; the others are missing."""
         raw = read_columns(X)
         out = np.full((len(X), len(self.columns)), np.nan)
@@ -329,57 +344,64 @@ class Schema:
             out[:, d], _ = self.columns[d].encode(given)
         return out
 
-    def encode_cells(self, places: Array, values: Sequence[Any]) -> Array:
-        """Numbers of single cells, from the place of their column and the user's value."""
+    def encode_cells(self, places: Array, values: Sequence[Value]) -> Array:
+        """Numbers of single cells, from the places of their columns and the user's values."""
         given = np.empty(len(values), dtype=object)
         given[:] = list(values)
         out = np.empty(len(given))
         for d in np.unique(places):
             own = np.flatnonzero(places == d)
             (raw,) = read_columns(given[own, None])
-            out[own], odd = self.columns[d].encode(raw)
-            if odd:
+            out[own], unseen = self.columns[d].encode(raw)
+            if unseen:
                 known = _listed(self.columns[d].levels, bare=True)
                 raise ValueError(
-                    f"Column {self.columns[d].name!r} has no value {odd[0]!r}; fit saw {known}."
+                    f"Column {self.columns[d].name!r} has no value {unseen[0]!r}; fit saw {known}."
                 )
         return out
 
-    def encode_row(self, values: Mapping[Any, Any]) -> Array:
+    def encode_row(self, values: Mapping[str, Value]) -> Array:
         """One row from some of its values by name, the others missing; (1, D)."""
         row = np.full((1, len(self.columns)), np.nan)
         places = np.array([self.place(name) for name in values], dtype=np.int64)
         row[0, places] = self.encode_cells(places, list(values.values()))
         return row
 
-    def decode(self, values: Array, index: Any = None, which: Sequence[int] | None = None) -> Any:
-        """A table of the user's kind from numbers (n, D), of some columns if told."""
+    def decode(
+        self, values: Array, index: pd.Index | None = None, which: Sequence[int] | None = None
+    ) -> Frame | Array:
+        """A table of the user's kind from numbers (n, D), of the columns ``which``."""
         places = range(len(self.columns)) if which is None else which
         new = [self.columns[d].decode(values[:, d].astype(float)) for d in places]
         return make_frame(self.frame, new, index)
 
-    def fill(self, X: Any, coded: Array, filled: Array) -> Any:
-        """X with its holes filled: ``coded`` is what `encode` made of it; both (n, D)."""
+    def fill(self, X: Frame | Array, coded: Array, filled: Array) -> Frame | Array:
+        """X with imputed values: ``coded`` is X as encoded; both (n, D)."""
         changes = {}
         for d, column in enumerate(self.columns):
             rows = np.flatnonzero(np.isnan(coded[:, d]))
             if column.is_filled and len(rows):
                 changes[d] = rows, column.decode(filled[rows, d].astype(float))
-        return fill_columns(X, changes)
+        return replace_cells(X, changes)
 
-    def state(self) -> dict[str, Any]:
-        """Plain values, for a model file; `restore` reads them."""
+    def state(self) -> SchemaState:
+        """Plain values for a model file; `restore` reads them."""
         columns = [asdict(column) | {"levels": list(column.levels)} for column in self.columns]
         return {"columns": columns, "names": list(self.names), "frame": self.frame}
 
     @classmethod
-    def restore(cls, state: dict[str, Any]) -> Schema:
-        """What `state` describes."""
-        made = [TableColumn(**{**c, "levels": tuple(c["levels"])}) for c in state["columns"]]
+    def restore(cls, state: SchemaState) -> Schema:
+        """The schema that `state` describes."""
+        made = [_restored(column) for column in state["columns"]]
         return cls(made, state["names"], state["frame"])
 
 
-def _listed(names: Sequence[Any], bare: bool = False, most: int = 8) -> str:
+def _restored(fields: dict[str, object]) -> TableColumn:
+    levels = tuple(cast(Sequence[Value], fields["levels"]))
+    return TableColumn(**{**fields, "levels": levels})  # type: ignore[arg-type]  # from a file
+
+
+def _listed(names: Sequence[Name], bare: bool = False, most: int = 8) -> str:
     """Names in a sentence, the first few of many."""
     shown = ", ".join(repr(name) for name in names[:most])
     shown += f" and {len(names) - most} more" if len(names) > most else ""
@@ -387,31 +409,31 @@ def _listed(names: Sequence[Any], bare: bool = False, most: int = 8) -> str:
 
 
 def law_of_kind(kind: str) -> type[Law]:
-    """The law of a kind of columns that a model sees."""
+    """The likelihood of a kind of columns."""
     return LAWS[NUMBER if kind == LOGGED else kind]
 
 
 def has_levels(kind: str) -> bool:
-    """Whether columns of a kind are coded by levels: found ones, or those of the law."""
+    """Whether columns of a kind are coded by levels."""
     law = LAWS.get(kind)
     return law is not None and (law.has_levels or law.own_levels is not None)
 
 
-def _asked(kinds: Any, names: list[Any]) -> list[str]:
-    """Kind that the caller wants of every column, "auto" where that is to be found out."""
-    if isinstance(kinds, str):
-        asked = [kinds] * len(names)
-    elif isinstance(kinds, Mapping):
+def _asked(likelihood: Likelihood, names: list[Name]) -> list[str]:
+    """The requested kind of every column, or "auto"."""
+    if isinstance(likelihood, str):
+        asked = [likelihood] * len(names)
+    elif isinstance(likelihood, Mapping):
         known = set(names) | set(range(len(names)))
-        odd = [name for name in kinds if name not in known]
-        if odd:
+        unknown = [name for name in likelihood if name not in known]
+        if unknown:
             raise ValueError(
-                f"likelihood names {_listed(odd, bare=True)}, but X has the columns "
+                f"likelihood names {_listed(unknown, bare=True)}, but X has the columns "
                 f"{_listed(names, bare=True)}."
             )
-        asked = [kinds.get(name, kinds.get(i, "auto")) for i, name in enumerate(names)]
+        asked = [likelihood.get(name, likelihood.get(i, "auto")) for i, name in enumerate(names)]
     else:
-        asked = list(kinds)
+        asked = list(likelihood)
         if len(asked) != len(names):
             raise ValueError(f"likelihood has {len(asked)} kinds, but X has {len(names)} columns.")
     for kind in asked:
@@ -421,44 +443,41 @@ def _asked(kinds: Any, names: list[Any]) -> list[str]:
 
 
 def _learn_column(raw: RawColumn, asked: str) -> tuple[TableColumn, list[str]]:
-    """What a column is, and what is wrong with it."""
-    base: dict[str, Any] = {"name": raw.name, "form": raw.form, "dtype": raw.dtype}
+    """The kind of a column, and its problems."""
+    base = TableColumn(raw.name, IGNORED, raw.form, raw.dtype)
     if asked == "ignored":
-        return TableColumn(**base, kind="ignored", note="left out as asked"), []
+        return replace(base, note="left out as asked"), []
     if raw.form == "other":
         if asked != "auto":
-            raise ValueError(f"Column {raw.name!r} {_TOLD['other'].split(':')[0]}; convert it.")
-        return TableColumn(**base, kind="ignored", note="objects"), ["other"]
+            raise ValueError(f"Column {raw.name!r} has {_OTHER}; convert it.")
+        return replace(base, note="objects"), ["other"]
     learn = _learn_levels if raw.form == "level" else _learn_numbers
     return learn(raw, asked, base)
 
 
-def _learn_levels(
-    raw: RawColumn, asked: str, base: dict[str, Any]
-) -> tuple[TableColumn, list[str]]:
+def _learn_levels(raw: RawColumn, asked: str, base: TableColumn) -> tuple[TableColumn, list[str]]:
     counts = np.bincount(raw.values[raw.values >= 0], minlength=len(raw.levels))
     seen = np.flatnonzero(counts)
     levels = tuple(raw.levels[i] for i in seen)
     n_seen, problems = int(counts.sum()), ["mixed"] if raw.mixed else []
     if asked != "auto" and not has_levels(asked):
         raise ValueError(
-            f"Column {raw.name!r} holds {levels[:1]}, which is no number; convert it, or choose "
+            f"Column {raw.name!r} holds {levels[:1]}, which is not a number; convert it, or choose "
             f'likelihood "categorical" instead of {asked!r}.'
         )
     if not levels:
-        return TableColumn(**base, kind="ignored", note="empty"), [*problems, "empty"]
-    base |= {"levels": levels, "ordered": raw.ordered}
+        return replace(base, note="empty"), [*problems, "empty"]
+    base = replace(base, levels=levels, ordered=raw.ordered)
     if asked == "auto":
-        free = len(levels) == n_seen > 2 or len(levels) > max(MOST_TEXTS, 0.5 * n_seen)
+        free = len(levels) == n_seen > 2 or len(levels) > max(MAX_TEXT_LEVELS, 0.5 * n_seen)
         if (free and not raw.ordered) or len(levels) > MOST_LEVELS:
             text = any(isinstance(level, str) for level in levels)
             problem = ("text" if text else "other") if free else "many"
-            base |= {"levels": ()}
-            return TableColumn(**base, kind="ignored", note=problem), [*problems, problem]
+            return replace(base, levels=(), note=problem), [*problems, problem]
     elif len(levels) > MOST_LEVELS:
         raise ValueError(f"Column {raw.name!r} has {len(levels)} levels, above {MOST_LEVELS}.")
     if len(levels) == 1:
-        return TableColumn(**base, kind="categorical", note="constant"), [*problems, "constant"]
+        return replace(base, kind="categorical", note="constant"), [*problems, "constant"]
     if asked != "auto" and (own := law_of_kind(asked).own_levels) and len(levels) > len(own):
         raise ValueError(
             f"Column {raw.name!r} has {len(levels)} levels, but {asked!r} takes {len(own)}."
@@ -468,12 +487,10 @@ def _learn_levels(
     kind = asked if asked != "auto" else "ordinal" if raw.ordered else "categorical"
     if asked == "auto" and len(levels) == 2:
         kind = "bernoulli"
-    return TableColumn(**base, kind=kind), problems
+    return replace(base, kind=kind), problems
 
 
-def _learn_numbers(
-    raw: RawColumn, asked: str, base: dict[str, Any]
-) -> tuple[TableColumn, list[str]]:
+def _learn_numbers(raw: RawColumn, asked: str, base: TableColumn) -> tuple[TableColumn, list[str]]:
     infinite = np.isinf(raw.values)
     problems = ["infinite"] if infinite.any() else []
     values = raw.values[~infinite & ~np.isnan(raw.values)].astype(float)
@@ -481,10 +498,11 @@ def _learn_numbers(
         note = (
             "no number" if raw.form == "number" and raw.dtype not in ("object", "Null") else "empty"
         )
-        return TableColumn(**base, kind="ignored", note=note), [*problems, note]
+        return replace(base, note=note), [*problems, note]
     found = np.unique(values)
-    base["whole"] = whole = bool(np.all(found == np.rint(found)))
-    levels: dict[str, Any] = {"levels": tuple(float(v) for v in found)}
+    whole = bool(np.all(found == np.rint(found)))
+    base = replace(base, whole=whole)
+    levels: tuple[float, ...] = tuple(float(v) for v in found)
     if asked != "auto" and has_levels(asked):
         own = law_of_kind(asked).own_levels
         most = MOST_LEVELS if own is None else len(own)
@@ -494,8 +512,8 @@ def _learn_numbers(
                 f"at most {most}."
             )
         if own is not None and len(found) == 1 and found[0] in own:
-            levels = {"levels": own}
-        return TableColumn(**base, **levels, kind=asked), problems
+            levels = own
+        return replace(base, levels=levels, kind=asked), problems
     wrong = None if asked == "auto" else law_of_kind(asked).check(found)
     if wrong is not None:
         raise ValueError(f"Column {raw.name!r} has the value {wrong}")
@@ -503,40 +521,40 @@ def _learn_numbers(
         raise ValueError(f'Column {raw.name!r} holds {found[0]:g}; "lognormal" needs no negative.')
     if asked != "auto":
         offset = _offset(found) if asked == "lognormal" else 0.0
-        return TableColumn(**base, kind=asked, offset=offset), problems
+        return replace(base, kind=asked, offset=offset), problems
     if len(found) == 1:
-        return TableColumn(**base, kind="gaussian", note="constant"), [*problems, "constant"]
+        return replace(base, kind="gaussian", note="constant"), [*problems, "constant"]
     if raw.form != "number":
-        return TableColumn(**base, kind="gaussian", note="in days"), problems
+        return replace(base, kind="gaussian", note="in days"), problems
     if len(found) == 2 and len(values) >= OFTEN:
-        return TableColumn(**base, **levels, kind="bernoulli"), problems
-    if len(found) <= MOST_ANSWERS and len(values) >= OFTEN * len(found):
-        return TableColumn(**base, **levels, kind="ordinal"), problems
-    if whole and len(found) == len(values) and len(values) >= LEAST_ROWS:
+        return replace(base, levels=levels, kind="bernoulli"), problems
+    if len(found) <= MAX_ANSWERS and len(values) >= OFTEN * len(found):
+        return replace(base, levels=levels, kind="ordinal"), problems
+    if whole and len(found) == len(values) and len(values) >= IDENTIFIER_ROWS:
         steps = np.diff(found)
         numbered = bool(np.all(steps == steps[0])) and len(values) == len(raw.values)
         if numbered or _NAMED_AS_IDENTIFIER.search(str(raw.name)):
-            return TableColumn(**base, kind="ignored", note="identifier"), [*problems, "identifier"]
+            return replace(base, note="identifier"), [*problems, "identifier"]
         problems.append("differ")
     with np.errstate(over="ignore", invalid="ignore"):  # of numbers near the largest
         mean, variance = float(values.mean()), float(values.var())
-    if whole and found[0] >= 0 and mean <= MOST_COUNTED and variance <= MOST_SPREAD * mean:
-        return TableColumn(**base, kind="poisson"), problems
-    if found[0] >= 0 and len(values) >= LEAST_ROWS:
+    if whole and found[0] >= 0 and mean <= MAX_COUNT_MEAN and variance <= MAX_COUNT_SPREAD * mean:
+        return replace(base, kind="poisson"), problems
+    if found[0] >= 0 and len(values) >= IDENTIFIER_ROWS:
         offset = _offset(found)
         skewness = _skewness(values)
         if skewness > SKEWED and abs(_skewness(np.log(values + offset))) < 0.5 * skewness:
             note = f"logarithm of x + {offset:g}" if offset else "logarithm"
-            return TableColumn(**base, kind="lognormal", offset=offset, note=note), problems
-    return TableColumn(**base, kind="gaussian"), problems
+            return replace(base, kind="lognormal", offset=offset, note=note), problems
+    return replace(base, kind="gaussian"), problems
 
 
 def _offset(found: Array) -> float:
-    """What to add before taking logarithms of sorted values: nothing unless there are zeros."""
+    """The number to add to sorted values before the logarithm: 0 unless there are zeros."""
     return 0.0 if found[0] > 0 else float(np.median(found[found > 0])) if found[-1] > 0 else 1.0
 
 
 def _skewness(values: Array) -> float:
-    centred = values - values.mean()
-    deviation = np.sqrt(np.mean(centred**2))
-    return float(np.mean((centred / max(deviation, 1e-300)) ** 3))
+    centered = values - values.mean()
+    deviation = np.sqrt(np.mean(centered**2))
+    return float(np.mean((centered / max(deviation, 1e-300)) ** 3))

@@ -17,29 +17,28 @@ from partwise.engine.monitor import Monitor
 
 View = TypeVar("View")
 
-# Where a climb may be: steps to be held against, warm-up stages, the climb from these, and the
-# climb from the steps if they reached more.
+# Phases of a fit: probe, annealing stages, ascent, ascent from the probe if it reached more.
 PROBE, STAGES, RISE, RISE_PLAIN = range(4)
 
 
 class Place(NamedTuple):
-    """Where a climb stands before a sweep; all that comes after follows from it."""
+    """State of a fit before a sweep; it determines all that follows."""
 
     phase: int
     step: int  # steps of the phase that are done, while they are counted
     prepared: object  # parameters to sweep with next
-    plain: object  # what the steps to be held against reached
+    plain: object  # what the probe reached
     memory: tuple[object, ...]  # what the rows of each block remember
     remembered: tuple[object, ...]  # the same with the plain parameters
     trace: tuple[float, ...]
 
 
 class Log(Protocol):
-    """Keeps places of a climb, so that another process may go on from the last one."""
+    """Keeps places of a fit, so that another process can resume from the last one."""
 
     @property
     def place(self) -> Place | None:
-        """Where to go on; None begins."""
+        """Where to resume; None starts."""
         ...
 
     def note(self, place: Place) -> None:
@@ -57,24 +56,23 @@ def climb(
     probe: int = 3,
     log: Log | None = None,
 ) -> Params:
-    """Raise the bound until the monitor is content.
+    """Run EM until the monitor stops it.
 
-    ``stages`` are models to take one step with each before the trace begins, annealing for one:
-    their bounds are others than the model's. Stages may lose what the start knew, so what is
-    reached after them is held against ``probe`` plain steps from the start. If those steps reached
-    more, by ``tol`` at least, a second ascent goes on from them and is the one returned; less than
-    ``tol`` is no rise to the monitor either, and rounding would decide. Without stages there is
-    one ascent.
+    ``stages`` are models, such as those of annealing, that take one step each before the trace
+    begins; their bounds differ from the model's. Stages may lose information of the start, so the
+    result is compared with ``probe`` plain steps from the start. If those steps reached a higher
+    bound, by at least ``tol``, a second ascent continues from them and is returned; the monitor
+    ignores a rise below ``tol`` as well, and rounding would decide. Without stages there is one
+    ascent.
 
-    The monitor is told every bound of every ascent in order, so callbacks hear both ascents where
-    there are two. ``monitor.trace``, and with it ``n_iter``, is the trace of the ascent that gave
-    the parameters returned, and ``max_iter`` limits each ascent. A monitor that is spent ends the
-    climb: the second ascent is not begun. Probe and stages have no bound and are not told.
+    The monitor receives every bound of every ascent in order, so callbacks receive both ascents
+    where there are two. ``monitor.trace``, and with it ``n_iter``, is the trace of the ascent that
+    gave the returned parameters, and ``max_iter`` limits each ascent. If the monitor is spent, the
+    second ascent is not started. Probe and stages have no bound and are not reported.
 
-    The loop stops before a step, so that the last bound of the trace belongs to the parameters
-    returned; and it goes on if the last step took a short cut, after a sweep of the same parameters
-    without one. With a ``log`` every place is noted, and a climb that it knows goes on where it
-    was.
+    The loop stops before a step, so that the last bound of the trace is that of the returned
+    parameters; it continues if the last step took a short cut, after another E-step of the same
+    parameters without one. With a ``log`` every place is noted, and a known fit is resumed.
     """
 
     check_needs(model, model.needs, source.views)
@@ -134,6 +132,6 @@ def climb(
         gain = model.bound(plain, sweep(model, plain)) - monitor.trace[-1]
         if gain <= max(monitor.tol, 0.0) * monitor.weight:
             return params
-        monitor.begin_anew()
+        monitor.restart()
         prepared = plain
     return rise(RISE_PLAIN, prepared)

@@ -11,14 +11,14 @@ import numpy as np
 
 @dataclass
 class Monitor:
-    """Follows one climb.
+    """Follows one fit.
 
     Parameters
     ----------
     max_iter : int
         Most M-steps of an ascent.
     tol : float
-        Stop when the bound rises by less than this a unit of row weight.
+        Stop when the bound rises by less than this per unit of row weight.
     weight : float
         Sum of the row weights.
     deadline : float
@@ -27,11 +27,11 @@ class Monitor:
         Bounds averaged before they are compared; above 1 for noisy traces.
     on_step : callable, optional
         Called as ``on_step(n_iter, bound)`` with every bound of every ascent, in order; true ends
-        the climb.
+        the fit.
     enough : int, optional
-        M-steps after which the climb counts as converged, whatever the bound does.
+        M-steps after which the fit counts as converged, whatever the bound does.
     halted : callable
-        True once somebody wants the climb to end.
+        True once the fit should end.
     """
 
     max_iter: int
@@ -59,11 +59,11 @@ class Monitor:
 
     @property
     def late(self) -> bool:
-        """Whether time has run out, or somebody wants an end."""
+        """Whether time has run out, or an end was requested."""
         return self.halted() or time.monotonic() > self.deadline
 
-    def begin_anew(self) -> None:
-        """Forget the trace: another ascent begins."""
+    def restart(self) -> None:
+        """Clear the trace for another ascent."""
         self.trace.clear()
         self.converged = False
 

@@ -130,7 +130,7 @@ class PartsEstimator(
         self._halted = False
         X = placed(self._check_rows(X, reset=reset))
         if isinstance(X, RowSource):
-            X.look(absent_zero=self._absent_zero())
+            X.check(absent_zero=self._absent_zero())
         weight = read_weights(sample_weight, X.shape[0])
         kept = weight > 0
         if not kept.all():

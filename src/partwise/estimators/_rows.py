@@ -55,7 +55,7 @@ def by_rows(method: Method) -> Method:
                 try:
                     yield answer(rows)
                 except ValueError:
-                    source.blame(lo, hi, lambda a, b: answer(source[a:b]))
+                    source.raise_named(lo, hi, lambda a, b: answer(source[a:b]))
                     raise
 
         return joined(list(results()))

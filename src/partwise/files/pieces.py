@@ -25,8 +25,8 @@ from partwise.files.schema import (
 )
 from partwise.likelihoods import LAWS, ORDERED, law_class
 
-# Numbers in model units: data beyond are clipped (`partwise.data.columns.farthest`), and the square
-# of a larger one would overflow.
+# Numbers in model units: data beyond are clipped (`partwise.data.columns.largest_value`), and the
+# square of a larger one would overflow.
 REACH = 1e100
 LEAST = 1e-100
 

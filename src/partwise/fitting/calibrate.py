@@ -14,6 +14,7 @@ import numpy as np
 from partwise.contracts import Array, Stats
 from partwise.data import BlockSource, RowBlock
 from partwise.data.cells import cells_of_block
+from partwise.data.indices import is_csr
 from partwise.data.rows import is_sparse
 from partwise.fitted import GatedModel, P, R, RowsMemory
 from partwise.models import calibration
@@ -72,7 +73,7 @@ def calibrate(
         everything = _total(model, prepared, source, n_jobs)
         rest = everything + _total(model, prepared, some, n_jobs).scaled(-1.0)
     X, weight, source = some.X, some.weight, some
-    if densify:
+    if densify and is_csr(X):
         X = X.toarray()
     is_numeric = np.zeros(n_columns, bool)
     is_numeric[np.concatenate([source.columns[g].index for g in numeric])] = True

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,7 +35,7 @@ from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected
 from partwise.runners import runner_of
 from partwise.sampling.randomness import as_generator
-from partwise.starts.classes import class_number, class_start
+from partwise.starts.classes import ClassCore, class_number, class_start
 from partwise.typing import PathLike
 
 # Annealing: EM iterations in which the temperature falls from the mean number of observations per
@@ -400,7 +401,7 @@ def _found_classes(
     source = BlockSource(rows.X, plain.columns, rows.weight, n_powers=family.n_powers)
     core = family.core_in(plain.model).with_classes(family.class_variable(1))
     found = _evidence(family, plain.model, source, rng, plain.params)
-    return np.arange(class_number(core, *found, rng))
+    return np.arange(class_number(cast(ClassCore[P], core), *found, rng))
 
 
 def _enter_classes(
@@ -412,7 +413,8 @@ def _enter_classes(
     params: P,
 ) -> P:
     """Begin the classes with the parts as they are."""
-    return class_start(full, *_evidence(family, model, source, rng, params), rng)
+    found = _evidence(family, model, source, rng, params)
+    return class_start(cast(ClassCore[P], full), *found, rng)
 
 
 def _evidence(

@@ -282,7 +282,7 @@ def _seen_group(group: ColumnGroup, rows: Batch) -> ColumnGroup:
     unseen = own.weight <= 0
     shift, scale, varies = group.shift.copy(), group.scale.copy(), group.varies.copy()
     if group.likelihood.has_units and unseen.any():
-        new = own.learned_anew(some, rows.weight)
+        new = own.relearned(some, rows.weight)
         shift[still[unseen]], scale[still[unseen]] = new.shift[unseen], new.scale[unseen]
         changes = np.where(unseen, new.varies, changes)
     varies[still] = changes

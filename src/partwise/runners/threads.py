@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Self
+from typing import Self, cast
 
 import joblib
 from threadpoolctl import ThreadpoolController, threadpool_limits
@@ -104,5 +104,5 @@ def runner_for(n_jobs: int | None, n_blocks: int, *, reads: bool = False) -> Ser
 def runner_of(n_jobs: int | None, source: BlockSource) -> Serial:
     """The runner for a source of rows: where these are, or threads here."""
     if isinstance(source.X, ClusterRows):
-        return source.X.runner
+        return cast(Serial, source.X.runner)
     return runner_for(n_jobs, source.n_blocks, reads=source.reads)

@@ -1,9 +1,9 @@
 """Likelihood of a row by importance sampling of its states, the selections summed out exactly.
 
-Given the states S of a row, p(x | S) = prod_d sum_k a[d, k] p(x_d | s_k): no selection is drawn.
+Given the states S of a row, p(x | S) = prod_d sum_k a[d, k] p(x_d | s_k): no selection is sampled.
 Columns decided for one part add to that part's states beforehand (``own``), so only entries of
-undecided columns are looked at in every draw. With all combinations of states as "draws" the same
-loop is exact.
+undecided columns are evaluated in every sample. With all combinations of states as "samples" the
+same loop is exact.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ MOST_WEIGHTS = 1 << 20
 
 
 class RowLikelihood(NamedTuple):
-    """Log-likelihoods of rows and how sure they are.
+    """Log-likelihoods of rows with their standard errors.
 
     ``log_likelihood`` (n,); ``standard_error`` (n,) of it, 0 where exact; ``effective_draws`` (n,),
-    how many equal-weight draws the weighted ones are worth, infinite where exact.
+    how many equal-weight samples the weighted ones are worth, infinite where exact.
     """
 
     log_likelihood: Array
@@ -45,7 +45,7 @@ def mix_classes(found: RowLikelihood, log_shares: Array) -> RowLikelihood:
     joint = found.log_likelihood + log_shares[:, None]
     value = np.logaddexp.reduce(joint, axis=0)
     z = np.exp(joint - value)
-    error = np.sum(z * found.standard_error, axis=0)  # the classes share their draws
+    error = np.sum(z * found.standard_error, axis=0)  # the classes share their samples
     lost = np.sum(z / found.effective_draws, axis=0)  # 0 where exact
     with np.errstate(divide="ignore"):
         return RowLikelihood(value, error, 1.0 / lost)
@@ -78,7 +78,7 @@ def _mixed_log_density(lo, hi, log_table, table, states):
 def _weigh_draws(
     indptr, log_table, table, own, log_prior, log_proposal, cumulative, first, uniforms, out
 ):
-    """Log weights (n, T) of states drawn from the proposal by inverting its distribution."""
+    """Log weights (n, T) of states sampled from the proposal by inverting its distribution."""
     K = len(first) - 1
     states = np.empty(K, np.int64)
     seen = np.empty(REMEMBERED, np.int64)  # combinations of states met in this row
@@ -92,7 +92,7 @@ def _weigh_draws(
                 while s < first[k + 1] - 1 and uniforms[t, k] > cumulative[r, s]:
                     s += 1
                 states[k] = s
-                code = code * 1_000_003 + s  # in 64 bits; no two of a row's draws come out alike
+                code = code * 1_000_003 + s  # in 64 bits; no two of a row's samples come out alike
                 log_weight += own[r, s] + log_prior[s] - log_proposal[r, s]
             i = 0
             while i < n_seen and seen[i] != code:
@@ -182,7 +182,7 @@ def sample_states(
     n_draws : int
     rng : Generator
     """
-    # The prior's tenth bounds the weights where the variational posterior is too sure of itself.
+    # The prior's tenth bounds the weights where the variational posterior is too narrow.
     proposal = 0.9 * posterior + 0.1 * np.exp(log_prior)
     cumulative = np.empty_like(proposal)
     for lo, hi in pairwise(first):

@@ -12,7 +12,7 @@ _KINDS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 def as_generator(
     random_state: int | np.random.Generator | np.random.RandomState | None,
 ) -> np.random.Generator:
-    """Generator from None, an int, a Generator (itself) or a RandomState (a draw of it).
+    """Generator from None, an int, a Generator (itself) or a RandomState (seeded by it).
 
     Examples
     --------
@@ -37,7 +37,7 @@ class Frozen(TypedDict):
 
 
 def freeze(rng: np.random.Generator) -> Frozen:
-    """All that a Generator will draw and spawn, as plain values.
+    """The full state of a Generator, as plain values.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def freeze(rng: np.random.Generator) -> Frozen:
     seed, kind = bits.seed_seq, type(bits).__name__
     if kind not in _KINDS or not isinstance(seed, np.random.SeedSequence):
         raise TypeError(
-            f"random_state draws from {kind}, which a checkpoint cannot hold; give a whole number "
+            f"random_state uses {kind}, which a checkpoint cannot hold; give a whole number "
             "or numpy.random.default_rng(seed)."
         )
     return {

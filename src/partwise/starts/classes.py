@@ -9,13 +9,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from partwise.contracts import Array
+from partwise.models.class_variable import ClassVariable
 
 # Beginnings tried where classes are unknown, and steps of each; the best of them go on.
 N_STARTS = 40
@@ -23,20 +24,72 @@ N_STEPS = 20
 N_BEST = 5
 MOST_STEPS = 200
 # Rows on which beginnings are tried.
-MOST_ROWS = 3000
-# A beginning has settled when a step raises the bound by less than this a row.
+TRIED_ROWS = 3000
+# A beginning has settled when a step raises the bound by less than this per row.
 SETTLED = 1e-5
 # Numbers of classes tried, and how many in a row may be worse than the best.
 MOST_CLASSES = 30
 MISSES = 2
 
+Params = TypeVar("Params")
+
+
+class Weighed(Protocol):
+    """Posterior of the rows' classes."""
+
+    @property
+    def log_z(self) -> Array:
+        """Log evidence of the rows, (n,)."""
+        ...
+
+
+class ClassCore(Protocol[Params]):
+    """What the start of a class variable needs of a model."""
+
+    @property
+    def classes(self) -> ClassVariable:
+        """The class variable."""
+        ...
+
+    def with_classes(self, classes: ClassVariable) -> Self:
+        """The same model with another class variable."""
+        ...
+
+    def without_classes(self) -> Self:
+        """The same model with one class."""
+        ...
+
+    def weigh(self, params: Params, score: Array, labels: Array | None) -> Weighed:
+        """Posterior of the rows' classes; ``score`` (S, n) becomes states' weights."""
+        ...
+
+    def mix(self, m: Array, found: Weighed, weight: Array) -> Array:
+        """Turn weights (S, n) into posteriors; their weighted sums per class."""
+        ...
+
+    def row_features(self, m: Array) -> Array:
+        """Features of rows for clustering; (n, F)."""
+        ...
+
+    def class_sums(self, m: Array, found: Weighed, weight: Array) -> Array:
+        """Weighted sums of features per class, (N, F)."""
+        ...
+
+    def learn_states(self, params: Params, counts: Array) -> Params:
+        """Priors of states and classes from `class_sums`."""
+        ...
+
+    def choice_cost(self, params: Params) -> float:
+        """Divergence of the priors' posteriors."""
+        ...
+
 
 def class_start(
-    core: Any,
-    params: Any,
+    core: ClassCore[Params],
+    params: Params,
     pieces: Sequence[tuple[Array, Array, Array | None]],
     rng: np.random.Generator,
-) -> Any:
+) -> Params:
     """Parameters with classes, from parameters without.
 
     ``pieces`` holds for every block what its entries say about the states (S, n), the row weights,
@@ -51,8 +104,8 @@ def class_start(
 
 
 def class_number(
-    core: Any,
-    params: Any,
+    core: ClassCore[Params],
+    params: Params,
     pieces: Sequence[tuple[Array, Array, Array | None]],
     rng: np.random.Generator,
 ) -> int:
@@ -64,7 +117,7 @@ def class_number(
     evidence, weight = _some(evidence, weight, rng)
     highest, best, misses = -np.inf, 1, 0
     for n in range(1, MOST_CLASSES + 1):
-        own = replace(core, classes=replace(core.classes, n_classes=n))
+        own = core.with_classes(replace(core.classes, n_classes=n))
         bound = _best_start(own, params, evidence, weight, rng)[0]
         misses = 0 if bound > highest else misses + 1
         if bound > highest:
@@ -86,15 +139,19 @@ def _joined(
 
 def _some(evidence: Array, weight: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Evidence and weights of so many rows as beginnings are tried on."""
-    if len(weight) <= MOST_ROWS:
+    if len(weight) <= TRIED_ROWS:
         return evidence, weight
-    some = np.sort(rng.choice(len(weight), MOST_ROWS, replace=False))
+    some = np.sort(rng.choice(len(weight), TRIED_ROWS, replace=False))
     return evidence[:, some], weight[some]
 
 
 def _best_start(
-    core: Any, params: Any, evidence: Array, weight: Array, rng: np.random.Generator
-) -> tuple[float, Any]:
+    core: ClassCore[Params],
+    params: Params,
+    evidence: Array,
+    weight: Array,
+    rng: np.random.Generator,
+) -> tuple[float, Params]:
     """The best of several beginnings: its bound and parameters."""
     posterior = evidence.copy()
     plain = core.without_classes()
@@ -121,7 +178,7 @@ def _best_start(
     return bound, _in_order(core, theta, evidence, weight)
 
 
-def _in_order(core: Any, theta: Any, evidence: Array, weight: Array) -> Any:
+def _in_order(core: ClassCore[Params], theta: Params, evidence: Array, weight: Array) -> Params:
     """The largest class first: beginnings find the same classes in any order, equally good."""
     m = evidence.copy()
     counts = core.class_sums(m, core.weigh(theta, m, None), weight)
@@ -130,7 +187,9 @@ def _in_order(core: Any, theta: Any, evidence: Array, weight: Array) -> Any:
     return core.learn_states(theta, counts[order])
 
 
-def _by_hand(core: Any, params: Any, evidence: Array, labels: Array, weight: Array) -> Any:
+def _by_hand(
+    core: ClassCore[Params], params: Params, evidence: Array, labels: Array, weight: Array
+) -> Params:
     """Priors of states and classes from given classes of the rows."""
     m = evidence.copy()
     plain = core.without_classes()
@@ -143,8 +202,13 @@ def _by_hand(core: Any, params: Any, evidence: Array, labels: Array, weight: Arr
 
 
 def _settle(
-    core: Any, params: Any, evidence: Array, labels: Array | None, weight: Array, n_steps: int
-) -> tuple[float, Any]:
+    core: ClassCore[Params],
+    params: Params,
+    evidence: Array,
+    labels: Array | None,
+    weight: Array,
+    n_steps: int,
+) -> tuple[float, Params]:
     """Learn the classes with the parts as they are; the bound reached, and the parameters."""
     last = -np.inf
     for _ in range(n_steps):

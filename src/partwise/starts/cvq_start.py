@@ -1,7 +1,7 @@
 """Starts of models whose parts add up: what each state adds, the noise, and counts of the states.
 
 Two ways, each blind where the other sees. Parts that own columns show in which columns depend on
-each other; parts spread over all columns show in what is left of the rows after the parts before.
+each other; parts spread over all columns show in the residuals of the parts before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from partwise.starts.kmeans import masked_kmeans
 from partwise.starts.rows import distinct_rows, some_rows
 
 # Rows that are clustered, and runs of k-means.
-MOST_ROWS = 2000
+CLUSTERED_ROWS = 2000
 N_RUNS = 4
 
 # Least noise of a column at the start, of its variance: rows must be able to change their states.
@@ -37,9 +37,9 @@ def separate_start(source: BlockSource, K: int, J: int, rng: np.random.Generator
 
 
 def residual_start(source: BlockSource, K: int, J: int, rng: np.random.Generator) -> Start:
-    """k-means of the rows, of what is left of them, and so on, part after part."""
+    """k-means of the rows, then of the residuals of each part in turn."""
     kinds, weight = distinct_rows(source)
-    some = some_rows(weight, MOST_ROWS, rng)
+    some = some_rows(weight, CLUSTERED_ROWS, rng)
     rows, weight = kinds[some], weight[some]
     X = source.X[rows].astype(float)
     left = source.columns[0].encode(X, np.arange(X.shape[1]))

@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, sparse, special
+from scipy import linalg, special
 from sklearn.cluster import KMeans
 
 from partwise.contracts import Array, Layout, Stats
 from partwise.data.columns import by_column
+from partwise.data.indices import is_csr
 from partwise.data.rows import is_sparse, map_rows
 from partwise.data.source import BlockSource
 from partwise.starts.kmeans import masked_kmeans
@@ -42,7 +43,7 @@ HALF_TRUST = 10.0
 # With fewer entries observed, the evidence of clusters in a sample of rows cannot tell one kind
 # from two, and merges too much.
 MOSTLY_SEEN = 0.5
-# How often a column that depends on nothing may look as if it did.
+# Probability that an independent column appears dependent.
 CHANCE = 0.05
 
 
@@ -198,7 +199,7 @@ def depends(affinity: Array, n_rows: float) -> Array:
 
 
 def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
-    """Normalised spectral clustering in K groups; -1 for columns that depend on no other."""
+    """Normalized spectral clustering in K groups; -1 for columns that depend on no other."""
     affinity = affinity.astype(float)
     degree = affinity.sum(axis=1)
     tied = np.flatnonzero(degree > 1e-9 * max(len(degree), 1))
@@ -263,11 +264,11 @@ def _ties(
 def _dense_sample(source: BlockSource, rows: Array, columns: Array) -> Array:
     """Some rows and columns, NaN where missing."""
     X = source.X[rows]
-    if not sparse.issparse(X):
+    if not is_csr(X):
         return X[:, columns]
-    X = X[:, columns].tocoo()
-    out = np.full(X.shape, 0.0 if source.columns[0].absent_zero else np.nan, source.X.dtype)
-    out[X.row, X.col] = X.data
+    found = X[:, columns].tocoo()
+    out = np.full(found.shape, 0.0 if source.columns[0].absent_zero else np.nan, source.X.dtype)
+    out[found.row, found.col] = found.data
     return out
 
 

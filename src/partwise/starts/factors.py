@@ -42,7 +42,7 @@ def principal_loadings(
     Lambda = np.zeros((sample.shape[1], J))
     if rank > 0:
         U, *_ = randomized_svd(filled[:, own], rank, random_state=int(rng.integers(2**31 - 1)))
-        # What holes take away from a column's covariances, on average.
+        # What missing values take away from a column's covariances, on average.
         shown = np.maximum(weight @ ~np.isnan(sample) / weight.sum(), 1e-3)
         Lambda[:, :rank] = filled.T @ U / (shown[:, None] * np.sqrt(weight.sum()))
     return Lambda

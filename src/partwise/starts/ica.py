@@ -1,11 +1,11 @@
-"""Where features begin: independent components, each cut in two, or what is left of the rows.
+"""Starts of features: independent components, each split at a threshold, or residuals of rows.
 
 Features that are on or off independently of each other are what independent component analysis
 recovers. A symmetric fixed point on the fourth moment (FastICA's cube) is used, with two things
 that scikit-learn's does not have: row weights, and *keeping what is found*. With n features and no
-more than about n (n + 1) / 2 rows (so many products of two components are to be told apart) the
-fixed point does not come to rest, but a few components do; what is left without them is a smaller
-problem, and is soon within reach.
+more than about n (n + 1) / 2 rows (the number of products of two components) the
+fixed point does not come to rest, but a few components do; the problem that remains without them
+is smaller and soon solvable.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEAST_VARIANCE = 1e-10
 # Where features between 0 and 1 begin at the least and the most: at 0 and 1 none could move.
 SQUASHED = (0.05, 0.95)
 
-# Runs of k-means for sets, which no later step divides anew, and for features, which all do.
+# Runs of k-means for sets, which no later step divides again, and for features, which all do.
 SET_RUNS = 4
 N_RUNS = 2
 

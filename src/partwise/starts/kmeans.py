@@ -1,4 +1,4 @@
-"""k-means on rows with holes, seeded greedily; small, for the start of a part's states."""
+"""k-means on rows with missing values, with greedy seeding, for the start of a part's states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def masked_kmeans(
     Z : ndarray of shape (n, D)
         NaN is missing; a distance is taken over the observed entries.
     J : int
-        Number of centres; fewer are used if fewer rows differ.
+        Number of centers; fewer are used if fewer rows differ.
     weight : ndarray of shape (n,)
     rng : Generator
     n_init : int
@@ -35,35 +35,35 @@ def masked_kmeans(
     best, labels = np.inf, np.zeros(len(Z), np.intp)
     complete = bool(observed.all())
     for _ in range(n_init):
-        centres = _seed(Z, shown, J, weight, rng)
+        centers = _seed(Z, shown, J, weight, rng)
         for _ in range(n_steps):
-            distance = _distances(Z, shown, centres, complete)
+            distance = _distances(Z, shown, centers, complete)
             now = distance.argmin(axis=1)
-            indicator = np.zeros((len(centres), len(Z)), Z.dtype)
+            indicator = np.zeros((len(centers), len(Z)), Z.dtype)
             indicator[now, np.arange(len(Z))] = weight
             count = indicator @ shown
-            moved = np.where(count > 0, (indicator @ Z) / np.where(count > 0, count, 1), centres)
-            if np.abs(moved - centres).max() <= 1e-6:
+            moved = np.where(count > 0, (indicator @ Z) / np.where(count > 0, count, 1), centers)
+            if np.abs(moved - centers).max() <= 1e-6:
                 break
-            centres = moved
+            centers = moved
         loss = float(weight @ np.maximum(distance[np.arange(len(Z)), now], 0))
         if loss < best * (1 - 1e-9):
             best, labels = loss, now
     return labels
 
 
-def _distances(Z: Array, shown: Array, centres: Array, complete: bool) -> Array:
-    """Squared distances over observed entries, up to nothing but rounding; (n, J)."""
+def _distances(Z: Array, shown: Array, centers: Array, complete: bool) -> Array:
+    """Squared distances over observed entries, identical up to rounding; (n, J)."""
     own = (Z * Z).sum(axis=1)
-    squares = centres * centres
+    squares = centers * centers
     other = squares.sum(axis=1) if complete else shown @ squares.T
-    return own[:, None] - 2 * (Z @ centres.T) + other
+    return own[:, None] - 2 * (Z @ centers.T) + other
 
 
 def _seed(Z: Array, shown: Array, J: int, weight: Array, rng: np.random.Generator) -> Array:
-    """Greedy k-means++: of a few rows drawn far from the centres, keep the one that helps most.
+    """Greedy k-means++: of a few rows sampled far from the centers, keep the one that helps most.
 
-    A row stands in for a centre with its missing entries at 0, the column's average.
+    A row stands in for a center with its missing entries at 0, the column's average.
     """
     n_trials = 2 + int(np.log(J))
     complete = bool(shown.all())

@@ -26,7 +26,9 @@ MANY = 1500
 def encoded_rows(source: BlockSource) -> Array:
     """All rows in model units, 0 (the column's mean) where missing; (C, D)."""
     (group,) = source.columns
-    return np.nan_to_num(group.encode(source.X, np.arange(source.X.shape[1])), nan=0.0)
+    return np.nan_to_num(
+        group.encode(np.asarray(in_memory(source.X)), np.arange(source.X.shape[1])), nan=0.0
+    )
 
 
 def isotropic(group: ColumnGroup) -> ColumnGroup:
@@ -81,7 +83,7 @@ def subspace_cost(values: Array, n_columns: int, weight: float, noise: float) ->
 
     Rows of summed weight ``weight`` have variances ``values`` (n,) along its directions, and
     nothing but ``noise`` elsewhere. A direction that leaves the subspace by an angle of squared
-    sine u loses h u / 2, and of directions drawn at random u has a Beta distribution; the cost is
+    sine u loses h u / 2, and for random directions u has a Beta distribution; the cost is
     minus the log of the mean of exp(-h u / 2). For large h that is Laplace's approximation (Minka
     2000). The integral over u is taken by Laplace's method in log(u / (1 - u)).
     """
@@ -153,7 +155,8 @@ def principal_groups(
 def likely_dimension(Z: Array, weight: Array, most: int) -> int:
     """Directions worth beginning with, at most ``most``: those that BIC asks for, and some more.
 
-    From the eigenvalues of complete rows alone, so that no sweep is spent on hopeless directions.
+    From the eigenvalues of complete rows alone, so that no EM iteration is spent on hopeless
+    directions.
     """
     n, D = Z.shape
     if min(n, D) > MANY:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ def random_start(
 
 
 def _pick(weight: Array, size: int, rng: np.random.Generator) -> Array:
-    """Rows drawn by weight, without repetition while they last."""
+    """Rows sampled by weight, without repetition while they last."""
     p = weight / weight.sum()
     return rng.choice(len(p), size, replace=bool(size > np.count_nonzero(p)), p=p)
 
@@ -50,10 +49,10 @@ def _pick(weight: Array, size: int, rng: np.random.Generator) -> Array:
 def picked_rows(source: BlockSource, rows: Array) -> list[Array]:
     """T(x) of chosen rows, one state each: (P, len(rows), D) a group."""
     some = source.of_rows(rows, np.ones(len(rows)))
-    totals: list[Any] = []
+    totals: list[list[Array]] = []
     for (lo, hi), block in zip(some.bounds, some.blocks(), strict=True):
         m = np.zeros((len(rows), hi - lo), block.dtype)
         m[np.arange(lo, hi), np.arange(hi - lo)] = 1
         layouts = [Layout(np.full(len(g.index), -1), (len(rows),)) for g in source.columns]
         totals.append([packed.shared for packed in block.collect(m, layouts)])
-    return [sum(parts) for parts in zip(*totals, strict=True)]
+    return [np.sum(parts, axis=0) for parts in zip(*totals, strict=True)]

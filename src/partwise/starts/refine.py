@@ -1,6 +1,6 @@
 """Better row clusters by their evidence: merge states that are one, split states that are two.
 
-k-means spends centres on rows that differ only in which entries are missing, and joins kinds of
+k-means spends centers on rows that differ only in which entries are missing, and joins kinds of
 rows elsewhere. The evidence of Gaussian clusters, parameters integrated out, sees both, and merges
 and splits need no more than the clusters' sums.
 """
@@ -15,7 +15,7 @@ from partwise.models.sizes import Judge, Part
 from partwise.starts.kmeans import masked_kmeans
 
 # More trust in small variances than a fit's default: few rows of one kind must not look like one
-# kind with their neighbours.
+# kind with their neighbors.
 JUDGE = Prior(shape=10.0)
 
 

@@ -1,11 +1,11 @@
-"""Rows that a start draws from, told so that equal data give equal draws."""
+"""Distinct rows that a start samples from, so that equal data give equal samples."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from partwise.contracts import Array
+from partwise.data.indices import is_csr
 from partwise.data.rows import in_memory, is_sparse, map_rows
 from partwise.data.source import BlockSource
 
@@ -13,24 +13,24 @@ from partwise.data.source import BlockSource
 MOST_CELLS = 2_000_000
 
 # Of more rows not even hashes are sorted, and each is of its own kind.
-MOST_ROWS = 20_000_000
+HASHED_ROWS = 20_000_000
 
 
 def distinct_rows(source: BlockSource) -> tuple[Array, Array]:
     """One row of each kind, in an order that depends on their values alone, and summed weights.
 
-    So a row given twice draws as one of weight two, and neither the order of rows nor how they are
-    stored is any matter. Large sparse data are taken as they are.
+    So a row that occurs twice is sampled as one of weight two, and neither the order of rows nor
+    their storage matters. Large sparse data are taken as they are.
     """
     X, weight = source.X, source.weight
     if X.shape[0] * X.shape[1] > MOST_CELLS:
-        if is_sparse(X) or X.shape[0] > MOST_ROWS:
+        if is_sparse(X) or X.shape[0] > HASHED_ROWS:
             return np.arange(X.shape[0]), weight
         hashes = np.concatenate(list(map_rows(X, _hashes)))
         _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         return first, np.bincount(inverse, weight, minlength=len(first))
     X = in_memory(X)
-    if sparse.issparse(X):
+    if is_csr(X):
         stored = X.tocoo()
         X = np.full(X.shape, 0.0 if source.columns[0].absent_zero else np.nan, X.dtype)
         X[stored.row, stored.col] = stored.data

@@ -119,7 +119,7 @@ class Trial:
         import pandas as pd
 
         begun = time.perf_counter()
-        table = self.train.table()
+        table = np.asarray(self.train.table())
         names = [f"c{d}" for d in range(table.shape[1])]
         coded = {name: self._values(table[:, d]) for d, name in enumerate(names)}
         chains = _lace.Lace(pd.DataFrame(coded))
