@@ -44,7 +44,7 @@ def model(survey):
 def parts_of(model):
     """Learned numbers that tell two fits apart."""
     theta = model._fitted.params
-    knots = model._fitted.calibration[0]
+    knots = model._fitted.calibration.knots
     return [*theta.chi, theta.gates, theta.state_counts, model.lower_bounds_, knots]
 
 
