@@ -236,7 +236,7 @@ def test_only_free_pictures_are_on_the_page(reproduced):
             picture["free"] = False
     page = results_page(content)
     assert ".png" not in page
-    assert "--pictures FOLDER` draws it" in page
+    assert "--pictures FOLDER` makes it" in page
 
 
 def test_later_results_take_the_place_of_earlier_ones(reproduced, tmp_path):
