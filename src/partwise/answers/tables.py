@@ -285,9 +285,9 @@ def features(fitted: FittedStates, part: int) -> list[Feature]:
                     for v, p in zip(levels, law.probability, strict=True)
                 ]  # fmt: skip
             else:
-                values = law.mean[lo:hi, i] * group.scale[i] + group.shift[i]
-                variances = law.variance[lo:hi, i] * group.scale[i] ** 2
-                found[d] = [_feature(name, None, values, variances, b, column)]
+                mean, variance = law.mean[lo:hi, i], law.variance[lo:hi, i]
+                units = group.scale[i], group.shift[i]
+                found[d] = [_feature(name, None, mean, variance, b, column, *units)]
     order = sorted(found, key=lambda d: -told[d])
     return [feature for d in order for feature in found[d]]
 
@@ -299,11 +299,15 @@ def _feature(
     variances: Array | None,
     b: Array,
     column: TableColumn | None,
+    scale: float = 1.0,
+    shift: float = 0.0,
 ) -> Feature:
+    """A feature from values in model units, in which squares do not overflow."""
     usual = float(b @ values)
     within = values * (1.0 - values) if variances is None else variances
     deviation = float(np.sqrt(b @ (within + (values - usual) ** 2)))
-    return Feature(name, level, values, usual, (values - usual) / max(deviation, 1e-300), column)
+    z = (values - usual) / max(deviation, 1e-300)
+    return Feature(name, level, values * scale + shift, usual * scale + shift, z, column)
 
 
 def summary(fitted: FittedStates, n_columns: int) -> Frame | Mapping[str, object]:

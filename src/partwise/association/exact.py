@@ -28,6 +28,7 @@ MOST_CODES = 256
 
 # t in units of the features' mean square. Where features outnumber columns, less leaves the first
 # that are decided without a square to tell their values apart by; more drowns what the data say.
+MAX_COUNT = 2**62  # nodes of a search, whatever was asked for
 RIDGE = 0.03
 
 
@@ -98,8 +99,9 @@ class Exact:
         Y = np.ascontiguousarray(linalg.solve_triangular(R, right.T, trans="T").T)
         square = np.einsum("na,na->n", Y, Y)
         code, best = np.ascontiguousarray(values[:, met]), energy + square
-        # With fewer nodes than features not one code would be looked at.
-        bound, _ = kernels.search(R, Y, code, best, Q + 1, max(self.max_nodes, len(met)))
+        # With fewer nodes than features no code would be reached; the kernel counts in 64 bits.
+        n_nodes = min(max(self.max_nodes, len(met)), MAX_COUNT)
+        bound, _ = kernels.search(R, Y, code, best, Q + 1, n_nodes)
         values[:, met] = code
         return values, np.where(bound < best, bound - square + rest, np.inf)
 

@@ -34,6 +34,7 @@ from partwise.files.pieces import (
     ROUNDING,
     STEEPEST,
     TABLE,
+    WIDEST,
     Sizes,
     adds_up,
     calibration,
@@ -46,6 +47,7 @@ from partwise.files.pieces import (
     one_group,
     positive,
     spreads,
+    units_fit,
 )
 from partwise.files.schema import (
     Anything,
@@ -96,6 +98,9 @@ def _parts_of(value: dict[str, Any], scope: Scope) -> str | None:
         return f"has n_parts={n_parts!r}, but parameters of {K} parts"
     if n_parts < 1:
         return "has no part"
+    asked_sizes = value["arguments"].get("n_states", value["arguments"].get("n_factors", 1))
+    if isinstance(asked_sizes, np.ndarray) and asked_sizes.dtype.kind not in "iu":
+        return "has sizes that are not numbers"
     sizes = value["state"].get("n_states", value["state"].get("n_factors"))
     if n_parts < K and sizes[-1] != (1 if "n_states" in value["state"] else 0):
         return f"has a background of size {sizes[-1]}"
@@ -177,7 +182,7 @@ _MCVQ = Record(
             }
         ),
     },
-    rules=(_n_columns, _classes_fit, kinds_fit),
+    rules=(_n_columns, _classes_fit, kinds_fit, units_fit),
 )  # fmt: skip
 _MCFA = Record(
     {
@@ -188,7 +193,7 @@ _MCFA = Record(
             Record(
                 {
                     "mean": model_units("D", "J+1", low=-STEEPEST, high=STEEPEST),
-                    "cov": model_units("D", "J+1", "J+1", rules=(spreads,)),
+                    "cov": model_units("D", "J+1", "J+1", high=STEEPEST**2, rules=(spreads,)),
                     "log_det": model_units("D"),
                     "shape": positive("D"),
                     "rate": positive("D"),
@@ -212,7 +217,7 @@ _MCFA = Record(
         "dtype": DTYPE,
         "learned": learned({"classes_": _CLASSES, "n_parts_": Whole(low=1), "size_path_": PATH}),
     },
-    rules=(_n_columns, _classes_fit),
+    rules=(_n_columns, _classes_fit, units_fit),
 )
 
 
@@ -232,7 +237,7 @@ def _state(entries: Mapping[str, Check], learned: Record, statistics: int | str 
         "dtype": DTYPE,
         "learned": learned,
     }
-    return Record({**common, **entries}, rules=(_columns_seen,))
+    return Record({**common, **entries}, rules=(_columns_seen, units_fit))
 
 
 def _width_fits(value: dict[str, Any], scope: Scope) -> str | None:
@@ -281,6 +286,8 @@ _NOISE = ("noise_variance_", "noise_")
 
 def _moments_fit(value: dict[str, Any], scope: Scope) -> str | None:
     """Binary columns have shares, others means and squares; there is one noise."""
+    if value["state"]["columns"]["scale"].max() >= WIDEST:
+        return "has units whose squares numbers cannot represent"
     if sum(name in value["state"]["learned"] for name in _NOISE) != 1:
         return f"has no {_NOISE[0]}"
     wanted = 2 if value["arguments"].get("binary") else 3

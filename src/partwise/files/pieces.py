@@ -34,6 +34,9 @@ LEAST = 1e-100
 # leaves no digits for anything else.
 STEEPEST = 1e7
 
+# Unit of a column from which on its square is beyond the largest number.
+WIDEST = 1e150
+
 # Probabilities add up to 1 within this.
 ROUNDING = 1e-4
 
@@ -44,6 +47,9 @@ CALIBRATED = 65
 FARTHEST = 700.0
 
 MOST_LEVELS = 256  # as `partwise.data.columns` allows
+
+# Types of columns, by the names that pandas and polars give them, whose values are text.
+_TEXT_TYPES = ("String", "Enum", "Categorical", "str", "string")
 
 _FORMS = ("number", "date", "span", "level", "other")
 
@@ -256,9 +262,23 @@ def _columns_named(value: dict[str, Any], scope: Scope) -> str | None:
 # --- tables ---
 
 
+def units_fit(value: dict[str, Any], scope: Scope) -> str | None:
+    """Units are numbers of the dtype."""
+    groups = value["columns"] if isinstance(value["columns"], list | tuple) else [value["columns"]]
+    largest = np.finfo(value["dtype"]).max
+    for group in groups:
+        if max(np.abs(group["shift"]).max(initial=0), group["scale"].max(initial=0)) > largest:
+            return f"has units that {value['dtype']} cannot represent"
+    return None
+
+
 def _levels_fit(value: dict[str, Any], scope: Scope) -> str | None:
     """A kind that has levels has some, and two for yes or no."""
     kind, levels = value["kind"], value["levels"]
+    if any(level is None or level != level for level in levels):
+        return "has a level that is a missing value"
+    if value["dtype"] in _TEXT_TYPES and not all(isinstance(level, str) for level in levels):
+        return "has levels that are not text"
     own = None if kind == IGNORED else law_of_kind(kind).own_levels
     if own is not None and len(levels) != len(own):
         return f"has {len(levels)} levels, not {len(own)}"
@@ -318,8 +338,10 @@ def kinds_fit(value: dict[str, Any], scope: Scope) -> str | None:
             law = None if column["kind"] == IGNORED else law_of_kind(column["kind"])
             if law is None or (law_class(ORDERED) if law.latent else law) is not LAWS[group["law"]]:
                 return f"has the column {d} as {column['kind']} and as {group['law']}"
-            if law.has_levels and len(column["levels"]) != len(group["levels"]):
-                return f"has two numbers of levels of column {d}"
+            if law.has_levels and not np.array_equal(
+                group["levels"], np.arange(len(column["levels"]))
+            ):
+                return f"has levels of column {d} that do not match the table's"
             if (column["kind"] == LOGGED) != group.get("logged", False):
                 return f"says in two ways whether column {d} is logarithms"
     names = value["learned"].get("feature_names_in_")

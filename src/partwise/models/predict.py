@@ -137,7 +137,7 @@ def row_likelihood(
     """
     part_of = np.repeat(np.arange(len(gates)), np.diff(first))
     closed = gates.max(axis=0) >= 1.0
-    log_gates = np.log(np.maximum(gates, 1e-300))
+    log_gates = np.log(np.maximum(gates.astype(float), 1e-300))
     own = part_densities(block, laws, columns, np.where(closed, gates.argmax(axis=0), -1), first)
     tables, owners = [], []
     for group, law, index in zip(block.groups, laws, columns, strict=True):
