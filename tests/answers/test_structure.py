@@ -17,7 +17,7 @@ def model():
 
 def test_what_states_tell_is_the_diagonal_of_the_dependence(model):
     whole = tables.dependence(model._fitted)
-    told = tables.told_by_states(model._fitted, range(len(whole)))
+    told = tables.state_information(model._fitted, range(len(whole)))
     assert_allclose([told[d] for d in range(len(whole))], np.diag(whole), rtol=1e-12)
 
 
@@ -33,7 +33,7 @@ def test_profiles_compare_no_pairs_of_columns(model, monkeypatch):
 
 @pytest.mark.parametrize("n_columns", [1, 5])
 def test_columns_that_states_tell_most_of_come_first(model, n_columns):
-    told = tables.told_by_states(model._fitted, range(model.n_features_in_))
+    told = tables.state_information(model._fitted, range(model.n_features_in_))
     for part in range(model.n_parts_):
         names = dict.fromkeys(f.name for f in tables.features(model._fitted, part))
         own = [told[list(model.feature_names_in_).index(name)] for name in names]

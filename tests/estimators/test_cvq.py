@@ -222,7 +222,7 @@ def test_what_it_refuses(holed):
         CVQ().fit(sparse.csr_array(np.eye(5)))
     with pytest.raises(TypeError, match="does not support sparse X"):
         model.transform(sparse.csr_array(np.eye(D)))
-    with pytest.raises(ValueError, match="n_states=9 is more than n_samples=3"):
+    with pytest.raises(ValueError, match="n_states=9 exceeds n_samples=3"):
         CVQ(2, 9).fit(np.eye(3))
     with pytest.raises(ValueError, match="contains infinity"):
         CVQ(2, 2).fit([[1.0, np.inf], [0, 1], [2, 1]])
@@ -270,5 +270,5 @@ def test_codes_are_the_most_probable_combinations(J, holes):
     assert certificate.proven.all()
     assert_allclose(certificate.error, -joint.max(axis=1))
     assert_array_equal(every[joint.argmax(axis=1)], model.encode(X))
-    with pytest.raises(ValueError, match="as encode gives"):
+    with pytest.raises(ValueError, match="as encode returns"):
         model.decode(np.full((1, K), J))

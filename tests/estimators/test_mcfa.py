@@ -615,7 +615,7 @@ def test_impossible_draws_are_refused(asked, message, with_labels):
 
 
 def test_no_rows_are_refused(with_labels):
-    with pytest.raises(ValueError, match="n_samples=0 must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="n_samples=0 must be an integer of at least 1"):
         with_labels[0].sample(0)
 
 

@@ -256,7 +256,7 @@ def test_rows_that_remember_cannot_stream():
         assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as raised:
         MCVQ(inference="gibbs").partial_fit(TRAIN)
-    assert "does not go with" in str(raised.value.__cause__)
+    assert "does not support" in str(raised.value.__cause__)
 
 
 @pytest.mark.parametrize("wrong", [{"decay": 0.5}, {"half_life": 0}, {"warm_up": -1}])

@@ -551,11 +551,11 @@ def test_what_tables_refuse(survey, model):
         model.predict_columns(given={"group0": "a"}, columns=["nowhere"])
     with pytest.raises(ValueError, match="has no value 'z'"):
         model.sample(2, given={"group0": "z"})
-    with pytest.raises(ValueError, match="whole number"):
+    with pytest.raises(ValueError, match="integer"):
         model.impute(survey.frame, n_imputations=0)
     with pytest.raises(ValueError, match="one row"):
         model.explain(survey.frame)
-    with pytest.raises(ValueError, match="give one"):
+    with pytest.raises(ValueError, match="pass one row"):
         model.sample(3, given=survey.complete.iloc[:2])
 
 

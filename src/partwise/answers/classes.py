@@ -1,4 +1,4 @@
-"""Classes that new rows are drawn from."""
+"""Classes of new rows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def draw_classes(
 ) -> tuple[Array, Array]:
     """Class of each new row (n,), and the class whose prior each of its parts takes (n, K).
 
-    ``classes`` names one for all rows or one per row, else they are drawn by their ``shares`` (N,);
-    ``hybrid`` maps parts to a class, or to a mapping of classes to weights, to take instead.
+    ``classes`` is one for all rows or one per row; by default they are sampled by their ``shares``
+    (N,). ``hybrid`` maps parts to a class, or to a mapping of classes to weights, to use instead.
     """
     if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 1.")
+        raise ValueError(f"n_samples={n_samples!r} must be an integer of at least 1.")
     if not isinstance(hybrid, dict | None):
         raise ValueError(f"hybrid={hybrid!r} must map parts to classes, as {{0: 'smile'}}.")
     K, names = fitted.n_parts or 1, fitted.classes
@@ -57,5 +57,5 @@ def draw_classes(
 
 
 def _number(value: object) -> float:
-    """A weight, NaN if it is none."""
+    """A weight, NaN if the value is not a number."""
     return float(value) if isinstance(value, Real) else np.nan

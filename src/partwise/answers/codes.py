@@ -1,4 +1,4 @@
-"""What a fitted GVQ says: rows as codes, and how good these are."""
+"""Answers of a fitted GVQ: codes of rows, and their certificates."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from partwise.models.gvq import GVQ, GVQParams, GVQPrepared, RowCodes
 from partwise.models.gvq_binary import BinaryGVQ
 from partwise.runners import runner_of
 
-# Rows per block. Searching takes far longer than adding up, and many blocks share it evenly.
+# Rows per block. The search dominates the time, and many blocks divide it evenly among threads.
 BLOCK_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class FittedCodes(Fitted[GVQ, GVQParams, GVQPrepared]):
-    """A fitted GVQ, with the seed of its association, and how good its training rows' codes are."""
+    """A fitted GVQ, with the seed of its association and the certificates of its training rows."""
 
     seed: int = 0
     noise_variance: float = 0.0
@@ -29,12 +29,12 @@ class FittedCodes(Fitted[GVQ, GVQParams, GVQPrepared]):
 
     @property
     def unit(self) -> float:
-        """What a model unit is in the user's."""
+        """A model unit in the user's units."""
         return unit_of(self.columns)
 
 
 def unit_of(columns: tuple[ColumnGroup, ...]) -> float:
-    """What a model unit is in the user's; it is that of all columns."""
+    """A model unit in the user's units, the same for all columns."""
     return float(columns[0].scale[0])
 
 
@@ -100,13 +100,13 @@ def from_table(fitted: FittedCodes, table: Array) -> RowCodes:
     width = model.n_components + several
     if table.ndim != 2 or table.shape[1] != width or table.dtype.kind not in "biuf":
         raise ValueError(
-            f"S has shape {table.shape} and type {table.dtype}, but decode needs numbers "
-            f"(n, {width}), as encode gives."
+            f"S has shape {table.shape} and type {table.dtype}, but decode needs numbers of shape "
+            f"(n, {width}), as encode returns."
         )
     limits = [model.n_sets] * several + [model.n_values] * model.n_components
     if np.any(np.rint(table) != table) or np.any(table < 0) or np.any(np.array(limits) <= table):
-        text = f"S must hold whole numbers from 0 and below {model.n_values}"
-        text += f" (a set in the first column: below {model.n_sets})" if several else ""
+        text = f"S must contain integers from 0 to {model.n_values - 1}"
+        text += f" (sets in the first column: 0 to {model.n_sets - 1})" if several else ""
         raise ValueError(f"{text}.")
     table = table.astype(np.int64)
     sets = table[:, 0] if several else np.zeros(len(table), np.int64)
@@ -115,7 +115,7 @@ def from_table(fitted: FittedCodes, table: Array) -> RowCodes:
 
 
 def decode(fitted: FittedCodes, found: RowCodes) -> Array:
-    """Rows that codes stand for."""
+    """Rows of given codes."""
     return _in_units(fitted, fitted.model.decode(fitted.params, found))
 
 
@@ -126,7 +126,7 @@ def _in_units(fitted: FittedCodes, rows: Array) -> Array:
 def certify(
     fitted: FittedCodes, X: Rows, found: RowCodes, max_nodes: int, n_jobs: int | None
 ) -> Certificate:
-    """How good the codes of rows are; those of an approximation are held against exact ones."""
+    """Certificates of codes; codes of an approximation are compared with exact ones."""
     error, lower, proven = found.error, found.lower, found.proven
     if not isinstance(fitted.model.association, Exact):
         exact = replace(fitted.model, association=Exact(max_nodes))
@@ -140,7 +140,7 @@ def certify(
 
 
 def noise_variance(fitted: FittedCodes, found: RowCodes, weight: Array) -> float:
-    """Mean squared error of an entry of the rows that codes were found of."""
+    """Mean squared error per entry of the rows with these codes."""
     cells = max(float(fitted.columns[0].weight.sum()), np.finfo(float).tiny)
     cost = fitted.model.penalty * (found.values > 0).sum(axis=1)
     squares = float(weight @ np.maximum(found.error - cost, 0.0))
@@ -151,7 +151,7 @@ def noise_variance(fitted: FittedCodes, found: RowCodes, weight: Array) -> float
 
 
 def transform(fitted: FittedCodes, X: Array, n_jobs: int | None) -> Array:
-    """Codes as numbers, (n, n_outputs): 1 where a feature is on."""
+    """Codes as indicators, (n, n_outputs): 1 where a feature is on."""
     found, model = codes(fitted, X, n_jobs), fitted.model
     S = model.design(found.values).T
     if model.n_sets == 1:
@@ -161,7 +161,7 @@ def transform(fitted: FittedCodes, X: Array, n_jobs: int | None) -> Array:
 
 
 def inverse_transform(fitted: FittedCodes, S: Array) -> Array:
-    """Rows that codes as numbers stand for."""
+    """Rows of given indicators."""
     model = fitted.model
     if model.n_sets == 1:
         S = np.column_stack([S, np.ones(len(S))])
@@ -177,7 +177,7 @@ def reconstruct(fitted: FittedCodes, X: Array, n_jobs: int | None) -> Array:
 def explain(
     fitted: FittedCodes, row: Array, max_nodes: int, n_jobs: int | None
 ) -> dict[str, object]:
-    """What one row (1, D) is made of."""
+    """Explanation of one row (1, D): the features it consists of."""
     found = codes(fitted, row, n_jobs)
     certificate = certify(fitted, row, found, max_nodes, n_jobs)
     on = np.flatnonzero(found.values[0])
@@ -203,7 +203,7 @@ def explain(
 
 
 def sample(fitted: FittedCodes, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """New rows and their codes, as `as_table` gives these; features are drawn independently."""
+    """New rows and their codes, as `as_table` returns; features are sampled independently."""
     model, taken = fitted.model, fitted.params.taken
     sets = rng.choice(model.n_sets, n_samples, p=taken[:, -1] / taken[:, -1].sum())
     share = taken[:, :-1] / np.maximum(taken[:, -1:], np.finfo(float).tiny)

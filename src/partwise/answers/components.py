@@ -1,4 +1,4 @@
-"""What fitted Bayesian PCA, and mixtures of it, say."""
+"""Answers of fitted Bayesian PCA and its mixtures."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from partwise.sampling.importance import RowLikelihood
 
 Answer = TypeVar("Answer")
 
-# Components of less probability are not told of when a row is explained.
-LEAST_PROBABLE = 0.01
+# Components of lower probability are left out when a row is explained.
+MIN_PROBABILITY = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class FittedComponents(Fitted[BayesianPCA, tuple[BayesianPCAParams, ...], object
     class_priors : ndarray of shape (N,) or None
         Shares of the classes.
     slope : float, and offsets : ndarray of shape (N,) or None
-        How log densities become probabilities of classes.
+        Calibration of log densities to class probabilities.
     moves : list of dict, and size_posterior : ndarray, or None
         Of the search for the number of components.
     """
@@ -192,14 +192,14 @@ def expected_rows(fitted: FittedComponents, code: Array) -> Array:
 
 
 def reconstruct(fitted: FittedComponents, X: Array, n_jobs: int | None) -> Array:
-    """What is expected of rows."""
+    """Expected value of every entry, (n, D)."""
     return expected_rows(fitted, codes(fitted, X, n_jobs))
 
 
 def interval(
     fitted: FittedComponents, X: Array, tail: float, n_jobs: int | None
 ) -> tuple[Array, Array]:
-    """Ends beyond which entries lie with probability ``tail``, calibrated."""
+    """Ends of the calibrated intervals, with probability ``tail`` beyond each."""
     assert fitted.calibration is not None
     asked = [calibration.correct(fitted.calibration, p)[0] for p in (tail, 1.0 - tail)]
     weights = class_weights(fitted, X, n_jobs)
@@ -230,7 +230,7 @@ def interval(
 def explain(
     fitted: FittedComponents, row: Array, n_columns: int, n_jobs: int | None
 ) -> list[dict[str, object]]:
-    """Components that may explain a row (1, D), the most probable first."""
+    """Probable components of a row (1, D), the most probable first."""
     (group,), weights = fitted.columns, class_weights(fitted, row, n_jobs)[:, 0]
     z = group.encode(row, np.arange(row.shape[1]))[0]
     shown = np.flatnonzero(~np.isnan(z) & group.varies)
@@ -252,7 +252,7 @@ def explain(
                 "columns": columns,
             }  # fmt: skip
             out.append((probability, one))
-    likely = [pair for pair in out if pair[0] >= LEAST_PROBABLE]
+    likely = [pair for pair in out if pair[0] >= MIN_PROBABILITY]
     return [one for _, one in sorted(likely, key=lambda pair: -pair[0])]
 
 

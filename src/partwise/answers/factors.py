@@ -1,4 +1,4 @@
-"""What a fitted model of parts with factors says of rows, and of itself."""
+"""Answers of a fitted model of parts with factors."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from partwise.typing import Matrix
 
 FittedFactors: TypeAlias = FittedParts[MCFAParams, MCFAPrepared]
 
-# Densities of open entries, draws and parts worked on at a time.
-MOST_DRAWS = 2_000_000
+# Densities of entries with several parts, samples and parts held at a time.
+MAX_DENSITIES = 2_000_000
 
 
-# --- what was learned ---
+# --- learned attributes ---
 
 
 def core(fitted: FittedFactors) -> MCFA:
-    """The model without what rows remember on top of it."""
+    """The model without the memory of rows."""
     return core_of(fitted.model, MCFA)
 
 
@@ -163,7 +163,7 @@ def _levels(group: ColumnGroup) -> Array:
 
 
 def reconstruct(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Array:
-    """What is expected of each row, (n, D)."""
+    """Expected value of every entry, (n, D)."""
     group = fitted.columns[0]
     if has_levels(fitted):
         return _of_levels(fitted, X, lambda shares: levels.mean(shares, _levels(group)), n_jobs)
@@ -172,7 +172,7 @@ def reconstruct(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> 
 
 
 def impute(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Array:
-    """What to put in the place of entries: numbers' expectation, ordered levels' median."""
+    """Imputed values: the expectation of numbers, the median of ordered levels."""
     if not has_levels(fitted):
         return reconstruct(fitted, X, n_jobs)
     known = _levels(fitted.columns[0])
@@ -190,14 +190,14 @@ def _of_levels(
         mean, variance = predict.part_moments(model, params, found)
         return summary(predict.level_shares(mean, variance, params.gates, ends))
 
-    max_rows = max(MOST_DRAWS // ends.size, 16)
+    max_rows = max(MAX_DENSITIES // ends.size, 16)
     return np.concatenate(map_rows(fitted.columns, X, on_block, n_jobs, max_rows))
 
 
 def interval(
     fitted: FittedFactors, X: Matrix, tail: float, n_jobs: int | None = None
 ) -> tuple[Array, Array]:
-    """Ends of the intervals beyond which ``tail`` of the probability lies, (n, D) each."""
+    """Ends of the intervals, with probability ``tail`` beyond each, (n, D) each."""
     group, tails = fitted.columns[0], (tail, 1.0 - tail)
     if has_levels(fitted):
 
@@ -228,8 +228,8 @@ def likelihoods(
 ) -> RowLikelihood:
     """Likelihood of checked rows under every class, fields (N, n).
 
-    Where a column has one part for all rows, it is given to its likeliest: the factors are then
-    summed out exactly. Not so with ordered levels, where factors are drawn.
+    If columns have one part for all rows, each is assigned to its most probable part, and the
+    factors are integrated out exactly. For ordered levels, factors are sampled.
     """
     if has_levels(fitted):
         return _level_likelihoods(fitted, X, n_draws, n_jobs)
@@ -241,7 +241,7 @@ def likelihoods(
         proposal = None if exact else fitted.model.propose(fitted.prepared, block)
         return predict.row_likelihood(model, params, block, proposal, n_draws)
 
-    max_rows = None if exact else max(MOST_DRAWS // (n_draws * n_outputs(fitted)), 16)
+    max_rows = None if exact else max(MAX_DENSITIES // (n_draws * n_outputs(fitted)), 16)
     return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
 
 
@@ -258,7 +258,7 @@ def _level_likelihoods(
         proposal = fitted.model.propose(fitted.prepared, block)
         return predict.level_likelihood(model, params, block, ends, proposal, n_draws, part)
 
-    max_rows = max(MOST_DRAWS // (n_draws * n_outputs(fitted)), 16)
+    max_rows = max(MAX_DENSITIES // (n_draws * n_outputs(fitted)), 16)
     return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
 
 
@@ -309,7 +309,7 @@ def anomaly_scores(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) 
 def explain(
     fitted: FittedFactors, row: Matrix, n_columns: int, n_jobs: int | None = None
 ) -> list[dict[str, object]]:
-    """What is seen in one row (1, D), part by part."""
+    """Explanation of one row (1, D), part by part."""
     group, params, model = fitted.columns[0], fitted.params, core(fitted)
     found = features(fitted, row, n_jobs).astype(float)
     shares = -anomaly_scores(fitted, row, n_jobs)[0]
@@ -358,7 +358,7 @@ def draw_states(fitted: FittedFactors, sources: Array, rng: np.random.Generator)
 
 
 def checked_states(fitted: FittedFactors, states: ArrayLike, n_samples: int) -> Array:
-    """Factors (n, J of all parts) as numbers; refuse other shapes."""
+    """Factors (n, J of all parts) as numbers; raise an error for other shapes."""
     found = np.asarray(states, dtype=float)
     if found.shape != (n_samples, n_outputs(fitted)) or not np.isfinite(found).all():
         raise ValueError(

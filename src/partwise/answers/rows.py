@@ -1,4 +1,4 @@
-"""Asking a fitted model about new rows, block by block."""
+"""Evaluation of a fitted model on new rows, block by block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from partwise.typing import Matrix
 
 Answer = TypeVar("Answer")
 
-# Draws per row where classes are told by importance sampling.
+# Samples per row if class probabilities need importance sampling.
 CLASS_DRAWS = 200
 
 
@@ -52,7 +52,7 @@ def likelihood_of_rows(
     n_jobs: int | None = None,
     max_rows: int | None = None,
 ) -> RowLikelihood:
-    """Likelihoods of every block's rows under every class, side by side."""
+    """Likelihoods of the rows of all blocks under every class."""
     fields = zip(*map_rows(columns, X, on_block, n_jobs, max_rows), strict=True)
     return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
 
@@ -111,7 +111,7 @@ def telling(
     evidence: Array,
     n_columns: int,
 ) -> list[dict[str, object]]:
-    """The columns whose entries speak loudest for what the model sees in a row (1, D)."""
+    """The columns of a row (1, D) with the most evidence for its state or factors."""
     values = row.toarray()[0] if hasattr(row, "toarray") else row[0]
     out: list[dict[str, object]] = []
     for i in np.argsort(-evidence, kind="stable")[:n_columns]:

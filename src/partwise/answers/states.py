@@ -1,4 +1,4 @@
-"""What a fitted model of parts with states says of rows, and of itself."""
+"""Answers of a fitted model of parts with states."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from partwise.typing import Matrix
 
 FittedStates: TypeAlias = FittedParts[MCVQParams, MCVQPrepared]
 
-# Densities of entries and states held at a time where columns have no one part.
-MOST_DENSITIES = 4_000_000
+# Densities of entries and states held at a time if columns have several parts.
+MAX_DENSITIES = 4_000_000
 
 
-# --- what was learned ---
+# --- learned attributes ---
 
 
 def core(fitted: FittedStates) -> MCVQ:
-    """The model without what rows remember on top of it."""
+    """The model without the memory of rows."""
     return core_of(fitted.model, MCVQ)
 
 
@@ -201,10 +201,10 @@ def expected_rows(fitted: FittedStates, m: Array) -> Array:
 
 
 def likely_rows(fitted: FittedStates, m: Array) -> Array:
-    """What to put in the place of entries, given posteriors (n, S), background included.
+    """Imputed values given posteriors (n, S), background included.
 
-    Numbers get their expectation, categories and yes-or-no entries the likeliest value, ordered
-    levels the median.
+    They are the expectation of numbers, the most probable value of categories and booleans, and the
+    median of ordered categories.
     """
     pairs = zip(fitted.columns, laws(fitted), strict=True)
     out = [group.likely(law, average(fitted, m, group.index)) for group, law in pairs]
@@ -218,21 +218,21 @@ def average(fitted: FittedStates, m: Array, columns: Array | slice) -> Average:
 
 
 def reconstruct(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
-    """What is expected of each row, (n, D)."""
+    """Expected value of every entry, (n, D)."""
     return by_block(fitted, X, lambda m: expected_rows(fitted, m), n_jobs)
 
 
 def impute(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
-    """What to put in the place of every entry, (n, D)."""
+    """Imputed value of every entry, (n, D)."""
     return by_block(fitted, X, lambda m: likely_rows(fitted, m), n_jobs)
 
 
 def interval(
     fitted: FittedStates, X: Matrix, tail: float, n_jobs: int | None = None
 ) -> tuple[Array, Array]:
-    """Ends of the intervals beyond which ``tail`` of the probability lies, (n, D) each.
+    """Ends of the intervals, with probability ``tail`` beyond each, (n, D) each.
 
-    Levels of a table without an order have none.
+    Unordered levels of a table have no interval.
     """
     assert fitted.calibration is not None
     asked = [calibration.correct(fitted.calibration, p) for p in (tail, 1.0 - tail)]
@@ -275,7 +275,7 @@ def likelihoods(
         )
 
     n_open = int(np.sum(params.gates.max(axis=0) < 1.0))
-    max_rows = max(MOST_DENSITIES // max(n_open * log_prior.shape[1], 1), 16)
+    max_rows = max(MAX_DENSITIES // max(n_open * log_prior.shape[1], 1), 16)
     return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
 
 
@@ -330,7 +330,7 @@ def _base_by_part(fitted: FittedStates, block: RowBlock, parts: Array) -> Array:
 def explain(
     fitted: FittedStates, row: Matrix, n_columns: int, n_jobs: int | None = None
 ) -> list[dict[str, object]]:
-    """What is seen in one row (1, D), part by part."""
+    """Explanation of one row (1, D), part by part."""
     found, first, log_prior = laws(fitted), core(fitted).first, log_marginal(fitted)
     m = posteriors(fitted, row, n_jobs)[0]
     shares = -anomaly_scores(fitted, row, n_jobs)[0]
@@ -365,7 +365,7 @@ def explain(
 
 
 def _expected_in_state(fitted: FittedStates, group: ColumnGroup, law: Predictive, s: int) -> Array:
-    """What is expected of a group's columns in one state, in X's units; (D_g,)."""
+    """Expected value of a group's columns in one state, in the units of X; (D_g,)."""
     if fitted.schema is None or law.probability is None:
         return group.decode_mean(law.mean[s])
     return group.decode(law.probability[:, s].argmax(axis=0).astype(float))
@@ -397,7 +397,7 @@ def draw_rows(fitted: FittedStates, states: Array, rng: np.random.Generator) -> 
 
 
 def checked_states(fitted: FittedStates, states: ArrayLike, n_samples: int) -> Array:
-    """States (n, K) as whole numbers; refuse those that parts do not have."""
+    """States (n, K) as integers; raise an error for states that parts do not have."""
     n_states = own_states(fitted)
     asked, states = np.asarray(states), np.asarray(states, dtype=np.int64)
     if (
@@ -406,7 +406,7 @@ def checked_states(fitted: FittedStates, states: ArrayLike, n_samples: int) -> A
         or np.any((states < 0) | (states >= np.asarray(n_states)))
     ):
         raise ValueError(
-            f"states must have shape ({n_samples}, {len(n_states)}) and numbers from 0 to "
-            f"the part's number of states {n_states} less one."
+            f"states must have shape ({n_samples}, {len(n_states)}) and integers below the parts' "
+            f"numbers of states, {n_states}."
         )
     return states

@@ -1,4 +1,4 @@
-"""What a fitted CVQ says: a row is a sum of one state of every part, and noise."""
+"""Answers of a fitted CVQ, where a row is a sum of one state of every part, plus noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from partwise.sampling.importance import RowLikelihood
 FittedSums: TypeAlias = Fitted[CVQ, CVQParams, CVQPrepared]
 
 # Densities of rows and combinations of states held at a time.
-MOST_DENSITIES = 4_000_000
+MAX_DENSITIES = 4_000_000
 
 
 def attributes(fitted: FittedSums) -> dict[str, Array]:
@@ -24,7 +24,7 @@ def attributes(fitted: FittedSums) -> dict[str, Array]:
     (group,), model, params = fitted.columns, fitted.model, fitted.params
     by_part = (model.n_parts, model.n_states)
     means = params.mu * group.scale + group.shift / model.n_parts
-    with np.errstate(over="ignore"):  # of columns whose squares are beyond all numbers
+    with np.errstate(over="ignore"):  # squares of huge columns are infinite
         noise = params.psi * group.scale**2
     found = {
         "means_": means.reshape(*by_part, -1),
@@ -59,13 +59,13 @@ def best_states(fitted: FittedSums, X: Array, n_jobs: int | None) -> Codes:
 
 
 def certify(fitted: FittedSums, X: Array, n_jobs: int | None) -> Certificate:
-    """How good the code of each row is; errors are minus log densities of row and code."""
+    """Certificates of the rows' codes; errors are minus log densities of row and code."""
     found = best_states(fitted, X, n_jobs)
     return Certificate(found.converged, found.energy - found.lower, found.energy, found.lower)
 
 
 def decode(fitted: FittedSums, states: Array) -> Array:
-    """Rows that states (n, K) stand for."""
+    """Rows of given states (n, K)."""
     return _in_units(fitted, _means(fitted, states))
 
 
@@ -88,7 +88,7 @@ def likelihoods(fitted: FittedSums, X: Array, n_draws: int, n_jobs: int | None) 
     model, prepared = fitted.model, fitted.prepared
     uniforms = np.random.default_rng(0).random((n_draws, model.n_parts))
     terms = model.n_combinations or n_draws * model.n_states
-    max_rows = max(MOST_DENSITIES // max(terms, len(fitted.params.mu) ** 2), 16)
+    max_rows = max(MAX_DENSITIES // max(terms, len(fitted.params.mu) ** 2), 16)
     found = map_rows(
         fitted.columns,
         X,
@@ -100,7 +100,7 @@ def likelihoods(fitted: FittedSums, X: Array, n_draws: int, n_jobs: int | None) 
 
 
 def n_parameters(fitted: FittedSums) -> float:
-    """What the states add, up to constants moved between parts; noise and state priors."""
+    """Parameters of the states, without constants moved between parts, noise and state priors."""
     K, J = fitted.model.n_parts, fitted.model.n_states
     return float(K * (J - 1) + 2) * fitted.n_columns + K * (J - 1)
 

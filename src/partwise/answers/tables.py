@@ -1,4 +1,4 @@
-"""What parts with states say of a table of several kinds of columns, in the user's own terms."""
+"""Answers of a model of parts with states for tables, in the user's terms."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from partwise.models import dependence as information
 from partwise.models import predict
 from partwise.typing import DataLike, Frame, Name
 
-# Profiles: a number is high or low from this many deviations on, a level worth naming from this
-# difference of shares on; and words for shares.
+# Profiles: a number is high or low from this many standard deviations, a level is named from this
+# difference of probabilities; and words for probabilities.
 TELLING_DEVIATIONS = 0.5
 VERY = 1.5
 TELLING_SHARE = 0.1
@@ -42,7 +42,7 @@ WORDS = ((0.9, "nearly always"), (0.6, "mostly"), (0.3, "often"), (0.0, "at time
 
 
 def attributes(fitted: FittedStates) -> dict[str, object]:
-    """Learned attributes of the estimator that tables alone have, by name."""
+    """Learned attributes of the estimator that only tables have, by name."""
     schema = fitted.schema
     assert schema is not None
     named = zip(schema.names, schema.columns, strict=True)
@@ -63,7 +63,7 @@ def state_columns(
 ) -> list[NewColumn]:
     """State of every part in every row as columns, and the class if there are classes.
 
-    ``frame`` is the kind of table that they are for, as `frame_of` names it.
+    ``frame`` is the kind of table, as `frame_of` returns.
     """
     polars = frame == "polars"
     dtype = "Int64" if polars else "int64"
@@ -80,7 +80,7 @@ def state_columns(
 
 
 def fill(fitted: FittedStates, X: DataLike, coded: Array, filled: Array) -> Array | Frame:
-    """X with its holes filled from ``filled``; ``coded`` is X as numbers."""
+    """X with missing values imputed by ``filled``; ``coded`` is X as numbers."""
     if fitted.schema is not None:
         return fitted.schema.fill(X, coded, filled)
     return np.where(np.isnan(coded), filled, coded).astype(fitted.dtype, copy=False)
@@ -92,7 +92,7 @@ def draw(
     generators: Sequence[np.random.Generator],
     n_jobs: int | None = None,
 ) -> Iterator[Array]:
-    """Rows with their missing entries drawn given the observed ones, once for each generator."""
+    """Rows with missing values sampled given the observed ones, once per generator."""
     posteriors = _posteriors_by_class(fitted, coded, n_jobs)
     row, column = np.nonzero(np.isnan(coded))
     gates, first = np.cumsum(fitted.params.gates, axis=0), core(fitted).first
@@ -105,7 +105,7 @@ def draw(
             states[:, k] = lo + np.minimum((above <= u).sum(axis=1), hi - lo - 1)
         u = rng.random(len(row)) * gates[-1, column]
         part = np.minimum((gates[:, column] <= u).sum(axis=0), len(gates) - 1)
-        out = np.where(np.isnan(coded), 0.0, coded)  # zero stays in columns without a model
+        out = np.where(np.isnan(coded), 0.0, coded)  # columns without a model stay zero
         for group, law in zip(fitted.columns, laws(fitted), strict=True):
             place = np.full(coded.shape[1], -1)
             place[group.index] = np.arange(len(group.index))
@@ -117,7 +117,7 @@ def draw(
 
 
 def _decoded(group: ColumnGroup, values: Array, columns: Array) -> Array:
-    """X's units of model-unit values standing in ``columns`` of the group."""
+    """Values of some ``columns`` of the group in the units of X, from model units."""
     if group.levels is not None:
         return group.levels[values.astype(np.int64)]
     return values * group.scale[columns] + group.shift[columns]
@@ -126,10 +126,10 @@ def _decoded(group: ColumnGroup, values: Array, columns: Array) -> Array:
 def _posteriors_by_class(
     fitted: FittedStates, coded: Array, n_jobs: int | None = None
 ) -> Callable[[np.random.Generator], Array]:
-    """A function of a generator: posteriors (n, S) to draw states from.
+    """A function of a generator that returns posteriors (n, S) to sample states from.
 
-    With classes the states of different parts depend on each other, given the class they do not:
-    so the class is drawn first.
+    With classes, the states of different parts are independent only given the class, so the class
+    is sampled first.
     """
     if fitted.classes is None:
         m = posteriors(fitted, coded, n_jobs)
@@ -192,7 +192,7 @@ def level_shares(fitted: FittedStates, m: Array, columns: Array, probability: Ar
 
 
 def likely_level(fitted: FittedStates, place: int, shares: Array) -> Array:
-    """The likeliest level of one column (of ordered ones the median), by probabilities (n, V)."""
+    """The most probable level of one column (of ordered ones the median), from shares (n, V)."""
     group = next(group for group in fitted.columns if place in group.index)
     return group.decode(group.likelihood.family.likely_code(shares.T)[:, None])[:, 0]
 
@@ -211,7 +211,7 @@ def dependence(fitted: FittedStates) -> Array:
 
 
 def _binned(fitted: FittedStates, columns: Sequence[int] | Array) -> Iterator[tuple[int, Array]]:
-    """Of some columns the probability of their values' bins in each state, (S, B)."""
+    """Probability of the bins of some columns' values in each state, (S, B)."""
     gates, part_of, overall = fitted.params.gates, core(fitted).part_of, marginal(fitted)
     for group, law in zip(fitted.columns, laws(fitted), strict=True):
         for i in np.flatnonzero(np.isin(group.index, columns)):
@@ -220,8 +220,8 @@ def _binned(fitted: FittedStates, columns: Sequence[int] | Array) -> Iterator[tu
             yield d, law.bins(int(i), live)
 
 
-def told_by_states(fitted: FittedStates, columns: Sequence[int] | Array) -> dict[int, float]:
-    """What the state of its part tells of each of some columns, in nats.
+def state_information(fitted: FittedStates, columns: Sequence[int] | Array) -> dict[int, float]:
+    """Mutual information of some columns and the states of their parts, in nats.
 
     The diagonal of `dependence`, without the pairs.
     """
@@ -249,7 +249,7 @@ class Feature(NamedTuple):
         return f"{value:.3g}" if self.column is None else self.column.text(value)
 
     def words(self, j: int) -> str:
-        """What is typical of a state, "" if nothing is."""
+        """What is typical of a state, empty if nothing is."""
         here, there = self.text(self.values[j]), self.text(self.usual)
         if self.level is None:
             if abs(self.away[j]) < TELLING_DEVIATIONS:
@@ -264,12 +264,12 @@ class Feature(NamedTuple):
 
 
 def features(fitted: FittedStates, part: int) -> list[Feature]:
-    """What there is to say of a part's states, the columns that they tell most of first."""
+    """Features of a part's states, of the most informative columns first."""
     lo, hi = core(fitted).first[part : part + 2]
     b = marginal(fitted)[lo:hi]
     b = b / b.sum()
     own = np.flatnonzero(parts_of(fitted) == part)
-    told, found = told_by_states(fitted, own), dict[int, list[Feature]]()
+    told, found = state_information(fitted, own), dict[int, list[Feature]]()
     for group, law in zip(fitted.columns, laws(fitted), strict=True):
         for i in np.flatnonzero(np.isin(group.index, own)):
             d = int(group.index[i])
@@ -331,7 +331,7 @@ def summary(fitted: FittedStates, n_columns: int) -> Frame | Mapping[str, object
 
 
 def shown_states(fitted: FittedStates, part: int) -> list[tuple[int, float]]:
-    """States of a part that at least one row should be in, and their shares; commonest first."""
+    """States of a part with at least one expected row, and their shares; most frequent first."""
     lo, hi = core(fitted).first[part : part + 2]
     share = marginal(fitted)[lo:hi]
     order = np.argsort(-share, kind="stable")
@@ -340,12 +340,12 @@ def shown_states(fitted: FittedStates, part: int) -> list[tuple[int, float]]:
 
 
 def _profile(told: list[Feature], j: int, most: int) -> str:
-    """What tells a state from the part's others, in words; a column is named once."""
+    """What distinguishes a state from the part's others, in words; a column is named once."""
     found = {
         feature.name: words
         for feature in sorted(told, key=lambda feature: abs(feature.away[j]))
         if (words := feature.words(j))
-    }  # of several levels of a column the last, and loudest, stays
+    }  # of several levels of a column the last, most distinctive one stays
     loud = {name: max(abs(f.away[j]) for f in told if f.name == name) for name in found}
     names = sorted(found, key=lambda name: -loud[name])[:most]
     return "; ".join(found[name] for name in names) or "average"
@@ -354,7 +354,7 @@ def _profile(told: list[Feature], j: int, most: int) -> str:
 def state_profiles(fitted: FittedStates, part: int) -> dict[str, object]:
     """A part's states, by numbers and levels of its columns."""
     told = features(fitted, part)
-    # Of two levels one tells all.
+    # One of two levels is enough.
     first = {f.name: f.level for f in reversed(told)}
     two = {f.name for f in told if sum(g.name == f.name for g in told) == 2}
     told = [f for f in told if f.name not in two or f.level != first[f.name]]
@@ -369,7 +369,7 @@ def state_profiles(fitted: FittedStates, part: int) -> dict[str, object]:
 
 
 def table_of(fitted: FittedStates, rows: Mapping[str, object]) -> Frame | Mapping[str, object]:
-    """Columns by name as a frame of the kind that was fitted, else as they are."""
+    """Columns by name as a frame of the kind that was fitted, otherwise unchanged."""
     frame = "array" if fitted.schema is None else fitted.schema.frame
     if frame == "pandas":
         import pandas as pd
@@ -390,9 +390,10 @@ def anomalous_cells(
 ) -> Frame | Mapping[str, object]:
     """The most surprising observed cells, as a table.
 
-    A cell's surprise is how much less likely it is, given the row's other cells, than the likeliest
-    values could be: log sum_s w_s max_x p(x | s) - log sum_s w_s p(x | s), w being the posterior of
-    the part's states without the cell. It is 0 for the likeliest value, and has no units.
+    The surprise of a cell is the log-likelihood ratio of the most probable value and its value,
+    given the row's other cells: log sum_s w_s max_x p(x | s) - log sum_s w_s p(x | s), where w is
+    the posterior of the part's states without the cell. It is 0 for the most probable value, and
+    does not depend on units.
     """
     told, model = laws(fitted), core(fitted)
     parts, log_prior = fitted.params.gates.argmax(axis=0), log_marginal(fitted)
@@ -424,19 +425,19 @@ def anomalous_cells(
         cells[1] += start
     cells = np.concatenate(blocks, axis=1)
     cells = cells[:, np.argsort(-cells[0], kind="stable")[:n_cells]]
-    return _tell_cells(fitted, X, coded, cells, n_jobs)
+    return _described_cells(fitted, X, coded, cells, n_jobs)
 
 
-def _tell_cells(
+def _described_cells(
     fitted: FittedStates, X: DataLike, coded: Array, cells: Array, n_jobs: int | None = None
 ) -> Frame | Mapping[str, object]:
-    """Anomalous cells in the user's terms, each with what would have been expected in its place."""
+    """Anomalous cells in the user's terms, each with its expected value."""
     row, d, state = (cells[i].astype(np.int64) for i in (1, 2, 3))
-    holed = coded[row].copy()
-    holed[np.arange(len(row)), d] = np.nan
+    hidden = coded[row].copy()
+    hidden[np.arange(len(row)), d] = np.nan
     expected = np.empty(0)
     if len(row):
-        expected = impute(fitted, holed, n_jobs)[np.arange(len(row)), d]
+        expected = impute(fitted, hidden, n_jobs)[np.arange(len(row)), d]
     index = index_of(X)
     labels = row if index is None else [index[r] for r in row]
     shown: dict[str, list[object]] = {"value": [], "expected": []}

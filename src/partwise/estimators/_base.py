@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Real
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -15,7 +14,6 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, Tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import CallbackSupportMixin, check_columns
@@ -26,8 +24,7 @@ from partwise.data.frames import as_numbers, frame_of
 from partwise.data.indices import check_indices
 from partwise.data.rows import check_finite, is_sparse, out_of_memory
 from partwise.engine import Monitor
-from partwise.estimators._rows import by_rows
-from partwise.estimators._verbs import ClassMixin, DensityMixin, can
+from partwise.estimators._verbs import ClassMixin, DensityMixin, EntryMixin
 from partwise.fitted import Fitted, shared_attributes
 from partwise.fitting.checkpoint import Checkpoint, FitLog
 from partwise.fitting.course import warn_of_holes
@@ -40,7 +37,7 @@ from partwise.typing import DataLike, Frame, Given, Matrix, PathLike
 
 
 class PartsEstimator(
-    DensityMixin, ClassMixin, CallbackSupportMixin, TransformerMixin, BaseEstimator
+    EntryMixin, DensityMixin, ClassMixin, CallbackSupportMixin, TransformerMixin, BaseEstimator
 ):
     """Base of the estimators: data in and out, and the driving of the engine.
 
@@ -94,8 +91,8 @@ class PartsEstimator(
         if isinstance(X, ObservedCells):
             if X.is_sparse and self._absent_zero():
                 raise ValueError(
-                    "Entries that sparse X does not store are zeros here and cannot be told apart "
-                    'from held-out cells; pass ObservedCells(X, sparse_absent="zero").'
+                    "Entries that sparse X does not store are zeros here, the same as held-out "
+                    'cells; pass ObservedCells(X, sparse_absent="zero").'
                 )
             X = X.table()
         dtype = [np.float64, np.float32] if reset else self._fitted.dtype
@@ -252,96 +249,6 @@ class PartsEstimator(
 
     # --- entries ---
 
-    @by_rows
-    def reconstruct(self, X: DataLike) -> Array | Frame:
-        """Expected value of every entry, observed entries included.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-
-        Returns
-        -------
-        rows : ndarray of shape (n, D)
-        """
-        check_is_fitted(self)
-        rows = self._reconstruct(self._checked(X))
-        return self._as_given(rows.astype(self._fitted.dtype, copy=False), X)
-
-    @by_rows
-    def impute(self, X: DataLike) -> Array | Frame | list[Array | Frame]:
-        """Impute missing values; observed values are unchanged.
-
-        Numbers are imputed by their expectation, categories and booleans by the most probable
-        value.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-
-        Returns
-        -------
-        imputed : ndarray of shape (n, D)
-            Dense also for sparse X.
-        """
-        X = self._checked(X)
-        filled = self._impute(X).astype(self._fitted.dtype, copy=False)
-        if not sparse.issparse(X):
-            return np.where(np.isnan(X), filled, X)
-        stored = sparse.coo_array(X)
-        filled = np.zeros_like(filled) if self._absent_zero() else filled.copy()
-        seen = ~np.isnan(stored.data)
-        filled[stored.row[seen], stored.col[seen]] = stored.data[seen]
-        return filled
-
-    @available_if(can("_interval"))
-    @by_rows
-    def predict_interval(
-        self, X: DataLike, coverage: float = 0.9
-    ) -> tuple[Array | Frame, Array | Frame]:
-        """Interval that contains an entry with probability ``coverage``.
-
-        For an observed cell the interval is conditional on the whole row, the cell included. For
-        numbers, the model's tail probabilities are calibrated in `fit` by the frequency with which
-        held-out cells fall beyond them, so that coverage holds where the distributions do not fit.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-        coverage : float, default=0.9
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n, D)
-        """
-        check_is_fitted(self)
-        if not isinstance(coverage, Real) or not 0 < coverage < 1:
-            raise ValueError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9.")
-        ends = self._interval(self._checked(X), 0.5 * (1.0 - coverage))
-        dtype = self._fitted.dtype
-        lower, upper = (self._as_given(end.astype(dtype, copy=False), X) for end in ends)
-        return lower, upper
-
-    @available_if(can("_anomaly_scores"))
-    @by_rows
-    def anomaly_scores(self, X: DataLike) -> Array:
-        """Anomaly score of every part of every row: minus the log-likelihood of the part's entries.
-
-        If every column has one part and there are no classes, the scores of a row sum to minus its
-        log-likelihood without the background columns.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-
-        Returns
-        -------
-        scores : ndarray of shape (n, K)
-            In nats; the score of a part without observed entries is 0.
-        """
-        check_is_fitted(self)
-        return self._anomaly_scores(self._checked(X))
-
     def _one_row(self, x: Given) -> Matrix:
         """A single row, checked."""
         check_is_fitted(self)
@@ -391,6 +298,14 @@ class PartsEstimator(
         title : str, optional
         height : int, default=900
             In pixels.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> model.show(X)  # doctest: +SKIP
         """
         from partwise.report import show
 
@@ -431,6 +346,19 @@ class PartsEstimator(
         Parameters
         ----------
         path : str or path-like
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> import os, tempfile
+        >>> import partwise
+        >>> path = os.path.join(tempfile.mkdtemp(), "iris.safetensors")
+        >>> model.save(path)
+        >>> partwise.load(path)
+        MCVQ(n_parts=2, n_states=3, random_state=0)
         """
         from partwise.files.model import save
 

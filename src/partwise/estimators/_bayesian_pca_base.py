@@ -1,4 +1,4 @@
-"""What Bayesian PCA and its mixtures share: rows in, and verbs."""
+"""What Bayesian PCA and its mixtures share: input and methods."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from partwise.sampling.randomness import as_generator
 from partwise.starts.principal import isotropic
 from partwise.typing import DataLike, Given, Matrix, Seed, State
 
-# Shape and rate of the Gammas and precision of the means, as in the paper.
+# Shape and rate of the Gamma priors and precision of the means, as in the paper.
 STRENGTH = 1e-3
 
 SIZE = [Interval(Integral, 1, None, closed="left"), None]
@@ -44,7 +44,7 @@ SHARED: dict[str, list[object]] = {
 }
 
 
-class Analysers(PartsEstimator):
+class ComponentEstimator(PartsEstimator):
     """Base of Bayesian PCA and its mixtures."""
 
     _fitted: FittedComponents
@@ -56,14 +56,14 @@ class Analysers(PartsEstimator):
     _dense_since = "every direction adds to every entry"
 
     def _check_size(self, X: Rows) -> None:
-        """Refuse rows and columns that are too few."""
+        """Raise an error for too few rows or columns."""
         n_rows, n_columns = X.shape
         if n_rows < 2:
             raise ValueError(f"n_samples={n_rows}: {type(self).__name__} needs at least 2 rows.")
         if n_columns < 2:
             raise ValueError(
-                f"n_features={n_columns}: {type(self).__name__} needs at least 2 columns, since a "
-                "direction is one of fewer dimensions than there are columns."
+                f"n_features={n_columns}: {type(self).__name__} needs at least 2 columns: it has "
+                "fewer directions than columns."
             )
         asked = getattr(self, self._size_name)
         if asked is not None and asked >= n_columns:
@@ -75,12 +75,12 @@ class Analysers(PartsEstimator):
     def _read(
         self, X: DataLike, sample_weight: ArrayLike | None
     ) -> tuple[Rows, Array, Array, ColumnGroup]:
-        """Checked rows, their weights, which they are, and the columns."""
+        """Checked rows, their weights, which rows they are, and the columns."""
         X, weight, kept = self._check_fit_rows(X, sample_weight)
         self._check_size(X)
         columns = learn_columns(X, "gaussian", weight, False, None)
         if not columns[0].weight.any():
-            raise ValueError("X has no observed entry: all are NaN; give rows with some values.")
+            raise ValueError("X has no observed values, all are NaN; pass rows with some values.")
         self._warn_of_missing(columns)
         return X, weight, kept, isotropic(columns[0])
 
@@ -103,7 +103,7 @@ class Analysers(PartsEstimator):
         )
 
     def _ascend(self, rng: np.random.Generator, deadline: float) -> Ascend:
-        """A climb to convergence, of which callbacks hear."""
+        """EM to convergence, which calls callbacks."""
 
         def ascend(
             source: BlockSource, model: BayesianPCA, params: BayesianPCAParams, X: Rows
@@ -132,22 +132,32 @@ class Analysers(PartsEstimator):
         return -np.asarray(self.score_samples(X))[:, None]
 
     def explain(self, x: Given, n_columns: int = 5) -> list[dict[str, object]]:
-        """What the model sees in one row.
+        """Explain one row: its components, and the columns that support its position in them.
 
         Parameters
         ----------
         x : array-like of shape (D,) or (1, D), or mapping of columns to values
         n_columns : int, default=5
-            Columns to name for each component.
+            Maximum number of columns per component.
 
         Returns
         -------
         components : list of dict
-            Of every component that may explain the row (one, for `BayesianPCA`), the most probable
-            first: ``component``, ``class`` if there are classes, its ``probability``, the row's
-            ``factors`` in it, and ``columns``: those that decided where the row lies, each with
-            ``column``, ``value``, ``expected`` at these factors, and ``evidence``, by how many nats
-            the entry speaks for these factors against the component's average.
+            For every component of at least 1 % probability (one, for `BayesianPCA`), the most
+            probable first: ``component``, ``class`` if there are classes, ``probability``, the
+            row's ``factors`` in it, and ``columns``: the columns with the most evidence for the
+            factors, each with ``column``, ``value``, ``expected`` at these factors, and
+            ``evidence``, the log-likelihood ratio in nats of the value at these factors and in the
+            whole component.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import BayesianPCA
+        >>> X = load_iris().data
+        >>> model = BayesianPCA().fit(X)
+        >>> model.explain(X[0])[0]["columns"][0]["column"]
+        '2'
         """
         row = self._one_row(x)
         return components.explain(self._fitted, row, n_columns, self.n_jobs)
@@ -164,10 +174,10 @@ class Analysers(PartsEstimator):
         return components.n_parameters(self._fitted)
 
     def _draw(self, n_samples: int, random_state: Seed) -> np.random.Generator:
-        """Generator for new rows, whose number is checked."""
+        """Generator for new rows; checks their number."""
         check_is_fitted(self)
         if not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 1.")
+            raise ValueError(f"n_samples={n_samples!r} must be an integer of at least 1.")
         return as_generator(self.random_state if random_state is None else random_state)
 
     # --- saving ---
@@ -185,7 +195,7 @@ class Analysers(PartsEstimator):
         }
 
     def _restored(self, state: State, more: State | None = None) -> FittedComponents:
-        """What `_state` kept, with ``more`` that some estimators keep."""
+        """The fitted model of a state, with ``more`` fields of some estimators."""
         prior = self._prior()
         fields: State = restored_fields(state["learned"])
         return FittedComponents(

@@ -1,4 +1,4 @@
-"""Rows as codes: the verbs of GVQ."""
+"""Methods of GVQ on rows and their codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from partwise.typing import DataLike, Given, Matrix, Seed
 
 
 class CodedRows(PartsEstimator):
-    """What a fitted `GVQ` says of rows; the child learns."""
+    """Methods of a fitted `GVQ`; the subclass fits."""
 
     _fitted: FittedCodes
     _dense_since = "every feature adds to every entry"
@@ -38,16 +38,26 @@ class CodedRows(PartsEstimator):
     def get_feature_names_out(self, input_features: object = None) -> Array:
         """Names of the columns of `transform`: feature0, feature1, ...
 
-        With several values feature0_value1, ...; with several sets set0_feature0, ..., and
+        If ``n_values > 2`` they are feature0_value1, ...; with several sets set0_feature0, ..., and
         set0_origin after the features of each set.
 
         Parameters
         ----------
-        input_features : ignored
+        input_features : None
+            Ignored; present for compatibility with scikit-learn.
 
         Returns
         -------
         names : ndarray of shape (n_columns,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import GVQ
+        >>> X = load_iris().data
+        >>> model = GVQ(n_components=3, random_state=0).fit(X)
+        >>> model.get_feature_names_out()
+        array(['feature0', 'feature1', 'feature2'], dtype=object)
         """
         check_is_fitted(self)
         return np.asarray(codes.names_out(self._fitted), dtype=object)
@@ -56,14 +66,12 @@ class CodedRows(PartsEstimator):
 
     def _check_rows(self, X: DataLike, *, reset: bool) -> Rows:
         X = super()._check_rows(X, reset=reset)
-        if self.binary and not isinstance(
-            X, RowSource
-        ):  # which are checked as their columns are learned
-            odd = X[~(np.isnan(X) | (X == 0) | (X == 1))]
-            if odd.size:
+        if self.binary and not isinstance(X, RowSource):  # a source is checked when it is read
+            other = X[~(np.isnan(X) | (X == 0) | (X == 1))]
+            if other.size:
                 raise ValueError(
-                    f"X has the value {odd[0]:g}, but binary=True needs 0, 1 or NaN; binarise the "
-                    "data or set binary=False."
+                    f"X contains {other[0]:g}, but binary=True needs 0, 1 or NaN; binarize X "
+                    "or set binary=False."
                 )
         return X
 
@@ -78,32 +86,51 @@ class CodedRows(PartsEstimator):
         Returns
         -------
         codes : ndarray of shape (n, n_components), int
-            Value of each feature, 0 for off. With several sets a column more, the first: the set.
+            Value of each feature, 0 for off. With several sets, the first of n_components + 1
+            columns is the set.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import GVQ
+        >>> X = load_iris().data
+        >>> model = GVQ(n_components=3, random_state=0).fit(X)
+        >>> model.encode(X).shape
+        (150, 3)
         """
         check_is_fitted(self)
         found = codes.codes(self._fitted, self._checked(X), self.n_jobs)
         return codes.as_table(self._fitted, found)
 
     def decode(self, S: ArrayLike) -> Array:
-        """Rows that codes stand for.
+        """Rows of given codes.
 
         Parameters
         ----------
         S : array-like of shape (n, n_components)
-            As `encode` gives them.
+            As `encode` returns.
 
         Returns
         -------
         rows : ndarray of shape (n, D)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import GVQ
+        >>> X = load_iris().data
+        >>> model = GVQ(n_components=3, random_state=0).fit(X)
+        >>> model.decode([[0, 0, 0], [1, 0, 1]]).shape
+        (2, 4)
         """
         check_is_fitted(self)
         return codes.decode(self._fitted, codes.from_table(self._fitted, np.asarray(S)))
 
     @by_rows
     def certify(self, X: DataLike) -> Certificate:
-        """How good the code of each row is: proven the best, or how far from it at most.
+        """Certificate of the code of each row: proven optimal, or a bound on its distance from it.
 
-        With an approximate association its codes are held against the exact search.
+        Codes of an approximate association are compared with those of the exact search.
 
         Parameters
         ----------
@@ -112,8 +139,17 @@ class CodedRows(PartsEstimator):
         Returns
         -------
         certificate : Certificate
-            Fields ``proven``, ``gap``, ``error`` and ``lower_bound``, each of shape (n,); errors
-            are squared and with the penalty, in the units of X. Proofs hold up to rounding.
+            Fields ``proven``, ``gap``, ``error`` and ``lower_bound``, each of shape (n,). Errors
+            are squared, include the penalty, and are in the units of X. Proofs hold up to rounding.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import GVQ
+        >>> X = load_iris().data
+        >>> model = GVQ(n_components=3, random_state=0).fit(X)
+        >>> bool(model.certify(X).proven.all())
+        True
         """
         X = self._checked(X)
         found = codes.codes(self._fitted, X, self.n_jobs)
@@ -121,7 +157,7 @@ class CodedRows(PartsEstimator):
 
     @by_rows
     def transform(self, X: DataLike) -> Array:
-        """Codes as numbers: 1 where a feature is on.
+        """Codes as indicators: 1 where a feature is on.
 
         Parameters
         ----------
@@ -130,23 +166,41 @@ class CodedRows(PartsEstimator):
         Returns
         -------
         codes : ndarray of shape (n, n_columns)
-            A column for every feature, or for every value but the first; with several sets for
-            those of every set, followed by one for its origin.
+            A column for every feature, or for every value except 0; with several sets, those of
+            every set, followed by one for its origin.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import GVQ
+        >>> X = load_iris().data
+        >>> model = GVQ(n_components=3, random_state=0).fit(X)
+        >>> model.transform(X).shape
+        (150, 3)
         """
         check_is_fitted(self)
         return codes.transform(self._fitted, self._checked(X), self.n_jobs)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
-        """Rows that codes stand for, also where they lie between 0 and 1.
+        """Rows of given codes, which may be between 0 and 1.
 
         Parameters
         ----------
         X : array-like of shape (n, n_columns)
-            As `transform` gives them.
+            As `transform` returns.
 
         Returns
         -------
         rows : ndarray of shape (n, D)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import GVQ
+        >>> X = load_iris().data
+        >>> model = GVQ(n_components=3, random_state=0).fit(X)
+        >>> model.inverse_transform([[0.5, 0, 0]]).shape
+        (1, 4)
         """
         check_is_fitted(self)
         return codes.inverse_transform(self._fitted, self._check_transformed(X, "number"))
@@ -165,7 +219,7 @@ class CodedRows(PartsEstimator):
 
     @by_rows
     def score_samples(self, X: DataLike) -> Array:
-        """Minus the squared error of each row, over its observed entries, without penalty.
+        """Minus the squared error of each row over its observed entries, without the penalty.
 
         Parameters
         ----------
@@ -174,9 +228,18 @@ class CodedRows(PartsEstimator):
         Returns
         -------
         score : ndarray of shape (n,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import GVQ
+        >>> X = load_iris().data
+        >>> model = GVQ(n_components=3, random_state=0).fit(X)
+        >>> model.score_samples(X).shape
+        (150,)
         """
         X = self._checked(X)
-        with np.errstate(over="ignore"):  # of numbers whose squares are beyond all
+        with np.errstate(over="ignore"):  # squares of huge numbers are infinite
             return -np.nansum((X - self._reconstruct(X)).astype(float) ** 2, axis=1)
 
     def score(
@@ -187,17 +250,27 @@ class CodedRows(PartsEstimator):
         Parameters
         ----------
         X : array-like of shape (n, D)
-        y : ignored
+        y : None
+            Ignored; present for compatibility with scikit-learn.
         sample_weight : array-like of shape (n,), optional
 
         Returns
         -------
         score : float
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import GVQ
+        >>> X = load_iris().data
+        >>> model = GVQ(n_components=3, random_state=0).fit(X)
+        >>> model.score(X) > GVQ(n_components=0, random_state=0).fit(X).score(X)
+        True
         """
         return super().score(X, y, sample_weight)
 
     def explain(self, x: Given) -> dict[str, object]:
-        """What one row is made of.
+        """Explain one row: the features it consists of.
 
         Parameters
         ----------
@@ -206,29 +279,48 @@ class CodedRows(PartsEstimator):
         Returns
         -------
         explanation : dict
-            ``set``; ``features``, those that are on with their value and how much the squared error
-            would rise without them, those that matter most first; ``error``; ``gap``, at most how
-            far the error is above the least possible.
+            ``set``; ``features``, those that are on, most important first, each with ``feature``,
+            ``value``, and ``saves``, the increase of the squared error without it; ``error``; and
+            ``gap``, an upper bound on the error's distance from the optimum.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import GVQ
+        >>> X = load_iris().data
+        >>> model = GVQ(n_components=3, random_state=0).fit(X)
+        >>> sorted(model.explain(X[0]))
+        ['error', 'features', 'gap', 'set']
         """
         row = self._one_row(x)
         return codes.explain(self._fitted, row, int(self.max_nodes), self.n_jobs)
 
     def sample(self, n_samples: int = 1, *, random_state: Seed = None) -> tuple[Array, Array]:
-        """Draw new rows: sets and features as often as in the training rows, and noise.
+        """Sample new rows, with the frequencies of sets and features in the training rows.
 
-        Features are drawn independently of each other.
+        Features are sampled independently of each other, and noise is added.
 
         Parameters
         ----------
         n_samples : int, default=1
         random_state : int, Generator, RandomState or None, default=None
-            The estimator's own if None.
+            Random seed; None uses the ``random_state`` of the estimator.
 
         Returns
         -------
         rows : ndarray of shape (n_samples, D)
         codes : ndarray of shape (n_samples, n_components)
-            As `encode` gives them.
+            As `encode` returns.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import GVQ
+        >>> X = load_iris().data
+        >>> model = GVQ(n_components=3, random_state=0).fit(X)
+        >>> rows, codes = model.sample(5, random_state=0)
+        >>> rows.shape, codes.shape
+        ((5, 4), (5, 3))
         """
         check_is_fitted(self)
         if n_samples < 1:

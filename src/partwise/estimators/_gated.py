@@ -1,4 +1,4 @@
-"""What the estimators of gated parts share: one fit, one stream, and answers by rows."""
+"""What MCVQ and MCFA share: fitting, streaming, and methods on rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
 from partwise.typing import Classes, DataLike, Hybrid, Matrix, PathLike, Seed, State
 
-# What arguments may be: sizes of parts, and all that both estimators have.
+# Constraints of the arguments: sizes of parts, and what both estimators have.
 SIZE = [
     Interval(Integral, 1, None, closed="left"),
     StrOptions({"auto"}),
@@ -64,18 +64,18 @@ Gated = TypeVar("Gated", bound="GatedEstimator")
 
 
 def _can_stream(estimator: GatedEstimator) -> bool:
-    """Whether the model's sums tell its parameters, with nothing that rows remember."""
+    """Whether the parameters follow from sums over rows, so that rows need not be kept."""
     reason = refused(estimator._family(), getattr(estimator, "_fitted", None))
     if reason is not None:
-        raise AttributeError(f"partial_fit does not go with {reason}.")
+        raise AttributeError(f"partial_fit does not support {reason}.")
     return True
 
 
 class GatedEstimator(PartsEstimator):
     """Base of MCVQ and MCFA.
 
-    A child names its kind of parts (``_kind``, a `Family`) and the module that answers for them
-    (``_answers``), and may say what ``prior="conjugate"`` is (``_usual_prior``).
+    A subclass names its kind of parts (``_kind``, a `Family`) and the module with its answers
+    (``_answers``), and may define the meaning of ``prior="conjugate"`` (``_usual_prior``).
     """
 
     _kind: ClassVar[type[Family]]
@@ -92,25 +92,34 @@ class GatedEstimator(PartsEstimator):
         *,
         checkpoint: PathLike | Checkpoint | None = None,
     ) -> Self:
-        """Learn parts, and the states or factors of each.
+        """Learn the parts, and the states or factors of each.
 
         Parameters
         ----------
         X : array-like, DataFrame, sparse matrix or sparse array of shape (C, D)
-            NaN is missing; for sparse input see ``sparse_absent``, for tables of several kinds
-            ``likelihood`` of `MCVQ`.
+            Training rows; NaN is a missing value. See ``sparse_absent`` for sparse input, and
+            ``likelihood`` of `MCVQ` for tables with columns of several kinds.
         y : array-like of shape (C,), optional
-            Labels of the rows' classes; -1 (None, for strings) where unknown. Without
-            ``n_classes``, numbers with fractions and labels that hardly repeat are ignored.
+            Class labels; -1 (None, for strings) if unknown. If ``n_classes`` is None, numbers with
+            fractions and labels that hardly repeat are ignored.
         sample_weight : array-like of shape (C,), optional
-            A weight of 2 is the row given twice.
+            An integer weight w is equivalent to repeating the row w times.
         checkpoint : path or Checkpoint, optional
-            File that is written while the fit goes on and removed when it ends. After a crash the
-            same call goes on from there and gives what it would have given.
+            File that is written during the fit and removed at its end. After a crash, the same call
+            continues from the file and returns the same result.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> model.parts_.shape
+        (4,)
         """
         rows = self._training_rows(X, sample_weight)
         last = self._fitted if self.warm_start and hasattr(self, "_fitted") else None
@@ -133,25 +142,36 @@ class GatedEstimator(PartsEstimator):
         *,
         classes: ArrayLike | None = None,
     ) -> Self:
-        """Learn from some more rows, of a stream or of data too large to be held.
+        """Learn from more rows, of a stream or of data that do not fit in memory.
 
-        Goes on from the rows before, be they those of `fit`; controlled by ``streaming``. Not with
-        ``gating="factorised"``, Gibbs sampling, and ordered levels of `MCFA`.
+        Continues from the rows of `fit` and of earlier calls, as ``streaming`` controls. Not
+        available with ``gating="factorised"``, ``inference="gibbs"`` and ordinal `MCFA`.
 
         Parameters
         ----------
         X : array-like, sparse matrix or sparse array of shape (n, D)
-            With the columns of the first call, and its categories.
+            Rows with the columns, and categories, of the first call.
         y : array-like of shape (n,), optional
-            Labels of the rows' classes; -1 (None, for strings) where unknown.
+            Class labels; -1 (None, for strings) if unknown.
         sample_weight : array-like of shape (n,), optional
-            A weight of 2 is the row given twice.
+            An integer weight w is equivalent to repeating the row w times.
         classes : array-like, optional
-            All labels there will be, in the first call if its rows do not have them all.
+            All class labels, in the first call, if its rows do not have all of them.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=1, n_states=3, random_state=0)
+        >>> for start in range(0, 150, 50):
+        ...     model = model.partial_fit(X[start : start + 50])
+        >>> model.n_samples_seen_
+        150
         """
         last = getattr(self, "_fitted", None)
         rows = self._training_rows(X, sample_weight, reset=last is None)
@@ -166,7 +186,7 @@ class GatedEstimator(PartsEstimator):
         return TrainingRows(*found, getattr(self, "feature_names_in_", None))
 
     def _family(self, schema: Schema | None = None) -> Family:
-        """The kind of parts, with what the arguments ask for."""
+        """The kind of parts, with the options that the arguments set."""
         limits = self.n_init, self.max_iter, self.tol, self.max_time
         return self._kind(
             PartsOptions(
@@ -204,10 +224,10 @@ class GatedEstimator(PartsEstimator):
         self._adopt(restored(family, state))
 
     def _widened(self, X: Matrix) -> Self:
-        """The same estimator with the new columns that X (CSR) has after those of the fit."""
+        """A copy of the estimator with the new columns of X (CSR), after those of the fit."""
         return copy(self)._adopt(with_new_columns(self._family(), self._fitted, X))
 
-    # --- answers, of checked rows ---
+    # --- answers for checked rows ---
 
     @property
     def _n_features_out(self) -> int:
@@ -218,11 +238,21 @@ class GatedEstimator(PartsEstimator):
 
         Parameters
         ----------
-        input_features : ignored
+        input_features : None
+            Ignored; present for compatibility with scikit-learn.
 
         Returns
         -------
         names : ndarray of shape (n_outputs,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> model.get_feature_names_out()[:2]
+        array(['part0_state0', 'part0_state1'], dtype=object)
         """
         check_is_fitted(self)
         return np.asarray(self._answers.names_out(self._fitted), dtype=object)
@@ -264,7 +294,7 @@ class GatedEstimator(PartsEstimator):
         """New rows as numbers, and their classes, states or factors."""
         check_is_fitted(self)
         if states is not None and (classes is not None or hybrid is not None):
-            raise ValueError("Give either states, or classes and hybrid to draw them from.")
+            raise ValueError("Pass either states, or classes and hybrid, not both.")
         answers, fitted = self._answers, self._fitted
         rng = as_generator(self.random_state if random_state is None else random_state)
         shares = answers.class_shares(fitted)

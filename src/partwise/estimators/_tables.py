@@ -1,4 +1,4 @@
-"""Verbs of tables whose columns are of several kinds, and reading them."""
+"""Methods for tables with columns of several kinds, and reading of tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from partwise.typing import DataLike, Frame, Given, Index, Matrix, Name, Seed
 
 
 class TableEstimator(GatedEstimator):
-    """A model of parts with states, with tables in and out."""
+    """A model of parts with states, with tables as input and output."""
 
     _answers: ClassVar[ModuleType] = answers
 
@@ -43,21 +43,21 @@ class TableEstimator(GatedEstimator):
             X = X.table()
         if sparse.issparse(X):
             raise ValueError(
-                "Sparse X has no columns of several kinds; choose one likelihood by name, or pass "
-                "a DataFrame or X.toarray()."
+                "Sparse X cannot have columns of several kinds; set likelihood to one "
+                'distribution, for example "poisson", or pass a DataFrame or X.toarray().'
             )
         X = np.asarray(X) if isinstance(X, np.memmap) else X  # a table is read whole
         if isinstance(out_of_memory(X), RowSource):
             raise ValueError(
-                "Rows that are not in memory have columns of one kind; choose one likelihood by "
-                "name, or pass a DataFrame."
+                "Rows that are not in memory cannot have columns of several kinds; set "
+                'likelihood to one distribution, for example "gaussian", or pass a DataFrame.'
             )
         X = as_table(X)
         validate_data(self, with_own_names(X), reset=reset, skip_check_array=True)
         return X
 
     def _check_rows(self, X: DataLike, *, reset: bool) -> Rows:
-        """As for other models; a table is turned into numbers."""
+        """As for other models; a table is coded as numbers."""
         if not self._is_table:
             return super()._check_rows(X, reset=reset)
         schema = self._fitted.schema
@@ -68,7 +68,7 @@ class TableEstimator(GatedEstimator):
     def _training_rows(
         self, X: DataLike, sample_weight: ArrayLike | None, *, reset: bool = True
     ) -> TrainingRows:
-        """Rows to learn from; what the columns of a table are is learned of those with weight."""
+        """Rows to learn from; the kinds of columns are learned from rows of positive weight."""
         if not self._is_table:
             return super()._training_rows(X, sample_weight, reset=reset)
         self._halted = False
@@ -103,7 +103,7 @@ class TableEstimator(GatedEstimator):
         return row
 
     def _read_given(self, given: Given) -> tuple[Array, Index]:
-        """Known cells as rows of numbers, and the rows' index; some columns may be absent.
+        """Known cells as coded rows, and their index; columns may be absent.
 
         A mapping is one row, a table several.
         """
@@ -116,26 +116,39 @@ class TableEstimator(GatedEstimator):
             return schema.encode_some(given).astype(dtype), index_of(given)
         return self._checked(given), index_of(given)
 
-    # --- verbs ---
+    # --- methods ---
 
     def score_cells(
         self, X: DataLike, rows: ArrayLike, columns: Sequence[Name] | Array, values: ArrayLike
     ) -> Array:
-        """Log predictive density of single cells, each given what X holds of its row.
+        """Log predictive density of single cells, each given the observed values of its row.
 
         Parameters
         ----------
         X : array-like, DataFrame or sparse of shape (n, D)
-            What is known; a cell asked for should be missing here.
+            Rows with observed values; the cells to score should be missing.
         rows, columns : array-like of shape (n_cells,)
-            Places of the cells, in any order; columns of a table also by name.
+            Positions of the cells, in any order; columns of a table also by name.
         values : array-like of shape (n_cells,)
-            What stands there, in the user's own terms.
+            Values of the cells, as in X.
 
         Returns
         -------
         log_density : ndarray of shape (n_cells,)
-            In nats, for the units of X; of counts and categories the log probability.
+            In nats, in the units of X; for counts and categories the log probability.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> iris = load_iris(as_frame=True)
+        >>> table = iris.data.assign(species=iris.target_names[iris.target])
+        >>> model = MCVQ(n_parts=1, n_states=3, likelihood="auto", random_state=0).fit(table)
+        >>> table.loc[0, "species"] = None
+        >>> columns, values = ["species", "species"], ["setosa", "virginica"]
+        >>> found = model.score_cells(table, [0, 0], columns, values)
+        >>> bool(found[0] > found[1])
+        True
         """
         check_is_fitted(self)
         schema = self._fitted.schema
@@ -148,20 +161,33 @@ class TableEstimator(GatedEstimator):
     def predict_proba_columns(
         self, X: DataLike, columns: Sequence[Name] | None = None
     ) -> dict[Name, Array]:
-        """Probability of every level of yes-or-no, categorical and ordered columns.
+        """Probability of every level of boolean, categorical and ordered columns.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n, D)
-            Of an observed cell it is what the model expects from the row's other cells and itself.
-        columns : list of names or places, optional
-            All that have levels, if not given.
+            For an observed cell, the probabilities are conditional on the whole row, the cell
+            included.
+        columns : list of names or positions, optional
+            By default all columns that have levels.
 
         Returns
         -------
         probabilities : dict
-            For each column, by name, an array of shape (n, V); its levels are in the order of
+            For each column, by name, an array of shape (n, V), with levels in the order of
             ``column_levels_``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> iris = load_iris(as_frame=True)
+        >>> table = iris.data.assign(species=iris.target_names[iris.target])
+        >>> model = MCVQ(n_parts=1, n_states=3, likelihood="auto", random_state=0).fit(table)
+        >>> model.column_levels_["species"]
+        ('setosa', 'versicolor', 'virginica')
+        >>> model.predict_proba_columns(table, ["species"])["species"].shape
+        (150, 3)
         """
         coded = self._checked(X)
         names = range(self.n_features_in_) if columns is None else columns
@@ -170,17 +196,27 @@ class TableEstimator(GatedEstimator):
         return {tables.name_of(self._fitted, d): values for d, values in found.items()}
 
     def dependence(self, *, as_frame: bool = True) -> Array | Frame:
-        """How much columns tell of each other under the model: mutual information in nats.
+        """Mutual information of every pair of columns under the model, in nats.
 
         Parameters
         ----------
         as_frame : bool, default=True
-            Of a DataFrame's columns give a DataFrame.
+            Return a DataFrame if the model was fitted to one.
 
         Returns
         -------
         information : ndarray or DataFrame of shape (D, D)
-            On the diagonal, what the state of its part tells of a column.
+            The diagonal is the mutual information of a column and the state of its part.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> iris = load_iris(as_frame=True)
+        >>> table = iris.data.assign(species=iris.target_names[iris.target])
+        >>> model = MCVQ(n_parts=1, n_states=3, likelihood="auto", random_state=0).fit(table)
+        >>> model.dependence().loc["petal length (cm)"].drop("petal length (cm)").idxmax()
+        'petal width (cm)'
         """
         check_is_fitted(self)
         found, schema = tables.dependence(self._fitted), self._fitted.schema
@@ -195,24 +231,34 @@ class TableEstimator(GatedEstimator):
         return pd.DataFrame(found, index=names, columns=names)
 
     def summary(self, n_columns: int = 5) -> Frame | Mapping[str, object]:
-        """Each part with its columns and its states, and what is typical of these, in words.
+        """Table of all parts with their columns, states, and what is typical of each state.
 
         Parameters
         ----------
         n_columns : int, default=5
-            Columns to name in a profile.
+            Maximum number of columns in a profile.
 
         Returns
         -------
         parts : DataFrame, or dict of lists where no DataFrame was fitted
-            One row a state: ``part``, its ``columns`` (the most telling first), ``state``, its
-            ``share`` of the rows, and ``profile``. The last row lists the columns of no part.
+            One row per state: ``part``, its ``columns`` (most informative first), ``state``, its
+            ``share`` of the rows, and ``profile``. The last row lists the background columns.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> iris = load_iris(as_frame=True)
+        >>> table = iris.data.assign(species=iris.target_names[iris.target])
+        >>> model = MCVQ(n_parts=1, n_states=3, likelihood="auto", random_state=0).fit(table)
+        >>> model.summary().columns.tolist()
+        ['part', 'columns', 'state', 'share', 'profile']
         """
         check_is_fitted(self)
         return tables.summary(self._fitted, n_columns)
 
     def state_profiles(self, part: int) -> dict[str, object]:
-        """What the states of a part are like, in numbers: what `ProfilesDisplay` draws.
+        """Profiles of the states of a part as numbers, as `ProfilesDisplay` plots them.
 
         Parameters
         ----------
@@ -221,10 +267,21 @@ class TableEstimator(GatedEstimator):
         Returns
         -------
         profiles : dict
-            ``state`` and ``share`` of the n states that rows are in, the commonest first; ``name``
-            of the m things told: numbers by their column's name, levels as "column = level";
-            ``away`` (n, m), by how many standard deviations each differs from what is usual, and
-            ``text`` (n, m), the value itself.
+            ``state`` and ``share`` of the n states with at least one row, most frequent first;
+            ``name`` of the m features: a number has its column's name, a level is "column = level";
+            ``away`` (n, m), the difference from the overall value in standard deviations; and
+            ``text`` (n, m), the value as text.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> iris = load_iris(as_frame=True)
+        >>> table = iris.data.assign(species=iris.target_names[iris.target])
+        >>> model = MCVQ(n_parts=1, n_states=3, likelihood="auto", random_state=0).fit(table)
+        >>> profiles = model.state_profiles(0)
+        >>> profiles["name"][:2], profiles["away"].shape
+        (['petal width (cm)', 'petal length (cm)'], (3, 7))
         """
         check_is_fitted(self)
         if part not in range(self.n_parts_):
@@ -232,7 +289,7 @@ class TableEstimator(GatedEstimator):
         return tables.state_profiles(self._fitted, int(part))
 
     def anomalous_cells(self, X: DataLike, n_cells: int = 20) -> Frame | Mapping[str, object]:
-        """The most surprising cells, and what would have been expected in their place.
+        """The most anomalous cells, each with the value that the model expects instead.
 
         Parameters
         ----------
@@ -242,33 +299,55 @@ class TableEstimator(GatedEstimator):
         Returns
         -------
         cells : DataFrame, or dict of lists where no DataFrame was fitted
-            ``row`` (its label), ``column``, ``value``, ``expected`` from the row's other cells,
-            ``surprise`` (by how many nats the value is less likely than the likeliest), ``part``,
-            and the ``state`` that the part's other cells speak for, with its ``probability``.
+            ``row`` (its label), ``column``, ``value``, ``expected`` given the row's other cells,
+            ``surprise`` (log-likelihood ratio in nats of the most probable value and this value),
+            ``part``, and the most probable ``state`` given the part's other cells, with its
+            ``probability``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> iris = load_iris(as_frame=True)
+        >>> table = iris.data.assign(species=iris.target_names[iris.target])
+        >>> model = MCVQ(n_parts=1, n_states=3, likelihood="auto", random_state=0).fit(table)
+        >>> table.loc[0, "petal width (cm)"] = 2.5
+        >>> model.anomalous_cells(table, 1)[["row", "column", "value"]].values.tolist()
+        [[0, 'petal width (cm)', 2.5]]
         """
         check_is_fitted(self)
         if not isinstance(n_cells, Integral) or n_cells < 1:
-            raise ValueError(f"n_cells={n_cells!r} must be a whole number of at least 1.")
+            raise ValueError(f"n_cells={n_cells!r} must be an integer of at least 1.")
         coded = self._checked(X)
         if sparse.issparse(coded):
             raise ValueError(
-                "anomalous_cells needs dense X; pass X.toarray() with NaN where missing."
+                "anomalous_cells needs dense X; pass X.toarray(), with NaN for missing values."
             )
         return tables.anomalous_cells(self._fitted, X, coded, int(n_cells), self.n_jobs)
 
     def add_states(self, X: DataLike, onto: DataLike | None = None) -> Array | Frame:
-        """The table with the row's state of every part, and its class if there are classes.
+        """Add columns with the state of every part, and the class if there are classes.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n, D)
         onto : array-like or DataFrame of n rows, optional
-            Table to append the columns to, X if not given.
+            Table to which the columns are added, by default X.
 
         Returns
         -------
         table : ndarray or DataFrame of shape (n, D + K), with classes (n, D + K + 1)
-            New columns are called part0, part1, ... and class.
+            The new columns are part0, part1, ... and class.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> iris = load_iris(as_frame=True)
+        >>> table = iris.data.assign(species=iris.target_names[iris.target])
+        >>> model = MCVQ(n_parts=1, n_states=3, likelihood="auto", random_state=0).fit(table)
+        >>> model.add_states(table).columns[-1]
+        'part0'
         """
         check_is_fitted(self)
         table, coded = X if onto is None else onto, self._checked(X)
@@ -289,14 +368,25 @@ class TableEstimator(GatedEstimator):
         X : array-like or DataFrame of shape (n, D), optional
             Rows; a DataFrame may lack some of the columns.
         columns : str, int or sequence of these
-            Names (or places) of the columns to predict. What X holds of them is not used.
+            Names (or positions) of the columns to predict. Their values in X are not used.
         given : mapping or DataFrame, optional
             Instead of X: one row as a mapping of columns to values, or rows.
 
         Returns
         -------
         predicted : ndarray or DataFrame of shape (n, len(columns))
-            Numbers get their expectation, categories the most probable, ordered levels the median.
+            Expectation of numbers, most probable category, median of ordered categories.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> iris = load_iris(as_frame=True)
+        >>> table = iris.data.assign(species=iris.target_names[iris.target])
+        >>> model = MCVQ(n_parts=1, n_states=3, likelihood="auto", random_state=0).fit(table)
+        >>> known = {"petal length (cm)": 1.4}
+        >>> model.predict_columns(given=known, columns="species")["species"].item()
+        'setosa'
         """
         check_is_fitted(self)
         if (X is None) == (given is None) or columns is None:
@@ -318,11 +408,11 @@ class TableEstimator(GatedEstimator):
     def _sample_given(
         self, n_samples: int, given: Given, random_state: Seed
     ) -> tuple[Array | Frame, Array]:
-        """Rows with known cells, the others drawn; and the states that their cells speak for."""
+        """Rows with known cells, the others sampled, and the most probable states of the rows."""
         coded, index = self._read_given(given)
         if len(coded) not in (1, n_samples):
             raise ValueError(
-                f"given has {len(coded)} rows; give one, or n_samples={n_samples} of them."
+                f"given has {len(coded)} rows; pass one row, or n_samples={n_samples} rows."
             )
         if len(coded) < n_samples:
             coded, index = np.repeat(coded, n_samples, axis=0), None

@@ -1,11 +1,13 @@
-"""Verbs that estimators share: densities of rows and cells, and classes."""
+"""Methods that estimators share: densities of rows and cells, and classes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -17,26 +19,173 @@ from partwise.estimators._rows import by_rows
 from partwise.fitted import AnyFitted
 from partwise.fitting.weights import read_weights
 from partwise.sampling.importance import RowLikelihood, mix_classes
-from partwise.typing import DataLike, Matrix
+from partwise.typing import DataLike, Frame, Matrix
 
 
 def has_classes(estimator: BaseEstimator) -> bool:
     """Whether there is, or will be after fit, a class variable."""
     if getattr(estimator, "n_classes", None) is None and not hasattr(estimator, "classes_"):
         how = "set n_classes, or fit" if hasattr(estimator, "n_classes") else "fit"
-        raise AttributeError(f"There are no classes; {how} with labels.")
+        raise AttributeError(f"The model has no classes; {how} with labels.")
     return True
 
 
 def can(hook: str) -> Callable[[object], bool]:
-    """Whether the model defines what a verb needs."""
+    """Whether the model defines what a method needs."""
     return lambda estimator: hasattr(type(estimator), hook)
 
 
-class DensityMixin:
-    """Verbs of models that answer ``_likelihoods``, ``_class_shares`` and ``_n_parameters``.
+class EntryMixin:
+    """Methods on entries, for models that implement ``_reconstruct`` and ``_impute``.
 
-    Those of cells need ``_cell_densities``.
+    Intervals need ``_interval``, anomaly scores ``_anomaly_scores``.
+    """
+
+    _fitted: AnyFitted
+    _checked: Callable[[DataLike], Matrix]
+    _absent_zero: Callable[[], bool]
+    _as_given: Callable[[Array, DataLike], Array | Frame]
+    _reconstruct: Callable[[Matrix], Array]
+    _impute: Callable[[Matrix], Array]
+    _interval: Callable[[Matrix, float], tuple[Array, Array]]
+    _anomaly_scores: Callable[[Matrix], Array]
+
+    @by_rows
+    def reconstruct(self, X: DataLike) -> Array | Frame:
+        """Expected value of every entry, observed entries included.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        rows : ndarray of shape (n, D)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> model.reconstruct(X).shape
+        (150, 4)
+        """
+        check_is_fitted(self)
+        rows = self._reconstruct(self._checked(X))
+        return self._as_given(rows.astype(self._fitted.dtype, copy=False), X)
+
+    @by_rows
+    def impute(self, X: DataLike) -> Array | Frame | list[Array | Frame]:
+        """Impute missing values; observed values are unchanged.
+
+        Numbers are imputed by their expectation, categories and booleans by the most probable
+        value.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        imputed : ndarray of shape (n, D)
+            Dense also for sparse X.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> X[0, 2] = float("nan")
+        >>> round(float(model.impute(X)[0, 2]), 1)
+        1.5
+        """
+        X = self._checked(X)
+        filled = self._impute(X).astype(self._fitted.dtype, copy=False)
+        if not sparse.issparse(X):
+            return np.where(np.isnan(X), filled, X)
+        stored = sparse.coo_array(X)
+        filled = np.zeros_like(filled) if self._absent_zero() else filled.copy()
+        seen = ~np.isnan(stored.data)
+        filled[stored.row[seen], stored.col[seen]] = stored.data[seen]
+        return filled
+
+    @available_if(can("_interval"))
+    @by_rows
+    def predict_interval(
+        self, X: DataLike, coverage: float = 0.9
+    ) -> tuple[Array | Frame, Array | Frame]:
+        """Interval that contains an entry with probability ``coverage``.
+
+        For an observed cell the interval is conditional on the whole row, the cell included. For
+        numbers, the model's tail probabilities are calibrated in `fit` by the frequency with which
+        held-out cells fall beyond them, so that coverage holds where the distributions do not fit.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+        coverage : float, default=0.9
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n, D)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> X[0, 2] = float("nan")
+        >>> lower, upper = model.predict_interval(X, coverage=0.9)
+        >>> bool(lower[0, 2] < 1.4 < upper[0, 2])
+        True
+        """
+        check_is_fitted(self)
+        if not isinstance(coverage, Real) or not 0 < coverage < 1:
+            raise ValueError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9.")
+        ends = self._interval(self._checked(X), 0.5 * (1.0 - coverage))
+        dtype = self._fitted.dtype
+        lower, upper = (self._as_given(end.astype(dtype, copy=False), X) for end in ends)
+        return lower, upper
+
+    @available_if(can("_anomaly_scores"))
+    @by_rows
+    def anomaly_scores(self, X: DataLike) -> Array:
+        """Anomaly score of every part of every row: minus the log-likelihood of the part's entries.
+
+        If every column has one part and there are no classes, the scores of a row sum to minus its
+        log-likelihood without the background columns.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, D)
+
+        Returns
+        -------
+        scores : ndarray of shape (n, K)
+            In nats; the score of a part without observed entries is 0.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> X[0, 3] = 2.5  # a petal as short as before, but much wider
+        >>> scores = model.anomaly_scores(X)
+        >>> scores.shape, int(scores.sum(axis=1).argmax())
+        ((150, 2), 0)
+        """
+        check_is_fitted(self)
+        return self._anomaly_scores(self._checked(X))
+
+
+class DensityMixin:
+    """Methods of models that implement ``_likelihoods``, ``_class_shares`` and ``_n_parameters``.
+
+    Methods on cells need ``_cell_densities``.
     """
 
     _fitted: AnyFitted
@@ -51,7 +200,7 @@ class DensityMixin:
     def bic(self, X: DataLike) -> float:
         """Bayesian information criterion; lower is better.
 
-        Counts the parameters of each column under its own part, the priors and the gates.
+        It counts the parameters of each column in its part, the priors and the gates.
 
         Parameters
         ----------
@@ -60,6 +209,16 @@ class DensityMixin:
         Returns
         -------
         bic : float
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=1, n_states=3, random_state=0).fit(X)
+        >>> one = MCVQ(n_parts=1, n_states=1, random_state=0).fit(X)
+        >>> model.bic(X) < one.bic(X)
+        True
         """
         log_likelihood = np.asarray(self.score_samples(X))
         penalty = self._n_parameters() * np.log(len(log_likelihood))
@@ -68,22 +227,32 @@ class DensityMixin:
     @available_if(can("_likelihoods"))
     @by_rows
     def row_likelihood(self, X: DataLike, n_draws: int = 200) -> RowLikelihood:
-        """Log-likelihood of each row with its error.
+        """Log-likelihood of each row with its standard error.
 
-        Exact where every column has one part, or where the combinations of states are few; else by
-        importance sampling of the states, the selections of parts summed out.
+        Exact if every column has one part, or if there are few combinations of states; otherwise
+        estimated by importance sampling of the states.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, D)
         n_draws : int, default=200
-            Draws a row where sampling is needed.
+            Number of samples per row, if sampling is needed.
 
         Returns
         -------
         result : RowLikelihood
-            Fields ``log_likelihood``, ``standard_error`` (0 where exact) and ``effective_draws``
-            (infinite where exact), each of shape (n,).
+            Fields ``log_likelihood``, ``standard_error`` (0 if exact) and ``effective_draws``
+            (the effective sample size, infinite if exact), each of shape (n,).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> found = model.row_likelihood(X)
+        >>> found.log_likelihood.shape, float(found.standard_error.max())
+        ((150,), 0.0)
         """
         check_is_fitted(self)
         if n_draws < 1:
@@ -101,7 +270,16 @@ class DensityMixin:
         Returns
         -------
         log_likelihood : ndarray of shape (n,)
-            See `row_likelihood` for its error where it is an estimate.
+            See `row_likelihood` for its standard error if it is an estimate.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> model.score_samples(X).shape
+        (150,)
         """
         return self.row_likelihood(X).log_likelihood
 
@@ -109,21 +287,32 @@ class DensityMixin:
     def score_cells(
         self, X: DataLike, rows: ArrayLike, columns: ArrayLike, values: ArrayLike
     ) -> Array:
-        """Log predictive density of single cells, each given what X holds of its row.
+        """Log predictive density of single cells, each given the observed values of its row.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, D)
-            What is known; a cell asked for should be missing here.
+            Rows with observed values; the cells to score should be missing.
         rows, columns : array-like of shape (n_cells,), int
-            Places of the cells, in any order.
+            Positions of the cells, in any order.
         values : array-like of shape (n_cells,)
-            What stands there.
+            Values of the cells.
 
         Returns
         -------
         log_density : ndarray of shape (n_cells,)
-            In nats, for the units of X; of counts and categories the log probability.
+            In nats, in the units of X; for counts and categories the log probability.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> X[0, 2] = float("nan")
+        >>> likely, unlikely = model.score_cells(X, rows=[0, 0], columns=[2, 2], values=[1.4, 5.0])
+        >>> bool(likely > unlikely)
+        True
         """
         check_is_fitted(self)
         return self._score_cells(self._checked(X), rows, columns, values)
@@ -131,7 +320,7 @@ class DensityMixin:
     def _score_cells(
         self, X: Matrix, rows: ArrayLike, columns: ArrayLike, values: ArrayLike
     ) -> Array:
-        """The same of checked rows and values as these have them."""
+        """`score_cells` for checked rows and coded values."""
         cells = rows, columns, values
         return score_cells(self._fitted.columns, X, cells, self._cell_densities, self.n_jobs)
 
@@ -143,15 +332,25 @@ class DensityMixin:
         Parameters
         ----------
         X : array-like or sparse of shape (n, D), or ObservedCells
-            Each of `partwise.ObservedCells` that were chosen from a table is judged given its
-            row's others: see `score_cells`.
-        y : ignored
+            With `partwise.ObservedCells`, each cell is scored given the other values of its row:
+            see `score_cells`.
+        y : None
+            Ignored; present for compatibility with scikit-learn.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows; a cell has that of its row.
+            Weights of the rows; a cell has the weight of its row.
 
         Returns
         -------
         score : float
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> round(model.score(X), 1)
+        -2.1
         """
         if isinstance(X, ObservedCells):
             found = self.score_cells(X.others(), X.rows, X.columns, X.values)
@@ -163,7 +362,7 @@ class DensityMixin:
 
 
 class ClassMixin:
-    """Verbs of models with a class variable."""
+    """Methods of models with a class variable."""
 
     classes_: Array
     _checked: Callable[[DataLike], Matrix]
@@ -183,6 +382,15 @@ class ClassMixin:
         -------
         probability : ndarray of shape (n, N)
             Columns in the order of ``classes_``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X, y)
+        >>> model.predict_proba(X).shape
+        (150, 3)
         """
         check_is_fitted(self)
         return self._class_proba(self._checked(X))
@@ -203,6 +411,15 @@ class ClassMixin:
         Returns
         -------
         labels : ndarray of shape (n,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X, y)
+        >>> bool((model.predict(X) == y).mean() > 0.9)
+        True
         """
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]

@@ -64,12 +64,13 @@ class AspectModel(PartsEstimator):
         The fit has converged when the objective rises by less than this per row; the held-out
         tenth of the ratings stops at a rise of less than a tenth of it.
     max_time : float or None, default=None
-        Seconds after which the best parameters so far are kept, with a warning.
+        Time limit in seconds, after which the best parameters so far are kept, with a warning.
     n_jobs : int or None, default=None
-        Threads; None takes as many as BLAS would use.
+        Number of threads; None uses as many as BLAS.
     random_state : int, Generator, RandomState or None, default=None
+        Random seed. With a fixed seed the model is the same for any ``n_jobs``.
     verbose : int, default=0
-        Above 0 a progress bar is shown.
+        A value above 0 shows a progress bar.
 
     Attributes
     ----------
@@ -84,13 +85,15 @@ class AspectModel(PartsEstimator):
         Log-likelihood at that temperature, sum of log (sum_z (p(z|row) p(r|column,z))^beta) / beta,
         plus the log density of the prior's pseudo-ratings, per row.
     lower_bounds_ : ndarray of shape (n_iter + 1,)
-        Its trace.
+        Its value before every EM iteration, and at the end.
     n_iter_ : int
         EM iterations in that trace.
     converged_ : bool
+        Whether the fit converged within ``max_iter`` EM iterations and ``max_time``.
     n_features_in_ : int
+        D, the number of columns.
     feature_names_in_ : ndarray of shape (D,)
-        Where X had column names.
+        Column names, if X has names that are all strings.
 
     References
     ----------
@@ -165,7 +168,8 @@ class AspectModel(PartsEstimator):
         ----------
         X : array-like or sparse of shape (C, D)
             Ratings on one scale; NaN, or an entry that sparse X does not store, is missing.
-        y : ignored
+        y : None
+            Ignored; present for compatibility with scikit-learn.
         sample_weight : array-like of shape (C,), optional
             An integer weight w is equivalent to repeating the row w times.
         checkpoint : path or Checkpoint, optional
@@ -257,7 +261,8 @@ class AspectModel(PartsEstimator):
 
         Parameters
         ----------
-        input_features : ignored
+        input_features : None
+            Ignored; present for compatibility with scikit-learn.
 
         Returns
         -------
@@ -331,7 +336,7 @@ class AspectModel(PartsEstimator):
         ----------
         n_samples : int, default=1
         random_state : int, Generator, RandomState or None, default=None
-            The estimator's own if None.
+            Random seed; None uses the ``random_state`` of the estimator.
 
         Returns
         -------

@@ -16,7 +16,7 @@ from partwise.answers.components import FittedComponents
 from partwise.answers.rows import source_of
 from partwise.contracts import Array
 from partwise.data import BlockSource
-from partwise.estimators._bayesian_pca_base import SHARED, SIZE, Analysers
+from partwise.estimators._bayesian_pca_base import SHARED, SIZE, ComponentEstimator
 from partwise.estimators._rows import by_rows
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.component_space import MOST_BEGUN, Space, begin, calibrated
@@ -27,71 +27,74 @@ from partwise.starts.principal import encoded_rows, likely_dimension
 from partwise.typing import DataLike, PathLike, Seed
 
 
-class BayesianPCA(Analysers):
-    """Principal component analysis that finds its own dimension.
+class BayesianPCA(ComponentEstimator):
+    """Bayesian principal component analysis, which selects the number of components.
 
-    t = W x + mu + noise, the positions x standard normal and the noise of one variance in all
-    columns. All of W, mu and the noise have posteriors; every direction has a relevance, and
-    directions that the data do not need are switched off. Columns should have comparable units.
-    Missing entries (NaN) take part in nothing.
+    t = W x + mu + noise, with standard normal positions x and noise of the same variance in all
+    columns. W, mu and the noise have posterior distributions. Every direction has a relevance, and
+    directions that the data do not support are removed. Columns should have comparable units.
+    Missing values (NaN) are ignored in fitting and scoring.
 
     Parameters
     ----------
     max_components : int or None, default=None
-        Most directions; None is one less than there are columns (or rows). Those that not even a
-        rough criterion asks for are switched off before the first sweep.
+        Maximum number of directions; None is one less than the number of columns (or rows).
+        Directions that a rough criterion rules out are removed before the first EM iteration.
     relevance : bool, default=True
-        Whether each direction has a relevance. Otherwise all have the broad prior that mu has, and
-        all are kept.
+        Whether each direction has a relevance. Otherwise all have the broad prior of mu, and all
+        are kept.
     prior : "conjugate", float or None, default="conjugate"
         Shape and rate of the Gamma priors of noise and relevances, and precision of mu's prior, in
         units of the columns' mean variance; "conjugate" is the paper's 1e-3. None is maximum
-        likelihood: all ``max_components`` directions are kept, whatever ``relevance``.
+        likelihood, which keeps all ``max_components`` directions.
     max_iter : int, default=500
-        Most sweeps.
+        Maximum number of EM iterations.
     tol : float, default=1e-4
-        The fit has converged when the bound rises by less than this a row.
+        Convergence threshold: gain of the ELBO per row and EM iteration.
     max_time : float or None, default=None
-        Seconds after which the best parameters so far are kept, with a warning.
+        Time limit in seconds, after which the best parameters so far are kept, with a warning.
     n_jobs : int or None, default=None
-        Threads; None takes as many as BLAS would use.
+        Number of threads; None uses as many as BLAS.
     random_state : int, Generator, RandomState or None, default=None
+        Random seed. With a fixed seed the model is the same for any ``n_jobs``.
     verbose : int, default=0
-        Above 0 a progress bar is shown.
+        A value above 0 shows a progress bar.
 
     Attributes
     ----------
     effective_dimension_ : int
-        Directions whose E|w|^2 is above 1 % of the largest.
+        Number of directions whose E|w|^2 is above 1 % of the largest.
     components_ : ndarray of shape (q, D)
-        Posterior mean of the directions that are left, the strongest first, each as long as the
-        deviation that it explains.
+        Posterior mean of the directions that are kept, the strongest first. The length of each is
+        the standard deviation that it explains.
     mean_ : ndarray of shape (D,)
         Posterior mean of mu.
     noise_variance_ : float
         Expected variance of the noise.
     relevances_ : ndarray of shape (q,)
-        Expected alpha, an inverse variance of the loadings.
+        Expected alpha, the inverse variance of the loadings.
     n_directions_ : int
-        Most directions: ``max_components``, or what None stands for.
+        Maximum number of directions: ``max_components``, or its value for None.
     lower_bound_ : float
-        Lower bound of the log evidence (log-likelihood if ``prior=None``), a row.
+        Evidence lower bound (ELBO) per row; of the log-likelihood if ``prior=None``.
     lower_bounds_ : ndarray of shape (n_iter + 1,)
-        Its trace.
+        Its value before every EM iteration, and at the end.
     n_iter_ : int
-        EM iterations in that trace.
+        Number of EM iterations, ``len(lower_bounds_) - 1``.
     converged_ : bool
+        Whether the fit converged within ``max_iter`` EM iterations and ``max_time``.
     n_features_in_ : int
+        D, the number of columns.
     feature_names_in_ : ndarray of shape (D,)
-        Where X had column names.
+        Column names, if X has names that are all strings.
 
     See Also
     --------
-    BayesianPCAMixture : Several of them, for data on a curved surface.
+    BayesianPCAMixture : Mixture of such models, for data on a curved surface.
 
     References
     ----------
-    C. M. Bishop and J. M. Winn, Non-linear Bayesian Image Modelling, ECCV 2000.
+    C. M. Bishop and J. M. Winn, Non-linear Bayesian Image Modelling. *ECCV* 2000.
 
     Examples
     --------
@@ -151,17 +154,27 @@ class BayesianPCA(Analysers):
         Parameters
         ----------
         X : array-like of shape (C, D)
-            NaN is missing.
-        y : ignored
+            Training rows; NaN is a missing value.
+        y : None
+            Ignored; present for compatibility with scikit-learn.
         sample_weight : array-like of shape (C,), optional
-            A weight of 2 is the row given twice.
+            An integer weight w is equivalent to repeating the row w times.
         checkpoint : path or Checkpoint, optional
-            File that is written while the fit goes on and removed when it ends. After a crash the
-            same call goes on from there and gives what it would have given.
+            File that is written during the fit and removed at its end. After a crash, the same call
+            continues from the file and returns the same result.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import BayesianPCA
+        >>> X = load_iris().data
+        >>> model = BayesianPCA().fit(X)
+        >>> model.effective_dimension_
+        3
         """
         X, weight, _, group = self._read(X, sample_weight)
         deadline = self._deadline()
@@ -213,18 +226,28 @@ class BayesianPCA(Analysers):
 
         Parameters
         ----------
-        input_features : ignored
+        input_features : None
+            Ignored; present for compatibility with scikit-learn.
 
         Returns
         -------
         names : ndarray of shape (q,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import BayesianPCA
+        >>> X = load_iris().data
+        >>> model = BayesianPCA().fit(X)
+        >>> model.get_feature_names_out()[:2]
+        array(['factor0', 'factor1'], dtype=object)
         """
         check_is_fitted(self)
         return np.asarray([f"factor{i}" for i in range(self._n_features_out)], dtype=object)
 
     @by_rows
     def transform(self, X: DataLike) -> Array:
-        """Posterior mean of the rows' positions.
+        """Posterior mean of the positions of rows.
 
         Parameters
         ----------
@@ -234,13 +257,22 @@ class BayesianPCA(Analysers):
         -------
         factors : ndarray of shape (n, q)
             Columns named factor0, ...
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import BayesianPCA
+        >>> X = load_iris().data
+        >>> model = BayesianPCA().fit(X)
+        >>> model.transform(X).shape[0]
+        150
         """
         X = self._checked(X)
         codes = components.codes(self._fitted, X, self.n_jobs)
         return codes[:, :-1].astype(self._fitted.dtype, copy=False)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
-        """Expected row at given positions.
+        """Expected rows at given positions.
 
         Parameters
         ----------
@@ -249,6 +281,15 @@ class BayesianPCA(Analysers):
         Returns
         -------
         rows : ndarray of shape (n, D)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import BayesianPCA
+        >>> X = load_iris().data
+        >>> model = BayesianPCA().fit(X)
+        >>> model.inverse_transform(model.transform(X)).shape
+        (150, 4)
         """
         check_is_fitted(self)
         x = self._check_transformed(X, "factor")
@@ -256,19 +297,29 @@ class BayesianPCA(Analysers):
         return rows.astype(self._fitted.dtype, copy=False)
 
     def sample(self, n_samples: int = 1, *, random_state: Seed = None) -> tuple[Array, Array]:
-        """Draw new rows.
+        """Sample new rows.
 
         Parameters
         ----------
         n_samples : int, default=1
         random_state : int, Generator, RandomState or None, default=None
-            The estimator's own if None.
+            Random seed; None uses the ``random_state`` of the estimator.
 
         Returns
         -------
         rows : ndarray of shape (n_samples, D)
         factors : ndarray of shape (n_samples, q)
-            Their positions.
+            Positions of the rows.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import BayesianPCA
+        >>> X = load_iris().data
+        >>> model = BayesianPCA().fit(X)
+        >>> rows, factors = model.sample(5, random_state=0)
+        >>> rows.shape
+        (5, 4)
         """
         rng = self._draw(n_samples, random_state)
         alone = np.zeros(n_samples, int)

@@ -10,8 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers import components
@@ -19,97 +17,102 @@ from partwise.answers.components import FittedComponents
 from partwise.answers.rows import source_of
 from partwise.contracts import Array
 from partwise.data import BlockSource, RowSource
-from partwise.estimators._bayesian_pca_base import SHARED, SIZE, Analysers
-from partwise.estimators._rows import by_rows
-from partwise.estimators._verbs import has_classes
+from partwise.estimators._bayesian_pca_base import SHARED, SIZE
+from partwise.estimators._mixture_rows import MixtureRows
 from partwise.fitted import FitRecord
 from partwise.fitting.class_calibration import LeftOut
 from partwise.fitting.component_fit import ClassFit, fit_components, gone_on
 from partwise.fitting.component_search import size_posterior
 from partwise.fitting.component_space import MOST_BEGUN, calibrated
-from partwise.fitting.labels import classes_of_rows, read_labels
+from partwise.fitting.labels import read_labels
 from partwise.fitting.record import recorded
 from partwise.sampling.randomness import as_generator
 from partwise.starts.rows import some_rows
-from partwise.typing import Classes, DataLike, Seed, State
+from partwise.typing import DataLike, Seed, State
 
 
-class BayesianPCAMixture(Analysers):
-    """Mixture of Bayesian principal component analysers that finds its own sizes.
+class BayesianPCAMixture(MixtureRows):
+    """Mixture of Bayesian PCA models, which selects its sizes: a density on a curved manifold.
 
     A row comes from one of M components, each a linear subspace with noise; together they follow a
-    curved surface. Relevances of directions are shared by all components, so that these have one
-    dimension, and the number of components is found by births, deaths, splits and merges that raise
-    the lower bound of the evidence. Missing entries (NaN) take part in nothing. With labels, every
-    class has a mixture of its own; all have the same noise, at a level at which rows that were left
-    out of the fit are told best.
+    curved surface. All components share the relevances of directions, so they have the same
+    dimension. The number of components is found by births, deaths, splits and merges that increase
+    the ELBO. With labels, every class has its own mixture, and all have the same noise, at the
+    level that classifies held-out rows best. Missing values (NaN) are ignored in fitting and
+    scoring.
 
     Parameters
     ----------
     n_components : "auto" or int, default="auto"
-        M, of every class if there are classes (fewer where a class has fewer rows that differ);
-        "auto" lets the bound decide.
+        M, the number of components, of every class if there are classes (fewer for a class with
+        fewer distinct rows). "auto" selects it by the ELBO.
     max_dimension : int or None, default=None
-        Most directions of a component; None is one less than the columns (or rows). Two components
-        or more have fewer directions than the space that the rows lie in.
+        Maximum number of directions of a component; None is one less than the number of columns (or
+        rows). Two or more components have fewer directions than the space of the rows.
     prior : "conjugate", float or None, default="conjugate"
-        As for `BayesianPCA`. None is maximum likelihood, which cannot choose ``n_components``.
+        As for `BayesianPCA`. None is maximum likelihood, which cannot select ``n_components``.
     max_iter : int, default=100
-        Most sweeps of a climb.
+        Maximum number of EM iterations between two moves, and after the last.
     tol : float, default=1e-4
-        The last climb has converged when the bound rises by less than this a row; climbs between
-        moves end at 300 times this.
+        Convergence threshold: gain of the ELBO per row and EM iteration. Between moves it is 300
+        times larger.
     max_time : float or None, default=None
-        Seconds after which the best parameters so far are kept, with a warning.
+        Time limit in seconds, after which the best parameters so far are kept, with a warning.
     n_jobs : int or None, default=None
-        Threads; None takes as many as BLAS would use.
+        Number of threads; None uses as many as BLAS.
     random_state : int, Generator, RandomState or None, default=None
+        Random seed. With a fixed seed the model is the same for any ``n_jobs``.
     verbose : int, default=0
-        Above 0 a progress bar is shown.
+        A value above 0 shows a progress bar.
 
     Attributes
     ----------
     n_components_ : int
-        M, of all classes together.
+        M, the number of components of all classes together.
     effective_dimension_ : int, or ndarray of shape (N,) with classes
-        Directions whose E|w|^2, over all components, is above 1 % of the largest.
+        Number of directions whose E|w|^2, over all components, is above 1 % of the largest.
     components_ : ndarray of shape (M, q, D)
-        Directions of every component, as for `BayesianPCA`; 0 beyond those of its class.
+        Directions of every component, as for `BayesianPCA`; 0 for directions its class does not
+        have.
     means_ : ndarray of shape (M, D)
+        Mean of every component.
     weights_ : ndarray of shape (M,)
-        Share of the rows.
+        Proportion of every component.
     noise_variance_ : float, or ndarray of shape (N,)
         Expected variance of the noise.
     relevances_ : ndarray of shape (q,), or (N, q)
-        Expected alpha of the directions; infinite beyond those of its class.
+        Expected alpha of the directions; infinite for directions that a class does not have.
     n_directions_ : int
-        Most directions: ``max_dimension``, or what None stands for.
+        Maximum number of directions: ``max_dimension``, or its value for None.
     component_classes_ : ndarray of shape (M,)
         Class of each component (with classes only).
     classes_, class_priors_ : ndarray of shape (N,)
-        Labels of the classes, and their shares (with classes only).
+        Labels of the classes, and their proportions (with classes only).
     moves_ : list of dict
-        Every move that was tried: ``kind``, ``components``, ``gain`` in nats of bound plus log M!,
-        turns of directions counted, ``accepted``, ``n_components`` with it, and ``class`` if there
-        are classes.
+        Every move of the search: ``kind``, ``components``, ``gain`` in nats, of the ELBO plus
+        log M! and a term for rotations of the directions, ``accepted``, ``n_components`` after it,
+        and ``class`` if there are classes.
     n_components_posterior_ : ndarray of shape (most + 1,), or (N, most + 1)
-        Probability of every number of components that was looked at, 0 for the others:
-        proportional to M! times the exponential of its best bound, turns of directions counted.
+        Probability of every number of components that the search visited, 0 for others. It is
+        proportional to M! times the exponential of the number's best ELBO, with a term for
+        rotations of the directions.
     lower_bound_ : float
-        Lower bound of the log evidence, a row; the choice of the subspace that components lie in is
-        paid for.
+        Evidence lower bound (ELBO) per row, including the cost of the choice of the components'
+        common subspace.
     lower_bounds_ : ndarray
-        Its trace after the last move (the first class's, with classes).
+        Its value in every EM iteration after the last move (with classes, of the first class).
     n_iter_ : int
-        Sweeps in that trace.
+        Number of EM iterations, ``len(lower_bounds_) - 1``.
     converged_ : bool
+        Whether the fit converged within ``max_iter`` EM iterations and ``max_time``.
     n_features_in_ : int
+        D, the number of columns.
     feature_names_in_ : ndarray of shape (D,)
-        Where X had column names.
+        Column names, if X has names that are all strings.
 
     References
     ----------
-    C. M. Bishop and J. M. Winn, Non-linear Bayesian Image Modelling, ECCV 2000.
+    C. M. Bishop and J. M. Winn, Non-linear Bayesian Image Modelling. *ECCV* 2000.
 
     Examples
     --------
@@ -162,26 +165,35 @@ class BayesianPCAMixture(Analysers):
     def fit(
         self, X: DataLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> BayesianPCAMixture:
-        """Learn components, and how many there are.
+        """Learn the components and their number.
 
         Parameters
         ----------
         X : array-like of shape (C, D)
-            NaN is missing.
+            Training rows; NaN is a missing value.
         y : array-like of shape (C,), optional
-            Labels: a mixture is learned of every class. Rows labelled -1 (None, for strings) take
-            no part. Numbers that are no labels, being fractions or all different, are ignored.
+            Labels; a mixture is learned for every class. Rows labeled -1 (None, for strings) are
+            ignored. Numbers that are not labels, with fractions or all different, are ignored.
         sample_weight : array-like of shape (C,), optional
-            A weight of 2 is the row given twice.
+            An integer weight w is equivalent to repeating the row w times.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import BayesianPCAMixture
+        >>> X = load_iris().data
+        >>> model = BayesianPCAMixture(n_components=3, random_state=0).fit(X)
+        >>> model.n_components_
+        3
         """
         if self.prior is None and self.n_components == "auto":
             raise ValueError(
-                'n_components="auto" needs a prior, since likelihood alone always wants more '
-                "components; give their number, or leave prior as it is."
+                'n_components="auto" needs a prior, because the likelihood always increases with '
+                "the number of components; pass a number of components, or a prior."
             )
         X, weight, kept, group = self._read(X, sample_weight)
         names, labels = read_labels(y, None, len(kept))
@@ -240,152 +252,24 @@ class BayesianPCAMixture(Analysers):
         return self._adopt(fitted)
 
     def _check_parts(self, parts: list[Array], names: Array | None) -> None:
-        """Refuse classes, or all rows, that are too few."""
+        """Raise an error for too few rows, or too few of a class."""
         for c, rows in enumerate(parts):
             what = "X" if names is None else f"class {names[c]!s}"
             if len(rows) == 0:
                 raise ValueError(
-                    f"No row of {what} has weight; drop its rows from X and y, or give them "
+                    f"All rows of {what} have weight 0; drop them from X and y, or set their "
                     "sample_weight."
                 )
         n_rows = sum(len(rows) for rows in parts)
         if not isinstance(self.n_components, str) and n_rows < self.n_components:
             raise ValueError(
-                f"n_components={self.n_components} is more than n_samples={n_rows}; lower it."
+                f"n_components={self.n_components} exceeds n_samples={n_rows}; lower it."
             )
-
-    # --- classes ---
-
-    @available_if(has_classes)
-    @by_rows
-    def predict_proba(self, X: DataLike) -> Array:
-        """Probability of every class.
-
-        Log densities of high dimension are far too sure of themselves. What they say is therefore
-        scaled by what they were worth on rows left out of the fit.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        probability : ndarray of shape (n, N)
-            Columns in the order of ``classes_``.
-        """
-        X = self._checked(X)
-        return components.class_weights(self._fitted, X, self.n_jobs).T
 
     # --- what was learned ---
 
     def _attributes(self) -> Mapping[str, object]:
         return components.mixture_attributes(self._fitted)
-
-    @property
-    def _n_features_out(self) -> int:
-        return sum(t.mean.shape[0] * t.mean.shape[2] for t in self._fitted.params)
-
-    def get_feature_names_out(self, input_features: object = None) -> Array:
-        """Names of the columns of `transform`: component0_factor0, ..., component0, ...
-
-        Parameters
-        ----------
-        input_features : ignored
-
-        Returns
-        -------
-        names : ndarray of shape (n_features_out,)
-        """
-        check_is_fitted(self)
-        return np.asarray(components.mixture_names_out(self._fitted), dtype=object)
-
-    # --- rows ---
-
-    @by_rows
-    def transform(self, X: DataLike) -> Array:
-        """Probability of every component, and position in it times that probability.
-
-        A row's expectation is linear in these numbers (see `inverse_transform`).
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        codes : ndarray of shape (n, M (q + 1)), q that of the component's class
-            Columns named component0_factor0, ..., component0, ...
-        """
-        X = self._checked(X)
-        codes = components.codes(self._fitted, X, self.n_jobs)
-        return codes.astype(self._fitted.dtype, copy=False)
-
-    @by_rows
-    def responsibilities(self, X: DataLike) -> Array:
-        """Probability of every component.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        probability : ndarray of shape (n, M)
-        """
-        X = self._checked(X)
-        return components.responsibilities(self._fitted, X, self.n_jobs)
-
-    def inverse_transform(self, X: ArrayLike) -> Array:
-        """Expected row of given codes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features_out)
-            As `transform` gives.
-
-        Returns
-        -------
-        rows : ndarray of shape (n, D)
-        """
-        check_is_fitted(self)
-        code = self._check_transformed(X, "number")
-        rows = components.expected_rows(self._fitted, code)
-        return rows.astype(self._fitted.dtype, copy=False)
-
-    def sample(
-        self, n_samples: int = 1, *, classes: Classes | None = None, random_state: Seed = None
-    ) -> tuple[Array, Array]:
-        """Draw new rows.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        classes : label or array-like of shape (n_samples,), optional
-            Classes to draw from; drawn by their shares if not given.
-        random_state : int, Generator, RandomState or None, default=None
-            The estimator's own if None.
-
-        Returns
-        -------
-        rows : ndarray of shape (n_samples, D)
-        components_or_classes : ndarray of shape (n_samples,)
-            Numbers of the rows' components, or labels of their classes if there are classes.
-        """
-        rng = self._draw(n_samples, random_state)
-        if classes is not None and not hasattr(self, "classes_"):
-            raise ValueError("There are no classes to draw from; fit with labels.")
-        shares = self._class_shares()
-        if classes is None:
-            chosen = rng.choice(len(shares), n_samples, p=shares)
-        else:
-            chosen = classes_of_rows(classes, self.classes_, n_samples)
-        rows = np.empty((n_samples, self.n_features_in_), self._fitted.dtype)
-        which = np.empty(n_samples, int)
-        for c in range(len(shares)):
-            own = np.flatnonzero(chosen == c)
-            which[own] = components.draw_components(self._fitted, c, len(own), rng)
-            rows[own], _ = components.draw_rows(self._fitted, c, which[own], rng)
-        return rows, (self.classes_[chosen] if hasattr(self, "classes_") else which)
 
     # --- saving ---
 
@@ -407,7 +291,7 @@ class BayesianPCAMixture(Analysers):
 
 
 def _recorded(found: list[ClassFit], weight: float) -> FitRecord:
-    """The record of the first class's last climb, with the bound of all classes."""
+    """The record of the first class's last EM iterations, with the ELBO of all classes."""
     turns = [one.space.model.counted_turns(one.params) for one in found]
     record = recorded(found[0].monitor, weight, shift=turns[0])
     reached = [one.monitor.trace[-1] - own for one, own in zip(found, turns, strict=True)]
@@ -415,7 +299,7 @@ def _recorded(found: list[ClassFit], weight: float) -> FitRecord:
 
 
 def _moves(found: list[ClassFit], names: Array | None) -> list[dict[str, object]]:
-    """Every move that was tried, with its class if there are classes."""
+    """Every move of the search, with its class if there are classes."""
     moves: list[dict[str, object]] = []
     for c, one in enumerate(found):
         which = {} if names is None else {"class": names.tolist()[c]}
@@ -424,7 +308,7 @@ def _moves(found: list[ClassFit], names: Array | None) -> list[dict[str, object]
 
 
 def _sizes(found: list[ClassFit], names: Array | None) -> Array:
-    """Probability of every number of components that was looked at."""
+    """Probability of every number of components that the search visited."""
     posteriors = [size_posterior(one.search.bounds) for one in found]
     longest = max(len(p) for p in posteriors)
     table = np.stack([np.pad(p, (0, longest - len(p))) for p in posteriors])

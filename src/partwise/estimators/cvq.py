@@ -10,42 +10,42 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers import summed_states
 from partwise.answers.summed_states import FittedSums
-from partwise.association import Certificate
-from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, learn_columns
+<<<<<<< HEAD
 from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
 from partwise.fitted import Fitted, fields_of, restored_fields
+=======
+from partwise.estimators._summed_rows import SummedRows
+from partwise.fitted import Fitted, restored_fields
+>>>>>>> 02bb847 (The estimators and their answers in plain technical English, with an example for every method; methods on rows have their own modules)
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Begun, Stage
 from partwise.likelihoods import Dirichlet, Gaussian, Prior
 from partwise.models import cvq
 from partwise.models.cvq import CVQParams
-from partwise.sampling.importance import RowLikelihood
-from partwise.sampling.randomness import as_generator
 from partwise.starts.cvq_start import residual_start, separate_start
-from partwise.typing import DataLike, Matrix, PathLike, Seed, State
+from partwise.typing import DataLike, PathLike, Seed, State
 
-# Sweeps in which rows' posteriors cool before the climb, and the inverse temperature they begin at.
+# Number of annealing steps, and the inverse temperature of the first.
 COOLING_SWEEPS = 30
 WARMEST = 0.05
 
-# The ridge of maximum likelihood, in rows: states that no row takes stay where the columns are.
+# The ridge of maximum likelihood, in rows: states without rows stay at the columns' means.
 LEAST_RIDGE = 1e-8
 
 
-class CVQ(PartsEstimator):
-    """Cooperative Vector Quantization: a row is a sum of one state of every part, and noise.
+class CVQ(SummedRows):
+    """Cooperative Vector Quantization: a row is a sum of one state of every part, plus noise.
 
-    x = mu[0, s_0] + ... + mu[K - 1, s_(K - 1)] + noise, the noise Gaussian and independent in every
-    column with a variance of its own, so that columns may have different units. Unlike in `MCVQ`,
-    every part adds to every column. Missing entries (NaN) take part in nothing. The posterior over
+    x = mu[0, s_0] + ... + mu[K - 1, s_(K - 1)] + noise. The noise is Gaussian and independent, with
+    one variance per column, so columns may have different units. Unlike in `MCVQ`, every part adds
+    to every column. Missing values (NaN) are ignored in fitting and scoring. The posterior over
     a row's states is a product over parts (mean field).
 
     Parameters
@@ -56,43 +56,48 @@ class CVQ(PartsEstimator):
         J, the number of states of every part.
     prior : "conjugate", Prior or None, default="conjugate"
         Pseudo-rows (see `partwise.Prior`): ``entries`` rows at the columns' means in every state
-        (a ridge), ``shape`` rows with a noise of ``spread`` times the column's variance, and
-        ``states`` rows in every state. None is maximum likelihood, with a noise of no less than
+        (a ridge penalty), ``shape`` rows with a noise of ``spread`` times the column's variance,
+        and ``states`` rows in every state. None is maximum likelihood, with a noise of at least
         1e-6 times the column's variance.
     n_init : int, default=2
-        Number of starts; the best bound is kept. They take turns: the first groups columns by their
-        dependence, the next clusters rows, then what is left of them, part after part.
+        Number of initializations; the fit with the highest ELBO is kept. Initializations alternate
+        between groups of dependent columns and clusters of the rows, then of the residuals, part by
+        part.
     max_iter : int, default=200
-        Most sweeps of a start, after cooling.
+        Maximum number of EM iterations per initialization, without those of annealing.
     tol : float, default=1e-3
-        A fit has converged when the bound rises by less than this a row.
+        Convergence threshold: gain of the ELBO per row and EM iteration.
     max_time : float or None, default=None
-        Seconds after which the best parameters so far are kept, with a warning.
+        Time limit in seconds, after which the best parameters so far are kept, with a warning.
     n_jobs : int or None, default=None
-        Threads; None takes as many as BLAS would use.
+        Number of threads; None uses as many as BLAS.
     random_state : int, Generator, RandomState or None, default=None
+        Random seed. With a fixed seed the model is the same for any ``n_jobs``.
     verbose : int, default=0
-        Above 0 a progress bar is shown.
+        A value above 0 shows a progress bar.
 
     Attributes
     ----------
     means_ : ndarray of shape (K, J, D)
-        What each state adds to a row. A constant may be moved from one part to another without
-        effect; here every part has the same average over its states.
+        Vector that each state adds to a row. Constants can be moved between parts without effect;
+        here every part has the same average over its states.
     noise_variance_ : ndarray of shape (D,)
         Variance of the noise.
     state_priors_ : ndarray of shape (K, J)
         Probability of each state.
     lower_bound_ : float
-        Lower bound of the log-likelihood, plus the log density of the prior's pseudo-rows, a row.
+        Lower bound of the log-likelihood plus the log density of the prior's pseudo-rows, per row.
     lower_bounds_ : ndarray of shape (n_iter + 1,)
-        Its trace; cooling is over where it begins.
+        Its value before every EM iteration after annealing, and at the end.
     n_iter_ : int
-        EM iterations in that trace. Callbacks hear those of every start, in order.
+        Number of EM iterations, ``len(lower_bounds_) - 1``. Callbacks are called in every iteration
+        of every initialization.
     converged_ : bool
+        Whether the fit converged within ``max_iter`` EM iterations and ``max_time``.
     n_features_in_ : int
+        D, the number of columns.
     feature_names_in_ : ndarray of shape (D,)
-        Where X had column names.
+        Column names, if X has names that are all strings.
 
     References
     ----------
@@ -122,9 +127,6 @@ class CVQ(PartsEstimator):
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
-
-    _fitted: FittedSums
-    _dense_since = "every part adds to every entry"
 
     def __init__(
         self,
@@ -162,29 +164,39 @@ class CVQ(PartsEstimator):
         *,
         checkpoint: PathLike | Checkpoint | None = None,
     ) -> CVQ:
-        """Learn what the states add, and the noise.
+        """Learn the vectors of the states and the noise.
 
         Parameters
         ----------
         X : array-like of shape (C, D)
-            NaN is missing.
-        y : ignored
+            Training rows; NaN is a missing value.
+        y : None
+            Ignored; present for compatibility with scikit-learn.
         sample_weight : array-like of shape (C,), optional
-            A weight of 2 is the row given twice.
+            An integer weight w is equivalent to repeating the row w times.
         checkpoint : path or Checkpoint, optional
-            File that is written while the fit goes on and removed when it ends. After a crash the
-            same call goes on from there and gives what it would have given.
+            File that is written during the fit and removed at its end. After a crash, the same call
+            continues from the file and returns the same result.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import CVQ
+        >>> X = load_iris().data
+        >>> model = CVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> model.means_.shape
+        (2, 3, 4)
         """
         X, weight, _ = self._check_fit_rows(X, sample_weight)
         K, J = int(self.n_parts), int(self.n_states)
         if X.shape[0] < J:
             raise ValueError(
-                f"n_states={J} is more than n_samples={X.shape[0]}, the rows with weight; "
-                "lower n_states or give more rows."
+                f"n_states={J} exceeds n_samples={X.shape[0]}, the rows of positive weight; lower "
+                "n_states or pass more rows."
             )
         columns = learn_columns(X, "gaussian", weight, False, self._prior_strengths())
         self._warn_of_missing(columns)
@@ -224,172 +236,7 @@ class CVQ(PartsEstimator):
     def _attributes(self) -> Mapping[str, object]:
         return summed_states.attributes(self._fitted)
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self._fitted.params.mu)
-
-    def get_feature_names_out(self, input_features: object = None) -> Array:
-        """Names of the columns of `transform`: part0_state0, part0_state1, ...
-
-        Parameters
-        ----------
-        input_features : ignored
-
-        Returns
-        -------
-        names : ndarray of shape (K * J,)
-        """
-        check_is_fitted(self)
-        return np.asarray(summed_states.names_out(self._fitted), dtype=object)
-
-    # --- rows ---
-
-    @by_rows
-    def transform(self, X: DataLike) -> Array:
-        """Posterior probability of every state of every part.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        posteriors : ndarray of shape (n, K * J)
-            Columns named part0_state0, ...; those of one part sum to 1.
-        """
-        check_is_fitted(self)
-        return self._posteriors(self._checked(X))
-
-    def _posteriors(self, X: Matrix) -> Array:
-        return summed_states.posteriors(self._fitted, X, self.n_jobs)
-
-    @by_rows
-    def predict_states(self, X: DataLike) -> Array:
-        """Most probable state of each part.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        states : ndarray of shape (n, K)
-        """
-        m = np.asarray(self.transform(X))
-        return m.reshape(len(m), self._fitted.model.n_parts, -1).argmax(axis=2)
-
-    @by_rows
-    def encode(self, X: DataLike) -> Array:
-        """Most probable combination of states of each row, by exact search.
-
-        Unlike `states`, which are the most probable ones of each part under the mean-field
-        posterior, these are the most probable together.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        codes : ndarray of shape (n, K), int
-        """
-        X = self._checked(X)
-        return summed_states.best_states(self._fitted, X, self.n_jobs).values
-
-    def decode(self, S: ArrayLike) -> Array:
-        """Rows that combinations of states stand for.
-
-        Parameters
-        ----------
-        S : array-like of shape (n, K)
-            As `encode` gives them.
-
-        Returns
-        -------
-        rows : ndarray of shape (n, D)
-        """
-        check_is_fitted(self)
-        S, model = np.asarray(S), self._fitted.model
-        K, J = model.n_parts, model.n_states
-        if S.ndim != 2 or S.shape[1] != K or not np.isin(S, np.arange(J)).all():
-            raise ValueError(
-                f"S has shape {S.shape}, but decode needs (n, {K}), whole numbers from 0 and below "
-                f"{J}, as encode gives."
-            )
-        return summed_states.decode(self._fitted, S.astype(np.int64))
-
-    @by_rows
-    def certify(self, X: DataLike) -> Certificate:
-        """How good the code of each row is: proven the most probable, or how far from it at most.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        certificate : Certificate
-            Fields ``proven``, ``gap``, ``error`` and ``lower_bound``, each of shape (n,); the error
-            of a code is minus the log density of the row together with it.
-        """
-        X = self._checked(X)
-        return summed_states.certify(self._fitted, X, self.n_jobs)
-
-    def inverse_transform(self, X: ArrayLike) -> Array:
-        """Expected row given posteriors over states.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, K * J)
-
-        Returns
-        -------
-        rows : ndarray of shape (n, D)
-        """
-        check_is_fitted(self)
-        return summed_states.expected_rows(self._fitted, self._check_transformed(X, "state"))
-
-    def _reconstruct(self, X: Matrix) -> Array:
-        return summed_states.expected_rows(self._fitted, self._posteriors(X))
-
-    def _impute(self, X: Matrix) -> Array:
-        return self._reconstruct(X)
-
-    def _absent_zero(self) -> bool:
-        return False
-
-    # --- densities ---
-
-    def _likelihoods(self, X: Matrix, n_draws: int) -> RowLikelihood:
-        return summed_states.likelihoods(self._fitted, X, n_draws, self.n_jobs)
-
-    def _class_shares(self) -> Array:
-        return np.ones(1)
-
-    def _n_parameters(self) -> float:
-        return summed_states.n_parameters(self._fitted)
-
-    def sample(self, n_samples: int = 1, *, random_state: Seed = None) -> tuple[Array, Array]:
-        """Draw new rows.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, Generator, RandomState or None, default=None
-            The estimator's own if None.
-
-        Returns
-        -------
-        rows : ndarray of shape (n_samples, D)
-        states : ndarray of shape (n_samples, K)
-        """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
-        rng = as_generator(self.random_state if random_state is None else random_state)
-        return summed_states.sample(self._fitted, n_samples, rng)
-
-    # --- saving, and what scikit-learn asks ---
+    # --- files ---
 
     def __partwise_state__(self) -> dict[str, object]:
         fitted = self._fitted

@@ -1,4 +1,4 @@
-"""Generative Vector Quantisation as a scikit-learn estimator."""
+"""Generative Vector Quantization as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -31,76 +31,85 @@ from partwise.typing import DataLike, PathLike, Seed, State
 
 
 class GVQ(CodedRows):
-    """Generative Vector Quantisation: a row is an origin and those of a few features that are on.
+    """Generative Vector Quantization: a row is an origin plus a subset of a few features.
 
-    x = origin + sum of the features whose bit is 1 (+ error): n features make a codebook of 2^n
-    rows, and a row's code says what it is made of. Codes are exact: each comes with a certificate
-    that no other code is nearer to the row, or with a bound of how much nearer one could be.
-    Missing entries (NaN) take part in nothing.
+    x = origin + sum of the features whose bit is 1 + error. n features give a codebook of 2^n rows,
+    and the code of a row lists the features it consists of. Codes are found by exact search: each
+    has a certificate that no other code is nearer to the row, or a bound on how much nearer another
+    code could be.
+    Missing values (NaN) are ignored in fitting and scoring.
 
     Parameters
     ----------
     n_components : int, default=8
-        Features of a set, the origin not counted. 0 makes a set its origin alone, and several such
-        sets k-means.
+        Number of features per set, without the origin. With 0, a set is only its origin, and
+        several such sets are k-means.
     n_sets : int, default=1
-        Sets of features, each with its own origin. A row takes the set that it is nearest with.
+        Number of sets of features, each with its own origin. A row uses the set with the least
+        error.
     n_values : int, default=2
-        Values of a feature: on and off, or off and one of several vectors to add (the code space of
-        `CVQ`).
+        Number of values of a feature: 2 for on and off; with more, a feature is off or adds one of
+        several vectors (the code space of `CVQ`).
     association : str, default="exact"
-        How codes are found: "exact", or one of the paper's approximations "mean_field", "gibbs",
-        "belief_propagation", "belief_revision" (where it does not converge, mean field),
+        Method that finds codes: "exact", or one of the paper's approximations "mean_field",
+        "gibbs", "belief_propagation", "belief_revision" (mean field where it does not converge),
         "directed_belief_propagation" and "directed_belief_revision" (at most 14 features).
-        Features with more than two values take the first three.
+        Features with more than two values support the first three.
     penalty : float, default=0.0
-        Squared error, in the units of X, that a feature has to save to be on.
+        Minimum decrease of the squared error, in the units of X, for a feature to be on.
     binary : bool, default=False
-        X holds 0 and 1, and so, nearly, do features and what they make (Eq. 10); exact only. With
-        more than 16 features codes are found by coordinate descent, mostly without proof.
+        X contains 0 and 1, and sums of features are squashed to values near 0 and 1 (Eq. 10 of the
+        paper); with ``association="exact"`` only. With more than 16 features, codes are found by
+        coordinate descent, mostly without proof.
     beta : float, default=4.5
-        Steepness of the squashing with ``binary``.
+        Steepness of the squashing function if ``binary=True``.
     max_nodes : int, default=100_000
-        Codes, or beginnings of codes, that the exact search looks at for a row and set before it
-        returns the best one found with a lower bound.
+        Maximum number of nodes of the exact search per row and set; beyond it, the best code found
+        is returned with a lower bound.
     n_init : int, default=1
-        Number of starts; the least error is kept. They take turns: the first begins with
-        independent components, the next with k-means of what is left after each feature.
+        Number of initializations; the fit with the least error is kept. Initializations alternate
+        between independent components and k-means of the residuals after each feature.
     max_iter : int, default=100
-        Most steps of a start.
+        Maximum number of EM iterations per initialization.
     tol : float, default=1e-6
-        A fit has converged when a step lowers the error by less than this share of the variance.
+        Convergence threshold: decrease of the error per EM iteration, relative to the variance.
     max_time : float or None, default=None
-        Seconds after which the best parameters so far are kept, with a warning.
+        Time limit in seconds, after which the best parameters so far are kept, with a warning.
     n_jobs : int or None, default=None
-        Threads; None takes as many as BLAS would use.
+        Number of threads; None uses as many as BLAS.
     random_state : int, Generator, RandomState or None, default=None
+        Random seed. With a fixed seed the model is the same for any ``n_jobs``.
     verbose : int, default=0
-        Above 0 a progress bar is shown.
+        A value above 0 shows a progress bar.
     warm_start : bool, default=False
-        Begin with the features of the last fit, if they have the same shape.
+        Start from the features of the last fit, if they have the same shape.
 
     Attributes
     ----------
     features_ : ndarray of shape (n_sets, n_components, D)
-        What each feature adds; with more than two values (n_sets, n_components, n_values - 1, D).
-        With ``binary``, between 0 and 1 before their sum is squashed.
+        Vector that each feature adds; (n_sets, n_components, n_values - 1, D) if ``n_values > 2``.
+        With ``binary=True``, values between 0 and 1, whose sum is squashed.
     origins_ : ndarray of shape (n_sets, D)
-        What is always there.
+        Vector that every row of the set contains.
     certificate_ : Certificate
-        Of the training rows with weight: ``proven``, ``gap``, ``error``, ``lower_bound``.
+        Certificates of the training rows of positive weight: ``proven``, ``gap``, ``error`` and
+        ``lower_bound``.
     noise_variance_ : float
-        Mean squared error of an entry.
+        Mean squared error per entry.
     lower_bound_ : float
-        Minus the squared error, with the penalty, a row.
+        Minus the squared error including the penalty, per row.
     lower_bounds_ : ndarray of shape (n_iter + 1,)
-        Its trace, which never falls with exact association.
+        Its value before every EM iteration, and at the end; with ``association="exact"`` it never
+        decreases.
     n_iter_ : int
-        EM iterations in that trace. Callbacks hear those of every start, in order.
+        Number of EM iterations, ``len(lower_bounds_) - 1``. Callbacks are called in every iteration
+        of every initialization.
     converged_ : bool
+        Whether the fit converged within ``max_iter`` EM iterations and ``max_time``.
     n_features_in_ : int
+        D, the number of columns.
     feature_names_in_ : ndarray of shape (D,)
-        Where X had column names.
+        Column names, if X has names that are all strings.
 
     References
     ----------
@@ -193,24 +202,34 @@ class GVQ(CodedRows):
         Parameters
         ----------
         X : array-like of shape (C, D)
-            NaN is missing; 0, 1 or NaN with ``binary``.
-        y : ignored
+            Training rows; NaN is a missing value. With ``binary=True``, 0, 1 or NaN.
+        y : None
+            Ignored; present for compatibility with scikit-learn.
         sample_weight : array-like of shape (C,), optional
-            A weight of 2 is the row given twice.
+            An integer weight w is equivalent to repeating the row w times.
         checkpoint : path or Checkpoint, optional
-            File that is written while the fit goes on and removed when it ends. After a crash the
-            same call goes on from there and gives what it would have given.
+            File that is written during the fit and removed at its end. After a crash, the same call
+            continues from the file and returns the same result.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import GVQ
+        >>> X = load_iris().data
+        >>> model = GVQ(n_components=3, random_state=0).fit(X)
+        >>> model.features_.shape
+        (1, 3, 4)
         """
         self._check_form()
         X, weight, _ = self._check_fit_rows(X, sample_weight)
         if X.shape[0] < self.n_sets:
             raise ValueError(
-                f"n_sets={self.n_sets} is more than n_samples={X.shape[0]}, the rows with weight; "
-                "lower n_sets or give more rows."
+                f"n_sets={self.n_sets} exceeds n_samples={X.shape[0]}, the rows of positive "
+                "weight; lower n_sets or pass more rows."
             )
         before = self._kept_features()
         columns = features.learn_unit(X, weight, bool(self.binary))
@@ -251,11 +270,11 @@ class GVQ(CodedRows):
         return self
 
     def _check_form(self) -> None:
-        """Refuse an association that cannot be asked for such codes, before any work."""
+        """Raise an error for an association that does not support such codes, before the fit."""
         n, J = int(self.n_components), int(self.n_values)
         if self.binary and J > 2:
             raise ValueError(
-                f"binary=True takes features that are on or off, n_values=2, not n_values={J}."
+                f"binary=True needs n_values=2, features that are on or off, not n_values={J}."
             )
         able = [m for m in METHODS if refusal(make_association(m), n, J) is None]
         able = ["exact"] if self.binary else able
@@ -268,7 +287,7 @@ class GVQ(CodedRows):
         )
 
     def _kept_features(self) -> tuple[Array, Array] | None:
-        """Features and origins of the last fit in the user's units, if they are to be used."""
+        """Features and origins of the last fit in the user's units, if the fit starts from them."""
         if not self.warm_start or not hasattr(self, "_fitted"):
             return None
         model, params, (group,) = self._fitted.model, self._fitted.params, self._fitted.columns
@@ -289,15 +308,15 @@ class GVQ(CodedRows):
     def _warn_of_freedom(self, theta: GVQParams) -> None:
         if theta.idle > 0:
             warn(
-                f"The codes of the rows leave {theta.idle} of {theta.taken.shape[1]} directions of "
-                "features and origin undetermined; of the equally good answers the one of least "
-                "norm is taken. Lower n_components or give more rows."
+                f"The codes of the rows do not determine {theta.idle} of {theta.taken.shape[1]} "
+                "directions of features and origin; the solution of least norm is used. Lower "
+                "n_components or pass more rows."
             )
 
     def _attributes(self) -> Mapping[str, object]:
         return codes.attributes(self._fitted)
 
-    # --- saving, and what scikit-learn asks ---
+    # --- files ---
 
     def __partwise_state__(self) -> dict[str, object]:
         fitted = self._fitted
@@ -325,7 +344,7 @@ class GVQ(CodedRows):
             columns,
             dtype=np.dtype(state["dtype"]),
             seed=seed,
-            # Files of before the first release have the variance by another name.
+            # Files written before the first release have another name for the variance.
             noise_variance=learned.get("noise_variance_", learned.get("noise_")),
             certificate=Certificate(**state["certificate"]),
             **known,
@@ -337,7 +356,7 @@ def _encoded(group: ColumnGroup, features: Array, origins: Array) -> tuple[Array
     """Features and origins in model units."""
     if features.shape[2] != len(group.scale):
         raise ValueError(
-            f"X has {len(group.scale)} columns and the features of the last fit "
+            f"X has {len(group.scale)} columns, but the features of the last fit have "
             f"{features.shape[2]}; set warm_start=False."
         )
     return features / group.scale, (origins - group.shift) / group.scale
