@@ -15,14 +15,8 @@ from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers import summed_states
 from partwise.answers.summed_states import FittedSums
 from partwise.data import BlockSource, ColumnGroup, learn_columns
-<<<<<<< HEAD
-from partwise.estimators._base import PartsEstimator
-from partwise.estimators._rows import by_rows
-from partwise.fitted import Fitted, fields_of, restored_fields
-=======
 from partwise.estimators._summed_rows import SummedRows
-from partwise.fitted import Fitted, restored_fields
->>>>>>> 02bb847 (The estimators and their answers in plain technical English, with an example for every method; methods on rows have their own modules)
+from partwise.fitted import Fitted, fields_of, restored_fields
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Begun, Stage

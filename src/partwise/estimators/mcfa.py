@@ -31,142 +31,138 @@ LEVELS_PRIOR = Prior(entries=2.0, spread=0.5, shape=10.0)
 class MCFA(GatedEstimator):
     """Multiple Cause Factor Analysis: parts of columns, each with a few continuous factors.
 
-        Every column belongs to one part, every row has separate factors for each part, and an entry is
-        a linear function of the factors of its column's part, plus noise. With one part the model is
-        factor analysis with missing data. Missing values (NaN) are ignored in fitting and scoring.
+    Every column belongs to one part, every row has separate factors for each part, and an entry is
+    a linear function of the factors of its column's part, plus noise. With one part the model is
+    factor analysis with missing data. Missing values (NaN) are ignored in fitting and scoring.
 
-        Parameters
-        ----------
-        n_parts : int or "auto", default=4
-            K, the number of parts. "auto" selects it by the ELBO (docs/sizes.md).
-        n_factors : int, "auto" or sequence of int, default=4
-            J, the number of factors of every part, or one number per part. With a prior it is a
-            maximum: factors that the data do not support shrink to 0 (see ``n_factors_``). "auto"
-            selects a number for each part by the ELBO.
-        likelihood : {"gaussian", "ordinal"}, default="gaussian"
-            "ordinal": entries are ordered levels (ratings, grades), each an interval of a latent number
-            that follows the model; the intervals follow from the frequencies of the levels.
-        gating : {"annealed", "tied", "standard", "factorised"}, default="annealed"
-            How columns are assigned to parts. "tied": one part per column for all rows. "annealed": the
-            same, with deterministic annealing. "standard": every row assigns columns to parts, with one
-            posterior for all rows. "factorised": a posterior for every entry, initialized by a tied
-            solution if ``init="dependence"``.
-        n_classes : int or None, default=None
-            N, the number of classes of rows; each has its own Gaussian prior of every part's factors.
-            With y, the classes are its labels, and rows labeled -1 (None, for strings) are classified;
-            without y, classes are found. None: as many as y has labels, and no class variable without
-            y.
-        prior : "conjugate", Prior or None, default="conjugate"
-            With a prior, loadings have a posterior and each factor a relevance, which columns with few
-            observations need. Fields of `partwise.Prior`: ``entries`` is the weight, in rows, of the
-            column's mean as its offset; ``spread`` is the prior guess of the noise variance and
-            ``shape`` its weight in rows; ``states`` is the weight in rows of the standard Gaussian in a
-            class. For ordinal entries the prior guess of the offset is the mean of all columns, by
-            default with 2 rows, and that of the noise half of the variance, with 10. None is maximum
-            likelihood.
-        gate_entropy : float, default=0.0
-            Strength of an entropic prior that favors gates of low entropy.
-        sparse_absent : {"auto", "unobserved", "zero"}, default="auto"
-            Meaning of entries that a sparse matrix does not store; "auto" is unobserved.
-        init : {"dependence", "random"}, default="dependence"
-            Initialization. "dependence" groups columns by their dependence and takes the principal
-            directions of each group. "random" follows the papers: loadings at randomly selected rows
-            and uniform gates.
-        n_init : int, default=1
-            Number of initializations; the fit with the highest ELBO is kept.
-        max_iter : int, default=200
-            Maximum number of EM iterations, without those of annealing.
-        tol : float, default=1e-3
-            Convergence threshold: gain of the ELBO per row and EM iteration.
-        max_time : float or None, default=None
-            Time limit in seconds, after which the best parameters so far are kept, with a warning.
-        n_jobs : int or None, default=None
-            Number of threads; None uses as many as BLAS.
-        random_state : int, Generator, RandomState or None, default=None
-            Random seed. With a fixed seed the model is the same for any ``n_jobs``.
-        verbose : int, default=0
-            A value above 0 shows a progress bar.
-        warm_start : bool, default=False
-    <<<<<<< HEAD
-            Begin from the parameters of the last fit, which may have had another gating.
-        sizes : SizeOptions or None, default=None
-            How "auto" selects sizes: on how many cells, and up to how many states (see
-            `partwise.SizeOptions`).
-    =======
-            Start from the parameters of the last fit, which may have had another gating.
-    >>>>>>> 02bb847 (The estimators and their answers in plain technical English, with an example for every method; methods on rows have their own modules)
-        streaming : StreamingOptions or None, default=None
-            Options of `partial_fit` (see `partwise.StreamingOptions`).
+    Parameters
+    ----------
+    n_parts : int or "auto", default=4
+        K, the number of parts. "auto" selects it by the ELBO (docs/sizes.md).
+    n_factors : int, "auto" or sequence of int, default=4
+        J, the number of factors of every part, or one number per part. With a prior it is a
+        maximum: factors that the data do not support shrink to 0 (see ``n_factors_``). "auto"
+        selects a number for each part by the ELBO.
+    likelihood : {"gaussian", "ordinal"}, default="gaussian"
+        "ordinal": entries are ordered levels (ratings, grades), each an interval of a latent number
+        that follows the model; the intervals follow from the frequencies of the levels.
+    gating : {"annealed", "tied", "standard", "factorised"}, default="annealed"
+        How columns are assigned to parts. "tied": one part per column for all rows. "annealed": the
+        same, with deterministic annealing. "standard": every row assigns columns to parts, with one
+        posterior for all rows. "factorised": a posterior for every entry, initialized by a tied
+        solution if ``init="dependence"``.
+    n_classes : int or None, default=None
+        N, the number of classes of rows; each has its own Gaussian prior of every part's factors.
+        With y, the classes are its labels, and rows labeled -1 (None, for strings) are classified;
+        without y, classes are found. None: as many as y has labels, and no class variable without
+        y.
+    prior : "conjugate", Prior or None, default="conjugate"
+        With a prior, loadings have a posterior and each factor a relevance, which columns with few
+        observations need. Fields of `partwise.Prior`: ``entries`` is the weight, in rows, of the
+        column's mean as its offset; ``spread`` is the prior guess of the noise variance and
+        ``shape`` its weight in rows; ``states`` is the weight in rows of the standard Gaussian in a
+        class. For ordinal entries the prior guess of the offset is the mean of all columns, by
+        default with 2 rows, and that of the noise half of the variance, with 10. None is maximum
+        likelihood.
+    gate_entropy : float, default=0.0
+        Strength of an entropic prior that favors gates of low entropy.
+    sparse_absent : {"auto", "unobserved", "zero"}, default="auto"
+        Meaning of entries that a sparse matrix does not store; "auto" is unobserved.
+    init : {"dependence", "random"}, default="dependence"
+        Initialization. "dependence" groups columns by their dependence and takes the principal
+        directions of each group. "random" follows the papers: loadings at randomly selected rows
+        and uniform gates.
+    n_init : int, default=1
+        Number of initializations; the fit with the highest ELBO is kept.
+    max_iter : int, default=200
+        Maximum number of EM iterations, without those of annealing.
+    tol : float, default=1e-3
+        Convergence threshold: gain of the ELBO per row and EM iteration.
+    max_time : float or None, default=None
+        Time limit in seconds, after which the best parameters so far are kept, with a warning.
+    n_jobs : int or None, default=None
+        Number of threads; None uses as many as BLAS.
+    random_state : int, Generator, RandomState or None, default=None
+        Random seed. With a fixed seed the model is the same for any ``n_jobs``.
+    verbose : int, default=0
+        A value above 0 shows a progress bar.
+    warm_start : bool, default=False
+        Start from the parameters of the last fit, which may have had another gating.
+    sizes : SizeOptions or None, default=None
+        Options of "auto": the number of cells it uses, and the largest number of states (see
+        `partwise.SizeOptions`).
+    streaming : StreamingOptions or None, default=None
+        Options of `partial_fit` (see `partwise.StreamingOptions`).
 
-        Attributes
-        ----------
-        n_parts_ : int
-            Number of parts, without the background.
-        size_path_ : list of dict
-            If a size is "auto", the moves of the search, as in `MCVQ`; ``n_factors`` has the number of
-            factors of every part after the move.
-        gates_ : ndarray of shape (D, K)
-            Probability that a column belongs to a part; the remainder is the background's.
-        parts_ : ndarray of shape (D,)
-            Most probable part of each column. -1 marks background columns: constant columns and, with
-            "annealed" and "tied" gating, columns that no factor explains.
-        loadings_ : ndarray of shape (K, D, J)
-            Change of an entry with each factor; 0 for factors that a part does not have.
-        offsets_ : ndarray of shape (K, D)
-            Expected entry if all factors are 0.
-        noise_variance_ : ndarray of shape (K, D)
-            Variance of the noise.
-        n_factors_ : ndarray of shape (K,)
-            Number of factors of each part whose expected squared loadings are above 1 % of the part's
-            largest.
-        factor_means_, factor_covariances_ : ndarray of shape (N, K, J) and (N, K, J, J)
-            Prior of the factors in each class (with classes only).
-        levels_ : ndarray of shape (L,)
-            The observed levels (``likelihood="ordinal"`` only); loadings, offsets and noise are then
-            those of the latent numbers, whose standard Gaussian distribution is divided into intervals
-            by the frequencies of the levels.
-        class_priors_ : ndarray of shape (N,)
-            Proportion of every class (with classes only).
-        classes_ : ndarray of shape (N,)
-            Labels of the classes, or their numbers (with classes only).
-        column_labels_ : ndarray of shape (D,)
-            The same as ``parts_``, under scikit-learn's name for biclusters.
-        lower_bound_ : float
-            Evidence lower bound (ELBO) per row; of the log-likelihood if ``prior=None``.
-        lower_bounds_ : ndarray of shape (n_iter + 1,)
-            Its value before every EM iteration after annealing, and at the end.
-        n_iter_ : int
-            Number of EM iterations that led to the parameters, ``len(lower_bounds_) - 1``. Callbacks
-            are called in every iteration of every initialization.
-        converged_ : bool
-            Whether the fit converged within ``max_iter`` EM iterations and ``max_time``.
-        n_samples_seen_ : int
-            Number of training rows, including those of `partial_fit`.
-        weight_seen_ : float
-            Total weight of the training rows, without rows that streaming has discounted.
-        n_features_in_ : int
-            D, the number of columns.
-        feature_names_in_ : ndarray of shape (D,)
-            Column names, if X has names that are all strings.
+    Attributes
+    ----------
+    n_parts_ : int
+        Number of parts, without the background.
+    size_path_ : list of dict
+        If a size is "auto", the moves of the search, as in `MCVQ`; ``n_factors`` has the number of
+        factors of every part after the move.
+    gates_ : ndarray of shape (D, K)
+        Probability that a column belongs to a part; the remainder is the background's.
+    parts_ : ndarray of shape (D,)
+        Most probable part of each column. -1 marks background columns: constant columns and, with
+        "annealed" and "tied" gating, columns that no factor explains.
+    loadings_ : ndarray of shape (K, D, J)
+        Change of an entry with each factor; 0 for factors that a part does not have.
+    offsets_ : ndarray of shape (K, D)
+        Expected entry if all factors are 0.
+    noise_variance_ : ndarray of shape (K, D)
+        Variance of the noise.
+    n_factors_ : ndarray of shape (K,)
+        Number of factors of each part whose expected squared loadings are above 1 % of the part's
+        largest.
+    factor_means_, factor_covariances_ : ndarray of shape (N, K, J) and (N, K, J, J)
+        Prior of the factors in each class (with classes only).
+    levels_ : ndarray of shape (L,)
+        The observed levels (``likelihood="ordinal"`` only); loadings, offsets and noise are then
+        those of the latent numbers, whose standard Gaussian distribution is divided into intervals
+        by the frequencies of the levels.
+    class_priors_ : ndarray of shape (N,)
+        Proportion of every class (with classes only).
+    classes_ : ndarray of shape (N,)
+        Labels of the classes, or their numbers (with classes only).
+    column_labels_ : ndarray of shape (D,)
+        The same as ``parts_``, under scikit-learn's name for biclusters.
+    lower_bound_ : float
+        Evidence lower bound (ELBO) per row; of the log-likelihood if ``prior=None``.
+    lower_bounds_ : ndarray of shape (n_iter + 1,)
+        Its value before every EM iteration after annealing, and at the end.
+    n_iter_ : int
+        Number of EM iterations that led to the parameters, ``len(lower_bounds_) - 1``. Callbacks
+        are called in every iteration of every initialization.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` EM iterations and ``max_time``.
+    n_samples_seen_ : int
+        Number of training rows, including those of `partial_fit`.
+    weight_seen_ : float
+        Total weight of the training rows, without rows that streaming has discounted.
+    n_features_in_ : int
+        D, the number of columns.
+    feature_names_in_ : ndarray of shape (D,)
+        Column names, if X has names that are all strings.
 
-        References
-        ----------
-        D. A. Ross and R. S. Zemel, Learning Parts-Based Representations of Data, JMLR 7, 2006.
+    References
+    ----------
+    D. A. Ross and R. S. Zemel, Learning Parts-Based Representations of Data, JMLR 7, 2006.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from partwise import MCFA
-        >>> rng = np.random.default_rng(0)
-        >>> s = rng.normal(size=(300, 2))  # one factor for each of two parts
-        >>> X = np.hstack([s[:, :1] * [1, 2, 3], s[:, 1:] * [1, -1, 2]])
-        >>> X += 0.1 * rng.normal(size=X.shape)
-        >>> model = MCFA(n_parts=2, n_factors=1, random_state=0).fit(X)
-        >>> sorted(map(sorted, (np.flatnonzero(model.parts_ == k).tolist() for k in range(2))))
-        [[0, 1, 2], [3, 4, 5]]
-        >>> X[0, 1] = np.nan
-        >>> bool(abs(model.impute(X)[0, 1] - 2 * s[0, 0]) < 0.3)
-        True
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise import MCFA
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.normal(size=(300, 2))  # one factor for each of two parts
+    >>> X = np.hstack([s[:, :1] * [1, 2, 3], s[:, 1:] * [1, -1, 2]])
+    >>> X += 0.1 * rng.normal(size=X.shape)
+    >>> model = MCFA(n_parts=2, n_factors=1, random_state=0).fit(X)
+    >>> sorted(map(sorted, (np.flatnonzero(model.parts_ == k).tolist() for k in range(2))))
+    [[0, 1, 2], [3, 4, 5]]
+    >>> X[0, 1] = np.nan
+    >>> bool(abs(model.impute(X)[0, 1] - 2 * s[0, 0]) < 0.3)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {

@@ -33,161 +33,156 @@ RESOLUTION = 0.01
 class MCVQ(BiclusterMixin, StateRows):
     """Multiple Cause Vector Quantization: parts of columns, each with a few discrete states.
 
-        Every column belongs to one part, and every row is in one state of each part. Given the states,
-        an entry depends only on the state of its column's part. With one part the model is latent class
-        analysis (a mixture model); with several it is a multi-view clustering, in which each group of
-        columns clusters the rows in its own way. Missing values (NaN) are ignored in fitting and
-        scoring.
+    Every column belongs to one part, and every row is in one state of each part. Given the states,
+    an entry depends only on the state of its column's part. With one part the model is latent class
+    analysis (a mixture model); with several it is a multi-view clustering, in which each group of
+    columns clusters the rows in its own way. Missing values (NaN) are ignored in fitting and
+    scoring.
 
-        Parameters
-        ----------
-        n_parts : int or "auto", default=4
-            K, the number of parts. "auto" selects it by the ELBO, see Notes.
-        n_states : int, sequence of int or "auto", default=8
-            J, the number of states of every part, or one number per part. "auto" selects a number for
-            each part by the ELBO.
-        likelihood : str, mapping or sequence, default="gaussian"
-            Distribution of an entry given its state. For a matrix of one kind: "gaussian", "bernoulli",
-            "poisson", "negative_binomial" (overdispersed counts), "zero_inflated" (counts with many
-            zeros), "categorical", "ordinal" (ordered categories) or "circular" (angles in radians).
-            For a table with columns of several kinds: "auto" detects the kind of each column (see
-            ``kinds_`` and docs/tables.md), a mapping of column names to kinds sets some of them, a
-            sequence sets all; a kind may then also be "lognormal" or "ignored".
-        gating : {"annealed", "tied", "standard", "factorised"}, default="annealed"
-            How columns are assigned to parts. "tied": one part per column for all rows. "annealed": the
-            same, with deterministic annealing. "standard": every row assigns columns to parts, with one
-            posterior for all rows. "factorised": a posterior for every entry, initialized by a tied
-            solution if ``init="dependence"``. Variational inference only.
-        inference : {"variational", "gibbs"}, default="variational"
-            "gibbs" is Monte Carlo EM, which samples the states and the parts of all entries.
-        n_classes : int, "auto" or None, default=None
-            N, the number of classes of rows, on which the states depend. With y, the classes are its
-            labels, and rows labeled -1 (None, for strings) are classified; without y, classes are
-            found. None: as many as y has labels, and no class variable without y. "auto": without y,
-            the number with the highest ELBO over the states of a first fit without classes.
-        prior : "conjugate", Prior or None, default="conjugate"
-            Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood. If a
-            size is "auto", "conjugate" is ``Prior(resolution=0.01)``.
-        gate_entropy : float, default=0.0
-            Strength of an entropic prior that favors gates of low entropy.
-        sparse_absent : {"auto", "unobserved", "zero"}, default="auto"
-            Meaning of entries that a sparse matrix does not store; "auto" is zero for counts
-            ("poisson", "negative_binomial", "zero_inflated") and unobserved otherwise.
-        init : {"dependence", "random"}, default="dependence"
-            Initialization. "dependence" groups columns by their dependence and clusters the rows in
-            each group. "random" follows the papers: states at randomly selected rows and uniform
-            gates.
-        n_init : int, default=1
-            Number of initializations; the fit with the highest ELBO is kept.
-        max_iter : int, default=200
-            Maximum number of EM iterations, without those of annealing.
-        tol : float, default=1e-3
-            Convergence threshold: gain of the ELBO per row and EM iteration.
-        max_time : float or None, default=None
-            Time limit in seconds, after which the best parameters so far are kept, with a warning.
-        n_jobs : int or None, default=None
-            Number of threads; None uses as many as BLAS.
-        random_state : int, Generator, RandomState or None, default=None
-            Random seed. With a fixed seed the model is the same for any ``n_jobs``.
-        verbose : int, default=0
-            A value above 0 shows a progress bar.
-        warm_start : bool, default=False
-    <<<<<<< HEAD
-            Begin from the parameters of the last fit, which may have had another gating; sizes that
-            were sought stay as they were found.
-        sizes : SizeOptions or None, default=None
-            How "auto" selects sizes: on how many cells, and up to how many states (see
-            `partwise.SizeOptions`).
-    =======
-            Start from the parameters of the last fit, which may have had another gating; sizes that
-            were selected automatically are kept.
-    >>>>>>> 02bb847 (The estimators and their answers in plain technical English, with an example for every method; methods on rows have their own modules)
-        streaming : StreamingOptions or None, default=None
-            Options of `partial_fit` (see `partwise.StreamingOptions`).
+    Parameters
+    ----------
+    n_parts : int or "auto", default=4
+        K, the number of parts. "auto" selects it by the ELBO, see Notes.
+    n_states : int, sequence of int or "auto", default=8
+        J, the number of states of every part, or one number per part. "auto" selects a number for
+        each part by the ELBO.
+    likelihood : str, mapping or sequence, default="gaussian"
+        Distribution of an entry given its state. For a matrix of one kind: "gaussian", "bernoulli",
+        "poisson", "negative_binomial" (overdispersed counts), "zero_inflated" (counts with many
+        zeros), "categorical", "ordinal" (ordered categories) or "circular" (angles in radians).
+        For a table with columns of several kinds: "auto" detects the kind of each column (see
+        ``kinds_`` and docs/tables.md), a mapping of column names to kinds sets some of them, a
+        sequence sets all; a kind may then also be "lognormal" or "ignored".
+    gating : {"annealed", "tied", "standard", "factorised"}, default="annealed"
+        How columns are assigned to parts. "tied": one part per column for all rows. "annealed": the
+        same, with deterministic annealing. "standard": every row assigns columns to parts, with one
+        posterior for all rows. "factorised": a posterior for every entry, initialized by a tied
+        solution if ``init="dependence"``. Variational inference only.
+    inference : {"variational", "gibbs"}, default="variational"
+        "gibbs" is Monte Carlo EM, which samples the states and the parts of all entries.
+    n_classes : int, "auto" or None, default=None
+        N, the number of classes of rows, on which the states depend. With y, the classes are its
+        labels, and rows labeled -1 (None, for strings) are classified; without y, classes are
+        found. None: as many as y has labels, and no class variable without y. "auto": without y,
+        the number with the highest ELBO over the states of a first fit without classes.
+    prior : "conjugate", Prior or None, default="conjugate"
+        Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood. If a
+        size is "auto", "conjugate" is ``Prior(resolution=0.01)``.
+    gate_entropy : float, default=0.0
+        Strength of an entropic prior that favors gates of low entropy.
+    sparse_absent : {"auto", "unobserved", "zero"}, default="auto"
+        Meaning of entries that a sparse matrix does not store; "auto" is zero for counts
+        ("poisson", "negative_binomial", "zero_inflated") and unobserved otherwise.
+    init : {"dependence", "random"}, default="dependence"
+        Initialization. "dependence" groups columns by their dependence and clusters the rows in
+        each group. "random" follows the papers: states at randomly selected rows and uniform
+        gates.
+    n_init : int, default=1
+        Number of initializations; the fit with the highest ELBO is kept.
+    max_iter : int, default=200
+        Maximum number of EM iterations, without those of annealing.
+    tol : float, default=1e-3
+        Convergence threshold: gain of the ELBO per row and EM iteration.
+    max_time : float or None, default=None
+        Time limit in seconds, after which the best parameters so far are kept, with a warning.
+    n_jobs : int or None, default=None
+        Number of threads; None uses as many as BLAS.
+    random_state : int, Generator, RandomState or None, default=None
+        Random seed. With a fixed seed the model is the same for any ``n_jobs``.
+    verbose : int, default=0
+        A value above 0 shows a progress bar.
+    warm_start : bool, default=False
+        Start from the parameters of the last fit, which may have had another gating; sizes that
+        were selected automatically are kept.
+    sizes : SizeOptions or None, default=None
+        Options of "auto": the number of cells it uses, and the largest number of states (see
+        `partwise.SizeOptions`).
+    streaming : StreamingOptions or None, default=None
+        Options of `partial_fit` (see `partwise.StreamingOptions`).
 
-        Attributes
-        ----------
-        n_parts_ : int
-            Number of parts, without the background.
-        n_states_ : ndarray of shape (K,)
-            Number of states of every part.
-        size_path_ : list of dict
-            If a size is "auto", the moves of the search: ``kind``, the ``parts`` it changes (numbered
-            as at that time), its ``gain`` in nats, whether it was ``accepted``, and ``n_parts``,
-            ``n_states`` and ``evidence`` (the ELBO) after it.
-        gates_ : ndarray of shape (D, K)
-            Probability that a column belongs to a part; the remainder is the background's.
-        parts_ : ndarray of shape (D,)
-            Most probable part of each column. -1 marks background columns: constant columns and, with
-            "annealed" and "tied" gating, columns that no part explains.
-        means_ : ndarray of shape (K, J, D), categorical: (K, J, D, V)
-            Expected entry in each state (categorical: probability of each level); NaN for states that
-            a part does not have.
-        variances_ : ndarray of shape (K, J, D)
-            Variance of an entry in each state (categorical: of the level's number).
-        state_priors_ : ndarray of shape (K, J), with classes (N, K, J)
-            Probability of each state (in each class), 0 for states that a part does not have.
-        class_priors_ : ndarray of shape (N,)
-            Proportion of every class (with classes only).
-        class_given_state_ : ndarray of shape (N, K, J)
-            Probability of every class given the state of one part, by Bayes' rule (with classes only).
-        classes_ : ndarray of shape (N,)
-            Labels of the classes, or their numbers (with classes only).
-        row_labels_ : ndarray of shape (C, K)
-            State of every part in every row of the training data, -1 for rows of weight 0.
-        column_labels_ : ndarray of shape (D,)
-            The same as ``parts_``, under scikit-learn's name for biclusters.
-        rows_, columns_ : ndarray of bool of shape (S, C) and (S, D)
-            Biclusters, one per state: the rows in that state and the columns of its part, with
-            scikit-learn's ``biclusters_``, ``get_indices``, ``get_shape`` and ``get_submatrix``.
-        levels_ : ndarray of shape (V,)
-            Categories in the order of the last axis of ``means_`` (categorical only).
-        kinds_ : ndarray of shape (D,)
-            Kind of each column of a table (``likelihood="auto"``, a mapping or a sequence). For tables
-            ``means_`` always has shape (K, J, D): for categories it is the mean of their numbers, for
-            "lognormal" columns the mean of the logarithm. See ``level_shares_`` and `summary`.
-        level_shares_ : dict
-            For tables, by column name: probability of each level in each state, of shape (K, J, V).
-        lower_bound_ : float
-            Evidence lower bound (ELBO) per row; of the log-likelihood if ``prior=None``.
-        lower_bounds_ : ndarray of shape (n_iter + 1,)
-            Its value before every EM iteration after annealing, and at the end. With
-            ``inference="gibbs"`` these are log joint densities of rows and sampled states, while
-            ``lower_bound_`` is a bound.
-        n_iter_ : int
-            Number of EM iterations that led to the parameters, ``len(lower_bounds_) - 1``. Callbacks
-            are called in every iteration of every initialization.
-        converged_ : bool
-            Whether the fit converged within ``max_iter`` EM iterations and ``max_time``.
-        n_samples_seen_ : int
-            Number of training rows, including those of `partial_fit`.
-        weight_seen_ : float
-            Total weight of the training rows, without rows that streaming has discounted.
-        n_features_in_ : int
-            D, the number of columns.
-        feature_names_in_ : ndarray of shape (D,)
-            Column names, if X has names that are all strings.
+    Attributes
+    ----------
+    n_parts_ : int
+        Number of parts, without the background.
+    n_states_ : ndarray of shape (K,)
+        Number of states of every part.
+    size_path_ : list of dict
+        If a size is "auto", the moves of the search: ``kind``, the ``parts`` it changes (numbered
+        as at that time), its ``gain`` in nats, whether it was ``accepted``, and ``n_parts``,
+        ``n_states`` and ``evidence`` (the ELBO) after it.
+    gates_ : ndarray of shape (D, K)
+        Probability that a column belongs to a part; the remainder is the background's.
+    parts_ : ndarray of shape (D,)
+        Most probable part of each column. -1 marks background columns: constant columns and, with
+        "annealed" and "tied" gating, columns that no part explains.
+    means_ : ndarray of shape (K, J, D), categorical: (K, J, D, V)
+        Expected entry in each state (categorical: probability of each level); NaN for states that
+        a part does not have.
+    variances_ : ndarray of shape (K, J, D)
+        Variance of an entry in each state (categorical: of the level's number).
+    state_priors_ : ndarray of shape (K, J), with classes (N, K, J)
+        Probability of each state (in each class), 0 for states that a part does not have.
+    class_priors_ : ndarray of shape (N,)
+        Proportion of every class (with classes only).
+    class_given_state_ : ndarray of shape (N, K, J)
+        Probability of every class given the state of one part, by Bayes' rule (with classes only).
+    classes_ : ndarray of shape (N,)
+        Labels of the classes, or their numbers (with classes only).
+    row_labels_ : ndarray of shape (C, K)
+        State of every part in every row of the training data, -1 for rows of weight 0.
+    column_labels_ : ndarray of shape (D,)
+        The same as ``parts_``, under scikit-learn's name for biclusters.
+    rows_, columns_ : ndarray of bool of shape (S, C) and (S, D)
+        Biclusters, one per state: the rows in that state and the columns of its part, with
+        scikit-learn's ``biclusters_``, ``get_indices``, ``get_shape`` and ``get_submatrix``.
+    levels_ : ndarray of shape (V,)
+        Categories in the order of the last axis of ``means_`` (categorical only).
+    kinds_ : ndarray of shape (D,)
+        Kind of each column of a table (``likelihood="auto"``, a mapping or a sequence). For tables
+        ``means_`` always has shape (K, J, D): for categories it is the mean of their numbers, for
+        "lognormal" columns the mean of the logarithm. See ``level_shares_`` and `summary`.
+    level_shares_ : dict
+        For tables, by column name: probability of each level in each state, of shape (K, J, V).
+    lower_bound_ : float
+        Evidence lower bound (ELBO) per row; of the log-likelihood if ``prior=None``.
+    lower_bounds_ : ndarray of shape (n_iter + 1,)
+        Its value before every EM iteration after annealing, and at the end. With
+        ``inference="gibbs"`` these are log joint densities of rows and sampled states, while
+        ``lower_bound_`` is a bound.
+    n_iter_ : int
+        Number of EM iterations that led to the parameters, ``len(lower_bounds_) - 1``. Callbacks
+        are called in every iteration of every initialization.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` EM iterations and ``max_time``.
+    n_samples_seen_ : int
+        Number of training rows, including those of `partial_fit`.
+    weight_seen_ : float
+        Total weight of the training rows, without rows that streaming has discounted.
+    n_features_in_ : int
+        D, the number of columns.
+    feature_names_in_ : ndarray of shape (D,)
+        Column names, if X has names that are all strings.
 
-        Notes
-        -----
-        Automatic sizes maximize the ELBO, so "auto" needs a prior, "annealed" or "tied" gating, and
-        variational inference. If no column depends on another, the model has one part with one state
-        and no columns, and a warning says so.
+    Notes
+    -----
+    Automatic sizes maximize the ELBO, so "auto" needs a prior, "annealed" or "tied" gating, and
+    variational inference. If no column depends on another, the model has one part with one state
+    and no columns, and a warning says so.
 
-        References
-        ----------
-        D. A. Ross and R. S. Zemel, Multiple Cause Vector Quantization, NIPS 2002; Learning Parts-Based
-        Representations of Data, JMLR 7, 2006.
+    References
+    ----------
+    D. A. Ross and R. S. Zemel, Multiple Cause Vector Quantization, NIPS 2002; Learning Parts-Based
+    Representations of Data, JMLR 7, 2006.
 
-        Examples
-        --------
-        >>> from partwise import MCVQ, make_shapes
-        >>> shapes = make_shapes()
-        >>> model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(shapes.data)
-        >>> model.predict_states(shapes.data).shape
-        (729, 3)
-        >>> bool(abs(model.reconstruct(shapes.data) - shapes.data).max() < 0.01)
-        True
+    Examples
+    --------
+    >>> from partwise import MCVQ, make_shapes
+    >>> shapes = make_shapes()
+    >>> model = MCVQ(n_parts=3, n_states=9, random_state=0).fit(shapes.data)
+    >>> model.predict_states(shapes.data).shape
+    (729, 3)
+    >>> bool(abs(model.reconstruct(shapes.data) - shapes.data).max() < 0.01)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
