@@ -25,6 +25,10 @@ _PUBLIC = {
     "SizeOptions": "partwise.fitting.options",
     "StreamingOptions": "partwise.fitting.stream",
     "RowSource": "partwise.data",
+    "IndexMaps": "partwise.models.transformations",
+    "Rotations": "partwise.models.transformations",
+    "Scalings": "partwise.models.transformations",
+    "Translations": "partwise.models.transformations",
     "load": "partwise.files.model",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
@@ -43,13 +47,17 @@ __all__ = [
     "CellKFold",
     "Checkpoint",
     "DaskRunner",
+    "IndexMaps",
     "ObservedCells",
     "PartsImputer",
     "Prior",
     "Recommender",
+    "Rotations",
     "RowSource",
+    "Scalings",
     "SizeOptions",
     "StreamingOptions",
+    "Translations",
     "__version__",
     "load",
     "make_faces",
@@ -77,6 +85,7 @@ if TYPE_CHECKING:
     from partwise.fitting.options import SizeOptions
     from partwise.fitting.stream import StreamingOptions
     from partwise.likelihoods.prior import Prior
+    from partwise.models.transformations import IndexMaps, Rotations, Scalings, Translations
     from partwise.runners import DaskRunner
     from partwise.stability import part_stability
 

@@ -21,7 +21,7 @@ from partwise.answers.rows import (
     source_of,
     telling,
 )
-from partwise.contracts import Array
+from partwise.contracts import AnyView, Array, Block
 from partwise.data import ColumnGroup, RowBlock
 from partwise.fitted import FittedParts, core_of
 from partwise.likelihoods.base import Average
@@ -264,19 +264,26 @@ def likelihoods(
     fitted: FittedStates, X: Matrix, n_draws: int, n_jobs: int | None = None
 ) -> RowLikelihood:
     """Likelihood of checked rows under every class, fields (N, n)."""
+    on_block, max_rows = block_likelihoods(fitted, n_draws)
+    return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
+
+
+def block_likelihoods(
+    fitted: FittedStates, n_draws: int
+) -> tuple[Callable[[Block[AnyView]], RowLikelihood], int]:
+    """Likelihood of a block's rows under every class, fields (N, n), and how many rows it takes."""
     found, model, params = laws(fitted), core(fitted), fitted.params
     log_prior = np.log(np.maximum(state_shares(fitted), 1e-300))
     draws = predict.needs_draws(params.gates, model.first)
 
-    def on_block(block: RowBlock) -> RowLikelihood:
+    def on_block(block: Block[AnyView]) -> RowLikelihood:
         proposal = fitted.model.propose(fitted.prepared, block) if draws else None
         return predict.row_likelihood(
             block, proposal, found, model.columns, params.gates, log_prior, model.first, n_draws
         )
 
     n_open = int(np.sum(params.gates.max(axis=0) < 1.0))
-    max_rows = max(MAX_DENSITIES // max(n_open * log_prior.shape[1], 1), 16)
-    return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
+    return on_block, max(MAX_DENSITIES // max(n_open * log_prior.shape[1], 1), 16)
 
 
 def class_proba(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:

@@ -7,6 +7,7 @@ cost their own part's states alone, and reductions over states run along rows of
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from itertools import pairwise
 
 import numpy as np
@@ -73,6 +74,14 @@ class DenseGroup:
     def room(self) -> list[Array]:
         """Arrays that can be used again when this block is done with."""
         return self._powers if self.complete and self._values is None else []
+
+    def of_rows(self, rows: Array) -> DenseGroup:
+        """The same columns of some rows."""
+        other = copy(self)
+        other._powers = [np.take(power, rows, axis=1) for power in self._powers]
+        other._values = None if self._values is None else np.take(self._values, rows, axis=1)
+        other._patterns, other.n_rows = None, len(rows)
+        return other
 
     def arrange(self, layout: Layout) -> None:
         """Bring the columns in the layout's order, unless nothing is decided."""

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers.classes import draw_classes
+from partwise.answers.moving import MovedAnswers, is_moving
 from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.data.columns import Kind
@@ -185,6 +186,12 @@ class GatedEstimator(PartsEstimator):
         found = self._check_fit_rows(X, sample_weight, reset=reset)
         return TrainingRows(*found, getattr(self, "feature_names_in_", None))
 
+    @property
+    def _asked(self) -> ModuleType | MovedAnswers:
+        """What answers: the module of the kind of parts, or its answers over transformations."""
+        moving = hasattr(self, "_fitted") and is_moving(self._fitted)
+        return MovedAnswers(self._answers) if moving else self._answers
+
     def _family(self, schema: Schema | None = None) -> Family:
         """The kind of parts, with the options that the arguments set."""
         limits = self.n_init, self.max_iter, self.tol, self.max_time
@@ -212,7 +219,7 @@ class GatedEstimator(PartsEstimator):
         return self.likelihood
 
     def _attributes(self) -> Mapping[str, object]:
-        return self._answers.attributes(self._fitted)
+        return self._asked.attributes(self._fitted)
 
     def __partwise_state__(self) -> dict[str, object]:
         check_is_fitted(self)
@@ -231,7 +238,7 @@ class GatedEstimator(PartsEstimator):
 
     @property
     def _n_features_out(self) -> int:
-        return int(self._answers.n_outputs(self._fitted))
+        return int(self._asked.n_outputs(self._fitted))
 
     def get_feature_names_out(self, input_features: object = None) -> Array:
         """Names of the columns of `transform`: part0_state0 or part0_factor0, and so on.
@@ -255,22 +262,22 @@ class GatedEstimator(PartsEstimator):
         array(['part0_state0', 'part0_state1'], dtype=object)
         """
         check_is_fitted(self)
-        return np.asarray(self._answers.names_out(self._fitted), dtype=object)
+        return np.asarray(self._asked.names_out(self._fitted), dtype=object)
 
     def _reconstruct(self, X: Matrix) -> Array:
-        return self._answers.reconstruct(self._fitted, X, self.n_jobs)
+        return self._asked.reconstruct(self._fitted, X, self.n_jobs)
 
     def _impute(self, X: Matrix) -> Array:
-        return self._answers.impute(self._fitted, X, self.n_jobs)
+        return self._asked.impute(self._fitted, X, self.n_jobs)
 
     def _interval(self, X: Matrix, tail: float) -> tuple[Array, Array]:
-        return self._answers.interval(self._fitted, X, tail, self.n_jobs)
+        return self._asked.interval(self._fitted, X, tail, self.n_jobs)
 
     def _anomaly_scores(self, X: Matrix) -> Array:
-        return self._answers.anomaly_scores(self._fitted, X, self.n_jobs)
+        return self._asked.anomaly_scores(self._fitted, X, self.n_jobs)
 
     def _likelihoods(self, X: Matrix, n_draws: int) -> RowLikelihood:
-        return self._answers.likelihoods(self._fitted, X, n_draws, self.n_jobs)
+        return self._asked.likelihoods(self._fitted, X, n_draws, self.n_jobs)
 
     def _cell_densities(
         self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
@@ -278,10 +285,10 @@ class GatedEstimator(PartsEstimator):
         return self._answers.cell_densities(self._fitted, block, g, rows, columns, values)
 
     def _class_shares(self) -> Array:
-        return self._answers.class_shares(self._fitted)
+        return self._asked.class_shares(self._fitted)
 
     def _n_parameters(self) -> float:
-        return self._answers.n_parameters(self._fitted)
+        return self._asked.n_parameters(self._fitted)
 
     def _draw(
         self,
@@ -295,7 +302,7 @@ class GatedEstimator(PartsEstimator):
         check_is_fitted(self)
         if states is not None and (classes is not None or hybrid is not None):
             raise ValueError("Pass either states, or classes and hybrid, not both.")
-        answers, fitted = self._answers, self._fitted
+        answers, fitted = self._asked, self._fitted
         rng = as_generator(self.random_state if random_state is None else random_state)
         shares = answers.class_shares(fitted)
         labels, sources = draw_classes(fitted, shares, n_samples, classes, hybrid, rng)

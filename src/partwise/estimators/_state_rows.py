@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.answers import states as answers
 from partwise.answers import tables
 from partwise.contracts import Array
 from partwise.estimators._rows import by_rows
@@ -75,7 +74,7 @@ class StateRows(TableEstimator):
         (150, 6)
         """
         check_is_fitted(self)
-        return answers.transform(self._fitted, self._checked(X), self.n_jobs)
+        return self._asked.transform(self._fitted, self._checked(X), self.n_jobs)
 
     @by_rows
     def predict_states(self, X: DataLike) -> Array:
@@ -99,7 +98,7 @@ class StateRows(TableEstimator):
         (150, 2)
         """
         coded = self._checked(X)
-        return answers.predict_states(self._fitted, coded, self.n_jobs)
+        return self._asked.predict_states(self._fitted, coded, self.n_jobs)
 
     def inverse_transform(self, X: ArrayLike) -> Array | Frame:
         """Expected rows given posterior probabilities of states.
@@ -124,7 +123,7 @@ class StateRows(TableEstimator):
         """
         check_is_fitted(self)
         m = self._check_transformed(X, "state", self._fitted.dtype)
-        return self._as_given(answers.inverse_transform(self._fitted, m))
+        return self._as_given(self._asked.inverse_transform(self._fitted, m))
 
     def impute(
         self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
@@ -202,7 +201,7 @@ class StateRows(TableEstimator):
         >>> part["columns"][0]["column"], part["columns"][0]["value"]
         ('2', 1.4)
         """
-        return answers.explain(self._fitted, self._one_row(x), n_columns, self.n_jobs)
+        return self._asked.explain(self._fitted, self._one_row(x), n_columns, self.n_jobs)
 
     def sample(
         self,

@@ -13,12 +13,13 @@ from partwise.answers import tables
 from partwise.data.columns import Kind
 from partwise.data.table import Schema
 from partwise.estimators._gated import CONSTRAINTS, SIZE
-from partwise.estimators._state_rows import StateRows
+from partwise.estimators._moving import MovingEstimator
 from partwise.fitting.family import Family
 from partwise.fitting.options import SizeOptions
 from partwise.fitting.states import States
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import LAWS, ORDERED, Prior, zero_if_absent
+from partwise.models.transformations import Transformations
 from partwise.typing import (
     Likelihoods,
     Seed,
@@ -30,7 +31,7 @@ from partwise.typing import (
 RESOLUTION = 0.01
 
 
-class MCVQ(BiclusterMixin, StateRows):
+class MCVQ(BiclusterMixin, MovingEstimator):
     """Multiple Cause Vector Quantization: parts of columns, each with a few discrete states.
 
     Every column belongs to one part, and every row is in one state of each part. Given the states,
@@ -99,6 +100,11 @@ class MCVQ(BiclusterMixin, StateRows):
         `partwise.SizeOptions`).
     streaming : StreamingOptions or None, default=None
         Options of `partial_fit` (see `partwise.StreamingOptions`).
+    transformations : Transformations or None, default=None
+        What rows may have undergone, such as ``Translations(image_shape, max_shift=3)``: each row
+        is then seen under an unknown one, and parts, states and all attributes of columns are those
+        of a canvas (docs/moving.md). For dense X with "gaussian", "bernoulli" or "poisson"
+        likelihood, "annealed" or "tied" gating.
 
     Attributes
     ----------
@@ -143,6 +149,10 @@ class MCVQ(BiclusterMixin, StateRows):
         "lognormal" columns the mean of the logarithm. See ``level_shares_`` and `summary`.
     level_shares_ : dict
         For tables, by column name: probability of each level in each state, of shape (K, J, V).
+    transformation_priors_ : ndarray of shape (T,)
+        Probability of each of the transformations (with ``transformations`` only).
+    canvas_shape_ : tuple of int
+        Shape of the canvas that the D columns stand for (with ``transformations`` only).
     lower_bound_ : float
         Evidence lower bound (ELBO) per row; of the log-likelihood if ``prior=None``.
     lower_bounds_ : ndarray of shape (n_iter + 1,)
@@ -192,6 +202,7 @@ class MCVQ(BiclusterMixin, StateRows):
         "inference": [StrOptions({"variational", "gibbs"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "init": [StrOptions(set(States.starts))],
+        "transformations": [Transformations, None],
     }
 
     def __init__(
@@ -217,6 +228,7 @@ class MCVQ(BiclusterMixin, StateRows):
         warm_start: bool = False,
         sizes: SizeOptions | None = None,
         streaming: StreamingOptions | None = None,
+        transformations: Transformations | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_states = n_states
@@ -238,6 +250,7 @@ class MCVQ(BiclusterMixin, StateRows):
         self.warm_start = warm_start
         self.sizes = sizes
         self.streaming = streaming
+        self.transformations = transformations
 
     # --- fitting ---
 

@@ -143,6 +143,25 @@ def _classes_fit(value: dict[str, Any], scope: Scope) -> str | None:
     return None if named == N else f"has {named} names of {N} classes"
 
 
+def _transformations_fit(value: dict[str, Any], scope: Scope) -> str | None:
+    """Rows have transformations where the argument says so, and the canvas is theirs."""
+    moves, state = value["arguments"].get("transformations"), value["state"]
+    if (moves is None) != ("transformation_counts" not in state):
+        return f"has transformations={_name_of(moves)}, but other parameters"
+    if moves is None:
+        return None
+    sizes = moves.n_columns, moves.n_canvas, len(moves)
+    found = state["learned"]["n_features_in_"], scope.sizes["D"], scope.sizes["T"]
+    if sizes != found or len(state["columns"]) != 1:
+        return f"has transformations of sizes {sizes}, but parameters of {found}"
+    return None
+
+
+def _name_of(value: object) -> str:
+    """What an argument is."""
+    return "None" if value is None else type(value).__name__
+
+
 def _noise_fits(value: dict[str, Any], scope: Scope) -> str | None:
     """A variance of columns whose own is about 1; maximum likelihood has shapes of 1e300."""
     noise = value["rate"] / value["shape"]
@@ -151,7 +170,8 @@ def _noise_fits(value: dict[str, Any], scope: Scope) -> str | None:
 
 def _columns_given(value: dict[str, Any], scope: Scope) -> str | None:
     """Fit saw all columns; those of a recommender's models may have arrived later."""
-    return _columns_seen(value["state"], scope)
+    moved = value["arguments"].get("transformations") is not None  # `_transformations_fit`
+    return None if moved else _columns_seen(value["state"], scope)
 
 
 _CLASSES = Array("any", ("named",), rules=(differ,))
@@ -182,6 +202,7 @@ _MCVQ = Record(
             }
         ),
     },
+    {"transformation_counts": counts("T")},
     rules=(_n_columns, _classes_fit, kinds_fit, units_fit),
 )  # fmt: skip
 _MCFA = Record(
@@ -463,7 +484,7 @@ def _densities_fit(value: dict[str, Any], scope: Scope) -> str | None:
 
 _MEMBERS = {
     "MCFA": _model(_MCFA, _parts_of, _likelihood_fits),
-    "MCVQ": _model(_MCVQ, _parts_of, _likelihood_fits, _prior_fits),
+    "MCVQ": _model(_MCVQ, _parts_of, _transformations_fit, _likelihood_fits, _prior_fits),
 }
 
 CONTENTS: dict[str, Check] = {
@@ -557,7 +578,9 @@ CONTENTS: dict[str, Check] = {
         n_sets="M",
     ),
     "MCFA": _model(_MCFA, _columns_given, _parts_of, _likelihood_fits),
-    "MCVQ": _model(_MCVQ, _columns_given, _parts_of, _likelihood_fits, _prior_fits),
+    "MCVQ": _model(
+        _MCVQ, _columns_given, _parts_of, _transformations_fit, _likelihood_fits, _prior_fits
+    ),
     "PartsImputer": _imputer,
     "Recommender": _recommender,
 }

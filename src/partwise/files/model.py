@@ -72,9 +72,13 @@ _LOADABLE = {
     "Recommender": "partwise.estimators.recommender",
 }
 _OPTIONS = {
+    "IndexMaps": "partwise.models.transformations",
     "Prior": "partwise.likelihoods.prior",
+    "Rotations": "partwise.models.transformations",
+    "Scalings": "partwise.models.transformations",
     "SizeOptions": "partwise.fitting.options",
     "StreamingOptions": "partwise.fitting.stream",
+    "Translations": "partwise.models.transformations",
 }
 
 # Arguments that had other names before the first release, by class.
@@ -105,6 +109,8 @@ _VALUES = frozenset(
         "partwise.models.factor_rows.MCFAPrepared",
         "partwise.models.mcvq.MCVQParams",
         "partwise.models.mcvq.MCVQPrepared",
+        "partwise.models.moving.MovingParams",
+        "partwise.models.moving.MovingPrepared",
     ]
 )
 CHECKPOINT = "Checkpoint"

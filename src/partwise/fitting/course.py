@@ -124,6 +124,7 @@ def fit_rows(
     columns = learn_columns(rows.X, kind, rows.weight, absent_zero, options.prior)
     if rows.schema is None:  # else it has warned
         warn_of_holes(columns, n_columns, rows.names)
+    columns = family.on_canvas(rows, columns)
     sought = sizes is None and last is None
     if last is not None:
         sizes, columns = _resumed(family, last, sizes, columns, classes)
@@ -138,11 +139,12 @@ def fit_rows(
     rng = log.generator()
     check_pairing(options, is_sparse(rows.X) and absent_zero)
     variable = family.class_variable(classes.number)
-    source = BlockSource(rows.X, columns, rows.weight, labels=labels, n_powers=family.n_powers)
+    source = family.source(rows, columns, labels)
     totals = family.totals(source)
 
     def core_with(sizes: tuple[int, ...], variable: ClassVariable) -> GatedCore[P, R]:
-        return family.core(columns, n_columns, rows.X.dtype, sizes, variable, totals)
+        n_modeled = max(n_columns, len(columns[0].index))
+        return family.core(columns, n_modeled, rows.X.dtype, sizes, variable, totals)
 
     core = core_with(sizes, ClassVariable())
 
@@ -216,7 +218,7 @@ def _finished(
         fitted = replace(fitted, model=family.rowwise(family.core_in(fitted.model), Expected()))
         bound = bound_of_samples(fitted, source, n_jobs) / float(source.weight.sum())
         fitted = replace(fitted, record=replace(fitted.record, bound=bound))
-    found = identity(source.X.shape[1])
+    found = identity(family.core_in(fitted.model).n_columns)
     if family.options.calibrated:
         below = partial(family.below, fitted.model)
         found = calibrate(fitted.model, fitted.params, source, below, rng, n_jobs)
@@ -398,7 +400,7 @@ def _found_classes(
         return last.classes
     rng = as_generator(family.options.random_state)
     plain = fit_rows(family, rows, Classes(), listen, deadline)
-    source = BlockSource(rows.X, plain.columns, rows.weight, n_powers=family.n_powers)
+    source = family.source(rows, plain.columns, None)
     core = family.core_in(plain.model).with_classes(family.class_variable(1))
     found = _evidence(family, plain.model, source, rng, plain.params)
     return np.arange(class_number(cast(ClassCore[P], core), *found, rng))

@@ -23,7 +23,7 @@ from partwise.fitted import (
     RowPosteriors,
     SavedState,
 )
-from partwise.fitting.options import PartsOptions, Size
+from partwise.fitting.options import PartsOptions, Size, TrainingRows
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gates, Gating, Standard, Tied
@@ -88,6 +88,18 @@ class Family(ABC, Generic[P, R]):
     def totals(self, source: BlockSource) -> Array | None:
         """Sums over rows that the model holds, if it holds some."""
         return None
+
+    def on_canvas(
+        self, rows: TrainingRows, columns: tuple[ColumnGroup, ...]
+    ) -> tuple[ColumnGroup, ...]:
+        """Columns of the model, from those of the rows: the same, unless rows are transformed."""
+        return columns
+
+    def source(
+        self, rows: TrainingRows, columns: tuple[ColumnGroup, ...], labels: Array | None
+    ) -> BlockSource:
+        """Rows in blocks, for a model of ``columns``."""
+        return BlockSource(rows.X, columns, rows.weight, labels=labels, n_powers=self.n_powers)
 
     def start(
         self,

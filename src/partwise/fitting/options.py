@@ -17,6 +17,7 @@ from partwise.data.table import Schema
 from partwise.engine import Monitor
 from partwise.fitting.checkpoint import Rows
 from partwise.likelihoods import LAWS, Prior
+from partwise.models.transformations import Transformations
 from partwise.typing import Seed
 
 # A size as users give it: one number, "auto" where it is sought, or a number per part.
@@ -91,7 +92,8 @@ class PartsOptions:
     ``likelihood`` is that of all columns or the kind of each, ``prior`` None for maximum
     likelihood, ``absent_zero`` whether entries that a sparse matrix does not store are zeros.
     ``arguments`` are those of the estimator and its name, which a checkpoint is compared with, and
-    ``calibrated`` whether intervals are; ``sizes`` how sizes are selected.
+    ``calibrated`` whether intervals are; ``sizes`` how sizes are selected; ``transformations``
+    what rows may have undergone.
     """
 
     n_parts: int | str
@@ -109,6 +111,7 @@ class PartsOptions:
     arguments: dict[str, object]
     calibrated: bool = True
     sizes: SizeOptions = SizeOptions()
+    transformations: Transformations | None = None
 
     @property
     def is_sought(self) -> bool:

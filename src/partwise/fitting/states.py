@@ -11,7 +11,7 @@ import numpy as np
 
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock
-from partwise.fitted import FittedParts, GatedCore, GatedModel, SavedState, core_of
+from partwise.fitted import FittedParts, GatedCore, GatedModel, P, R, SavedState, core_of
 from partwise.fitting.family import Family, Starts
 from partwise.fitting.options import SearchLimits
 from partwise.fitting.state_search import Search
@@ -130,15 +130,23 @@ class States(Family[MCVQParams, MCVQPrepared]):
 
     def row_labels(self, fitted: FittedStates, source: BlockSource, kept: Array) -> Array:
         """State of every part in the training rows, (C, K), -1 for rows without weight."""
-        assert fitted.n_parts is not None
-        bounds = list(pairwise(self.core_in(fitted.model).first[: fitted.n_parts + 1]))
+        first = self.core_in(fitted.model).first
+        return states_of_rows(fitted, first, source, kept, self.options.ascent.n_jobs)
 
-        def on_block(block: RowBlock) -> Array:
-            m = fitted.model.infer(fitted.prepared, block)[0]
-            return np.stack([m[lo:hi].argmax(axis=0) for lo, hi in bounds], axis=1)
 
-        labels, rows = np.full((len(kept), fitted.n_parts), -1), np.flatnonzero(kept)
-        with runner_of(self.options.ascent.n_jobs, source) as runner:
-            for (lo, hi), found in zip(source.bounds, runner.map(on_block, source), strict=True):
-                labels[rows[lo:hi]] = found
-        return labels
+def states_of_rows(
+    fitted: FittedParts[P, R], first: Array, source: BlockSource, kept: Array, n_jobs: int | None
+) -> Array:
+    """State of every part in the training rows, (C, K); ``first`` numbers the parts' states."""
+    assert fitted.n_parts is not None
+    bounds = list(pairwise(first[: fitted.n_parts + 1]))
+
+    def on_block(block: RowBlock) -> Array:
+        m = fitted.model.infer(fitted.prepared, block)[0]
+        return np.stack([m[lo:hi].argmax(axis=0) for lo, hi in bounds], axis=1)
+
+    labels, rows = np.full((len(kept), fitted.n_parts), -1), np.flatnonzero(kept)
+    with runner_of(n_jobs, source) as runner:
+        for (lo, hi), found in zip(source.bounds, runner.map(on_block, source), strict=True):
+            labels[rows[lo:hi]] = found
+    return labels

@@ -83,6 +83,8 @@ def refused(family: Family[P, R], fitted: AnyFitted | None) -> str | None:
         return 'inference="gibbs"'
     if options.gating == "factorised":
         return 'gating="factorised"'
+    if options.transformations is not None:
+        return "transformations"
     if options.has_latent:
         return f'likelihood="{options.likelihood}"'
     # The number of rows behind parameters follows from their uncertainty, which needs a prior.

@@ -1,0 +1,223 @@
+"""Rows whose columns stand elsewhere: blocks that answer for the columns of a canvas.
+
+A transformation places every column of a row in a column of the canvas
+(`partwise.models.transformations`). A model of the canvas asks a `MovedBlock` as it asks any block;
+the rows stay as they are, and the weights of the model are renumbered instead, so that scores under
+all transformations cost one product each and no copies of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from partwise.contracts import Array, EntryList, Layout, Packed
+from partwise.data.columns import ColumnEntries, ColumnGroup
+from partwise.data.dense import DenseGroup
+from partwise.data.rows import Rows
+from partwise.data.source import BlockSource, RowBlock
+
+
+class MovedView:
+    """Entries of rows by the columns of the canvas; ``place`` (D,) has the column of each."""
+
+    zero_value = None  # no entry is absent
+
+    def __init__(self, group: DenseGroup, place: Array) -> None:
+        self._group, self._place = group, place
+
+    def entries(self, columns: Array, absent: bool = False) -> EntryList:
+        """Observed entries of some columns of the canvas, several where columns share a place."""
+        own = np.flatnonzero(np.isin(self._place, columns))
+        found = self._group.entries(own, absent)
+        return EntryList(found.indptr, self._place[found.columns], found.values)
+
+
+class MovedBlock:
+    """Some rows under one transformation, as a block of the canvas.
+
+    Parameters
+    ----------
+    block : RowBlock
+        The rows as they are.
+    place : ndarray of shape (D,)
+        Column of the canvas of each of their columns.
+    """
+
+    def __init__(self, block: RowBlock, place: Array) -> None:
+        self._block, self._place = block, place
+        self.n_rows, self.dtype = block.n_rows, block.dtype
+        self.weight, self.base, self.labels = block.weight, block.base, block.labels
+
+    @property
+    def groups(self) -> tuple[MovedView, ...]:
+        """The view of the one column group."""
+        return (MovedView(self._block.groups[0], self._place),)
+
+    def with_values(self, values: Array) -> MovedBlock:
+        """Latent numbers are not moved."""
+        raise TypeError("Latent numbers have no transformations.")
+
+    def score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
+        """Sum over observed columns of T(x) . weights; (S, n)."""
+        own, places = self._renumbered(layouts[0])
+        return self._block.score([_taken(weights[0], places)], [own])
+
+    def collect(self, m: Array, layouts: Sequence[Layout]) -> tuple[Packed, ...]:
+        """Adjoint of `score`."""
+        own, places = self._renumbered(layouts[0])
+        (found,) = self._block.collect(m, [own])
+        return (_placed(found, places, layouts[0]),)
+
+    def sweep(
+        self,
+        weights: Sequence[Packed],
+        layouts: Sequence[Layout],
+        on_part: Callable[[int, Array], Array],
+    ) -> tuple[Array, tuple[Packed, ...]]:
+        """`score`, a posterior made of it, and `collect`, part by part."""
+        own, places = self._renumbered(layouts[0])
+        m, (found,) = self._block.sweep([_taken(weights[0], places)], [own], on_part)
+        return m, (_placed(found, places, layouts[0]),)
+
+    def _renumbered(self, layout: Layout) -> tuple[Layout, tuple[Array, Array]]:
+        """Layout of the rows' columns; where its decided and undecided ones stand in ``layout``."""
+        own = Layout(layout.parts[self._place], layout.n_states)
+        at = np.empty(len(layout.parts), np.int64)
+        at[layout.order] = np.arange(len(layout.parts))
+        decided = at[self._place[own.decided]]
+        return own, (decided, at[self._place[own.undecided]] - len(layout.decided))
+
+
+def _taken(weights: Packed, places: tuple[Array, Array]) -> Packed:
+    """Weights of the rows' columns."""
+    return Packed(weights.own[:, :, places[0]], weights.shared[:, :, places[1]])
+
+
+def _placed(sums: Packed, places: tuple[Array, Array], layout: Layout) -> Packed:
+    """Sums of the rows' columns at their places on the canvas."""
+    sizes = len(layout.decided), len(layout.undecided)
+    out = []
+    for found, place, size in zip(sums, places, sizes, strict=True):
+        on_canvas = np.zeros((*found.shape[:2], size))
+        if len(np.unique(place)) == len(place):
+            on_canvas[:, :, place] = found
+        else:
+            np.add.at(on_canvas.T, place, found.T)  # several columns of the rows share a place
+        out.append(on_canvas)
+    return Packed(*out)
+
+
+class MovableBlock(RowBlock):
+    """Rows that may be seen under any transformation."""
+
+    def with_values(self, values: Array) -> MovableBlock:
+        """Latent numbers are not moved."""
+        raise TypeError("Latent numbers have no transformations.")
+
+    def moved(
+        self, place: Array, rows: Array | None = None, weight: Array | None = None
+    ) -> MovedBlock:
+        """Some of the rows (all if None) under a transformation, with other weights if given."""
+        if rows is None and weight is None:
+            return MovedBlock(self, place)
+        labels, (group,) = self.labels, self.groups
+        base, own = self.base, self.weight
+        if rows is not None:
+            group, base, own = group.of_rows(rows), base[rows], own[rows]
+            labels = None if labels is None else labels[rows]
+        return MovedBlock(RowBlock([group], own if weight is None else weight, base, labels), place)
+
+
+class MovingSource(BlockSource):
+    """Dense rows as blocks that may be seen under transformations.
+
+    Parameters
+    ----------
+    X : ndarray or RowSource of shape (C, D)
+    columns : tuple of one ColumnGroup
+        Of the canvas.
+    weight : ndarray of shape (C,)
+    maps : ndarray of shape (T, D)
+        Column of the canvas of each column of a row under every transformation.
+    labels, keep, max_rows
+        As in `BlockSource`.
+    """
+
+    def __init__(
+        self,
+        X: Rows,
+        columns: tuple[ColumnGroup, ...],
+        weight: Array,
+        maps: Array,
+        *,
+        labels: Array | None = None,
+        keep: bool = True,
+        max_rows: int | None = None,
+    ) -> None:
+        self.maps, self.canvas = maps, columns
+        own = replace(columns[0].take(maps[0]), index=np.arange(maps.shape[1]))
+        super().__init__(X, (own,), weight, labels=labels, keep=keep, max_rows=max_rows)
+
+    def encode(self, rows: Array, weight: Array, labels: Array | None) -> MovableBlock:
+        """A block of rows in memory."""
+        made = super().encode(rows, weight, labels)
+        return MovableBlock(made.groups, weight, made.base, labels)
+
+    def with_rows(self, X: Rows, weight: Array, labels: Array | None = None) -> MovingSource:
+        """A source of other rows, coded as these are."""
+        return MovingSource(X, self.canvas, weight, self.maps, labels=labels)
+
+
+def canvas_columns(
+    group: ColumnGroup, X: Rows, weight: Array, maps: Array, n_canvas: int
+) -> ColumnGroup:
+    """Columns of the canvas, from those of the rows under all transformations alike.
+
+    With several transformations a column of the canvas holds numbers of several columns of the
+    rows, so that all of them have the same units: those of all entries together. With one
+    transformation they have the units of the rows' columns.
+    """
+    counts = np.zeros(n_canvas)
+    np.add.at(counts, maps, group.weight[None] / len(maps))
+    varies = np.zeros(n_canvas, bool)
+    np.logical_or.at(varies, maps, group.varies[None])
+    moments = np.zeros((len(group.moments), n_canvas))
+    units = np.zeros(n_canvas), np.ones(n_canvas)
+    if len(maps) == 1:
+        for unit, own in zip(units, (group.shift, group.scale), strict=True):
+            unit[maps[0]] = own
+        moments[:, maps[0]] = group.moments
+    elif group.likelihood.scaled:
+        shift, scale = _common_units(group, X, weight)
+        for unit, value in zip(units, (shift, scale), strict=True):
+            unit[:] = value
+        means = np.zeros(n_canvas)
+        np.add.at(means, maps, (group.weight * (group.shift - shift) / scale)[None] / len(maps))
+        mean = means / np.maximum(counts, np.finfo(float).tiny)
+        moments = np.stack([np.ones(n_canvas), mean, mean**2 + 1.0])
+    else:
+        for own, total in zip(group.moments, moments, strict=True):
+            np.add.at(total, maps, (own * group.weight)[None] / len(maps))
+        moments /= np.maximum(counts, np.finfo(float).tiny)
+    moments[:, counts == 0] = group.moments.mean(axis=1)[:, None]  # of columns that nothing shows
+    return replace(
+        group,
+        index=np.arange(n_canvas),
+        shift=units[0],
+        scale=units[1],
+        weight=counts,
+        moments=moments,
+        varies=varies,
+    )
+
+
+def _common_units(group: ColumnGroup, X: Rows, weight: Array) -> tuple[float, float]:
+    """Mean and deviation of all observed entries."""
+    total = max(float(group.weight.sum()), np.finfo(float).tiny)
+    shift = float(group.weight @ group.shift) / total
+    squares = ColumnEntries(X, weight).sums(lambda x, _: (x.astype(float) - shift) ** 2)[0]
+    scale = float(np.sqrt(squares.sum() / total))
+    return shift, scale if scale > 0 else 1.0
