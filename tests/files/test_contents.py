@@ -114,6 +114,12 @@ def test_entries_that_are_missing_or_unknown_are_refused(path, tmp_path):
         ("mcvq-bernoulli", "theta.chi.0", -1.0, "theta.chi[0] that are no bernoulli distribution"),
         ("mcfa-classes", "theta.sigma.0", 0.0, "state.theta.sigma[0] has a variance of 0"),
         ("recommender", "counts", -1, "state.counts has the value -1"),
+        ("recommender", "members.0.columns.0.shift", 1e100, "units that float32 cannot represent"),
+        ("gvq", "columns.scale", 1e300, "units whose squares numbers cannot represent"),
+        ("gvq", "columns.shift", -1e200, "units whose squares numbers cannot represent"),
+        ("mcfa-ordinal", "columns.0.shift", 1e178, "units that do not suit the likelihood"),
+        ("mcfa-ordinal", "loadings.1.cov", 1e30, "cov has the value 1e+30, which is out of range"),
+        ("bayesian-pca-mixture", "theta.0.cov", 1e18, "cov has the value 1e+18"),
     ],
 )
 def test_values_out_of_range_are_refused(name, array, value, sentence, tmp_path):
@@ -139,7 +145,8 @@ def test_a_column_beyond_all_is_refused(name, tmp_path):
         ("mcfa", "n_parts", 1), ("mcfa", "likelihood", "ordinal"), ("cvq", "n_states", 4),
         ("gvq", "n_sets", 2), ("gvq-values", "n_values", 2), ("gvq", "binary", True),
         ("mcvq-table", "likelihood", "gaussian"), ("recommender", "unknown", 3),
-        ("imputer", "n_fits", 0),
+        ("imputer", "n_fits", 0), ("aspect", "n_aspects", True),
+        ("mcvq-auto", "n_states", {"objects": {"shape": [1], "values": [1]}}),
     ],
 )  # fmt: skip
 def test_arguments_that_do_not_suit_the_state_are_refused(name, argument, value, tmp_path):
@@ -147,3 +154,24 @@ def test_arguments_that_do_not_suit_the_state_are_refused(name, argument, value,
         header["arguments"][argument] = value
 
     refusal(changed(stored(name), tmp_path, change))
+
+
+def test_levels_that_do_not_match_the_table_are_refused(tmp_path):
+    def raise_last(header, arrays):
+        arrays["columns.1.levels"][-1] = 1e9
+
+    message = refusal(changed(stored("mcvq-table"), tmp_path, raise_last))
+    assert "that do not match the table's" in message
+
+
+@pytest.mark.parametrize(
+    ("level", "sentence"),
+    [({"float": "nan"}, "has a level that is a missing value"), (3, "levels that are not text")],
+)
+def test_levels_that_their_type_cannot_have_are_refused(level, sentence, tmp_path):
+    def change(header, arrays):
+        columns = header["state"]["dict"]["schema"]["dict"]["columns"]
+        column = next(c["dict"] for c in columns if c["dict"]["dtype"] == "Enum")
+        column["levels"][0] = level
+
+    assert sentence in refusal(changed(stored("mcvq-table-classes"), tmp_path, change))

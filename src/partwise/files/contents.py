@@ -274,7 +274,7 @@ _ANALYSERS: dict[str, Check] = {
                 "alpha": positive(2, "q"),
                 "counts": counts("M"),
                 "mean": model_units("M", "D", "q+1", low=-STEEPEST, high=STEEPEST),
-                "cov": model_units("M", "shared", "q+1", "q+1", rules=(spreads,)),
+                "cov": model_units("M", "shared", "q+1", "q+1", high=STEEPEST**2, rules=(spreads,)),
                 "log_det": model_units("M", "shared"),
                 "leverage": counts("D"),
                 "tau": positive(2),
@@ -307,7 +307,8 @@ _NOISE = ("noise_variance_", "noise_")
 
 def _moments_fit(value: dict[str, Any], scope: Scope) -> str | None:
     """Binary columns have shares, others means and squares; there is one noise."""
-    if value["state"]["columns"]["scale"].max() >= WIDEST:
+    group = value["state"]["columns"]
+    if max(np.abs(group["shift"]).max(), group["scale"].max()) >= WIDEST:
         return "has units whose squares numbers cannot represent"
     if sum(name in value["state"]["learned"] for name in _NOISE) != 1:
         return f"has no {_NOISE[0]}"

@@ -16,6 +16,7 @@ from partwise.files.schema import (
     Each,
     Flag,
     Maybe,
+    MisfitError,
     Number,
     Plain,
     Record,
@@ -68,7 +69,9 @@ class Sizes:
         assert isinstance(value, dict)
         for name, size in self._sizes.items():
             given = value.get(name)
-            if isinstance(given, int) and not isinstance(given, bool):
+            if isinstance(given, bool):
+                raise MisfitError(f".{name}", "is a truth value, not a number")
+            if isinstance(given, int):
                 scope.agree(size, given)
 
 
@@ -140,6 +143,8 @@ def _law_fits(value: dict[str, Any], scope: Scope) -> str | None:
         return f"has {len(value['moments'])} moments, which do not suit the likelihood {name!r}"
     has_units = np.any(value["shift"] != 0.0) or np.any(value["scale"] != 1.0)
     if has_units and not (law.has_units or law.latent):
+        return f"has units that do not suit the likelihood {name!r}"
+    if law.latent and np.abs(value["shift"]).max(initial=0.0) > REACH:
         return f"has units that do not suit the likelihood {name!r}"
     return law.misfit(value, value["moments"])
 

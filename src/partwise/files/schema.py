@@ -152,7 +152,7 @@ class Array:
     rules: tuple[Rule, ...] = ()
 
     _KINDS: ClassVar[Mapping[str, str]] = {
-        "float": "f", "int": "iu", "bool": "b", "text": "UO", "any": "fiubUO",
+        "float": "f", "int": "i", "bool": "b", "text": "UO", "any": "fiubUO",
     }  # fmt: skip
 
     def __call__(self, value: object, scope: Scope) -> None:
