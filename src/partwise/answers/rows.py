@@ -119,7 +119,8 @@ def telling(
         value: object = float(values[d])
         usual: object = float(expected[i])
         if fitted.schema is not None:
-            value, usual = (fitted.schema.columns[d].value(one) for one in (values[d], expected[i]))
+            column = fitted.schema.columns[d]
+            value, usual = column.value(values[d]), column.value(expected[i], predicted=True)
         told = {"column": fitted.column_name(d), "value": value, "expected": usual}
         out.append({**told, "evidence": float(evidence[i])})
     return out

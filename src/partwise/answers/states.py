@@ -389,6 +389,20 @@ def draw_states(fitted: FittedStates, sources: Array, rng: np.random.Generator) 
     return states
 
 
+def limits(fitted: FittedStates, group: ColumnGroup) -> tuple[Array, Array]:
+    """Range of a table's observed numbers in model units, infinite for others; (D_g,) each."""
+    ends = np.full((2, len(group.index)), np.inf)
+    ends[0] = -np.inf
+    if fitted.schema is not None and group.likelihood.linear and group.levels is None:
+        for i, d in enumerate(group.index):
+            column = fitted.schema.columns[d]
+            ends[:, i] = column.as_encoded(
+                np.array([column.support.smallest, column.support.largest])
+            )
+        ends = (ends - group.shift) / group.scale
+    return ends[0], ends[1]
+
+
 def draw_rows(fitted: FittedStates, states: Array, rng: np.random.Generator) -> Array:
     """Rows (n, D) of checked states (n, K)."""
     first, n_states = core(fitted).first, own_states(fitted)
@@ -399,7 +413,7 @@ def draw_rows(fitted: FittedStates, states: Array, rng: np.random.Generator) -> 
     for group, law in zip(fitted.columns, laws(fitted), strict=True):
         s = number[:, group.index]
         d = np.broadcast_to(np.arange(s.shape[1]), s.shape)
-        drawn.append(group.decode(law.at((s, d)).sample(rng)))
+        drawn.append(group.decode(law.at((s, d)).sample_within(*limits(fitted, group), rng)))
     return in_columns(fitted, drawn).astype(fitted.dtype, copy=False)
 
 

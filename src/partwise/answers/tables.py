@@ -18,6 +18,7 @@ from partwise.answers.states import (
     core,
     impute,
     laws,
+    limits,
     log_marginal,
     marginal,
     n_parts,
@@ -79,10 +80,12 @@ def state_columns(
     return columns
 
 
-def fill(fitted: FittedStates, X: DataLike, coded: Array, filled: Array) -> Array | Frame:
-    """X with missing values imputed by ``filled``; ``coded`` is X as numbers."""
+def fill(
+    fitted: FittedStates, X: DataLike, coded: Array, filled: Array, sampled: bool = False
+) -> Array | Frame:
+    """X with its missing values imputed from ``filled``; ``coded`` is X as numbers."""
     if fitted.schema is not None:
-        return fitted.schema.fill(X, coded, filled)
+        return fitted.schema.fill(X, coded, filled, sampled)
     return np.where(np.isnan(coded), filled, coded).astype(fitted.dtype, copy=False)
 
 
@@ -111,7 +114,8 @@ def draw(
             place[group.index] = np.arange(len(group.index))
             own = np.flatnonzero(place[column] >= 0)
             r, d = row[own], column[own]
-            value = law.at((states[r, part[own]], place[d])).sample(rng)
+            low, high = (end[place[d]] for end in limits(fitted, group))
+            value = law.at((states[r, part[own]], place[d])).sample_within(low, high, rng)
             out[r, d] = _decoded(group, value, place[d])
         yield out
 
@@ -444,7 +448,11 @@ def _described_cells(
     for i, (r, c) in enumerate(zip(row, d, strict=True)):
         for name, number in (("value", coded[r, c]), ("expected", expected[i])):
             schema = fitted.schema
-            told = float(number) if schema is None else schema.columns[c].value(number)
+            told = (
+                float(number)
+                if schema is None
+                else schema.columns[c].value(number, name == "expected")
+            )
             shown[name].append(told)
     rows: dict[str, object] = {
         "row": list(labels),

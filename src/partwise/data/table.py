@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
 
@@ -42,6 +42,7 @@ from partwise.data.frames import (
     read_columns,
     replace_cells,
 )
+from partwise.data.support import Support
 from partwise.likelihoods import LAWS, ORDERED, Law
 from partwise.typing import Frame, Name, Value
 
@@ -118,6 +119,7 @@ class TableColumn:
     offset: float = 0.0
     whole: bool = False
     note: str = ""
+    support: Support = field(default_factory=Support)
 
     @property
     def has_levels(self) -> bool:
@@ -164,11 +166,15 @@ class TableColumn:
         values = np.where(np.isinf(raw.values), np.nan, raw.values)
         if self.has_levels:
             return self._coded(values)
-        if self.kind == "lognormal":
-            with np.errstate(divide="ignore", invalid="ignore"):
-                values = np.log(values + self.offset)
-            values[~np.isfinite(values)] = np.nan
-        return values, []
+        values = self.as_encoded(values)
+        return np.where(np.isfinite(values), values, np.nan), []
+
+    def as_encoded(self, values: Array) -> Array:
+        """Numbers as the matrix holds them: their logarithms in columns of that kind."""
+        if self.kind != LOGGED:
+            return values
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(values + self.offset)
 
     def _coded(self, values: Array) -> tuple[Array, list[Value]]:
         """Numbers as codes of levels; 0 and 1 are truth values if those were seen."""
@@ -177,8 +183,14 @@ class TableColumn:
         codes = np.array([place.get(value, np.nan) for value in found.tolist()])
         return codes[at], [v for v in found[np.isnan(codes)].tolist() if v == v]
 
-    def decode(self, values: Array) -> NewColumn:
-        """The user's terms of numbers as `encode` makes them."""
+    def decode(
+        self, values: Array, predicted: Array | bool = False, sampled: bool = False
+    ) -> NewColumn:
+        """The user's terms of numbers as `encode` makes them.
+
+        What is ``predicted`` (n,) is brought into the column's support; samples also into the
+        range of the observed values.
+        """
         name = self.name
         if self.kind == "ignored" and (self.form != "number" or self.dtype in ("object", "Null")):
             return NewColumn(name, "other", self.dtype, values)
@@ -194,18 +206,17 @@ class TableColumn:
             return NewColumn(name, self.form, self.dtype, known[codes])
         if self.kind == "lognormal":
             values = np.exp(values) - self.offset
-        if self.form == "date" and self.whole:
-            values = np.where(missing, np.nan, np.rint(values))
+        values = np.where(predicted, self.support.nearest(values, sampled), values)
         return NewColumn(name, self.form, self.dtype, values)
 
-    def value(self, number: float) -> Value:
+    def value(self, number: float, predicted: bool = False) -> Value:
         """The user's value of one number as `encode` makes it."""
-        shown = self.decode(np.array([float(number)])).plain()[0]
+        shown = self.decode(np.array([float(number)]), predicted).plain()[0]
         return float(shown) if isinstance(shown, np.floating) else shown
 
     def text(self, number: float) -> str:
         """The same as readable text."""
-        shown = self.value(number)
+        shown = self.value(number, predicted=self.form == "date")
         if self.form == "date":
             return str(shown)[: 10 if self.whole else 16]
         if isinstance(shown, np.timedelta64) and not np.isnat(shown):
@@ -368,20 +379,33 @@ class Schema:
         return row
 
     def decode(
-        self, values: Array, index: pd.Index | None = None, which: Sequence[int] | None = None
+        self,
+        values: Array,
+        index: pd.Index | None = None,
+        which: Sequence[int] | None = None,
+        predicted: Array | bool = False,
+        sampled: bool = False,
     ) -> Frame | Array:
-        """A table of the user's kind from numbers (n, D), of the columns ``which``."""
+        """A table of the user's kind from numbers (n, D), or from some columns of it.
+
+        ``predicted`` and ``sampled`` as in `TableColumn.decode`.
+        """
         places = range(len(self.columns)) if which is None else which
-        new = [self.columns[d].decode(values[:, d].astype(float)) for d in places]
+        mask = np.broadcast_to(predicted, values.shape)
+        new = [
+            self.columns[d].decode(values[:, d].astype(float), mask[:, d], sampled) for d in places
+        ]
         return make_frame(self.frame, new, index)
 
-    def fill(self, X: Frame | Array, coded: Array, filled: Array) -> Frame | Array:
+    def fill(
+        self, X: Frame | Array, coded: Array, filled: Array, sampled: bool = False
+    ) -> Frame | Array:
         """X with imputed values: ``coded`` is X as encoded; both (n, D)."""
         changes = {}
         for d, column in enumerate(self.columns):
             rows = np.flatnonzero(np.isnan(coded[:, d]))
             if column.is_filled and len(rows):
-                changes[d] = rows, column.decode(filled[rows, d].astype(float))
+                changes[d] = rows, column.decode(filled[rows, d].astype(float), True, sampled)
         return replace_cells(X, changes)
 
     def state(self) -> SchemaState:
@@ -398,7 +422,10 @@ class Schema:
 
 def _restored(fields: dict[str, object]) -> TableColumn:
     levels = tuple(cast(Sequence[Value], fields["levels"]))
-    return TableColumn(**{**fields, "levels": levels})  # type: ignore[arg-type]  # from a file
+    # Files of before the first release have no support.
+    support = Support(**cast(dict[str, float], fields.get("support", {})))
+    known = {**fields, "levels": levels, "support": support}
+    return TableColumn(**known)  # type: ignore[arg-type]  # from a file
 
 
 def _listed(names: Sequence[Name], bare: bool = False, most: int = 8) -> str:
@@ -501,7 +528,13 @@ def _learn_numbers(raw: RawColumn, asked: str, base: TableColumn) -> tuple[Table
         return replace(base, note=note), [*problems, note]
     found = np.unique(values)
     whole = bool(np.all(found == np.rint(found)))
-    base = replace(base, whole=whole)
+    base = replace(
+        base,
+        whole=whole,
+        support=Support.of(
+            values, times=raw.form != "number", single=raw.values.dtype == np.float32
+        ),
+    )
     levels: tuple[float, ...] = tuple(float(v) for v in found)
     if asked != "auto" and has_levels(asked):
         own = law_of_kind(asked).own_levels

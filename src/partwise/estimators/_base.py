@@ -134,7 +134,9 @@ class PartsEstimator(
             X, weight = X.some(kept) if isinstance(X, RowSource) else X[kept], weight[kept]
         return X, weight, kept
 
-    def _as_given(self, values: Array, X: DataLike | None = None) -> Array | Frame:
+    def _as_given(
+        self, values: Array, X: DataLike | None = None, sampled: bool = False
+    ) -> Array | Frame:
         """Rows that the model made, as a table like the user's, like X where it is given."""
         return values
 

@@ -172,7 +172,7 @@ class StateRows(TableEstimator):
             )
         rng = as_generator(self.random_state if random_state is None else random_state)
         drawn = tables.draw(self._fitted, coded, rng.spawn(int(n_imputations)), self.n_jobs)
-        return [tables.fill(self._fitted, X, coded, values) for values in drawn]
+        return [tables.fill(self._fitted, X, coded, values, sampled=True) for values in drawn]
 
     def explain(self, x: Given, n_columns: int = 5) -> list[dict[str, object]]:
         """Explain one row: the state of every part, and the columns that support it.
@@ -254,4 +254,4 @@ class StateRows(TableEstimator):
                 raise ValueError("Pass either given, or states, classes and hybrid, not both.")
             return self._sample_given(n_samples, given, random_state)
         rows, told = self._draw(n_samples, states, classes, hybrid, random_state)
-        return self._as_given(rows), told
+        return self._as_given(rows, sampled=True), told

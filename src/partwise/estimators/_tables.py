@@ -84,10 +84,12 @@ class TableEstimator(GatedEstimator):
         names = getattr(self, "feature_names_in_", None)
         return TrainingRows(coded[kept], weight[kept], kept, names, schema)
 
-    def _as_given(self, values: Array, X: DataLike | None = None) -> Array | Frame:
+    def _as_given(
+        self, values: Array, X: DataLike | None = None, sampled: bool = False
+    ) -> Array | Frame:
         if self._fitted.schema is None:
             return values
-        return self._fitted.schema.decode(values, index_of(X))
+        return self._fitted.schema.decode(values, index_of(X), predicted=True, sampled=sampled)
 
     def _one_row(self, x: Given) -> Matrix:
         check_is_fitted(self)
@@ -403,7 +405,7 @@ class TableEstimator(GatedEstimator):
         filled = self._impute(coded)
         if self._fitted.schema is None:
             return filled[:, places]
-        return self._fitted.schema.decode(filled, index, places)
+        return self._fitted.schema.decode(filled, index, places, predicted=True)
 
     def _sample_given(
         self, n_samples: int, given: Given, random_state: Seed
@@ -422,7 +424,9 @@ class TableEstimator(GatedEstimator):
             answers.predict_states(self._fitted, rows, self.n_jobs),
             self._fitted.schema,
         )
-        return (rows if schema is None else schema.decode(rows, index)), states
+        if schema is None:
+            return rows, states
+        return schema.decode(rows, index, predicted=np.isnan(coded), sampled=True), states
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

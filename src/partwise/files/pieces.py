@@ -299,6 +299,12 @@ def _levels_fit(value: dict[str, Any], scope: Scope) -> str | None:
     return None
 
 
+def _ends_ordered(value: dict[str, Any], scope: Scope) -> str | None:
+    """Bounds and range have their lower end first."""
+    ordered = value["low"] <= value["high"] and value["smallest"] <= value["largest"]
+    return None if ordered else "has ends in the wrong order"
+
+
 _TABLE_COLUMN = Record(
     {
         "name": Plain(),
@@ -310,6 +316,15 @@ _TABLE_COLUMN = Record(
         "offset": Number(low=-1e300, high=1e300),
         "whole": Flag(),
         "note": Text(),
+    },
+    may={
+        "support": Record(
+            {
+                **{name: Number(infinite=True) for name in ("low", "high", "smallest", "largest")},
+                "step": Number(low=0.0, high=1e300),
+            },
+            rules=(_ends_ordered,),
+        ),
     },
     rules=(_levels_fit,),
 )

@@ -30,6 +30,9 @@ PlainValue: TypeAlias = "Array | bool | int | float | str | list[PlainValue] | N
 CUTS = np.linspace(0.0, 1.0, 18)[1:-1]
 MOST_BINS = 64
 
+# Times that samples outside the limits are repeated: half of the mass outside leaves 1e-6 of them.
+MOST_REPEATS = 20
+
 # Quantiles of mixtures of numbers are found to this, in model units.
 CLOSE = 1e-9
 
@@ -73,6 +76,21 @@ class Predictive(ABC):
     @abstractmethod
     def sample(self, rng: np.random.Generator) -> Array:
         """One sample per entry."""
+
+    def sample_within(self, low: Array, high: Array, rng: np.random.Generator) -> Array:
+        """One sample per entry from the distribution between ``low`` and ``high``, which broadcast.
+
+        Samples outside are repeated; where the distribution has hardly any mass inside, they end
+        at the nearer limit.
+        """
+        out = self.sample(rng)
+        low, high = np.broadcast_to(low, out.shape), np.broadcast_to(high, out.shape)
+        for _ in range(MOST_REPEATS):
+            outside = np.nonzero((out < low) | (out > high))
+            if not len(outside[0]):
+                return out
+            out[outside] = self.at(outside).sample(rng)
+        return np.clip(out, low, high)
 
     @abstractmethod
     def at(self, index: tuple[Array, ...]) -> Predictive:

@@ -114,17 +114,24 @@ class Records:
             RawColumn(column.name, column.form, column.dtype, values, column.levels)
         )
 
-    def write(self, numbers: Array, which: Sequence[int] | None = None) -> list[dict[str, Scalar]]:
-        """Write the model's numbers (n, D) as records of all columns, or of some."""
+    def write(
+        self, numbers: Array, which: Sequence[int] | None = None, predicted: bool = True
+    ) -> list[dict[str, Scalar]]:
+        """Write the model's numbers (n, D) as records of all columns, or of some.
+
+        Predictions are brought into the columns' support.
+        """
         places = range(len(self.names)) if which is None else which
-        columns = {self.names[d]: self._values(d, numbers[:, d]) for d in places}
+        columns = {self.names[d]: self._values(d, numbers[:, d], predicted) for d in places}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
-    def _values(self, d: int, values: Array) -> list[Scalar]:
+    def _values(self, d: int, values: Array, predicted: bool) -> list[Scalar]:
         column = self._columns[d]
         if column is None:
             return [None if math.isnan(v) else v for v in values.astype(float).tolist()]
-        found = [as_scalar(value) for value in column.decode(values.astype(float)).plain()]
+        found = [
+            as_scalar(value) for value in column.decode(values.astype(float), predicted).plain()
+        ]
         if column.form == "number" and "int" in column.dtype.lower():
             found = [round(value) if isinstance(value, float) else value for value in found]
         return found

@@ -108,7 +108,7 @@ class Table:
         known = {} if given is None else {"given": self._frame(given)}
         rows, _ = self.estimator.sample(n, random_state=seed, **known)
         numbers = rows if self._schema is None else self._schema.encode(rows, tell=False)
-        return self.records.write(np.asarray(numbers))
+        return self.records.write(np.asarray(numbers), predicted=False)
 
     def _frame(self, X: Array) -> Array | Frame:
         """The model's numbers as the kind of table that was fitted."""

@@ -1,0 +1,62 @@
+"""The support of a column as its observed values show it."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from partwise.data.support import Support
+
+MANY = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [
+        (np.full(50, 2013.0), (2013, 2013)),
+        (np.tile(np.arange(1.0, 13.0), 20), (1, 12)),
+        (MANY.exponential(3.0, 500), (0, np.inf)),
+        (-MANY.exponential(3.0, 500), (-np.inf, 0)),
+        (MANY.normal(0.0, 3.0, 500), (-np.inf, np.inf)),
+        (np.minimum(MANY.exponential(30.0, 500), 60.0), (0, 60)),
+        (np.zeros(0), (-np.inf, np.inf)),
+    ],
+    ids=["constant", "months", "positive", "negative", "free", "censored", "none"],
+)
+def test_bounds(values, bounds):
+    support = Support.of(values)
+    assert (support.low, support.high) == bounds
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        (np.arange(40.0) * 7 + 3, 1.0),
+        (np.round(MANY.normal(20, 5, 200), 2), 0.01),
+        (np.round(MANY.normal(20, 5, 200), 1), 0.1),
+        (MANY.normal(20, 5, 200), 0.0),
+        (np.array([0.5, 0.25]), 0.0),
+    ],
+)
+def test_resolution(values, step):
+    assert Support.of(values).step == pytest.approx(step, rel=1e-12)
+
+
+def test_single_precision_keeps_its_decimals():
+    values = np.round(MANY.normal(20, 5, 200), 2).astype(np.float32)
+    assert Support.of(values.astype(float), single=True).step == pytest.approx(0.01)
+
+
+def test_times_keep_days_and_minutes():
+    days = np.arange(18000.0, 18200.0)
+    assert Support.of(days, times=True).step == 1.0
+    minutes = days + MANY.integers(0, 1440, len(days)) / 1440.0
+    assert Support.of(minutes, times=True).step == 1.0 / 1440.0
+    assert Support.of(days + 1e3, times=True).low == -np.inf  # dates have no zero
+
+
+def test_values_are_brought_into_the_support():
+    prices = Support.of(np.round(MANY.lognormal(3.0, 1.0, 400), 2))
+    assert_array_equal(prices.nearest(np.array([-3.0, 19.98765, 1e9])), [0.0, 19.99, 1e9])
+    sampled = prices.nearest(np.array([-3.0, 19.98765, 1e9]), sampled=True)
+    assert_array_equal(sampled, [prices.smallest, 19.99, prices.largest])
+    assert_array_equal(Support().nearest(np.array([np.nan, 1.23456789])), [np.nan, 1.23456789])
