@@ -413,12 +413,14 @@ def test_a_table_by_keyboard_and_by_search(browser, table, tmp_path):
         assert page.evaluate("partwise.panels.reader.shown") == 1
         d = page.evaluate("partwise.content.columnOrder[1]")
         said = page.locator(".panel:has(canvas.heat) > [role=status]").inner_text()
-        assert said.startswith(f"row 1, c{d} (part {model.parts_[d]}): ")
+        assert said.startswith(f"row 1, c{d}: ")
+        assert page.locator(".tip").inner_text() == said
         reader = page.locator(".panel:has(.row-parts)")
         said = reader.locator("> [role=status]").inner_text()
         assert said.startswith("Anomalous: ")
-        assert f"part {model.parts_[0]}" in said
-        # Missing cells are seen in their own color.
+        names = page.evaluate("partwise.content.parts.map((part) => part.name)")
+        assert names[model.parts_[0]] in said
+        # Missing cells are gray.
         row, column = map(int, np.argwhere(np.isnan(table[2:]))[0])
         place = page.evaluate(f"partwise.content.columnOrder.indexOf({column})")
         color = heat.evaluate(
@@ -429,13 +431,20 @@ def test_a_table_by_keyboard_and_by_search(browser, table, tmp_path):
             }""",
             [row + 2, place],
         )
-        assert color == [230, 159, 0, 255]
+        assert color == [0xAA, 0xB2, 0xBD, 255]
         search = page.get_by_role("searchbox", name="Find rows")
         search.fill("c0 = missing, c1 > 2")
         wanted = np.flatnonzero(np.isnan(table[:, 0]) & (table[:, 1] > 2))
-        assert reader.get_by_role("radio").all_inner_texts() == [f"row {i}" for i in wanted[:24]]
+        found = page.locator(".search").get_by_role("radio")
+        assert found.all_inner_texts() == [f"row {i}" for i in wanted[:24]]
+        assert sorted(page.evaluate("partwise.panels.map.rows")) == wanted.tolist()
+        said = page.locator(".search [role=status]")
+        search.fill("c99 > 3")
+        assert said.inner_text() == 'There is no column "c99".'
+        search.fill("c0 > tall")
+        assert said.inner_text() == '"tall" is not a value of c0.'
         search.fill("ROW 17")
-        reader.get_by_role("radio", name="row 17").click()
+        page.get_by_role("radio", name="row 17").click()
         # Emptied and changed values count at once.
         x = table[17].copy()
         x[1], x[5] = 3.25, np.nan
@@ -446,7 +455,7 @@ def test_a_table_by_keyboard_and_by_search(browser, table, tmp_path):
         np.testing.assert_allclose(filled, model.reconstruct(changed)[0], **AGREE)
         titles = reader.locator(".card h4").all_inner_texts()
         for k, part in enumerate(model.explain(x)):
-            assert titles[k].startswith(f"Part {k} state {part['state']}, ")
+            assert titles[k].startswith(f"{names[k]} state {part['state']}, ")
         page.get_by_role("button", name="Reset").click()
         filled = page.evaluate("Array.from(partwise.panels.reader.filled)")
         np.testing.assert_allclose(filled, model.reconstruct(frame[17:18])[0], **AGREE)
@@ -526,6 +535,42 @@ def test_tables_of_several_kinds(browser, mixed, tmp_path):
             wanted = (mixed["color"] == "blue") & (mixed["since"] > pd.Timestamp("2020-12-01"))
             said = page.locator(".search [role=status]").inner_text()
             assert said.startswith(f"{wanted.sum()} rows found")
+
+
+def test_the_overview_of_a_table(browser, mixed, tmp_path):
+    frame = mixed.set_axis([f"person {i}" for i in range(len(mixed))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MCVQ(2, 3, likelihood="auto", random_state=0).fit(frame)
+        write_report(model, tmp_path / "page.html", frame)
+    with opened(browser, tmp_path / "page.html", accept_downloads=True) as page:
+        # Parts are named by their strongest columns, and take another name everywhere.
+        name = page.evaluate("partwise.partNames.get(0)")
+        heading = page.locator("#part-0")
+        assert heading.inner_text().startswith(name)
+        heading.get_by_role("button", name="Rename").click()
+        page.get_by_role("textbox", name="Name of part 0").fill("body & money")
+        page.keyboard.press("Enter")
+        assert heading.inner_text().startswith("body & money")
+        assert "body & money" in page.locator("#table-columns").inner_text()
+        orders = page.get_by_role("combobox", name="Order of the rows").locator("option")
+        assert "state of body & money" in orders.all_inner_texts()
+        assert "body & money" in page.locator(".row-parts h4").all_inner_texts()[0]
+        # An anomalous cell leads to its row.
+        cell = page.locator("#table-anomalous button").first
+        wanted = cell.inner_text()
+        cell.click()
+        assert page.locator(".panel:has(.row-parts) h4").first.inner_text() == wanted
+        # What is shown can be downloaded.
+        page.get_by_role("searchbox").fill("member = True")
+        with page.expect_download() as download:
+            page.locator(".panel:has(canvas.heat)").get_by_role("button", name="CSV").click()
+        table = pd.read_csv(download.value.path(), index_col="row")
+        assert len(table) == (frame["member"] == True).sum()  # noqa: E712
+        shared = frame.loc[table.index]
+        np.testing.assert_allclose(table["height"], shared["height"], rtol=1e-9)
+        assert table["color"].equals(shared["color"])
+        assert "state of body & money" in table.columns
 
 
 def test_texts(browser, tmp_path):

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import warnings
 from html.parser import HTMLParser
 from importlib import import_module
 
@@ -199,7 +200,7 @@ def test_factors(factor_model, factor_page, table):
         values = [[cell["value"] for cell in row] for row in part["classes"]]
         np.testing.assert_array_equal(values, factor_model.factor_means_[:, k, shown])
     text = "".join(Page(factor_page).text)
-    assert "Factors of each part" in text
+    assert "Loadings of each factor" in text
     assert "model.transform(X)" in text
     assert "state" not in re.sub(r"\(.*?\)", "", text)
 
@@ -211,7 +212,7 @@ def test_the_command_takes_factors_and_classes(factor_model, table, tmp_path):
     np.save(data, table.to_numpy())
     result = CliRunner().invoke(app, ["report", str(model_file), str(data), "-o", str(out)])
     assert result.exit_code == 0, result.output
-    assert "Factors of each part" in out.read_text("utf-8")
+    assert "Loadings of each factor" in out.read_text("utf-8")
 
 
 def test_factors_as_pictures(shapes):
@@ -274,8 +275,57 @@ def test_page_is_sound(page):
 
 def test_wide_tables_can_be_scrolled_by_keyboard(table_page):
     wide = [a for tag, a in Page(table_page).elements if a.get("class") == "wide"]
-    assert len(wide) == 3  # summary, two parts
+    assert len(wide) == 5  # columns, anomalous cells, two parts, summary
     assert all(a["tabindex"] == "0" and a["aria-label"] for a in wide)
+
+
+def test_the_overview():
+    """Kinds, missing values that coincide, ties in order, anomalous cells on the page."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(3, size=(2, 900))
+    frame = pd.DataFrame(
+        {
+            "x": 9.0 * a + rng.normal(size=900),
+            "y": 9.0 * a + rng.normal(size=900),
+            "color": np.array(["red", "green", "blue"])[b],
+            "shade": np.array(["r", "g", "b"])[np.where(rng.random(900) < 0.2, 0, b)],
+            "note": [f"text {i}" for i in range(900)],
+        }
+    )
+    frame.loc[rng.random(900) < 0.1, ["x", "color"]] = None
+    frame.loc[500, "y"] = 9.0 * (2 - a[500]) + 20
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MCVQ(2, 3, likelihood="auto", random_state=0).fit(frame)
+        content = collect(model, frame)
+    overview = content["overview"]
+    lines = {line["name"]: line for line in overview["columns"]}
+    assert lines["x"]["kind"] == "number"
+    assert lines["color"]["kind"] == "category"
+    assert lines["note"]["kind"] == "not used"
+    assert lines["note"]["missing"] is None
+    assert lines["x"]["missing"] == pytest.approx(frame["x"].isna().mean())
+    assert max(height for _, height in lines["x"]["bars"]) == 1.0
+    names = list(frame.columns)
+    strengths = [tie["strength"] for tie in overview["ties"]["pairs"]]
+    assert strengths == sorted(strengths, reverse=True)
+    first = {(names[tie["a"]], names[tie["b"]]) for tie in overview["ties"]["pairs"][:2]}
+    assert first == {("x", "y"), ("color", "shade")}
+    (group,) = overview["missing"]["together"]
+    assert [names[d] for d in group["columns"]] == ["x", "color"]
+    assert group["n_rows"] == frame["x"].isna().sum()
+    assert overview["missing"]["n_complete"] == frame["x"].notna().sum()
+    cell = overview["anomalous"][0]
+    assert (cell["row"], names[cell["column"]]) == ("Row 500", "y")
+    # Rows on the page: a sample of the states as they are, with the anomalous ones.
+    rows = content["live"]["rows"]
+    assert len(rows["names"]) == 400
+    assert {one["position"] for one in overview["anomalous"]} <= set(rows["positions"])
+    assert rows["total"] == 900
+    shares = np.bincount(model.predict_states(frame.iloc[rows["positions"]])[:, 0]) / 400
+    np.testing.assert_allclose(shares, model.state_priors_[0], atol=0.05)
+    # Every state has a sentence.
+    assert all(state["sentence"] for part in content["parts"] for state in part["states"])
 
 
 def test_every_picture_opens(faces_page):

@@ -39,6 +39,7 @@ class View(ABC):
     weights: np.ndarray  # (K, J), how common a state is, or how much variance a factor carries
     center: np.ndarray  # (K, D), mean of a column as a part has it
     spread: np.ndarray  # (K, D), its standard deviation
+    part_names: list[str]  # as the user gave them, "" for others
     explained: np.ndarray  # (K, D), share of the variance that states or factors explain
 
     noun: ClassVar[str]  # what parts have
@@ -314,6 +315,7 @@ class _Common(TypedDict):
     names: list[str]
     center: np.ndarray
     spread: np.ndarray
+    part_names: list[str]
     explained: np.ndarray
 
 
@@ -334,8 +336,17 @@ def _common(
         "names": [str(name) for name in names],
         "center": center,
         "spread": np.sqrt(positive),
+        "part_names": part_names_of(estimator, gates.shape[1]),
         "explained": between / positive,
     }
+
+
+def part_names_of(estimator: BaseEstimator, n_parts: int) -> list[str]:
+    """Names that the user gave the parts, "" where there is none."""
+    given = getattr(estimator, "part_names_", None) or getattr(estimator, "part_names", None) or []
+    if isinstance(given, Mapping):
+        return [str(given.get(k, "")) for k in range(n_parts)]
+    return [str(name) for name in given][:n_parts] + [""] * max(0, n_parts - len(given))
 
 
 def check_image_shape(image_shape: Sequence[int] | None, n_features: int) -> tuple[int, int] | None:

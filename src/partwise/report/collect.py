@@ -38,6 +38,7 @@ from partwise.report.content import (
     Vector,
 )
 from partwise.report.embed import embed, names_of, pack_rows, packed_size
+from partwise.report.overview import overview, states_of_parts
 from partwise.report.pictures import gray_picture, part_color, parts_picture
 from partwise.report.rows import PageRows
 from partwise.stability import PartStability
@@ -68,11 +69,14 @@ _NO_PARTS: PartsContent = {
 
 # Lines that show what a loaded model does.
 _USES = (
+    ("model.summary()", "the parts and their states"),
     ("model.predict_states(X)", "the state of each part in every row"),
     ("model.transform(X)", "the same as numbers, for other estimators"),
     ("model.encode(X)", "the code of every row"),
     ("model.predict(X)", "the class of every row"),
     ("model.impute(X)", "the table with missing values imputed"),
+    ("model.predict_interval(X)", "lower and upper ends of 90 % intervals"),
+    ("model.anomalous_cells(X)", "the most surprising cells"),
     ("model.reconstruct(X)", "what the model expects of every row"),
     ("model.recommend(r, 10)", "ten recommendations for a user with ratings r"),
     ("model.next_question(r)", "the most informative item to ask them about"),
@@ -136,7 +140,11 @@ def collect(
     kind = _kind(model, seen, shape)
     rows = None
     if data is not None and n_rows_of(data):
-        rows = PageRows(model, seen, data, row_names, _MAX_ROWS.get(kind, 0))
+        rows = PageRows(model, data, row_names)
+    table = overview(model, seen, rows) if seen is not None and kind == "table" else None
+    if rows is not None:
+        anomalous = [] if table is None else [cell["position"] for cell in table["anomalous"]]
+        rows.choose(seen, _MAX_ROWS.get(kind, 0), anomalous)
     content: Content = {
         **_parts(seen, kind, shape, stability),
         "title": title,
@@ -153,6 +161,7 @@ def collect(
         "data": None if rows is None else _scores(model, seen, rows, shape),
         "learned": [] if seen is not None else _learned(model, shape),
         "uses": [list(use) for use in _USES if hasattr(model, use[0].split(".")[1].split("(")[0])],
+        "overview": table,
         "live": None,
         "summary": [],
     }
@@ -183,6 +192,8 @@ def _kind(model: BaseEstimator, seen: View | None, shape: tuple[int, int] | None
         return "plain"
     if shape is not None:
         return "image"
+    if schema_of(model) is not None:
+        return "table"
     kinds = {group.likelihood.explorer for group in fitted_of(model).columns}
     return kinds.pop() if len(kinds) == 1 else "table"
 
@@ -209,6 +220,10 @@ def _parts(
     if seen is None:
         return _NO_PARTS
     parts = [_part(seen, k, kind, shape) for k in range(seen.n_parts)]
+    if kind == "table":
+        for part, states in zip(parts, states_of_parts(seen.model, seen.n_parts), strict=True):
+            part["states"] = states
+            part["name"] = part["name"] or _strongest(part)
     for part in parts:
         if stability is not None and part["n_columns"]:
             part["agreement"] = float(stability.part_agreement[part["number"]])
@@ -243,6 +258,8 @@ def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> Part:
         "profile": [],
         "agreement": None,
         "gate": None,
+        "name": seen.part_names[k],
+        "states": [],
         "classes": _cells(*seen.by_class(k)) if hasattr(seen.model, "classes_") else [],
     }
     if shape is not None:
@@ -264,6 +281,13 @@ def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> Part:
             {"name": seen.names[d], "cells": row} for d, row in zip(first, cells, strict=True)
         ]
     return part
+
+
+def _strongest(part: Part) -> str:
+    """A name for a part: its most informative columns."""
+    names = list(dict.fromkeys(line["name"].split(" = ")[0] for line in part["profile"]))
+    rest = part["n_columns"] - 2
+    return ", ".join(names[:2]) + (f" + {rest} more" if rest > 0 and len(names) > 1 else "")
 
 
 def _name(feature: Feature) -> str:
@@ -344,7 +368,7 @@ def _scores(
     return {
         "n_rows": int(rows.n_rows),
         "n_scored": rows.n_scored,
-        "n_shown": len(rows.names),
+        "n_shown": len(rows.index),
         "missing": float(1 - known.mean()),
         "error": float(np.sqrt(np.mean(misses**2))) if misses.size else None,
         "score": float(model.score(rows.scored)) if hasattr(model, "row_likelihood") else None,
@@ -378,6 +402,8 @@ def _live(
                 "color": part["color"],
                 "order": [vector["number"] for vector in part["vectors"]],
                 "shares": [vector["share"] for vector in part["vectors"]],
+                "name": part["name"],
+                "sentences": {state["number"]: state["sentence"] for state in part["states"]},
             }
             for part in content["parts"]
         ],
@@ -400,11 +426,20 @@ def _live(
         rest = seen.columns(-1)[np.isin(seen.columns(-1), used)]
         live["columnOrder"] = [int(d) for d in np.concatenate([*order, rest])]
         schema = schema_of(model)
+        table = content["overview"]
+        if table is not None:
+            lines = [{**line, "bars": []} for line in table["columns"]]
+            live["overview"] = {**table, "columns": lines}
         live["terms"] = [None] * len(names) if schema is None else _terms(schema)
-    if rows is not None and rows.names:
+    if rows is not None and len(rows.index):
         absent_zero = bool(fitted_of(model).columns[0].absent_zero)
         kept = pack_rows(rows.shown, absent_zero, "f4" if kind in ("image", "text") else "f8")
-        live["rows"] = {"names": rows.names, **kept}
+        live["rows"] = {
+            "names": rows.names,
+            "positions": [int(i) for i in rows.index],
+            "total": rows.n_rows,
+            **kept,
+        }
     return live
 
 
@@ -415,6 +450,7 @@ def _terms(schema: Schema) -> list[Live | None]:
         terms: Live = {}
         if column.has_levels:
             terms["levels"] = [column.text(code) for code in range(len(column.levels))]
+            terms["ordered"] = column.ordered or column.form != "level"
         elif column.kind == "lognormal":
             terms["offset"] = float(column.offset)
         elif column.form == "date":

@@ -9,6 +9,14 @@ from typing import NotRequired, TypedDict
 Live = dict[str, object]
 
 
+class Packed(TypedDict):
+    """An array as base64 of little-endian numbers."""
+
+    kind: str
+    shape: list[int]
+    data: str
+
+
 class Cell(TypedDict):
     """A number with the strength of its color, from -1 to 1; `text` replaces the number."""
 
@@ -51,6 +59,95 @@ class Part(Named):
     classes: list[list[Cell]]
     agreement: float | None
     gate: str | None
+    name: str
+    states: list[State]
+
+
+class State(TypedDict):
+    """A state of a table's part: a sentence about it, and its strongest words as a name."""
+
+    number: int
+    weight: float
+    sentence: str
+    name: str
+
+
+class ColumnLine(TypedDict):
+    """A column of a table: kind and why, share of missing values, histogram, part."""
+
+    name: str
+    number: int
+    part: int
+    kind: str
+    why: str
+    missing: float | None
+    typical: str
+    bars: list[tuple[str, float]]
+    low: str
+    high: str
+
+
+class Tie(TypedDict):
+    """Two columns by number, and the strength of their dependence from 0 to 1."""
+
+    a: int
+    b: int
+    strength: float
+
+
+class Ties(TypedDict):
+    """The strongest ties, how many there are, and the map: its columns and packed strengths."""
+
+    pairs: list[Tie]
+    n_pairs: int
+    columns: list[int]
+    cells: Packed
+
+
+class MissingPattern(TypedDict):
+    """Columns that are missing together, and in how many rows exactly these are."""
+
+    columns: list[int]
+    n_rows: int
+
+
+class MissingTogether(TypedDict):
+    """Columns whose missing values coincide, and in how many rows all of them are missing."""
+
+    columns: list[int]
+    n_rows: int
+
+
+class MissingValues(TypedDict):
+    """What is missing where, and together."""
+
+    n_rows: int
+    n_complete: int
+    share: float
+    n_columns: int
+    together: list[MissingTogether]
+    n_patterns: int
+    patterns: list[MissingPattern]
+
+
+class AnomalousCell(TypedDict):
+    """A cell, and what the rest of its row suggests."""
+
+    row: str
+    position: int
+    column: int
+    value: str
+    expected: str
+    surprise: float
+
+
+class Overview(TypedDict):
+    """What an analyst asks of a table first."""
+
+    columns: list[ColumnLine]
+    ties: Ties | None
+    missing: MissingValues | None
+    anomalous: list[AnomalousCell]
 
 
 class Bound(TypedDict):
@@ -121,5 +218,6 @@ class Content(PartsContent):
     data: Scores | None
     learned: list[Learned]
     uses: list[list[str]]
+    overview: Overview | None
     live: Mapping[str, object] | None
     summary: list[tuple[str, str]]

@@ -30,18 +30,11 @@ from partwise.likelihoods.predictive import Predictive
 from partwise.models import factors, predict_factors
 from partwise.models.gating import Tied
 from partwise.models.rowwise import Rowwise
+from partwise.report.content import Packed
 from partwise.typing import DataLike, Name
 
 # A gate below this changes no number that the page shows.
 _MIN_GATE = 1e-9
-
-
-class Packed(TypedDict):
-    """An array as base64 of little-endian numbers."""
-
-    kind: str
-    shape: list[int]
-    data: str
 
 
 # Columns of one likelihood: arrays, and plain values of their distribution.

@@ -49,7 +49,8 @@ def show(model: BaseEstimator, height: int = 900, **content: Unpack[Options]) ->
         ) from None
     # The sandbox has another origin than the notebook, so the page cannot access it.
     frame = (
-        f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts" title="{escape(repr(model))}" '
+        f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts allow-downloads" '
+        f'title="{escape(repr(model))}" '
         f'style="width: 100%; height: {int(height)}px; border: 0"></iframe>'
     )
     display(HTML(f"<div>{frame}</div>"))

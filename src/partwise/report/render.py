@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from sklearn.base import BaseEstimator
 
 from partwise.files.model import write_atomically
+from partwise.plot.view import percent
 from partwise.report.collect import collect
 from partwise.report.content import Content
 from partwise.stability import PartStability
@@ -27,6 +28,7 @@ _SCRIPTS = (
     "ratings.js",
     "dom.js",
     "image.js",
+    "overview.js",
     "table.js",
     "text.js",
     "interview.js",
@@ -117,6 +119,8 @@ def render(content: Content) -> str:
     environment.filters["short"] = _short
     environment.filters["hundredths"] = _hundredths
     environment.filters["tint"] = _tint
+    environment.filters["share"] = percent
+    environment.filters["odds"] = _odds
     page: dict[str, object] = dict(content)
     live, bound = content["live"], content["bound"]
     script = "" if live is None else _script()
@@ -158,6 +162,13 @@ def _short(value: float) -> str:
 def _hundredths(value: float) -> str:
     """A number with two decimals, without minus zero."""
     return f"{round(value, 2) + 0.0:.2f}"
+
+
+def _odds(nats: float) -> str:
+    """How many times less likely, for a difference of log-likelihoods."""
+    if nats > math.log(1e9):
+        return "over 10^9 times"
+    return f"{float(f'{math.exp(nats):.2g}'):,.0f} times"
 
 
 def _tint(strength: float) -> str:

@@ -31,54 +31,61 @@ class PageRows:
         The rows themselves.
     index : ndarray of shape (n,)
         Positions in the data of the rows on the page, ascending.
-    shown : data
-        Those rows, a table of several kinds as the model's numbers.
-    names : list of n str
     """
 
     def __init__(
-        self,
-        model: BaseEstimator,
-        seen: View | None,
-        data: DataLike,
-        names: Sequence[Name] | None,
-        max_rows: int,
+        self, model: BaseEstimator, data: DataLike, names: Sequence[Name] | None = None
     ) -> None:
         self.n_rows = n_rows_of(data)
-        n_columns = max(len(names_of(model)), 1)
-        self.n_scored = min(self.n_rows, max(_SCORED_CELLS // n_columns, 1))
+        if names is not None and len(names) != self.n_rows:
+            raise ValueError(
+                f"There are {len(names)} names for {self.n_rows} rows; pass one name per row."
+            )
+        self._model, self._data, self._names = model, data, names
+        self._n_columns = max(len(names_of(model)), 1)
+        self.n_scored = min(self.n_rows, max(_SCORED_CELLS // self._n_columns, 1))
         self.scored_index = _spread(self.n_rows, self.n_scored)
         self.scored, _ = take_rows(data, self.scored_index)
-        n_entries = n_columns
+        self.index = np.empty(0, int)
+
+    def choose(self, seen: View | None, max_rows: int, include: Sequence[int] = ()) -> None:
+        """Choose the rows on the page: those to include, and a sample stratified by state."""
+        n_entries = self._n_columns
         if sparse.issparse(self.scored):
             n_entries = max(1, sparse.csr_array(self.scored).nnz // max(self.n_scored, 1))
         n = min(max(_MAX_ENTRIES // n_entries, 1), max_rows, self.n_scored)
         order = np.arange(self.n_scored)
         if n < self.n_scored and isinstance(seen, StatesView):
             order = _by_state(seen, self.scored)
-        self.index = np.sort(self.scored_index[order[_spread(self.n_scored, n)]])
-        rows, _ = take_rows(data, self.index)
-        self.shown = rows if schema_of(model) is None else as_shown(rows, model)
-        self.names = self._named(data, names)
+        kept = np.array(sorted(set(include)), int)[:n]
+        rest = order[~np.isin(self.scored_index[order], kept)]
+        sampled = self.scored_index[rest[_spread(len(rest), n - len(kept))]]
+        self.index = np.sort(np.concatenate([kept, sampled]))
 
-    def _named(self, data: DataLike, names: Sequence[Name] | None) -> list[str]:
-        """Names of the rows on the page: those given, a frame's index, or row numbers."""
-        if names is not None and len(names) != self.n_rows:
-            raise ValueError(
-                f"There are {len(names)} names for {self.n_rows} rows; pass one name per row."
-            )
-        if names is not None:
-            return [str(name) for name in np.asarray(names, dtype=object)[self.index]]
-        every = getattr(data, "index", range(self.n_rows))
-        if callable(every):  # of a sequence, not of a frame
-            every = range(self.n_rows)
-        chosen = np.asarray(every, dtype=object)[self.index]
-        return [f"Row {name}" if isinstance(name, int) else str(name) for name in chosen]
+    @property
+    def shown(self) -> DataLike:
+        """The rows on the page, a table of several kinds as the model's numbers."""
+        rows, _ = take_rows(self._data, self.index)
+        return rows if schema_of(self._model) is None else as_shown(rows, self._model)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the rows on the page."""
+        return [self.name(i) for i in self.index]
+
+    def name(self, position: int) -> str:
+        """The name of a row: as given, by a frame's index, or by its number."""
+        if self._names is not None:
+            return str(self._names[position])
+        index = getattr(self._data, "index", None)
+        label = position if index is None or callable(index) else index[position]
+        is_number = isinstance(label, int | np.integer)
+        return f"Row {label}" if is_number else str(label)
 
 
 def _spread(n: int, n_wanted: int) -> np.ndarray:
     """Positions at equal distances, the first and the last included."""
-    return np.unique(np.linspace(0, max(n - 1, 0), n_wanted).round().astype(int))[:n]
+    return np.unique(np.linspace(0, n - 1, min(n, n_wanted)).round().astype(int))
 
 
 def _by_state(seen: StatesView, rows: DataLike) -> np.ndarray:

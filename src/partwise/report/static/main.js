@@ -5,6 +5,8 @@ class Rows {
   constructor(content, nColumns) {
     this.names = content?.names ?? [];
     this.count = this.names.length;
+    this.total = content?.total ?? this.count;
+    this.positions = content?.positions ?? [];
     this.nColumns = nColumns;
     if (!content) return;
     if (content.cells) this.cells = unpack(content.cells, nColumns);

@@ -6,6 +6,8 @@ class TablePanels {
     const { rows, content } = page;
     const panels = [];
     this.canInfer = !content.model.byRow;
+    page.partNames = new PartNames(content.parts, document.title);
+    this.overview = new OverviewPanels(page);
     page.terms = content.names.map((_, d) => new Terms(content.terms[d] ?? {}, page.model.columns[d].levels));
     this.own = content.parts.map((_, k) => content.columnOrder.filter((d) => content.partOf[d] === k));
     if (rows.count && this.canInfer) {
@@ -18,8 +20,16 @@ class TablePanels {
       panels.push(this.reader.element);
       if (rows.count) this.choose(0);
     }
-    if (!panels.length) panels.push(h("p", {}, "With gating=\"factorised\" each row has its own gates; use Python to look at rows."));
+    if (!panels.length) panels.push(h("p", {}, 'With gating="factorised" each row has its own gates; use Python to look at rows.'));
     this.element = h("div", {}, panels);
+    for (const button of document.querySelectorAll("[data-row]")) {
+      button.addEventListener("click", () => {
+        const i = rows.positions.indexOf(Number(button.dataset.row));
+        if (i < 0) return;
+        this.choose(i);
+        this.reader.element.scrollIntoView({ block: "start" });
+      });
+    }
   }
 
   /* What the model sees in every row: states or factors, and how likely each part is. */
@@ -61,11 +71,12 @@ class TablePanels {
 
 /* How a column's numbers are written: levels by name, logarithms as what they are of, days as dates. */
 class Terms {
-  constructor({ levels, offset, date }, codes) {
+  constructor({ levels, offset, date, ordered }, codes) {
     this.codes = codes;
     this.names = levels ?? codes?.map(formatNumber) ?? null;
     this.offset = offset;
     this.date = date;
+    this.ordered = ordered ?? (levels === undefined && codes !== null);
   }
 
   /* As the field of a form has it. */
@@ -96,7 +107,10 @@ class Terms {
   }
 }
 
-const MOST_LABELS = 16;
+/* Colors of the levels of a category, the most common first; more levels share the last. */
+const LEVEL_COLORS = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f", "#c5a3cf"];
+
+const CELL_WIDTH = 18; /* pixels of the narrowest column, in which a name can stand upright */
 
 class HeatMap {
   constructor(panels) {
@@ -105,7 +119,8 @@ class HeatMap {
     const { content, rows, model } = this.page;
     this.columns = content.columnOrder;
     this.at = { row: 0, column: 0 };
-    this.status = statusLine();
+    this.status = statusLine({ class: "sr" });
+    this.count = h("p", { class: "soft" });
     this.order = h(
       "select",
       { "aria-label": "Order of the rows", onchange: () => this.sort() },
@@ -113,90 +128,149 @@ class HeatMap {
       content.parts.map((_, k) => h("option", { value: `part${k}` }, `${model.noun === "state" ? "state" : "first factor"} of part ${k}`)),
       panels.sorted[0] ? content.parts.map((_, k) => h("option", { value: `score${k}` }, `anomaly score of part ${k}`)) : null,
     );
-    this.width = Math.max(3, Math.floor(1040 / this.columns.length));
-    this.height = Math.max(3, Math.min(16, Math.floor(900 / rows.count)));
-    this.band = 10;
+    const nouns = { part: model.noun === "state" ? "state of" : "first factor of", score: "anomaly score of" };
+    for (const option of this.order.options) {
+      const [, word, k] = option.value.match(/^([a-z]+)(\d+)$/) ?? [];
+      const update = () => (option.textContent = `${nouns[word]} ${this.page.partNames.get(Number(k))}`);
+      if (word === undefined) continue;
+      this.page.partNames.listeners.push(update);
+      update();
+    }
+    this.search = new RowSearch(this.page, "row", "name, or column > 3, column = missing", (i) => panels.choose(i), (found) => this.filter(found));
+    this.band = 8;
     this.canvas = h("canvas", {
       class: "heat",
-      width: this.width * this.columns.length,
-      height: this.band + this.height * rows.count,
       tabindex: "0",
       role: "application",
       "aria-label": `Heat map of ${plural(rows.count, "row")} and ${plural(this.columns.length, "column")}. Arrow keys move over the cells, enter explains the row.`,
     });
+    this.tip = h("div", { class: "tip", hidden: true });
     this.canvas.addEventListener("click", (event) => this.point(event, true));
     this.canvas.addEventListener("pointermove", (event) => this.point(event, false));
+    this.canvas.addEventListener("pointerleave", () => (this.tip.hidden = true));
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     this.canvas.addEventListener("focus", () => this.say());
+    this.canvas.addEventListener("blur", () => (this.tip.hidden = true));
     const heading = newId("map");
     this.element = h(
       "section",
       { class: "panel", "aria-labelledby": heading },
       h("h3", { id: heading }, "The table"),
-      h("p", {}, "Columns stand by part (the band on top), rows in an order of your choice. Red is above a column's mean, blue below, orange is missing. Choose a row to see what it is made of."),
-      h("div", { class: "buttons" }, h("span", { "aria-hidden": "true" }, "Rows by"), this.order),
-      h("div", { class: "heat-holder" }, this.labels(), this.canvas),
+      h("p", {}, "One line per row; columns are grouped by part (the band on top). Choose a row to see its states, and what was expected in each cell."),
+      this.search.element,
+      h(
+        "div",
+        { class: "buttons" },
+        h("span", { "aria-hidden": "true" }, "Sort rows by"),
+        this.order,
+        h("button", { type: "button", class: "small", onclick: () => downloadCsv("rows.csv", this.lines()) }, "Download as CSV"),
+      ),
+      this.count,
+      h("div", { class: "heat-holder" }, h("div", { class: "heat-inner", style: { "--columns": this.columns.length, "--cell": `${CELL_WIDTH}px` } }, this.labels(), this.canvas)),
+      this.legend(),
       this.status,
+      this.tip,
     );
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     this.chosen = 0;
     this.units = this.measure();
-    this.order.value = "part0";
+    this.order.value = content.parts.length ? "part0" : "given";
+    this.found = null;
     this.sort();
   }
 
-  /* Mean and standard deviation of every column here. */
+  /* Mean and standard deviation of a number, ranks of the levels of a category. */
   measure() {
-    const { rows, content } = this.page;
+    const { rows, content, terms } = this.page;
     const all = Array.from({ length: rows.count }, (_, i) => rows.row(i));
     return content.names.map((_, d) => {
       const seen = all.map((row) => row[d]).filter((value) => !Number.isNaN(value));
+      const { names, codes, ordered } = terms[d];
+      if (names && !ordered) {
+        const counts = new Float64Array(names.length);
+        for (const value of seen) counts[levelCode(codes, value)] += 1;
+        const rank = new Map(descending(counts).map((code, place) => [code, place]));
+        return { level: (value) => rank.get(levelCode(codes, value)) };
+      }
+      if (names) return { share: (value) => (names.length > 1 ? levelCode(codes, value) / (names.length - 1) : 1) };
       const mean = seen.reduce((a, b) => a + b, 0) / Math.max(seen.length, 1);
       const variance = seen.reduce((sum, value) => sum + (value - mean) ** 2, 0) / Math.max(seen.length, 1);
       return { mean, spread: Math.sqrt(variance) || 1 };
     });
   }
 
-  /* Names above the columns, where there is room for them. */
+  /* Names above the columns, upright unless there are few. */
   labels() {
-    if (this.columns.length > MOST_LABELS) return null;
-    const names = this.columns.map((d) => h("span", {}, this.page.content.names[d]));
-    return h("div", { class: "heat-labels", "aria-hidden": "true", style: { "--columns": names.length } }, names);
+    const { content } = this.page;
+    const names = this.columns.map((d) => h("span", { title: content.names[d] }, content.names[d]));
+    return h("div", { class: `heat-labels${names.length > 6 ? " upright" : ""}`, "aria-hidden": "true" }, names);
+  }
+
+  legend() {
+    const { terms } = this.page;
+    const kinds = new Set(this.columns.map((d) => (!terms[d].names ? "number" : terms[d].ordered ? "ordered" : "category")));
+    const item = (...children) => h("li", {}, ...children);
+    return h(
+      "ul",
+      { class: "legend" },
+      kinds.has("number") ? item(h("span", { class: "scale numbers" }), "numbers: low, mean, high") : null,
+      kinds.has("ordered") ? item(h("span", { class: "scale ordered" }), "ordered levels: first to last") : null,
+      kinds.has("category") ? item(LEVEL_COLORS.slice(0, 4).map(swatch), "categories: most common level first") : null,
+      item(swatch("var(--absent)"), "missing"),
+    );
+  }
+
+  /* Show the rows that a search finds; null means all. */
+  filter(found) {
+    this.found = found;
+    if (this.units) this.sort();
   }
 
   sort() {
     const { rows, model, content } = this.page;
-    const all = Array.from({ length: rows.count }, (_, i) => i);
+    const all = this.found ?? Array.from({ length: rows.count }, (_, i) => i);
     const word = this.order.value;
     const k = Number(word.replace(/\D/g, ""));
+    const sorted = Array.from(all);
+    this.states = null;
     if (word.startsWith("part")) {
       const place = (i) => {
         const own = this.panels.found[i].m[k];
         return model.type === "states" ? content.parts[k].order.indexOf(argmax(own)) : -own[content.parts[k].order[0] ?? 0];
       };
-      const key = all.map(place);
-      all.sort((a, b) => key[a] - key[b] || a - b);
+      const key = new Map(all.map((i) => [i, place(i)]));
+      sorted.sort((a, b) => key.get(a) - key.get(b) || a - b);
+      if (model.type === "states") this.states = key;
     } else if (word.startsWith("score")) {
-      const key = all.map((i) => this.panels.scores[i][k]).map((one) => (Number.isNaN(one) ? -Infinity : one));
-      all.sort((a, b) => key[b] - key[a] || a - b);
+      const key = (i) => (Number.isNaN(this.panels.scores[i][k]) ? -Infinity : this.panels.scores[i][k]);
+      sorted.sort((a, b) => key(b) - key(a) || a - b);
     }
-    this.rows = all;
+    this.rows = sorted;
+    this.at.row = inside(this.at.row, Math.max(sorted.length, 1));
+    const some = rows.total > rows.count ? ", a sample in which all states occur as often as in the data" : "";
+    this.count.textContent = `Showing ${sorted.length.toLocaleString("en")} of ${plural(rows.total, "row")}${some}.`;
     this.draw();
   }
 
-  /* Color of a cell: how far it is from its column's mean. */
+  /* Color of a cell: distance from the column's mean, place among ordered levels, or the level. */
   color(value, d, colors) {
-    if (Number.isNaN(value)) return colors.missing;
-    const { mean, spread } = this.units[d];
+    if (Number.isNaN(value)) return colors.absent;
+    const { mean, spread, level, share } = this.units[d];
+    if (level) return channels(LEVEL_COLORS[Math.min(level(value), LEVEL_COLORS.length - 1)]);
+    const mix = (end, strength) => colors.page.map((from, c) => Math.round(from + strength * (end[c] - from)));
+    if (share) return mix(colors.accent, 0.15 + 0.85 * share(value));
     const away = Math.max(-1, Math.min(1, (value - mean) / (2 * spread)));
-    const end = away > 0 ? colors.high : colors.low;
-    return colors.page.map((from, c) => Math.round(from + Math.abs(away) * (end[c] - from)));
+    return mix(away > 0 ? colors.high : colors.low, Math.abs(away));
   }
 
   draw() {
-    const context = this.canvas.getContext("2d");
-    const colors = Object.fromEntries(["missing", "high", "low", "page"].map((name) => [name, channels(pageColor(`--${name}`))]));
     const { content, rows } = this.page;
+    this.width = Math.max(CELL_WIDTH, Math.floor(1040 / this.columns.length));
+    this.height = Math.max(3, Math.min(18, Math.floor(900 / Math.max(this.rows.length, 1))));
+    this.canvas.width = this.width * this.columns.length;
+    this.canvas.height = this.band + this.height * Math.max(this.rows.length, 1);
+    const context = this.canvas.getContext("2d");
+    const colors = Object.fromEntries(["absent", "high", "low", "page", "accent"].map((name) => [name, channels(pageColor(`--${name}`))]));
     this.columns.forEach((d, x) => {
       const k = content.partOf[d];
       context.fillStyle = k < 0 ? "#808080" : content.parts[k].color;
@@ -209,19 +283,37 @@ class HeatMap {
         context.fillRect(x * this.width, this.band + y * this.height, this.width, this.height);
       });
     });
-    /* Parts are set apart by a line. */
-    context.fillStyle = pageColor("--page");
+    /* A line between parts. */
+    context.fillStyle = pageColor("--text");
     this.columns.forEach((d, x) => {
-      if (x && content.partOf[d] !== content.partOf[this.columns[x - 1]]) context.fillRect(x * this.width, 0, 1, this.canvas.height);
+      if (x && content.partOf[d] !== content.partOf[this.columns[x - 1]]) context.fillRect(x * this.width - 1, 0, 2, this.canvas.height);
+    });
+    /* A line between states, where rows are sorted by them. */
+    this.rows.forEach((i, y) => {
+      if (y && this.states && this.states.get(i) !== this.states.get(this.rows[y - 1])) context.fillRect(0, this.band + y * this.height, this.canvas.width, 1);
     });
     const y = this.rows.indexOf(this.chosen);
+    if (y < 0) return;
     context.strokeStyle = pageColor("--text");
     context.lineWidth = 2;
     context.strokeRect(1, this.band + y * this.height, this.canvas.width - 2, this.height);
   }
 
+  /* Lines of a file: the rows shown, in their order, with the states of the parts. */
+  lines() {
+    const { content, rows, terms, model, partNames } = this.page;
+    const states = model.type === "states" ? content.parts.map((_, k) => `state of ${partNames.get(k)}`) : [];
+    const lines = this.rows.map((i) => {
+      const values = rows.row(i);
+      const own = states.map((_, k) => argmax(this.panels.found[i].m[k]));
+      return [rows.names[i], ...this.columns.map((d) => terms[d].raw(values[d])), ...own];
+    });
+    return [["row", ...this.columns.map((d) => content.names[d]), ...states], ...lines];
+  }
+
   markRow(i) {
     this.chosen = i;
+    this.search.mark(i);
     this.draw();
   }
 
@@ -232,56 +324,81 @@ class HeatMap {
     const y = Math.floor(down / this.height);
     if (x < 0 || y < 0 || x >= this.columns.length || y >= this.rows.length) return;
     this.at = { row: y, column: x };
-    this.say();
+    this.say(event);
     if (chosen) this.panels.choose(this.rows[y]);
   }
 
   key(event) {
-    if (event.key in ARROWS) {
+    if (event.key in ARROWS && this.rows.length) {
       const [down, right] = ARROWS[event.key];
       this.at.row = inside(this.at.row + down, this.rows.length);
       this.at.column = inside(this.at.column + right, this.columns.length);
       if (down) this.markRow(this.rows[this.at.row]);
       this.say();
-    } else if (event.key === "Enter" || event.key === " ") {
+    } else if ((event.key === "Enter" || event.key === " ") && this.rows.length) {
       this.panels.choose(this.rows[this.at.row]);
     } else return;
     event.preventDefault();
   }
 
-  say() {
-    const { content, rows } = this.page;
+  /* Describe a cell next to the pointer, or next to the cell. */
+  say(event = null) {
+    const { content, rows, partNames } = this.page;
     const i = this.rows[this.at.row];
+    if (i === undefined) return;
     const d = this.columns[this.at.column];
     const k = content.partOf[d];
-    this.status.textContent = `${rows.names[i]}, ${content.names[d]} (${k < 0 ? "background" : `part ${k}`}): ${this.page.terms[d].text(rows.row(i)[d])}`;
+    const state = k < 0 || this.page.model.type !== "states" ? "" : `, state ${argmax(this.panels.found[i].m[k])}`;
+    const text = `${rows.names[i]}, ${content.names[d]}: ${this.page.terms[d].text(rows.row(i)[d])} (${k < 0 ? "no part" : partNames.get(k)}${state})`;
+    this.status.textContent = text;
+    this.tip.textContent = text;
+    this.tip.hidden = false;
+    const box = this.canvas.getBoundingClientRect();
+    const left = event ? event.clientX : box.left + ((this.at.column + 0.5) / this.columns.length) * box.width;
+    const top = event ? event.clientY : box.top + ((this.band + this.at.row * this.height) / this.canvas.height) * box.height;
+    const { width, height } = this.tip.getBoundingClientRect();
+    this.tip.style.left = `${Math.max(4, Math.min(left + 14, innerWidth - width - 4))}px`;
+    this.tip.style.top = `${Math.max(4, Math.min(top + 14, innerHeight - height - 4))}px`;
   }
 }
 
-/* Find a row by its name, or by conditions such as "age > 40". */
+/* Find a row by its name, or by conditions such as "age > 40". What cannot be read is told in `problem`. */
 function matcher(text, { content, terms }) {
+  let problem = null;
   const tests = text.split(",").map((piece) => {
     const found = piece.match(/^\s*(.+?)\s*(<=|>=|=|<|>)\s*(\S.*?)\s*$/);
-    const column = found ? content.names.indexOf(found[1]) : -1;
-    if (column < 0) {
+    if (!found) {
       const word = piece.trim().toLowerCase();
       return (name) => name.toLowerCase().includes(word);
     }
-    const [, , sign, wanted] = found;
-    const value = terms[column].read(wanted);
-    const compare = { "<": (a) => a < value, ">": (a) => a > value, "<=": (a) => a <= value, ">=": (a) => a >= value, "=": (a) => a === value };
+    const [, asked, sign, wanted] = found;
+    const same = (name) => name.toLowerCase() === asked.toLowerCase();
+    const column = content.names.includes(asked) ? content.names.indexOf(asked) : content.names.findIndex(same);
+    if (column < 0) {
+      const near = content.names.filter((name) => name.toLowerCase().includes(asked.toLowerCase())).slice(0, 3);
+      problem = `There is no column "${asked}"${near.length ? `; similar: ${near.join(", ")}` : ""}.`;
+      return () => false;
+    }
     if (sign === "=" && wanted === "missing") return (_, row) => Number.isNaN(row[column]);
+    const value = terms[column].read(wanted);
+    if (Number.isNaN(value)) {
+      const { names } = terms[column];
+      problem = `"${wanted}" is not a value of ${content.names[column]}${names ? `; its levels are ${names.slice(0, 6).join(", ")}${names.length > 6 ? ", …" : ""}` : ""}.`;
+      return () => false;
+    }
+    const compare = { "<": (a) => a < value, ">": (a) => a > value, "<=": (a) => a <= value, ">=": (a) => a >= value, "=": (a) => a === value };
     return (_, row) => compare[sign](row[column]);
   });
-  return (name, row) => tests.every((test) => test(name, row));
+  return { matches: (name, row) => tests.every((test) => test(name, row)), problem };
 }
 
 /* A list of rows that a search finds, of which one is chosen. */
 class RowSearch {
-  constructor(page, noun, hint, onchoose) {
+  constructor(page, noun, hint, onchoose, onfind = null) {
     this.page = page;
     this.noun = noun;
     this.onchoose = onchoose;
+    this.onfind = onfind;
     this.input = h("input", { type: "search", placeholder: hint, "aria-label": `Find ${noun}s`, oninput: () => this.find() });
     this.status = statusLine();
     this.list = h("div", { class: "found-rows" });
@@ -291,7 +408,7 @@ class RowSearch {
 
   find() {
     const { rows } = this.page;
-    const matches = matcher(this.input.value, this.page);
+    const { matches, problem } = matcher(this.input.value, this.page);
     const found = [];
     for (let i = 0; i < rows.count; i++) if (matches(rows.names[i], rows.row(i))) found.push(i);
     const shown = found.slice(0, 24);
@@ -302,8 +419,15 @@ class RowSearch {
     });
     this.shown = shown;
     this.list.replaceChildren(this.group.element);
-    this.status.textContent = `${plural(found.length, this.noun)} found${shown.length < found.length ? `, the first ${shown.length} shown` : ""}.`;
+    const some = shown.length < found.length ? `, the first ${shown.length} shown` : "";
+    this.status.textContent = problem ?? `${plural(found.length, this.noun)} found${rows.total > rows.count ? ` among the ${rows.count} on this page` : ""}${some}.`;
+    this.status.classList.toggle("problem", problem !== null);
     this.mark(this.chosen);
+    if (!this.onfind) return;
+    /* Rows that are shown elsewhere are listed only for a search. */
+    const asked = this.input.value.trim() !== "";
+    for (const one of [this.list, this.status]) one.hidden = !asked;
+    this.onfind(asked ? found : null);
   }
 
   mark(i) {
@@ -313,6 +437,9 @@ class RowSearch {
   }
 }
 
+/* A value that is this much less likely in its state than in the whole table is marked. */
+const UNUSUAL = -1;
+
 /* One row: the state of each part and why, its anomaly score, its imputed values. */
 class RowReader {
   constructor(panels) {
@@ -321,7 +448,7 @@ class RowReader {
     const { content, model, rows } = this.page;
     this.name = h("h4", {}, "New row");
     this.status = statusLine();
-    this.search = rows.count ? new RowSearch(this.page, "row", "name, or column > 3, column = missing", (i) => panels.choose(i)) : null;
+    this.expert = h("input", { type: "checkbox", onchange: () => this.element.classList.toggle("expert", this.expert.checked) });
     this.values = new Float64Array(content.names.length).fill(NaN);
     this.cards = content.parts.map((part, k) => this.card(part, k));
     this.classes = h("div", {});
@@ -330,9 +457,14 @@ class RowReader {
       "section",
       { class: "panel", "aria-labelledby": heading },
       h("h3", { id: heading }, "One row"),
-      h("p", {}, `What the model sees in a row, part by part. Change a value, or empty it, and see what follows. Support is the evidence of a value for the ${model.noun === "state" ? "state" : "factors"}, in nats.`),
-      this.search?.element,
-      h("div", { class: "buttons" }, this.name, rows.count ? h("button", { type: "button", class: "small", onclick: () => this.restore() }, "Reset") : null),
+      h("p", {}, `The ${model.noun === "state" ? "state" : "factors"} of the row in each part, and what the model expects in each cell. Change or delete a value to see the effect.`),
+      h(
+        "div",
+        { class: "buttons" },
+        this.name,
+        rows.count ? h("button", { type: "button", class: "small", onclick: () => this.restore() }, "Reset") : null,
+        h("label", { class: "check soft" }, this.expert, "for the statistician"),
+      ),
       this.status,
       this.classes,
       h("div", { class: "row-parts" }, this.cards.map((card) => card.element)),
@@ -343,18 +475,21 @@ class RowReader {
   card(part, k) {
     const lines = this.panels.own[k].map((d) => this.line(d));
     const title = h("span", {});
+    const sentence = h("p", { class: "sentence" });
     const score = h("p", { class: "score" });
-    const head = h("tr", {}, ["column", "value", "expected", "evidence"].map((word) => h("th", { scope: "col" }, word)));
+    const head = h("tr", {}, ["column", "value", "expected", "evidence in nats"].map((word, i) => h("th", { scope: "col", class: i === 3 ? "nats" : null }, word)));
     const table = (some) => h("table", {}, h("thead", {}, head.cloneNode(true)), h("tbody", {}, some.map((line) => line.element)));
     const most = 12;
     return {
       lines,
       title,
+      sentence,
       score,
       element: h(
         "section",
         { class: "card", style: { "--part": part.color } },
-        h("h4", {}, `Part ${k} `, title),
+        h("h4", {}, this.page.partNames.show(h("span", {}), k), " ", title),
+        sentence,
         score,
         h("div", { class: "wide" }, table(lines.slice(0, most))),
         lines.length > most ? h("details", {}, h("summary", {}, `${lines.length - most} more columns`), h("div", { class: "wide" }, table(lines.slice(most)))) : null,
@@ -370,7 +505,7 @@ class RowReader {
       this.infer();
     });
     const expected = h("td", {});
-    const evidence = h("td", {});
+    const evidence = h("td", { class: "nats" });
     return {
       d,
       input,
@@ -387,7 +522,6 @@ class RowReader {
   show(i) {
     const { rows } = this.page;
     this.shown = i;
-    this.search?.mark(i);
     this.name.textContent = rows.names[i];
     this.values = rows.row(i);
     for (const card of this.cards) {
@@ -414,22 +548,23 @@ class RowReader {
       const isAnomalous = share !== null && share >= 0.98 && !nothing;
       if (isAnomalous) anomalous.push(k);
       card.element.classList.toggle("is-anomalous", isAnomalous);
-      card.score.textContent = nothing
-        ? "All of its values are missing."
-        : part.logLikelihood === null
-          ? ""
-          : `Log-likelihood ${part.logLikelihood.toFixed(2)} nats${share === null ? "" : `, more anomalous than ${formatPercent(share)} of the rows here`}`;
+      card.sentence.textContent = model.type === "states" ? (content.parts[k].sentences?.[part.state] ?? "") : "";
+      card.score.replaceChildren(
+        nothing ? "All of its values are missing." : share !== null && share >= 0.9 ? `More anomalous than ${formatPercent(share)} of the rows here.` : "",
+        part.logLikelihood === null || nothing ? "" : h("span", { class: "nats" }, ` Log-likelihood ${part.logLikelihood.toFixed(2)} nats.`),
+      );
       const told = new Map(part.columns.map((one) => [one.column, one]));
       for (const line of card.lines) {
         const one = told.get(line.d);
         line.expected.textContent = this.page.terms[line.d].text(one ? one.expected : filled[line.d]);
         line.expected.classList.toggle("filled", !one);
+        line.expected.classList.toggle("unusual", Boolean(one) && one.evidence < UNUSUAL);
         line.evidence.textContent = one ? one.evidence.toFixed(2) : "";
       }
     });
     this.filled = filled;
     const missing = this.values.reduce((count, value) => count + Number(Number.isNaN(value)), 0);
-    this.status.textContent = `${anomalous.length ? `Anomalous: ${anomalous.map((k) => `part ${k}`).join(", ")}. ` : ""}${missing ? `${plural(missing, "cell")} missing; imputed values are underlined.` : "No cell is missing."}`;
+    this.status.textContent = `${anomalous.length ? `Anomalous: ${anomalous.map((k) => this.page.partNames.get(k)).join("; ")}. ` : ""}${missing ? `${plural(missing, "cell")} missing; imputed values are underlined.` : "No cell is missing."}`;
     if (!content.classes.length) return;
     const shares = model.classes(this.values, found);
     this.classes.replaceChildren(...classBars(model, content.classes, shares));

@@ -1,0 +1,146 @@
+/* The overview of a table: names of parts that can be changed, the map of ties, lists, files. */
+
+/* Names of the parts, as the reader changes them. They are kept by the browser where it allows it. */
+class PartNames {
+  constructor(parts, title) {
+    this.usual = parts.map((part, k) => part.name || `Part ${k}`);
+    this.key = `partwise names: ${title}`;
+    this.listeners = [];
+    this.own = {};
+    try {
+      this.own = JSON.parse(localStorage.getItem(this.key) ?? "{}");
+    } catch {
+      /* a page in a sandbox, or opened as a file, may have no storage */
+    }
+  }
+
+  get(k) {
+    return this.own[k] ?? this.usual[k];
+  }
+
+  set(k, name) {
+    if (name.trim() && name.trim() !== this.usual[k]) this.own[k] = name.trim();
+    else delete this.own[k];
+    try {
+      localStorage.setItem(this.key, JSON.stringify(this.own));
+    } catch {
+      /* the name lasts as long as the page is open */
+    }
+    for (const listener of this.listeners) listener(k);
+  }
+
+  /* Show the name of a part in an element, now and after each change. */
+  show(element, k) {
+    const update = () => (element.textContent = this.get(k));
+    this.listeners.push((changed) => changed === k && update());
+    update();
+    return element;
+  }
+}
+
+/* Text of a CSV file: values with separators, quotes or line ends are quoted. */
+function csvText(lines) {
+  const quoted = (value) => {
+    const text = value === null || value === undefined ? "" : String(value);
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return lines.map((line) => line.map(quoted).join(",")).join("\r\n") + "\r\n";
+}
+
+function downloadCsv(name, lines) {
+  const link = h("a", { href: URL.createObjectURL(new Blob([csvText(lines)], { type: "text/csv" })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+/* Lower half of a matrix of strengths, with names along the diagonal; `space` is that of SVG. */
+function tieMap(space, { columns, cells }, { names, partOf, parts }) {
+  const n = columns.length;
+  const strength = unpack(cells, n * n);
+  const cell = 16;
+  const room = 190;
+  const make = (tag, attributes, ...children) => {
+    const element = document.createElementNS(space, tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  };
+  const shapes = [];
+  columns.forEach((d, y) => {
+    for (let x = 0; x < y; x++) {
+      const size = strength[y * n + x] / 255;
+      if (size < 0.04) continue;
+      const title = make("title", {}, `${names[columns[x]]} and ${names[d]}: ${size.toFixed(2)}`);
+      shapes.push(make("rect", { x: x * cell, y: y * cell, width: cell - 1, height: cell - 1, "fill-opacity": size.toFixed(2), class: "tie" }, title));
+    }
+    const color = partOf[d] < 0 ? "#808080" : parts[partOf[d]].color;
+    shapes.push(make("rect", { x: y * cell, y: y * cell, width: cell - 1, height: cell - 1, fill: color }));
+    const name = names[d].length > 26 ? `${names[d].slice(0, 25)}…` : names[d];
+    shapes.push(make("text", { x: (y + 1) * cell + 3, y: y * cell + 0.75 * cell }, name));
+  });
+  const picture = make("svg", { class: "tie-map", width: n * cell + room, height: n * cell, viewBox: `0 0 ${n * cell + room} ${n * cell}`, role: "img", "aria-label": `Map of the ties of ${n} columns; the list has their names and strengths` }, ...shapes);
+  return h("figure", {}, h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Map of ties" }, picture), h("figcaption", {}, "The darker a square, the stronger the tie between its two columns. Colors on the diagonal are parts."));
+}
+
+/* Buttons and names in the page's own text. */
+class OverviewPanels {
+  constructor(page) {
+    this.page = page;
+    const { content } = page;
+    for (const element of document.querySelectorAll("[data-part]")) page.partNames.show(element, Number(element.dataset.part));
+    for (const button of document.querySelectorAll("[data-more]")) {
+      button.addEventListener("click", () => {
+        document.getElementById(button.dataset.more).classList.add("all");
+        button.hidden = true;
+      });
+    }
+    for (const button of document.querySelectorAll("[data-csv]")) {
+      button.addEventListener("click", () => downloadCsv(`${button.dataset.csv}.csv`, this.lines(button.dataset.csv)));
+    }
+    for (const button of document.querySelectorAll("[data-rename]")) button.addEventListener("click", () => this.rename(button));
+    const { ties } = content.overview;
+    const place = document.getElementById("tie-map");
+    if (place && ties.columns.length > 1) place.replaceChildren(tieMap(place.firstChild.namespaceURI, ties, content));
+  }
+
+  /* A field instead of the name; Enter keeps it, Escape does not. */
+  rename(button) {
+    const k = Number(button.dataset.rename);
+    const { partNames } = this.page;
+    const shown = button.parentElement.querySelector("[data-part]");
+    const input = h("input", { type: "text", "aria-label": `Name of part ${k}`, value: partNames.get(k) });
+    let ended = false; /* removing the field makes it lose the focus */
+    const end = (keep) => {
+      if (ended) return;
+      ended = true;
+      if (keep) partNames.set(k, input.value);
+      input.replaceWith(shown);
+      button.focus();
+    };
+    input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== "Escape") return;
+      event.preventDefault(); /* the button that gets the focus is not pressed by the same key */
+      end(event.key === "Enter");
+    });
+    input.addEventListener("blur", () => end(true));
+    shown.replaceWith(input);
+    input.select();
+    input.focus();
+  }
+
+  /* Lines of a file, the head first. */
+  lines(what) {
+    const { content, partNames } = this.page;
+    const { overview, names } = content;
+    if (what === "columns") {
+      const part = (k) => (k < 0 ? "" : partNames.get(k));
+      const lines = overview.columns.map((one) => [one.name, one.kind, one.why, one.missing, one.typical, part(one.part)]);
+      return [["column", "kind", "description", "missing", "typical", "part"], ...lines];
+    }
+    if (what === "ties") {
+      return [["column", "other column", "strength"], ...overview.ties.pairs.map(({ a, b, strength }) => [names[a], names[b], strength.toFixed(4)])];
+    }
+    const cells = overview.anomalous.map((one) => [one.row, names[one.column], one.value, one.expected, one.surprise.toFixed(3)]);
+    return [["row", "column", "value", "expected", "surprise in nats"], ...cells];
+  }
+}
