@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from partwise.contracts import Packed, Stats
 from partwise.data import BlockSource, learn_columns
+from partwise.data.moved import MovingSource, canvas_columns
 from partwise.likelihoods import Dirichlet, Prior
 from partwise.models.bayesian_pca import BayesianPCA, Broad, total
 from partwise.models.class_variable import ClassVariable
@@ -20,6 +22,8 @@ from partwise.models.gating import Chooser, Tied
 from partwise.models.loadings import Relevant
 from partwise.models.mcfa import MCFA, column_totals
 from partwise.models.mcvq import MCVQ
+from partwise.models.moving import Moving
+from partwise.models.transformations import Transformations
 from partwise.runners import placed, runner_of
 from partwise.starts import random_start
 from partwise.starts.factors import random_loadings
@@ -80,6 +84,32 @@ def of_states(X: Any, likelihood: str, n_states: tuple[int, ...], parts: Array) 
     gates = _nearly(parts, gates)
     params = model.start(stats, gates)
     return Sweep(model, source, params, _closed(params, gates))
+
+
+def of_moving(X: Array, moves: Transformations, means: Array, parts: Array) -> Sweep:
+    """MCVQ of a canvas with these states' means (K, J, D), its columns in the given parts."""
+    prior, weight = Prior(), np.ones(len(X))
+    (group,) = learn_columns(X, "gaussian", weight, False, prior)
+    group = canvas_columns(group, X, weight, moves.maps, moves.n_canvas)
+    source = MovingSource(X, (group,), weight, moves.maps)
+    K, J, D = means.shape
+    canvas = MCVQ(
+        (J,) * K,
+        (group.entry_prior(prior),),
+        (group.index,),
+        Chooser(Tied(), Dirichlet(prior.gates), 0.0, group.weight),
+        Dirichlet(prior.states),
+        ClassVariable(),
+        X.dtype,
+    )
+    model = Moving(canvas, moves, Dirichlet(prior.states))
+    z = ((means.reshape(K * J, D) - group.shift) / group.scale).astype(float)
+    rows = len(X) / J  # in every state
+    sums = rows * np.stack([np.ones_like(z), z, z**2 + (0.7 / group.scale) ** 2])
+    stats = Stats(0.0, np.full((1, K * J), rows), (Packed(np.zeros((3, J, 0)), sums),))
+    gates = _nearly(parts, np.full((K, D), 1.0 / K))
+    params = model.parameters(canvas.start(stats, gates), np.full(len(moves), len(X) / len(moves)))
+    return Sweep(model, source, params, replace(params, canvas=_closed(params.canvas, gates)))
 
 
 def of_factors(X: Array, n_factors: tuple[int, ...], parts: Array) -> Sweep:

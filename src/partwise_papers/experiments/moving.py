@@ -1,0 +1,107 @@
+"""Images that are not aligned: shifts of rows summed out, against models of fixed pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise import MCVQ, Translations
+from partwise.datasets import load_cbcl_faces, load_mnist
+from partwise_papers.experiments import register
+from partwise_papers.experiments._models import fitted
+from partwise_papers.registry import Array, Row, Setting
+
+# Jittered faces: windows of 13x13 out of 19x19, at offsets of up to 3 pixels.
+WINDOW, MOST_OFFSET = 13, 3
+# Digits: shifts of up to so many pixels.
+DIGIT_SHIFT = 4
+
+
+def jittered_windows() -> tuple[Array, Array, Array]:
+    """Windows at random offsets, the middle windows of the same faces, and the offsets."""
+    rng = np.random.default_rng(0)
+    faces = load_cbcl_faces(equalize=True).data
+    faces = faces[rng.permutation(len(faces))[:1600]].reshape(-1, 19, 19)
+    offsets = rng.integers(-MOST_OFFSET, MOST_OFFSET + 1, size=(len(faces), 2))
+    windows = [_window(face, y, x) for face, (y, x) in zip(faces, offsets, strict=True)]
+    return np.stack(windows), np.stack([_window(face, 0, 0) for face in faces]), offsets
+
+
+def _window(face: Array, y: int, x: int) -> Array:
+    lo = MOST_OFFSET
+    return face[lo + y : lo + y + WINDOW, lo + x : lo + x + WINDOW].ravel()
+
+
+def share_within(found: Array, true: Array, most: int = 1) -> float:
+    """Share of shifts within so many pixels of the true ones, up to one common shift."""
+    reach = range(-2 * MOST_OFFSET, 2 * MOST_OFFSET + 1)
+    apart = found - true
+    hits = [np.abs(apart - [y, x]).max(axis=1) <= most for y in reach for x in reach]
+    return float(np.max(np.mean(hits, axis=1)))
+
+
+@register("jittered_faces")
+def jittered_faces(setting: Setting) -> list[Row]:
+    """CBCL windows at unknown offsets: MCVQ 6x10 with and without shifts, 400 of 1600 held out."""
+    windows, middle, offsets = jittered_windows()
+    seeds = range(setting.choose(fast=1, full=5))
+    moves = Translations((WINDOW, WINDOW), max_shift=MOST_OFFSET)
+    models = {
+        "aligned windows": (middle, None),
+        "static": (windows, None),
+        "shifts summed out": (windows, moves),
+    }
+    rows: list[Row] = []
+    for name, (X, transformations) in models.items():
+        nats, right = [], []
+        for seed in seeds:
+            setting(f"{name}, seed {seed}")
+            model = MCVQ(6, 10, transformations=transformations, random_state=seed)
+            fitted(model, X[:1200])
+            nats.append(model.score(X[1200:]))
+            if transformations is not None:
+                right.append(100 * share_within(model.shifts(X[1200:]), offsets[1200:]))
+        row: Row = {"model": name, "held-out log-likelihood (nats per face)": nats}
+        row["median"] = float(np.median(nats))
+        if right:
+            row["shifts within one pixel (%)"] = right
+            row["median (%)"] = float(np.median(right))
+        rows.append(row)
+    return rows
+
+
+@register("shifted_digits")
+def shifted_digits(setting: Setting) -> list[Row]:
+    """MNIST digits shifted by up to 4 pixels: MCVQ 4x15 with and without shifts, and classes."""
+    n_train, n_test = setting.choose(fast=(600, 300), full=(4000, 1000))
+    digits = load_mnist()
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(len(digits.data))[: n_train + n_test]
+    images = digits.data[rows].reshape(-1, 28, 28).astype(np.float32)
+    X = np.stack([_displaced(image, rng) for image in images])[:, ::2, ::2].reshape(len(images), -1)
+    X, y = X + rng.normal(0, 0.05, X.shape).astype(np.float32), digits.target[rows]
+    moves = Translations((18, 18), max_shift=DIGIT_SHIFT // 2)
+    found: list[Row] = []
+    for name, transformations in (("static", None), ("shifts summed out", moves)):
+        setting(name)
+        model = MCVQ(4, 15, transformations=transformations, random_state=0)
+        fitted(model, X[:n_train])
+        setting(f"{name}, with classes")
+        classes = MCVQ(4, 15, transformations=transformations, random_state=0)
+        fitted(classes, X[:n_train], y[:n_train])
+        found.append(
+            {
+                "model": name,
+                "held-out log-likelihood (nats per row)": model.score(X[n_train:]),
+                "error of classes (%)": 100
+                * float(np.mean(classes.predict(X[n_train:]) != y[n_train:])),
+            }
+        )
+    return found
+
+
+def _displaced(image: Array, rng: np.random.Generator) -> Array:
+    """The image at a random place of a field that is larger by the largest shift on each side."""
+    field = np.zeros((28 + 2 * DIGIT_SHIFT,) * 2, image.dtype)
+    y, x = rng.integers(0, 2 * DIGIT_SHIFT + 1, size=2)
+    field[y : y + 28, x : x + 28] = image / max(float(image.max()), 1.0)
+    return field
