@@ -140,9 +140,8 @@ class MovedAnswers:
         def on_block(block: MovableBlock, q: Array) -> Array:
             total = None
             for t, rows in likely(q):
-                place = model.maps[t]
-                m = model.canvas.infer(prepared.canvas, block.moved(place, rows))[0].T
-                found = function(m, place)
+                m = model.canvas.infer(prepared.canvas, block.moved(t, rows))[0].T
+                found = function(m, model.maps[t])
                 total = np.zeros((block.n_rows, found.shape[1])) if total is None else total
                 total[rows] += q[t, rows, None] * found
             assert total is not None
@@ -196,10 +195,10 @@ class MovedAnswers:
     ) -> RowLikelihood:
         """Likelihood of rows under every class, transformations summed out; fields (N, n)."""
         on_moved, max_rows = self.core.block_likelihoods(plain(fitted), n_draws)
-        maps, log_shares = fitted.model.maps, np.log(shares(fitted))
+        log_shares = np.log(shares(fitted))
 
         def on_block(block: MovableBlock) -> RowLikelihood:
-            found = [on_moved(block.moved(place)) for place in maps]
+            found = [on_moved(block.moved(t)) for t in range(len(log_shares))]
             log_p = np.stack([one.log_likelihood for one in found]) + log_shares[:, None, None]
             total = np.logaddexp.reduce(log_p, axis=0)
             # Errors are relative to the likelihood, of which each transformation has a share.

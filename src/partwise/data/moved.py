@@ -16,6 +16,7 @@ import numpy as np
 from partwise.contracts import Array, EntryList, Layout, Packed
 from partwise.data.columns import ColumnEntries, ColumnGroup
 from partwise.data.dense import DenseGroup
+from partwise.data.entries import EntryGroup
 from partwise.data.rows import Rows
 from partwise.data.source import BlockSource, RowBlock
 
@@ -35,6 +36,55 @@ class MovedView:
         return EntryList(found.indptr, self._place[found.columns], found.values)
 
 
+class Place:
+    """Where a transformation puts the columns of rows; blocks share what follows from a layout.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (D,)
+        Column of the canvas of each column of the rows.
+    """
+
+    def __init__(self, columns: Array) -> None:
+        self.columns = columns
+        self._alone = len(np.unique(columns)) == len(columns)  # in their places
+        self._layout: tuple[Layout, Layout, tuple[Array, Array]] | None = None
+        self._weights: tuple[Packed, Packed] | None = None
+
+    def layout(self, layout: Layout) -> Layout:
+        """Layout of the rows' columns."""
+        return self._renumbered(layout)[0]
+
+    def weights(self, weights: Packed, layout: Layout) -> Packed:
+        """Weights of the rows' columns."""
+        kept = self._weights
+        if kept is None or kept[0] is not weights:
+            own, shared = self._renumbered(layout)[1]
+            kept = weights, Packed(weights.own[:, :, own], weights.shared[:, :, shared])
+            self._weights = kept
+        return kept[1]
+
+    def add(self, sums: Packed, layout: Layout, onto: Packed) -> None:
+        """Add sums of the rows' columns at their places on the canvas."""
+        for found, place, total in zip(sums, self._renumbered(layout)[1], onto, strict=True):
+            if self._alone:
+                total[:, :, place] += found
+            else:
+                np.add.at(total.T, place, found.T)
+
+    def _renumbered(self, layout: Layout) -> tuple[Layout, tuple[Array, Array]]:
+        """Layout of the rows' columns; where its decided and undecided ones stand in ``layout``."""
+        kept = self._layout
+        if kept is None or kept[0] is not layout:
+            own = Layout(layout.parts[self.columns], layout.n_states)
+            at = np.empty(len(layout.parts), np.int64)
+            at[layout.order] = np.arange(len(layout.parts))
+            decided, undecided = (at[self.columns[of]] for of in (own.decided, own.undecided))
+            kept = layout, own, (decided, undecided - len(layout.decided))
+            self._layout = kept
+        return kept[1:]
+
+
 class MovedBlock:
     """Some rows under one transformation, as a block of the canvas.
 
@@ -42,11 +92,11 @@ class MovedBlock:
     ----------
     block : RowBlock
         The rows as they are.
-    place : ndarray of shape (D,)
-        Column of the canvas of each of their columns.
+    place : Place
+        Where the transformation puts their columns.
     """
 
-    def __init__(self, block: RowBlock, place: Array) -> None:
+    def __init__(self, block: RowBlock, place: Place) -> None:
         self._block, self._place = block, place
         self.n_rows, self.dtype = block.n_rows, block.dtype
         self.weight, self.base, self.labels = block.weight, block.base, block.labels
@@ -54,7 +104,7 @@ class MovedBlock:
     @property
     def groups(self) -> tuple[MovedView, ...]:
         """The view of the one column group."""
-        return (MovedView(self._block.groups[0], self._place),)
+        return (MovedView(self._block.groups[0], self._place.columns),)
 
     def with_values(self, values: Array) -> MovedBlock:
         """Latent numbers are not moved."""
@@ -62,14 +112,17 @@ class MovedBlock:
 
     def score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
         """Sum over observed columns of T(x) . weights; (S, n)."""
-        own, places = self._renumbered(layouts[0])
-        return self._block.score([_taken(weights[0], places)], [own])
+        own = self._place.weights(weights[0], layouts[0])
+        return self._block.score([own], [self._place.layout(layouts[0])])
 
     def collect(self, m: Array, layouts: Sequence[Layout]) -> tuple[Packed, ...]:
         """Adjoint of `score`."""
-        own, places = self._renumbered(layouts[0])
-        (found,) = self._block.collect(m, [own])
-        return (_placed(found, places, layouts[0]),)
+        return self._placed(self._block.collect(m, [self._place.layout(layouts[0])]), layouts)
+
+    def add_sums(self, m: Array, layouts: Sequence[Layout], onto: Sequence[Packed]) -> None:
+        """Add what `collect` gives to sums ``onto``."""
+        (found,) = self._block.collect(m, [self._place.layout(layouts[0])])
+        self._place.add(found, layouts[0], onto[0])
 
     def sweep(
         self,
@@ -78,57 +131,47 @@ class MovedBlock:
         on_part: Callable[[int, Array], Array],
     ) -> tuple[Array, tuple[Packed, ...]]:
         """`score`, a posterior made of it, and `collect`, part by part."""
-        own, places = self._renumbered(layouts[0])
-        m, (found,) = self._block.sweep([_taken(weights[0], places)], [own], on_part)
-        return m, (_placed(found, places, layouts[0]),)
+        own = self._place.weights(weights[0], layouts[0])
+        m, found = self._block.sweep([own], [self._place.layout(layouts[0])], on_part)
+        return m, self._placed(found, layouts)
 
-    def _renumbered(self, layout: Layout) -> tuple[Layout, tuple[Array, Array]]:
-        """Layout of the rows' columns; where its decided and undecided ones stand in ``layout``."""
-        own = Layout(layout.parts[self._place], layout.n_states)
-        at = np.empty(len(layout.parts), np.int64)
-        at[layout.order] = np.arange(len(layout.parts))
-        decided = at[self._place[own.decided]]
-        return own, (decided, at[self._place[own.undecided]] - len(layout.decided))
+    def _placed(self, sums: Sequence[Packed], layouts: Sequence[Layout]) -> tuple[Packed, ...]:
+        onto = no_sums(layouts[0], len(sums[0].own))
+        self._place.add(sums[0], layouts[0], onto)
+        return (onto,)
 
 
-def _taken(weights: Packed, places: tuple[Array, Array]) -> Packed:
-    """Weights of the rows' columns."""
-    return Packed(weights.own[:, :, places[0]], weights.shared[:, :, places[1]])
-
-
-def _placed(sums: Packed, places: tuple[Array, Array], layout: Layout) -> Packed:
-    """Sums of the rows' columns at their places on the canvas."""
-    sizes = len(layout.decided), len(layout.undecided)
-    out = []
-    for found, place, size in zip(sums, places, sizes, strict=True):
-        on_canvas = np.zeros((*found.shape[:2], size))
-        if len(np.unique(place)) == len(place):
-            on_canvas[:, :, place] = found
-        else:
-            np.add.at(on_canvas.T, place, found.T)  # several columns of the rows share a place
-        out.append(on_canvas)
-    return Packed(*out)
+def no_sums(layout: Layout, n_statistics: int) -> Packed:
+    """Sums of no rows."""
+    own = n_statistics, max(layout.n_states), len(layout.decided)
+    return Packed(np.zeros(own), np.zeros((n_statistics, layout.first[-1], len(layout.undecided))))
 
 
 class MovableBlock(RowBlock):
-    """Rows that may be seen under any transformation."""
+    """Rows that may be seen under any transformation; ``places`` has those."""
+
+    def __init__(
+        self,
+        groups: Sequence[DenseGroup | EntryGroup],
+        weight: Array,
+        base: Array,
+        labels: Array | None,
+        places: Sequence[Place],
+    ) -> None:
+        super().__init__(groups, weight, base, labels)
+        self._places = places
 
     def with_values(self, values: Array) -> MovableBlock:
         """Latent numbers are not moved."""
         raise TypeError("Latent numbers have no transformations.")
 
-    def moved(
-        self, place: Array, rows: Array | None = None, weight: Array | None = None
-    ) -> MovedBlock:
-        """Some of the rows (all if None) under a transformation, with other weights if given."""
-        if rows is None and weight is None:
-            return MovedBlock(self, place)
-        labels, (group,) = self.labels, self.groups
-        base, own = self.base, self.weight
-        if rows is not None:
-            group, base, own = group.of_rows(rows), base[rows], own[rows]
-            labels = None if labels is None else labels[rows]
-        return MovedBlock(RowBlock([group], own if weight is None else weight, base, labels), place)
+    def moved(self, t: int, rows: Array | None = None) -> MovedBlock:
+        """Some of the rows (all if None) under transformation t."""
+        if rows is None:
+            return MovedBlock(self, self._places[t])
+        labels = None if self.labels is None else self.labels[rows]
+        own = [self.groups[0].of_rows(rows)], self.weight[rows], self.base[rows], labels
+        return MovedBlock(RowBlock(*own), self._places[t])
 
 
 class MovingSource(BlockSource):
@@ -158,13 +201,14 @@ class MovingSource(BlockSource):
         max_rows: int | None = None,
     ) -> None:
         self.maps, self.canvas = maps, columns
+        self._places = [Place(place) for place in maps]
         own = replace(columns[0].take(maps[0]), index=np.arange(maps.shape[1]))
         super().__init__(X, (own,), weight, labels=labels, keep=keep, max_rows=max_rows)
 
     def encode(self, rows: Array, weight: Array, labels: Array | None) -> MovableBlock:
         """A block of rows in memory."""
         made = super().encode(rows, weight, labels)
-        return MovableBlock(made.groups, weight, made.base, labels)
+        return MovableBlock(made.groups, weight, made.base, labels, self._places)
 
     def with_rows(self, X: Rows, weight: Array, labels: Array | None = None) -> MovingSource:
         """A source of other rows, coded as these are."""

@@ -23,34 +23,41 @@ that are left. All are used again after `REFRESH_EVERY` iterations, and before a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, cast
 
 import numpy as np
 
-from partwise.contracts import AnyView, Array, Block, Source, Stats
+from partwise.contracts import AnyView, Array, Block, Layout, Packed, Source, Stats
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gates
 from partwise.models.mcvq import MCVQ, MCVQParams, MCVQPrepared, Weighed
 from partwise.models.transformations import Transformations
+from partwise.models.weights import weighted
 
 # Probability of a transformation below which it is left out. The bound is trusted to 1e-9 of
 # itself, some 1e-7 nats per row.
 NEGLIGIBLE = 1e-9
 
 # Sweeps with some of the transformations between two with all of them.
-REFRESH_EVERY = 4
+REFRESH_EVERY = 8
+
+
+class Moved(Block[AnyView], Protocol):
+    """Rows under a transformation."""
+
+    def add_sums(self, m: Array, layouts: Sequence[Layout], onto: Sequence[Packed]) -> None:
+        """Add what `collect` gives to sums ``onto``."""
+        ...
 
 
 class Movable(Protocol):
-    """A block that can be seen under a transformation."""
+    """A block that can be seen under transformations."""
 
-    def moved(
-        self, place: Array, rows: Array | None = None, weight: Array | None = None
-    ) -> Block[object]:
-        """Some of the rows (all if None) under a transformation, with other weights if given."""
+    def moved(self, t: int, rows: Array | None = None) -> Moved:
+        """Some of the rows (all if None) under transformation t."""
         ...
 
 
@@ -153,17 +160,19 @@ class Moving:
 
     # --- E-step ---
 
-    def posterior(
-        self, prepared: MovingPrepared, block: Block[AnyView], live: Array | None = None
-    ) -> tuple[Array, Array]:
-        """q (T, n) and the rows' log normalizer (n,), from transformations that are ``live``."""
-        log_z = np.full((len(self.maps), block.n_rows), -np.inf)
-        for t, place in enumerate(self.maps):
-            rows = None if live is None else np.flatnonzero(live[t])
-            if rows is None:
-                log_z[t] = self.canvas.infer(prepared.canvas, _moved(block, place))[1]
-            elif len(rows):
-                log_z[t, rows] = self.canvas.infer(prepared.canvas, _moved(block, place, rows))[1]
+    def posterior(self, prepared: MovingPrepared, block: Block[AnyView]) -> tuple[Array, Array]:
+        """q (T, n) and the rows' log normalizer (n,)."""
+        log_z = np.empty((len(self.maps), block.n_rows))
+        for t in range(len(self.maps)):
+            log_z[t] = self._scored(prepared, moved_rows(block, t))[1].log_z
+        return self._normalized(prepared, log_z)
+
+    def _scored(self, prepared: MovingPrepared, rows: Moved) -> tuple[Array, Weighed]:
+        """Weights of the states (S, n) of rows under a transformation, and their classes."""
+        m = self.canvas.evidence(prepared.canvas, rows)
+        return m, self.canvas.weigh(prepared.params.canvas, m, rows.labels)
+
+    def _normalized(self, prepared: MovingPrepared, log_z: Array) -> tuple[Array, Array]:
         log_z += prepared.params.log_rho[:, None]
         log_z *= self.temper
         top = log_z.max(axis=0)
@@ -175,26 +184,41 @@ class Moving:
         self, prepared: MovingPrepared, block: Block[AnyView], memory: Array | None
     ) -> tuple[Array, MovingStats]:
         """Sums of the rows under the transformations that matter, which the rows remember."""
-        q, log_p = self.posterior(prepared, block, None if prepared.full else memory)
+        live, scored = None if prepared.full else memory, {}
+        if live is None:
+            q, log_p = self.posterior(prepared, block)
+        else:  # few rows for each t, whose scores are kept
+            log_z = np.full(live.shape, -np.inf)
+            for t, rows in likely(live, 0.5):
+                moved = moved_rows(block, t, rows)
+                m, found = self._scored(prepared, moved)
+                log_z[t, rows] = found.log_z
+                scored[t] = rows, moved, m, found
+            q, log_p = self._normalized(prepared, log_z)
         kept = q > NEGLIGIBLE
         q = np.where(kept, q, 0.0)
         share = q.sum(axis=0)  # q is confined to those kept
         q /= share
-        wq, found = block.weight * q, []
-        for t, place in enumerate(self.maps):
-            rows = np.flatnonzero(kept[t])
-            if len(rows):
-                moved = _moved(block, place, rows, wq[t, rows])
-                found.append(self.canvas.expect(prepared.canvas, moved, None)[1])
+        layouts, core = prepared.canvas.layouts, self.canvas
+        counts, sums = np.zeros(prepared.params.canvas.log_b.shape), _no_sums(layouts, core)
+        for t, rows in likely(q, 0.0):
+            if t in scored:
+                rows, moved, m, found = scored.pop(t)
+            else:
+                moved = moved_rows(block, t, rows)
+                m, found = self._scored(prepared, moved)
+            weight = block.weight[rows] * q[t, rows]
+            counts += core.mix(m, found, weight)
+            moved.add_sums(weighted(m, weight), layouts, sums)
         bound = float(block.weight @ (log_p + np.log(share) + block.base))
-        return kept, MovingStats.of(replace(Stats.total(found), bound=bound), wq.sum(axis=1))
+        return kept, MovingStats(bound, counts, sums, None, q @ block.weight)
 
     def infer(self, prepared: MovingPrepared, block: Block[AnyView]) -> tuple[Array, Array]:
         """Posterior of the states, averaged over transformations, (S, n); log normalizer (n,)."""
         q, log_p = self.posterior(prepared, block)
         m = np.zeros((int(self.canvas.first[-1]), block.n_rows))
         for t, rows in likely(q):
-            found = self.canvas.infer(prepared.canvas, _moved(block, self.maps[t], rows))[0]
+            found = self.canvas.infer(prepared.canvas, moved_rows(block, t, rows))[0]
             m[:, rows] += q[t, rows] * found
         return m / m[: self.canvas.first[1]].sum(axis=0), log_p
 
@@ -204,7 +228,7 @@ class Moving:
         out = np.empty((int(self.canvas.first[-1]), block.n_rows))
         for t in np.unique(best):
             rows = np.flatnonzero(best == t)
-            out[:, rows] = self.canvas.evidence(prepared.canvas, _moved(block, self.maps[t], rows))
+            out[:, rows] = self.canvas.evidence(prepared.canvas, moved_rows(block, int(t), rows))
         return out
 
     # --- M-step ---
@@ -342,11 +366,17 @@ class Moving:
         return self
 
 
-def _moved(
-    block: Block[AnyView], place: Array, rows: Array | None = None, weight: Array | None = None
-) -> Block[object]:
-    """A block that `MovingSource` made, or some of its rows, under a transformation."""
-    return cast(Movable, block).moved(place, rows, weight)
+def moved_rows(block: Block[AnyView], t: int, rows: Array | None = None) -> Moved:
+    """Rows of a block that `MovingSource` made (all if None) under transformation t."""
+    return cast(Movable, block).moved(t, rows)
+
+
+def _no_sums(layouts: Sequence[Layout], core: MCVQ) -> tuple[Packed, ...]:
+    """Sums of no rows."""
+    (layout,), (prior,) = layouts, core.priors
+    P, S = prior.likelihood.n_statistics, int(layout.first[-1])
+    own = np.zeros((P, max(layout.n_states), len(layout.decided)))
+    return (Packed(own, np.zeros((P, S, len(layout.undecided)))),)
 
 
 def likely(q: Array, least: float = NEGLIGIBLE) -> list[tuple[int, Array]]:
