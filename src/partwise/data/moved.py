@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from partwise.data.columns import ColumnEntries, ColumnGroup
 from partwise.data.dense import DenseGroup
 from partwise.data.entries import EntryGroup
 from partwise.data.rows import Rows
-from partwise.data.source import BlockSource, RowBlock
+from partwise.data.source import BLOCK_BYTES, BlockSource, RowBlock
 
 
 class MovedView:
@@ -188,6 +189,9 @@ class MovingSource(BlockSource):
     labels, keep, max_rows
         As in `BlockSource`.
     """
+
+    # Every transformation has a fixed cost per block.
+    block_bytes: ClassVar[int] = 4 * BLOCK_BYTES
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -159,6 +159,8 @@ class BlockSource:
         How many of 1, x, x^2 the model asks for, if fewer than the likelihood has.
     """
 
+    block_bytes: ClassVar[int] = BLOCK_BYTES
+
     def __init__(
         self,
         X: Rows,
@@ -184,7 +186,7 @@ class BlockSource:
             rows = C * BLOCK_ENTRIES // max(entries, 1)
         else:
             size = max(D * X.dtype.itemsize, 1)
-            rows = min(BLOCK_BYTES // size, max(-(-C // MIN_BLOCKS), MIN_BLOCK_BYTES // size))
+            rows = min(self.block_bytes // size, max(-(-C // MIN_BLOCKS), MIN_BLOCK_BYTES // size))
         rows = int(np.clip(rows, 64, max(C, 64)))
         if max_rows is not None:
             rows = min(rows, max_rows)
