@@ -58,7 +58,7 @@ print(f"{model.n_parts_} parts with {model.n_states_} states")
 # %%
 # The summary has one row per state: the columns of its part, its share of the voters, and its
 # profile. Columns without a part are background columns.
-summary = model.summary()
+summary = model.summary().to_frame()
 for name, columns in summary.groupby("part")["columns"].first().items():
     print(f"{name}: {columns}")
 with pd.option_context("display.max_colwidth", None):

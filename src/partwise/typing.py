@@ -89,3 +89,6 @@ Likelihoods: TypeAlias = "str | Mapping[str, str] | Mapping[int, str] | Sequence
 
 # State of an estimator as a model file has it; the reader knows what each name holds.
 State: TypeAlias = "dict[str, Any]"
+
+# Names of parts: of all in order, or of some by number.
+PartNames: TypeAlias = "Sequence[str] | Mapping[int, str]"

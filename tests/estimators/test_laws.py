@@ -206,7 +206,7 @@ def test_tables_mix_all_kinds(tmp_path):
     lower, _ = model.predict_interval(holed)
     assert np.isfinite(np.asarray(lower["wind"], float)).all()
     assert len(model.sample(5, random_state=0)[0]) == 5
-    assert len(model.summary()) >= 3
+    assert len(model.summary().to_frame()) >= 3
     assert np.isfinite(model.dependence(as_frame=False)).all()
     assert len(model.anomalous_cells(frame)) > 0
     model.save(tmp_path / "table.safetensors")

@@ -274,7 +274,7 @@ def test_polars_says_the_same(survey, model):
     assert isinstance(filled, pl.DataFrame)
     assert filled.schema == other.schema
     assert filled["group0"].to_list() == a.impute(plain)["group0"].to_list()
-    assert b.summary().columns == ["part", "columns", "state", "share", "profile"]
+    assert b.summary().to_frame().columns == ["part", "columns", "state", "share", "profile"]
     assert b.dependence().shape == (15, 16)
     assert b.anomalous_cells(other, 3).height == 3
     assert b.sample(4)[0].schema == other.schema
@@ -410,7 +410,7 @@ def test_dependence_of_numbers_by_drawing():
 
 
 def test_parts_in_words(survey, model):
-    table = model.summary()
+    table = model.summary().to_frame()
     told = table[table["part"] != "none"]
     assert_allclose(told.groupby("part")["share"].sum(), 1.0, atol=0.01)
     named = {name for names in told["columns"] for name in names.split(", ")}
@@ -516,7 +516,7 @@ def test_models_of_tables_are_saved(survey, model, tmp_path):
     model.save(tmp_path / "model.safetensors")
     again = partwise.load(tmp_path / "model.safetensors")
     pd.testing.assert_frame_equal(again.impute(survey.frame), model.impute(survey.frame))
-    pd.testing.assert_frame_equal(again.summary(), model.summary())
+    pd.testing.assert_frame_equal(again.summary().to_frame(), model.summary().to_frame())
     assert_array_equal(again.score_samples(survey.frame), model.score_samples(survey.frame))
 
 

@@ -112,10 +112,10 @@ def n_parameters(fitted: FittedFactors) -> float:
     return entries + choices + (len(J) - 1) * fitted.n_columns
 
 
-def names_out(fitted: FittedFactors) -> list[str]:
-    """Names of the columns of `transform`."""
-    sizes = enumerate(core(fitted).n_factors)
-    return [f"part{k}_factor{j}" for k, J in sizes for j in range(J)]
+def names_out(fitted: FittedFactors, names: Sequence[str]) -> list[str]:
+    """Names of the columns of `transform`; ``names`` of the parts."""
+    sizes = zip(names, core(fitted).n_factors, strict=False)  # which may have the background last
+    return [f"{name}_factor{j}" for name, J in sizes for j in range(J)]
 
 
 # --- rows ---

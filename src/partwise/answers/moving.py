@@ -7,7 +7,7 @@ the module that answers for the canvas, by the same names, and those that only s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
@@ -24,6 +24,7 @@ from partwise.models.transformations import Transformations
 from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
 from partwise.starts.congeal import on_canvas
+from partwise.typing import Value
 
 FittedMoving: TypeAlias = Fitted[Moving, MovingParams, MovingPrepared]
 
@@ -112,9 +113,9 @@ class MovedAnswers:
         """Columns of `transform`."""
         return int(self.core.n_outputs(plain(fitted)))
 
-    def names_out(self, fitted: FittedMoving) -> list[str]:
-        """Their names."""
-        found: list[str] = self.core.names_out(plain(fitted))
+    def names_out(self, fitted: FittedMoving, names: Sequence[str]) -> list[str]:
+        """Their names; ``names`` are those of the parts."""
+        found: list[str] = self.core.names_out(plain(fitted), names)
         return found
 
     def n_parameters(self, fitted: FittedMoving) -> float:
@@ -248,9 +249,17 @@ class MovedAnswers:
     # --- one row, and new rows ---
 
     def explain(
-        self, fitted: FittedMoving, row: Array, n_columns: int, n_jobs: int | None = None
+        self,
+        fitted: FittedMoving,
+        row: Array,
+        n_columns: int,
+        n_jobs: int | None = None,
+        given: Mapping[str, Value] | None = None,
     ) -> list[dict[str, object]]:
-        """What is seen in one row (1, D) under its most probable transformation, part by part."""
+        """Explanation of one row (1, D) under its most probable transformation, part by part.
+
+        ``given``, values as the user gave them, is empty for images.
+        """
         q = posterior(fitted, row, n_jobs)[0]
         t = int(q.argmax())
         found: list[dict[str, object]] = self.core.explain(

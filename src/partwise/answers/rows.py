@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from partwise.fitted import AnyFitted, Fitted
 from partwise.models.rowwise import HasGate
 from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
-from partwise.typing import Matrix
+from partwise.typing import Matrix, Value
 
 Answer = TypeVar("Answer")
 
@@ -110,8 +110,13 @@ def telling(
     expected: Array,
     evidence: Array,
     n_columns: int,
+    given: Mapping[str, Value] | None = None,
 ) -> list[dict[str, object]]:
-    """The columns of a row (1, D) with the most evidence for its state or factors."""
+    """The columns of a row (1, D) with the most evidence for its state or factors.
+
+    ``given`` are values as the user gave them, which decoded numbers may differ from in the last
+    digit.
+    """
     values = row.toarray()[0] if hasattr(row, "toarray") else row[0]
     out: list[dict[str, object]] = []
     for i in np.argsort(-evidence, kind="stable")[:n_columns]:
@@ -121,7 +126,9 @@ def telling(
         if fitted.schema is not None:
             column = fitted.schema.columns[d]
             value, usual = column.value(values[d]), column.value(expected[i], predicted=True)
-        told = {"column": fitted.column_name(d), "value": value, "expected": usual}
+        name = fitted.column_name(d)
+        value = (given or {}).get(name, value)
+        told = {"column": name, "value": value, "expected": usual}
         out.append({**told, "evidence": float(evidence[i])})
     return out
 

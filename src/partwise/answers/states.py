@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
@@ -29,7 +29,7 @@ from partwise.likelihoods.predictive import Predictive
 from partwise.models import calibration, predict
 from partwise.models.mcvq import MCVQ, MCVQParams, MCVQPrepared
 from partwise.sampling.importance import RowLikelihood
-from partwise.typing import Matrix
+from partwise.typing import Matrix, Value
 
 FittedStates: TypeAlias = FittedParts[MCVQParams, MCVQPrepared]
 
@@ -140,9 +140,10 @@ def n_parameters(fitted: FittedStates) -> float:
     return entries + choices + (len(n_states) - 1) * fitted.n_columns
 
 
-def names_out(fitted: FittedStates) -> list[str]:
-    """Names of the columns of posteriors, the background left out."""
-    return [f"part{k}_state{j}" for k, J in enumerate(own_states(fitted)) for j in range(J)]
+def names_out(fitted: FittedStates, names: Sequence[str]) -> list[str]:
+    """Names of the columns of posteriors, the background left out; ``names`` of the parts."""
+    sizes = zip(names, own_states(fitted), strict=True)
+    return [f"{name}_state{j}" for name, J in sizes for j in range(J)]
 
 
 # --- rows ---
@@ -335,9 +336,13 @@ def _base_by_part(fitted: FittedStates, block: RowBlock, parts: Array) -> Array:
 
 
 def explain(
-    fitted: FittedStates, row: Matrix, n_columns: int, n_jobs: int | None = None
+    fitted: FittedStates,
+    row: Matrix,
+    n_columns: int,
+    n_jobs: int | None = None,
+    given: Mapping[str, Value] | None = None,
 ) -> list[dict[str, object]]:
-    """Explanation of one row (1, D), part by part."""
+    """Explanation of one row (1, D), part by part; ``given`` are its values in user terms."""
     found, first, log_prior = laws(fitted), core(fitted).first, log_marginal(fitted)
     m = posteriors(fitted, row, n_jobs)[0]
     shares = -anomaly_scores(fitted, row, n_jobs)[0]
@@ -365,7 +370,7 @@ def explain(
                 "state": best - lo,
                 "probability": float(m[best]),
                 "log_likelihood": float(shares[k]),
-                "columns": telling(fitted, row, d, values, loud, n_columns),
+                "columns": telling(fitted, row, d, values, loud, n_columns, given),
             }
         )
     return out

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
+from partwise.answers.results import Summary, make_table
 from partwise.answers.rows import map_rows, parts_of, source_of
 from partwise.answers.states import (
     FittedStates,
@@ -28,11 +29,19 @@ from partwise.answers.states import (
 )
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock
-from partwise.data.frames import NewColumn, index_of
+from partwise.data.frames import (
+    NewColumn,
+    frame_of,
+    index_of,
+    is_pandas,
+    is_polars,
+    names_of,
+)
 from partwise.data.table import TableColumn
+from partwise.fitted import AnyFitted
 from partwise.models import dependence as information
 from partwise.models import predict
-from partwise.typing import DataLike, Frame, Name
+from partwise.typing import DataLike, Frame, Name, Value
 
 # Profiles: a number is high or low from this many standard deviations, a level is named from this
 # difference of probabilities; and words for probabilities.
@@ -60,18 +69,21 @@ def attributes(fitted: FittedStates) -> dict[str, object]:
 
 
 def state_columns(
-    fitted: FittedStates, coded: Array, frame: str, n_jobs: int | None = None
+    fitted: FittedStates,
+    coded: Array,
+    frame: str,
+    names: Sequence[str],
+    n_jobs: int | None = None,
 ) -> list[NewColumn]:
     """State of every part in every row as columns, and the class if there are classes.
 
-    ``frame`` is the kind of table, as `frame_of` returns.
+    ``frame`` is the kind of table, as `frame_of` returns, and ``names`` are those of the parts.
     """
     polars = frame == "polars"
     dtype = "Int64" if polars else "int64"
     states = predict_states(fitted, coded, n_jobs)
     columns = [
-        NewColumn(f"part{k}", "number", dtype, states[:, k].astype(float))
-        for k in range(n_parts(fitted))
+        NewColumn(name, "number", dtype, states[:, k].astype(float)) for k, name in enumerate(names)
     ]
     if fitted.classes is not None:
         label = class_proba(fitted, coded, n_jobs).argmax(axis=1)
@@ -314,24 +326,24 @@ def _feature(
     return Feature(name, level, values * scale + shift, usual * scale + shift, z, column)
 
 
-def summary(fitted: FittedStates, n_columns: int) -> Frame | Mapping[str, object]:
-    """Each part's columns, states, shares and what is typical of them, as a table."""
+def summary(fitted: FittedStates, n_columns: int, names: Sequence[str]) -> Summary:
+    """Each part's columns, states, shares and what is typical of them; ``names`` of the parts."""
     rows: dict[str, list[object]] = {
         name: [] for name in ("part", "columns", "state", "share", "profile")
     }
     for k in range(n_parts(fitted)):
         told = features(fitted, k)
-        names = ", ".join(dict.fromkeys(feature.name for feature in told))
+        columns = ", ".join(dict.fromkeys(feature.name for feature in told))
         for j, share in shown_states(fitted, k):
-            values = (f"part{k}", names, j, share, _profile(told, j, n_columns))
+            values = (names[k], columns, j, share, _profile(told, j, n_columns))
             for name, value in zip(rows, values, strict=True):
                 rows[name].append(value)
     background = np.flatnonzero(parts_of(fitted) < 0)
     if len(background):
-        names = ", ".join(fitted.column_name(int(d)) for d in background)
-        for name, value in zip(rows, ("none", names, 0, 1.0, "depend on no part"), strict=True):
+        columns = ", ".join(fitted.column_name(int(d)) for d in background)
+        for name, value in zip(rows, ("none", columns, 0, 1.0, "depend on no part"), strict=True):
             rows[name].append(value)
-    return table_of(fitted, rows)
+    return Summary(rows, frame_kind(fitted))
 
 
 def shown_states(fitted: FittedStates, part: int) -> list[tuple[int, float]]:
@@ -372,18 +384,50 @@ def state_profiles(fitted: FittedStates, part: int) -> dict[str, object]:
     }
 
 
+def frame_kind(fitted: AnyFitted) -> str:
+    """Library of the table that was fitted: "pandas", "polars", or "array" for others."""
+    return "array" if fitted.schema is None else fitted.schema.frame
+
+
 def table_of(fitted: FittedStates, rows: Mapping[str, object]) -> Frame | Mapping[str, object]:
     """Columns by name as a frame of the kind that was fitted, otherwise unchanged."""
-    frame = "array" if fitted.schema is None else fitted.schema.frame
-    if frame == "pandas":
-        import pandas as pd
+    frame = frame_kind(fitted)
+    return rows if frame == "array" else make_table(rows, frame)
 
-        return pd.DataFrame(rows)
-    if frame == "polars":
-        import polars as pl
 
-        return pl.DataFrame(rows, strict=False)
-    return rows
+def given_cells(
+    fitted: AnyFitted, X: DataLike, coded: Array, rows: Array, columns: Array
+) -> list[Value]:
+    """Values of cells as the user gave them; ``coded`` is X as numbers.
+
+    Decoded numbers may differ from them in the last digit.
+    """
+    frame = frame_of(X)
+    if fitted.schema is None or frame == "array":
+        values = X if isinstance(X, np.ndarray) and X.shape == coded.shape else coded
+        if fitted.schema is not None and values is coded:
+            known = fitted.schema.columns
+            return [known[d].value(coded[r, d]) for r, d in zip(rows, columns, strict=True)]
+        found = [values[r, d] for r, d in zip(rows, columns, strict=True)]
+        return [v.item() if isinstance(v, np.generic) else v for v in found]
+    names = {str(name): i for i, name in enumerate(names_of(X))}
+    places = [names.get(str(fitted.schema.names[d]), int(d)) for d in columns]
+    cells = zip(rows, places, strict=True)
+    if is_polars(X):
+        return [X[int(r), i] for r, i in cells]
+    assert is_pandas(X)
+    return [plain_value(X.iloc[int(r), i]) for r, i in cells]
+
+
+def row_values(frame: Frame, row: int) -> list[Value]:
+    """Values of one row of a data frame."""
+    return list(frame.iloc[row] if is_pandas(frame) else frame.row(row))
+
+
+def plain_value(value: Value) -> Value:
+    """A Python number instead of numpy's, which prints its type; other values as they are."""
+    number = isinstance(value, np.number | np.bool_) and not isinstance(value, np.timedelta64)
+    return cast(np.generic, value).item() if number else value
 
 
 # --- anomalous cells ---
@@ -444,16 +488,11 @@ def _described_cells(
         expected = impute(fitted, hidden, n_jobs)[np.arange(len(row)), d]
     index = index_of(X)
     labels = row if index is None else [index[r] for r in row]
-    shown: dict[str, list[object]] = {"value": [], "expected": []}
-    for i, (r, c) in enumerate(zip(row, d, strict=True)):
-        for name, number in (("value", coded[r, c]), ("expected", expected[i])):
-            schema = fitted.schema
-            told = (
-                float(number)
-                if schema is None
-                else schema.columns[c].value(number, name == "expected")
-            )
-            shown[name].append(told)
+    schema, shown = fitted.schema, {"value": given_cells(fitted, X, coded, row, d)}
+    shown["expected"] = [
+        float(number) if schema is None else schema.columns[c].value(number, predicted=True)
+        for c, number in zip(d, expected, strict=True)
+    ]
     rows: dict[str, object] = {
         "row": list(labels),
         "column": [fitted.column_name(int(c)) for c in d],

@@ -169,6 +169,17 @@ def as_numbers(X: DataLike, what: str = "X") -> Frame | Array:
     return _numbers(np.asarray(array), what) if kind in "OUST" else array
 
 
+def all_numbers(X: DataLike) -> bool:
+    """Whether every value of a data frame can be read as a number; others are taken to be so."""
+    if frame_of(X) == "array":
+        return True
+    try:
+        as_numbers(X)
+    except ValueError:
+        return False
+    return True
+
+
 # What `float` reads.
 _NUMERIC = (bool, np.bool_, Real, decimal.Decimal, str, bytes)
 

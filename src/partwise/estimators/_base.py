@@ -340,6 +340,8 @@ class PartsEstimator(
         tags.input_tags.sparse = self._dense_since is None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.classifier_tags = ClassifierTags()  # fitted with labels, it predicts classes
+        if getattr(self, "n_classes", None) is not None or hasattr(self, "classes_"):
+            tags.estimator_type = "classifier"
         return tags
 
     def save(self, path: PathLike) -> None:

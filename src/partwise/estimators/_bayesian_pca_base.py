@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from partwise._compat import Interval, StrOptions
 from partwise.answers import components
 from partwise.answers.components import FittedComponents
+from partwise.answers.results import Explanation
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, learn_columns
 from partwise.engine import Monitor
@@ -131,7 +132,7 @@ class ComponentEstimator(PartsEstimator):
         """All columns are one part, (n, 1)."""
         return -np.asarray(self.score_samples(X))[:, None]
 
-    def explain(self, x: Given, n_columns: int = 5) -> list[dict[str, object]]:
+    def explain(self, x: Given, n_columns: int = 5) -> Explanation:
         """Explain one row: its components, and the columns that support its position in them.
 
         Parameters
@@ -142,7 +143,7 @@ class ComponentEstimator(PartsEstimator):
 
         Returns
         -------
-        components : list of dict
+        components : Explanation, a list of dict
             For every component of at least 1 % probability (one, for `BayesianPCA`), the most
             probable first: ``component``, ``class`` if there are classes, ``probability``, the
             row's ``factors`` in it, and ``columns``: the columns with the most evidence for the
@@ -160,7 +161,7 @@ class ComponentEstimator(PartsEstimator):
         '2'
         """
         row = self._one_row(x)
-        return components.explain(self._fitted, row, n_columns, self.n_jobs)
+        return Explanation(components.explain(self._fitted, row, n_columns, self.n_jobs))
 
     # --- densities ---
 

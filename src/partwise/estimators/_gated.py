@@ -32,7 +32,7 @@ from partwise.fitting.stream import StreamingOptions, learn_block, refused
 from partwise.likelihoods import Prior
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
-from partwise.typing import Classes, DataLike, Hybrid, Matrix, PathLike, Seed, State
+from partwise.typing import Classes, DataLike, Hybrid, Matrix, PartNames, PathLike, Seed, State
 
 # Constraints of the arguments: sizes of parts, and what both estimators have.
 SIZE = [
@@ -58,10 +58,31 @@ CONSTRAINTS: dict[str, list[object]] = {
     "warm_start": ["boolean"],
     "sizes": [SizeOptions, None],
     "streaming": [StreamingOptions, None],
+    "part_names": [list, tuple, np.ndarray, dict, None],
 }
 
 
 Gated = TypeVar("Gated", bound="GatedEstimator")
+
+
+def read_part_names(given: PartNames | None, n_parts: int) -> list[str]:
+    """Names of all parts, from a sequence of all or a mapping of some; others are part0, ..."""
+    names = [f"part{k}" for k in range(n_parts)]
+    if given is None:
+        return names
+    pairs = dict(given) if isinstance(given, Mapping) else dict(enumerate(given))
+    if not set(pairs) <= set(range(n_parts)) or (
+        not isinstance(given, Mapping) and len(pairs) != n_parts
+    ):
+        raise ValueError(
+            f"part_names={given!r} must have a name for each of {n_parts} parts, or map numbers "
+            f"from 0 to {n_parts - 1} to names."
+        )
+    for k, name in pairs.items():
+        names[k] = str(name)
+    if len(set(names)) < n_parts:
+        raise ValueError(f"part_names={given!r} must be different names; give each part its own.")
+    return names
 
 
 def _can_stream(estimator: GatedEstimator) -> bool:
@@ -237,6 +258,12 @@ class GatedEstimator(PartsEstimator):
     # --- answers for checked rows ---
 
     @property
+    def part_names_(self) -> list[str]:
+        """Names of the K parts: ``part_names``, or part0, part1, ..."""
+        check_is_fitted(self)
+        return read_part_names(self.part_names, int(self.n_parts_))
+
+    @property
     def _n_features_out(self) -> int:
         return int(self._asked.n_outputs(self._fitted))
 
@@ -262,7 +289,7 @@ class GatedEstimator(PartsEstimator):
         array(['part0_state0', 'part0_state1'], dtype=object)
         """
         check_is_fitted(self)
-        return np.asarray(self._asked.names_out(self._fitted), dtype=object)
+        return np.asarray(self._asked.names_out(self._fitted, self.part_names_), dtype=object)
 
     def _reconstruct(self, X: Matrix) -> Array:
         return self._asked.reconstruct(self._fitted, X, self.n_jobs)

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import tables
+from partwise.answers.results import Explanation
 from partwise.contracts import Array
 from partwise.estimators._rows import by_rows
 from partwise.estimators._tables import TableEstimator
@@ -174,7 +175,7 @@ class StateRows(TableEstimator):
         drawn = tables.draw(self._fitted, coded, rng.spawn(int(n_imputations)), self.n_jobs)
         return [tables.fill(self._fitted, X, coded, values, sampled=True) for values in drawn]
 
-    def explain(self, x: Given, n_columns: int = 5) -> list[dict[str, object]]:
+    def explain(self, x: Given, n_columns: int = 5) -> Explanation:
         """Explain one row: the state of every part, and the columns that support it.
 
         Parameters
@@ -185,7 +186,7 @@ class StateRows(TableEstimator):
 
         Returns
         -------
-        parts : list of K dict
+        parts : Explanation, a list of K dict
             ``part``, ``state``, ``probability`` of that state, ``log_likelihood`` of the part's
             entries, and ``columns``: the columns with the most evidence for the state, each with
             ``column``, ``value``, ``expected`` in this state, and ``evidence``, the log-likelihood
@@ -201,7 +202,10 @@ class StateRows(TableEstimator):
         >>> part["columns"][0]["column"], part["columns"][0]["value"]
         ('2', 1.4)
         """
-        return self._asked.explain(self._fitted, self._one_row(x), n_columns, self.n_jobs)
+        row = self._one_row(x)
+        given = self._values_of_row(x)
+        found = self._asked.explain(self._fitted, row, n_columns, self.n_jobs, given)
+        return Explanation(found, tables.frame_kind(self._fitted), self.part_names_)
 
     def sample(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,16 +15,26 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise.answers import states as answers
 from partwise.answers import tables
+from partwise.answers.results import Summary
 from partwise.contracts import Array
 from partwise.data import ObservedCells, RowSource
-from partwise.data.frames import as_table, frame_of, index_of, with_columns, with_own_names
+from partwise.data.frames import (
+    all_numbers,
+    as_table,
+    frame_of,
+    index_of,
+    names_of,
+    with_columns,
+    with_own_names,
+)
 from partwise.data.rows import out_of_memory
 from partwise.data.table import Schema
 from partwise.estimators._gated import GatedEstimator
+from partwise.estimators._rows import without_names
 from partwise.fitting.options import Rows, TrainingRows
 from partwise.fitting.weights import read_weights
 from partwise.sampling.randomness import as_generator
-from partwise.typing import DataLike, Frame, Given, Index, Matrix, Name, Seed
+from partwise.typing import DataLike, Frame, Given, Index, Matrix, Name, Seed, Value
 
 
 class TableEstimator(GatedEstimator):
@@ -35,7 +45,18 @@ class TableEstimator(GatedEstimator):
     @property
     def _is_table(self) -> bool:
         """Whether columns may be of several kinds."""
+        if hasattr(self, "_fitted"):
+            return self._fitted.schema is not None
         return not isinstance(self.likelihood, str) or self.likelihood == "auto"
+
+    def _reads_table(self, X: DataLike) -> bool:
+        """Whether rows to learn from are a table with columns of several kinds.
+
+        "gaussian", the default, is "auto" for a data frame whose columns are not all numbers.
+        """
+        if not isinstance(self.likelihood, str) or self.likelihood == "auto":
+            return True
+        return self.likelihood == "gaussian" and not all_numbers(X)
 
     def _read_table(self, X: DataLike, *, reset: bool) -> Frame | Array:
         """A table of the right columns, in memory."""
@@ -58,7 +79,7 @@ class TableEstimator(GatedEstimator):
 
     def _check_rows(self, X: DataLike, *, reset: bool) -> Rows:
         """As for other models; a table is coded as numbers."""
-        if not self._is_table:
+        if reset or not self._is_table:
             return super()._check_rows(X, reset=reset)
         schema = self._fitted.schema
         assert schema is not None
@@ -69,7 +90,7 @@ class TableEstimator(GatedEstimator):
         self, X: DataLike, sample_weight: ArrayLike | None, *, reset: bool = True
     ) -> TrainingRows:
         """Rows to learn from; the kinds of columns are learned from rows of positive weight."""
-        if not self._is_table:
+        if not (self._reads_table(X) if reset else self._is_table):
             return super()._training_rows(X, sample_weight, reset=reset)
         self._halted = False
         X = self._read_table(X, reset=reset)
@@ -78,7 +99,8 @@ class TableEstimator(GatedEstimator):
         schema = self._fitted.schema if hasattr(self, "_fitted") else None
         schema = schema if self.warm_start or not reset else None
         known = schema is not None
-        schema = schema or Schema.learn(X, self.likelihood, kept)
+        wanted = "auto" if self.likelihood == "gaussian" else self.likelihood
+        schema = schema or Schema.learn(X, wanted, kept)
         coded = schema.encode(X, tell=known)
         coded = coded if reset else coded.astype(self._fitted.dtype, copy=False)
         names = getattr(self, "feature_names_in_", None)
@@ -99,10 +121,26 @@ class TableEstimator(GatedEstimator):
             x = x.to_dict()
         elif not hasattr(x, "columns") and not isinstance(x, Mapping):
             x = np.atleast_2d(np.asarray(x, dtype=object))
-        row, _ = self._read_given(x)
+        row, _ = without_names(lambda: self._read_given(x))
         if len(row) != 1:
             raise ValueError(f"x must be one row, but has {len(row)}; call explain(X.iloc[i]).")
         return row
+
+    def _values_of_row(self, x: Given) -> dict[str, Value]:
+        """Values of one row as the user gave them, by column; of rows that are no table, none."""
+        if self._fitted.schema is None:
+            return {}
+        names: Sequence[Name] = self._fitted.schema.names
+        if isinstance(x, Mapping) and not hasattr(x, "shape"):
+            names, row = list(x), list(x.values())
+        elif getattr(x, "ndim", 2) == 1 and hasattr(x, "to_dict"):  # a row of a DataFrame
+            names, row = list(x.to_dict()), list(x.to_dict().values())
+        elif frame_of(x) == "array":
+            row = list(np.asarray(x, dtype=object).ravel())
+        else:
+            names, row = names_of(x), tables.row_values(cast("Frame", x), 0)
+        pairs = zip(names, row, strict=True)
+        return {str(name): tables.plain_value(value) for name, value in pairs}
 
     def _read_given(self, given: Given) -> tuple[Array, Index]:
         """Known cells as coded rows, and their index; columns may be absent.
@@ -232,7 +270,7 @@ class TableEstimator(GatedEstimator):
 
         return pd.DataFrame(found, index=names, columns=names)
 
-    def summary(self, n_columns: int = 5) -> Frame | Mapping[str, object]:
+    def summary(self, n_columns: int = 5) -> Summary:
         """Table of all parts with their columns, states, and what is typical of each state.
 
         Parameters
@@ -242,9 +280,11 @@ class TableEstimator(GatedEstimator):
 
         Returns
         -------
-        parts : DataFrame, or dict of lists where no DataFrame was fitted
-            One row per state: ``part``, its ``columns`` (most informative first), ``state``, its
-            ``share`` of the rows, and ``profile``. The last row lists the background columns.
+        summary : Summary
+            A dict of columns, with one row per state: ``part``, its ``columns`` (most informative
+            first), ``state``, its ``share`` of the rows, and ``profile``. The last row lists the
+            background columns. It prints as text, shows as a table in notebooks, and
+            ``to_frame()`` returns a data frame.
 
         Examples
         --------
@@ -253,11 +293,15 @@ class TableEstimator(GatedEstimator):
         >>> iris = load_iris(as_frame=True)
         >>> table = iris.data.assign(species=iris.target_names[iris.target])
         >>> model = MCVQ(n_parts=1, n_states=3, likelihood="auto", random_state=0).fit(table)
-        >>> model.summary().columns.tolist()
-        ['part', 'columns', 'state', 'share', 'profile']
+        >>> model = model.set_params(part_names=["flower"])
+        >>> print(model.summary(n_columns=1))  # doctest: +ELLIPSIS
+        flower: petal width (cm), petal length (cm), species, sepal length (cm), sepal width (cm)
+          state ..., 35 % of the rows: species nearly always "versicolor" (92%, overall 33%)
+          state ..., 33 % of the rows: species nearly always "setosa" (96%, overall 33%)
+          state ..., 32 % of the rows: species nearly always "virginica" (96%, overall 33%)
         """
         check_is_fitted(self)
-        return tables.summary(self._fitted, n_columns)
+        return tables.summary(self._fitted, n_columns, self.part_names_)
 
     def state_profiles(self, part: int) -> dict[str, object]:
         """Profiles of the states of a part as numbers, as `ProfilesDisplay` plots them.
@@ -339,7 +383,7 @@ class TableEstimator(GatedEstimator):
         Returns
         -------
         table : ndarray or DataFrame of shape (n, D + K), with classes (n, D + K + 1)
-            The new columns are part0, part1, ... and class.
+            The new columns have the names of the parts (part0, part1, ... by default), and class.
 
         Examples
         --------
@@ -353,7 +397,9 @@ class TableEstimator(GatedEstimator):
         """
         check_is_fitted(self)
         table, coded = X if onto is None else onto, self._checked(X)
-        new = tables.state_columns(self._fitted, coded, frame_of(table), self.n_jobs)
+        new = tables.state_columns(
+            self._fitted, coded, frame_of(table), self.part_names_, self.n_jobs
+        )
         return with_columns(table, new)
 
     def predict_columns(

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions
 from partwise.answers import factors as answers
+from partwise.answers.results import Explanation
 from partwise.contracts import Array
 from partwise.estimators._gated import CONSTRAINTS, SIZE, GatedEstimator
 from partwise.estimators._rows import by_rows
@@ -20,7 +21,7 @@ from partwise.fitting.family import Family
 from partwise.fitting.options import SizeOptions
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import Prior
-from partwise.typing import Classes, DataLike, Given, Hybrid, Seed
+from partwise.typing import Classes, DataLike, Given, Hybrid, PartNames, Seed
 
 # Latent numbers of ordered levels share one unit over all columns. The prior guess of a column's
 # offset is therefore the common mean and that of its noise half of the variance, so that a column
@@ -93,11 +94,16 @@ class MCFA(GatedEstimator):
         `partwise.SizeOptions`).
     streaming : StreamingOptions or None, default=None
         Options of `partial_fit` (see `partwise.StreamingOptions`).
+    part_names : sequence of str, mapping of int to str, or None, default=None
+        Names of all or some parts, used in results instead of part0, part1, ... They can be set
+        after the fit: ``model.set_params(part_names={0: "size"})``.
 
     Attributes
     ----------
     n_parts_ : int
         Number of parts, without the background.
+    part_names_ : list of K str
+        Names of the parts: those of ``part_names``, or part0, part1, ...
     size_path_ : list of dict
         If a size is "auto", the moves of the search, as in `MCVQ`; ``n_factors`` has the number of
         factors of every part after the move.
@@ -195,6 +201,7 @@ class MCFA(GatedEstimator):
         warm_start: bool = False,
         sizes: SizeOptions | None = None,
         streaming: StreamingOptions | None = None,
+        part_names: PartNames | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_factors = n_factors
@@ -215,6 +222,7 @@ class MCFA(GatedEstimator):
         self.warm_start = warm_start
         self.sizes = sizes
         self.streaming = streaming
+        self.part_names = part_names
 
     # --- fitting ---
 
@@ -281,7 +289,7 @@ class MCFA(GatedEstimator):
 
     # --- one row, and new rows ---
 
-    def explain(self, x: Given, n_columns: int = 5) -> list[dict[str, object]]:
+    def explain(self, x: Given, n_columns: int = 5) -> Explanation:
         """Explain one row: the factors of every part, and the columns that support them.
 
         Parameters
@@ -292,7 +300,7 @@ class MCFA(GatedEstimator):
 
         Returns
         -------
-        parts : list of K dict
+        parts : Explanation, a list of K dict
             ``part``, ``factors`` (their posterior means), ``log_likelihood`` of the part's entries,
             and ``columns``: the columns with the most evidence for the factors, each with
             ``column``, ``value``, ``expected`` at these factors, and ``evidence``, the
@@ -307,7 +315,8 @@ class MCFA(GatedEstimator):
         >>> len(model.explain(X[0])[0]["factors"])
         2
         """
-        return answers.explain(self._fitted, self._one_row(x), n_columns, self.n_jobs)
+        found = answers.explain(self._fitted, self._one_row(x), n_columns, self.n_jobs)
+        return Explanation(found, part_names=self.part_names_)
 
     def sample(
         self,

@@ -20,10 +20,7 @@ from partwise.fitting.states import States
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import LAWS, ORDERED, Prior, zero_if_absent
 from partwise.models.transformations import Transformations
-from partwise.typing import (
-    Likelihoods,
-    Seed,
-)
+from partwise.typing import Likelihoods, PartNames, Seed
 
 # Resolution of entries where sizes are selected automatically, as a fraction of the column's
 # variance. Without it, the ELBO of noiseless states grows without bound; a third of it still finds
@@ -105,11 +102,16 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         is then seen under an unknown one, and parts, states and all attributes of columns are those
         of a canvas (docs/moving.md). For dense X with "gaussian", "bernoulli" or "poisson"
         likelihood, "annealed" or "tied" gating.
+    part_names : sequence of str, mapping of int to str, or None, default=None
+        Names of all or some parts, used in results instead of part0, part1, ... They can be set
+        after the fit: ``model.set_params(part_names={0: "size"})``.
 
     Attributes
     ----------
     n_parts_ : int
         Number of parts, without the background.
+    part_names_ : list of K str
+        Names of the parts: those of ``part_names``, or part0, part1, ...
     n_states_ : ndarray of shape (K,)
         Number of states of every part.
     size_path_ : list of dict
@@ -229,6 +231,7 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         sizes: SizeOptions | None = None,
         streaming: StreamingOptions | None = None,
         transformations: Transformations | None = None,
+        part_names: PartNames | None = None,
     ) -> None:
         self.n_parts = n_parts
         self.n_states = n_states
@@ -251,6 +254,7 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         self.sizes = sizes
         self.streaming = streaming
         self.transformations = transformations
+        self.part_names = part_names
 
     # --- fitting ---
 

@@ -1,0 +1,268 @@
+"""Results as plain containers that read well: text, a table in notebooks, and a data frame.
+
+A `Summary` is a dict of columns and an `Explanation` a list of dicts, so that programs can use them
+as such; ``str`` prints them in full sentences, notebooks show a table, and ``to_frame`` returns a
+data frame of the library that the model was fitted with.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from importlib.util import find_spec
+
+import numpy as np
+
+from partwise.data.table import number_text
+from partwise.typing import Frame, Value
+
+# Width of printed results, and the number of columns of a part named in them.
+WIDTH = 100
+NAMED_COLUMNS = 8
+
+_STYLE = (
+    "text-align: left; vertical-align: top; white-space: normal; max-width: 60em; padding: 2px 8px"
+)
+
+
+def make_table(columns: Mapping[str, object], frame: str) -> Frame:
+    """Columns by name as a data frame.
+
+    Parameters
+    ----------
+    columns : mapping of names to sequences of equal length
+    frame : {"pandas", "polars", "array"}
+        Library; "array" is the one that is installed, pandas first.
+
+    Returns
+    -------
+    table : pandas or polars DataFrame
+    """
+    if frame == "pandas" or (frame != "polars" and find_spec("pandas") is not None):
+        import pandas as pd
+
+        return pd.DataFrame(dict(columns))
+    import polars as pl
+
+    return pl.DataFrame(dict(columns), strict=False)
+
+
+class Summary(dict[str, list[object]]):
+    """What `MCVQ.summary` returns: a dict of columns, one row per state.
+
+    Keys are ``part``, ``columns`` (most informative first, separated by commas), ``state``,
+    ``share`` of the rows, and ``profile``. The last row lists the background columns, if there are
+    some, with "none" as part.
+
+    Parameters
+    ----------
+    columns : dict of lists
+    frame : {"pandas", "polars", "array"}
+        Library of the data that were fitted.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from partwise import MCVQ
+    >>> iris = load_iris(as_frame=True)
+    >>> table = iris.data.assign(species=iris.target_names[iris.target])
+    >>> model = MCVQ(n_parts=1, n_states=2, likelihood="auto", random_state=0).fit(table)
+    >>> summary = model.summary(n_columns=1)
+    >>> summary.to_frame().columns.tolist()
+    ['part', 'columns', 'state', 'share', 'profile']
+    """
+
+    def __init__(self, columns: Mapping[str, list[object]], frame: str = "array") -> None:
+        super().__init__(columns)
+        self.frame = frame
+
+    def to_frame(self) -> Frame:
+        """Return a data frame with one row per state.
+
+        Returns
+        -------
+        table : DataFrame
+            Of the library that the model was fitted with; for arrays pandas, if it is installed,
+            or polars.
+        """
+        return make_table(self, self.frame)
+
+    def _rows(self) -> Iterator[tuple[str, str, int, float, str]]:
+        columns = (self[name] for name in ("part", "columns", "state", "share", "profile"))
+        for part, names, state, share, profile in zip(*columns, strict=True):
+            yield str(part), str(names), int(str(state)), float(str(share)), str(profile)
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        last = None
+        for part, names, state, share, profile in self._rows():
+            if part == "none":
+                lines += ["", *_wrapped("Background columns: ", names)]
+                continue
+            if part != last:
+                lines += ["", *_wrapped(f"{part}: ", _some(names))]
+                last = part
+            lines += _wrapped(f"  state {state}, {_percent(share)} of the rows: ", profile)
+        return "\n".join(lines[1:]) or "no parts"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = []
+        last = None
+        for part, names, state, share, profile in self._rows():
+            if part != last:
+                what = "Background columns" if part == "none" else part
+                rows.append(f"<tr><th colspan=3 style='{_STYLE}'>{_html(what, names)}</th></tr>")
+                last = part
+            if part != "none":
+                rows.append(_html_row(str(state), _percent(share), profile))
+        head = _html_row("state", "rows", "what is typical of it", tag="th")
+        return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+class Explanation(list[dict[str, object]]):
+    """What ``explain`` returns: a list of dicts, one per part or component.
+
+    Parameters
+    ----------
+    found : list of dict
+        ``columns`` are lists of dict with ``column``, ``value``, ``expected`` and ``evidence``.
+    frame : {"pandas", "polars", "array"}
+        Library of the data that were fitted.
+    part_names : sequence of str
+        Names of the parts, by number; "part0", "part1", ... if it is empty.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from partwise import MCVQ
+    >>> X = load_iris().data
+    >>> model = MCVQ(n_parts=1, n_states=3, random_state=0).fit(X)
+    >>> explained = model.explain(X[0], n_columns=2)
+    >>> explained[0]["state"] in (0, 1, 2), len(explained.to_frame())
+    (True, 2)
+    """
+
+    def __init__(
+        self,
+        found: Sequence[dict[str, object]],
+        frame: str = "array",
+        part_names: Sequence[str] = (),
+    ) -> None:
+        super().__init__(found)
+        self.frame = frame
+        self.part_names = tuple(part_names)
+
+    def to_frame(self) -> Frame:
+        """Return a data frame with one row per column that supports a state, or the factors.
+
+        Returns
+        -------
+        table : DataFrame
+            Of the library that the model was fitted with; for arrays pandas, if it is installed,
+            or polars.
+        """
+        kinds = ("part", "component", "class", "state", "probability")
+        names = [name for name in kinds if self and name in self[0]]
+        rows: dict[str, list[object]] = {
+            name: [] for name in (*names, "column", "value", "expected", "evidence")
+        }
+        for one in self:
+            for column in _columns(one):
+                told = {**{name: one[name] for name in names}, **column}
+                if "part" in told:
+                    told["part"] = self._name(one)
+                for name, values in rows.items():
+                    values.append(told[name])
+        return make_table(rows, self.frame)
+
+    def _name(self, one: Mapping[str, object]) -> str:
+        """Name of a part or component."""
+        if "part" not in one:
+            return f"component{one['component']}"
+        k = int(str(one["part"]))
+        return self.part_names[k] if k < len(self.part_names) else f"part{k}"
+
+    def _title(self, one: Mapping[str, object]) -> str:
+        """First line about a part or component."""
+        parts = [self._name(one)]
+        if "class" in one:
+            parts.append(f"class {one['class']}")
+        if "state" in one:
+            parts.append(f"state {one['state']}")
+        if "factors" in one:
+            factors = ", ".join(number_text(float(s)) for s in np.asarray(one["factors"]))
+            parts.append(f"factors {factors}")
+        text = ", ".join(parts)
+        return f"{text} (probability {one['probability']:.2f})" if "probability" in one else text
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for one in self:
+            lines += _wrapped("", self._title(one))
+            for c in _columns(one):
+                told = f"{_text(c['value'])} (expected {_text(c['expected'])})"
+                lines += _wrapped(f"  {c['column']}: ", f"{told}, evidence {c['evidence']:.2f}")
+        return "\n".join(lines) or "no parts"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for one in self:
+            title = escape(self._title(one))
+            rows.append(f"<tr><th colspan=4 style='{_STYLE}'>{title}</th></tr>")
+            for c in _columns(one):
+                told = (_text(c["value"]), _text(c["expected"]), f"{c['evidence']:.2f}")
+                rows.append(_html_row(str(c["column"]), *told))
+        head = _html_row("column", "value", "expected", "evidence", tag="th")
+        return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _columns(one: Mapping[str, object]) -> list[dict[str, object]]:
+    found = one["columns"]
+    assert isinstance(found, list)
+    return found
+
+
+def _text(value: Value) -> str:
+    """A value as people write it; text in quotation marks."""
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, float | int | np.number):
+        number = float(value)
+        return (
+            f"{number:g}"
+            if number == round(number, 3) and abs(number) < 1000
+            else (number_text(number))
+        )
+    return str(value)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.1g} %"
+
+
+def _some(names: str) -> str:
+    """The first few of names that are separated by commas."""
+    found = names.split(", ")
+    more = len(found) - NAMED_COLUMNS
+    return names if more <= 1 else f"{', '.join(found[:NAMED_COLUMNS])} and {more} more"
+
+
+def _wrapped(start: str, text: str) -> list[str]:
+    """Lines of at most `WIDTH` characters, later ones indented."""
+    indent = " " * (len(start) - len(start.lstrip()) + 4)
+    return textwrap.wrap(start + text, WIDTH, subsequent_indent=indent, break_long_words=False)
+
+
+def _html(name: str, names: str) -> str:
+    return f"{escape(name)}: <span style='font-weight: normal'>{escape(names)}</span>"
+
+
+def _html_row(*cells: str, tag: str = "td") -> str:
+    return "<tr>" + "".join(f"<{tag} style='{_STYLE}'>{escape(c)}</{tag}>" for c in cells) + "</tr>"

@@ -1,0 +1,129 @@
+"""Results are containers that read well, in the user's terms and units."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+import partwise
+from partwise import MCFA, MCVQ, BayesianPCA
+from partwise.answers.results import WIDTH, Explanation, Summary
+
+
+@pytest.fixture(scope="module")
+def table():
+    iris = load_iris(as_frame=True)
+    species = pd.Categorical.from_codes(iris.target, iris.target_names)
+    grams = 3360.0 + 10 * iris.target + iris.data.iloc[:, 0]
+    return iris.data.assign(species=species, grams=grams**3 / 7)
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    kinds = {"grams": "lognormal"}
+    return MCVQ(2, 3, likelihood=kinds, random_state=0).fit(table)
+
+
+def test_a_summary_is_text_a_table_and_a_frame(table, model):
+    summary = model.summary()
+    assert isinstance(summary, Summary)
+    assert list(summary) == ["part", "columns", "state", "share", "profile"]
+    text = str(summary)
+    assert repr(summary) == text
+    assert max(map(len, text.splitlines())) <= WIDTH
+    flowing = " ".join(text.split())
+    for profile in summary["profile"]:
+        assert " ".join(profile.split()) in flowing or profile == "depend on no part"
+    frame = summary.to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["profile"].tolist() == summary["profile"]
+    html = summary._repr_html_()
+    assert html.count("<tr>") > len(frame)
+    assert "&quot;setosa&quot;" in html
+
+
+def test_frames_are_of_the_library_that_came_in(table, model):
+    other = MCVQ(1, 2, random_state=0).fit(pl.from_pandas(table))
+    assert isinstance(other.summary().to_frame(), pl.DataFrame)
+    assert isinstance(other.explain(pl.from_pandas(table[:1])).to_frame(), pl.DataFrame)
+    numbers = MCVQ(1, 2, random_state=0).fit(table.iloc[:, :4].to_numpy())
+    assert isinstance(numbers.summary().to_frame(), pd.DataFrame)
+
+
+def test_values_come_back_to_the_last_digit(table, model):
+    x = table.iloc[7]
+    schema = model._fitted.schema
+    d = list(table).index("grams")
+    assert schema.columns[d].value(schema.encode(table[7:8])[0, d]) != x["grams"]  # in logarithms
+    for given in (x, x.to_dict(), table.iloc[[7]], table.iloc[[7]].to_numpy()):
+        explained = model.explain(given, n_columns=6)
+        told = {c["column"]: c["value"] for part in explained for c in part["columns"]}
+        assert told["grams"] == x["grams"]
+        assert told["species"] == x["species"]
+    for row in model.anomalous_cells(table, 50).to_dict("records"):
+        assert row["value"] == table.loc[row["row"], row["column"]]
+
+
+def test_an_explanation_is_text_a_table_and_a_frame(table, model):
+    explained = model.explain(table.iloc[0], n_columns=2)
+    assert isinstance(explained, Explanation)
+    assert isinstance(explained, list)
+    assert explained == model.explain(table.iloc[[0]], n_columns=2)
+    frame = explained.to_frame()
+    assert len(frame) == sum(len(part["columns"]) for part in explained)
+    assert list(frame) == [
+        "part", "state", "probability", "column", "value", "expected", "evidence",
+    ]  # fmt: skip
+    for name in frame["column"]:
+        assert name in str(explained)
+        assert name in explained._repr_html_()
+    X = table.iloc[:, :4].to_numpy()
+    for other in (MCFA(1, 2), BayesianPCA()):
+        assert len(other.fit(X).explain(X[0], n_columns=3).to_frame()) == 3
+
+
+def test_parts_have_names(table, model, tmp_path):
+    named = clone(model).set_params(part_names=["one", "two"]).fit(table)
+    assert named.part_names_ == ["one", "two"]
+    assert set(named.summary()["part"]) <= {"one", "two", "none"}
+    assert set(named.explain(table.iloc[0]).to_frame()["part"]) <= {"one", "two"}
+    assert str(named.explain(table.iloc[0])).startswith("one, state ")
+    assert named.get_feature_names_out()[0] == "one_state0"
+    assert list(named.add_states(table))[-2:] == ["one", "two"]
+    named.save(tmp_path / "named.safetensors")
+    assert partwise.load(tmp_path / "named.safetensors").part_names_ == ["one", "two"]
+    later = MCVQ(2, 3, random_state=0).fit(table).set_params(part_names={1: "second"})
+    assert later.part_names_ == ["part0", "second"]
+    factors = MCFA(2, 1, part_names=["a", "b"], random_state=0).fit(table.iloc[:, :4])
+    assert factors.get_feature_names_out()[0] == "a_factor0"
+
+
+@pytest.mark.parametrize("names", [["one"], ["a", "a"], {2: "x"}, {"one": "x"}])
+def test_names_of_parts_are_checked(table, model, names):
+    other = clone(model).set_params(part_names=names).fit(table)
+    with pytest.raises(ValueError, match="part_names="):
+        other.summary()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_a_frame_with_text_needs_no_likelihood(table, kind):
+    X = table if kind == "pandas" else pl.from_pandas(table)
+    model = MCVQ(1, 3, random_state=0).fit(X)
+    assert model.kinds_.tolist() == MCVQ(1, 3, likelihood="auto").fit(X).kinds_.tolist()
+    assert model.impute(X).shape == table.shape
+    assert not hasattr(MCVQ(1, 3).fit(table.iloc[:, :4]), "kinds_")
+
+
+def test_the_first_error_says_what_to_do(table):
+    with pytest.raises(ValueError, match=r'MCVQ\(likelihood="auto"\)'):
+        MCVQ().fit(table.to_numpy())
+    with pytest.raises(ValueError, match="setosa"):
+        MCFA().fit(table)
+
+
+def test_numbers_given_as_text_or_objects_stay_numbers():
+    X = pd.DataFrame({"a": [1.0, 2, None, 4] * 5, "b": [0.5, 1.5, 2.5, 3.5] * 5}, dtype=object)
+    assert not hasattr(MCVQ(1, 2, random_state=0).fit(X), "kinds_")
+    assert np.isnan(MCVQ(1, 2, random_state=0).fit(X).means_).sum() == 0
