@@ -142,7 +142,7 @@ class Stats:
             if first is None:
                 first = stats
                 continue
-            for mine, others in zip(first._arrays(), stats._arrays(), strict=True):
+            for mine, others in zip(first.arrays(), stats.arrays(), strict=True):
                 np.add(mine, others, out=mine)
         if first is None:
             raise ValueError("There are no blocks to sum over.")
@@ -157,7 +157,8 @@ class Stats:
             None if self.gates is None else self.gates * factor,
         )
 
-    def _arrays(self) -> list[Array]:
+    def arrays(self) -> list[Array]:
+        """All sums."""
         gates = [] if self.gates is None else [self.gates]
         return [self.states, *gates, *(array for packed in self.sums for array in packed)]
 

@@ -293,7 +293,7 @@ FittedParts: TypeAlias = Fitted[GatedModel[P, R], P, R]
 AnyCore: TypeAlias = GatedCore[Any, Any]
 AnyParts: TypeAlias = Fitted[GatedModel[Any, Any], Any, Any]
 
-FittedT_co = TypeVar("FittedT_co", bound=AnyFitted, covariant=True)
+FittedT_co = TypeVar("FittedT_co", covariant=True)
 
 
 class Prepares(Protocol[Params_contra, Prepared_co]):

@@ -188,13 +188,13 @@ def test_classes_keep_to_the_time_given(monkeypatch):
     """When time is up, one level of the noise is looked at."""
     X = gaussian(np.random.default_rng(0), 60)
     looked = []
-    tell = LeftOut.tell
+    calibrate = LeftOut.calibrate
 
     def counted(self, *args):
         looked.append(1)
-        return tell(self, *args)
+        return calibrate(self, *args)
 
-    monkeypatch.setattr(LeftOut, "tell", counted)
+    monkeypatch.setattr(LeftOut, "calibrate", counted)
     with pytest.warns(ConvergenceWarning, match="reached max_time"):
         BayesianPCAMixture(random_state=0, max_time=1e-9).fit(X, X[:, 0] > 0)
     assert len(looked) == 2  # the level, and what densities are worth in the end

@@ -484,7 +484,7 @@ class Moments(NamedTuple):
 
     def __add__(self, other: Moments) -> Moments:  # type: ignore[override]  # sums, not a longer tuple
         size = np.maximum(self.size, other.size)
-        a, b = self._in_units(size), other._in_units(size)
+        a, b = self.in_units(size), other.in_units(size)
         weight = a.weight + b.weight
         share = b.weight / np.maximum(weight, np.finfo(float).tiny)
         apart = b.mean - a.mean
@@ -492,7 +492,8 @@ class Moments(NamedTuple):
         lowest = np.minimum(self.lowest, other.lowest)
         return Moments(weight, size, a.mean + apart * share, squares, lowest)
 
-    def _in_units(self, size: Array) -> Moments:
+    def in_units(self, size: Array) -> Moments:
+        """The same moments in another unit."""
         ratio = self.size / size
         return Moments(self.weight, size, self.mean * ratio, self.squares * ratio**2, self.lowest)
 

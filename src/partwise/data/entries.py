@@ -85,7 +85,7 @@ class EntryFormat:
             table = np.ascontiguousarray(weights.transpose(0, 2, 1))  # (P, D', S')
             absent = table[0].sum(axis=0, dtype=float)
         else:
-            table = self._to_values(weights, columns)  # (D', V, S')
+            table = self.to_values(weights, columns)  # (D', V, S')
             if self.zero is not None:
                 zero = table[:, self.zero].copy()
                 table -= zero[:, None]
@@ -98,23 +98,24 @@ class EntryFormat:
             return self.family.statistics(values)[1 : self.n_statistics]
         return values[None] if self.n_statistics == 2 else np.stack([values, values * values])
 
-    def _to_values(self, weights: Array, columns: Array) -> Array:
+    def to_values(self, weights: Array, columns: Array) -> Array:
         """sum_p T_p(value) weights[p]: (P, S, D') to (D', V, S)."""
-        if self._one_hot:
+        if self.one_hot:
             return np.array(weights.transpose(2, 0, 1), order="C")
         assert self.statistics is not None
         statistics = self.statistics[: len(weights), columns].astype(weights.dtype)
         return np.ascontiguousarray(np.einsum("psd,pdv->dvs", weights, statistics))
 
     def from_values(self, table: Array, columns: Array) -> Array:
-        """Adjoint of `_to_values`: (D', V, S) to (P, S, D')."""
-        if self._one_hot:
+        """Adjoint of `to_values`: (D', V, S) to (P, S, D')."""
+        if self.one_hot:
             return table.transpose(1, 2, 0)
         assert self.statistics is not None
         return np.einsum("dvs,pdv->psd", table, self.statistics[:, columns])
 
     @property
-    def _one_hot(self) -> bool:
+    def one_hot(self) -> bool:
+        """Whether the statistics are indicators of the levels."""
         return self.statistics is not None and self.raw is None
 
 
@@ -319,7 +320,7 @@ class EntryGroup:
             for eta, T in zip(natural[1:], self.form.statistics_of(self.values), strict=False):
                 out += T[:, None] * eta.T[self.indices]
             return out
-        table = self.form._to_values(natural, np.arange(self.form.n_columns))
+        table = self.form.to_values(natural, np.arange(self.form.n_columns))
         kernels.entry_densities(self.indices, self.values, table.astype(self.dtype), out)
         return out
 
@@ -350,7 +351,7 @@ class EntryGroup:
         if form.statistics is None:
             T = form.statistics_of(self.values).astype(float)
             T = np.concatenate([np.ones((1, len(self.values))), T])
-        elif form._one_hot:
+        elif form.one_hot:
             T = (self.values == np.arange(form.n_statistics)[:, None]).astype(float)
         else:
             T = form.statistics[:, self.indices, self.values]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from numbers import Integral
 from typing import ClassVar
@@ -303,7 +303,7 @@ def _moves(found: list[ClassFit], names: Array | None) -> list[dict[str, object]
     moves: list[dict[str, object]] = []
     for c, one in enumerate(found):
         which = {} if names is None else {"class": names.tolist()[c]}
-        moves += [{**move._asdict(), **which} for move in one.search.moves]
+        moves += [{**asdict(move), **which} for move in one.search.moves]
     return moves
 
 

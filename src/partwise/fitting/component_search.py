@@ -80,7 +80,8 @@ def size_posterior(bounds: dict[int, float]) -> Array:
     return out
 
 
-class Move(NamedTuple):
+@dataclass(frozen=True)
+class Move:
     """A change of the number of components, tried."""
 
     kind: str  # "birth", "death", "split" or "merge"

@@ -390,7 +390,7 @@ def _live(
     """Parameters, names and rows."""
     names, only = seen.names, None
     if kind == "ratings" and len(names) > _MAX_ITEMS:
-        only = np.sort(np.argsort(-model._fitted.counts, kind="stable")[:_MAX_ITEMS])
+        only = np.sort(np.argsort(-fitted_of(model).counts, kind="stable")[:_MAX_ITEMS])
         names = [names[d] for d in only]
     live: Live = {
         "kind": kind,

@@ -185,13 +185,14 @@ def embed_recommender(model: Recommender, only: np.ndarray | None = None) -> Map
     """The models of a recommender."""
     n = len(model.items_)
     kept = np.arange(n) if only is None else only
-    members = zip(model.estimators_, model._fitted.tastes, strict=True)
+    fitted = fitted_of(model)
+    members = zip(model.estimators_, fitted.tastes, strict=True)
     return {
         "type": "ratings",
         "levels": [float(level) for level in model.levels_],
         "coverage": COVERAGE,
-        "counts": pack(model._fitted.counts[kept], "f8"),
-        "popularity": pack(model._fitted.tastes[0].popularity[kept], "f8"),
+        "counts": pack(fitted.counts[kept], "f8"),
+        "popularity": pack(fitted.tastes[0].popularity[kept], "f8"),
         "members": [_taste(*one, kept) for one in members],
     }
 

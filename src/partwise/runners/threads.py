@@ -29,6 +29,32 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class SharedLimit:
+    """A limit of BLAS to one thread that concurrent fits share; the last to close it lifts it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_open = 0
+        self._limits: threadpool_limits | None = None
+
+    def open(self) -> None:
+        """Set the limit, or join those who have."""
+        with self._lock:
+            if self._n_open == 0:
+                self._limits = _libraries().limit(limits=1, user_api="blas")
+            self._n_open += 1
+
+    def close(self) -> None:
+        """Lift the limit if no other fit is open."""
+        with self._lock:
+            self._n_open -= 1
+            if self._n_open == 0 and self._limits is not None:
+                self._limits.restore_original_limits()
+
+
+_LIMIT = SharedLimit()
+
+
 class OneThread(Serial):
     """Blocks in turn, matrix products on one thread; to be used as a context.
 
@@ -36,24 +62,12 @@ class OneThread(Serial):
     are.
     """
 
-    # Runners of concurrent fits share one limit, lifted when the last of them closes.
-    _lock = threading.Lock()
-    _n_open = 0
-    _limits: threadpool_limits | None = None
-
     def __enter__(self) -> Self:
-        with OneThread._lock:
-            if OneThread._n_open == 0:
-                OneThread._limits = _libraries().limit(limits=1, user_api="blas")
-            OneThread._n_open += 1
+        _LIMIT.open()
         return self
 
     def __exit__(self, *error: object) -> None:
-        with OneThread._lock:
-            OneThread._n_open -= 1
-            if OneThread._n_open == 0:
-                assert OneThread._limits is not None
-                OneThread._limits.restore_original_limits()
+        _LIMIT.close()
 
 
 class Threads(OneThread):
