@@ -184,6 +184,12 @@ def test_states_as_table(table_model, table):
         assert np.abs(display.pictures[k]).max() > 0.8
 
 
+def test_a_single_bound_is_no_curve():
+    display = BoundDisplay(lower_bounds=np.array([-3.25])).plot()
+    assert not display.ax_.lines
+    assert "-3.25" in display.ax_.texts[0].get_text()
+
+
 def test_bound(model):
     display = drawn(BoundDisplay.from_estimator(model, color="black"))
     (line,) = display.ax_.lines

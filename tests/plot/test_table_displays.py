@@ -4,6 +4,8 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+from copy import copy
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -57,8 +59,36 @@ def test_rows_stand_by_their_states_with_holes(survey, model):
         shown = display.values[start : start + n, 0]
         assert_allclose(np.sort(first[start : start + n][~np.isnan(shown)]), expected, atol=1e-6)
         start += n
-    image = display.ax_.images[0].get_array()
-    assert image.shape == (120, 10)
+    images = [image.get_array() for image in display.ax_.images]
+    assert [image.shape for image in images] == [(120, 10)] * 3
+    # Every observed cell is in one of the images: numbers, ordered levels, categories.
+    seen = sum((~np.ma.getmaskarray(np.ma.masked_invalid(image))).astype(int) for image in images)
+    order = np.argsort(np.where(model.parts_ < 0, 99, model.parts_), kind="stable")
+    assert_array_equal(seen == 1, ~np.isnan(display.values[:, order]))
+    assert set(display.kinds) == {"number", "ordered", "category"}
+    ranks = display.values[:, display.kinds == "category"]
+    assert np.nanmax(ranks) < 9
+    ordered = display.values[:, display.kinds == "ordered"]
+    assert np.nanmin(ordered) == 0
+    assert np.nanmax(ordered) == 1
+    assert f"part {np.argsort(counts, kind='stable')[-1]}" in display.ax_.get_ylabel()
+
+
+def test_names_of_parts_are_used(survey, model):
+    named = copy(model)
+    named.part_names_ = ["habits", "$views"]
+    assert TableDisplay.from_estimator(named, survey.frame).sorted_by in named.part_names_
+    assert ProfilesDisplay.from_estimator(named, 1).ax_.get_title() == r"\$views"
+    shown = [text.get_text() for text in DependenceDisplay.from_estimator(named).ax_.texts]
+    assert shown == ["habits", r"\$views"]
+
+
+def test_profiles_of_many_levels_keep_the_most_informative(model):
+    every = ProfilesDisplay.from_estimator(model, 0)
+    some = ProfilesDisplay.from_estimator(model, 0, max_columns=3)
+    between = every.shares @ every.away**2
+    assert len(some.names) == 3
+    assert set(some.names) == {every.names[i] for i in np.argsort(-between)[:3]}
 
 
 def test_ties_are_correlations_in_part_order(model):

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # Not a shade of gray, and distinct from both ends of the diverging map without red vision.
 MISSING = "#e69f00"
 
+# Missing values of tables, next to colors that have a meaning.
+ABSENT = "0.72"
+
 # Values of tables are plotted in standard deviations; beyond two is simply "far".
 FAR = (-2.0, 2.0)
 DEVIATIONS = "standard deviations\nfrom the column's mean"
@@ -37,19 +40,19 @@ def get_axes(ax: Axes | None, width: float, height: float) -> Axes:
     return get_figure(None, width, height).subplots() if ax is None else ax
 
 
-def with_missing(cmap: str | Colormap) -> Colormap:
+def with_missing(cmap: str | Colormap, color: str = MISSING) -> Colormap:
     """Return a color map in which missing values are marked."""
     import matplotlib
 
-    return matplotlib.colormaps.get_cmap(cmap).with_extremes(bad=MISSING)
+    return matplotlib.colormaps.get_cmap(cmap).with_extremes(bad=color)
 
 
-def note_missing(figure: Figure | SubFigure) -> None:
+def note_missing(figure: Figure | SubFigure, color: str = MISSING) -> None:
     """Add a legend that says which color means missing."""
     from matplotlib.patches import Patch
 
     figure.legend(
-        handles=[Patch(color=MISSING, label="missing")],
+        handles=[Patch(color=color, label="missing")],
         loc="outside lower right",
         fontsize="small",
         frameon=False,
@@ -157,11 +160,16 @@ def show_rows(
     return image
 
 
-def name_parts(ax: Axes, parts: np.ndarray) -> None:
-    """Write the parts' numbers above their columns in a heat map of rows."""
+def part_label(k: int, names: Sequence[str] = ()) -> str:
+    """The name of a part as the user gave it, or its number."""
+    return (names[k] if k < len(names) else "") or f"part {k}"
+
+
+def name_parts(ax: Axes, parts: np.ndarray, names: Sequence[str] = ()) -> None:
+    """Write the parts' names above their columns in a heat map of rows."""
     for k, middle in middles(parts):
         ax.annotate(
-            f"part {k}",
+            plain(part_label(k, names)),
             (middle, 1),
             xycoords=("data", "axes fraction"),
             xytext=(0, 3),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -15,6 +15,8 @@ from partwise.plot._draw import (
     get_figure,
     name_columns,
     name_ticks,
+    part_label,
+    plain,
     show_picture,
     show_table,
 )
@@ -48,6 +50,8 @@ class VectorsDisplay(Display):
         Values at the two ends of the color map.
     feature_names : list of str
         Names of all columns.
+    part_names : list of n_parts str, optional
+        Names of the parts, "" for numbers.
     """
 
     gates: np.ndarray
@@ -58,6 +62,7 @@ class VectorsDisplay(Display):
     n_columns: list[int]
     limits: tuple[float, float]
     feature_names: list[str]
+    part_names: list[str] = field(default_factory=list)
 
     noun: ClassVar[str]
     share_is: ClassVar[str]
@@ -100,6 +105,7 @@ class VectorsDisplay(Display):
             n_columns=n_columns,
             limits=limits,
             feature_names=seen.names,
+            part_names=seen.part_names,
             image_shape=shape,
         )
 
@@ -115,7 +121,7 @@ class VectorsDisplay(Display):
         )
         for k, row in enumerate(grid):
             show_picture(row[0], self.gates[:, k], shape, (0.0, 1.0), cmap)
-            row[0].set_ylabel(f"part {k}", fontsize="small")
+            row[0].set_ylabel(plain(part_label(k, self.part_names)), fontsize="small")
             row[0].set_title("gate", fontsize="x-small", pad=2)
             shown = zip(row[2:], self.numbers[k], self.shares[k], self.pictures[k], strict=False)
             for ax, j, share, picture in shown:
@@ -142,7 +148,7 @@ class VectorsDisplay(Display):
         grid = figure.subplots(n_down, n_across, squeeze=False, height_ratios=tallest).ravel()
         image: AxesImage | None = None
         for k, ax in enumerate(grid[:n_parts]):
-            title = f"part {k}: {self.n_columns[k]} columns"
+            title = f"{plain(part_label(k, self.part_names))}: {self.n_columns[k]} columns"
             if self.n_columns[k] > len(self.columns[k]):
                 title += f",\nthe {len(self.columns[k])} most informative"
             ax.set_title(title, fontsize="small")

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
+# A relative change below this is not worth a curve: the fit started at its end.
+VISIBLE = 1e-5
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoundDisplay:
     """Trace of the evidence lower bound (ELBO) during a fit.
@@ -95,13 +99,29 @@ class BoundDisplay:
         steps = len(self.lower_bounds) - 1
         # Single iterations are marked only while marks do not overlap.
         marker = "o" if steps < 60 else ""
-        (line,) = ax.plot(np.arange(steps + 1), self.lower_bounds)
-        line.set(**({"marker": marker, "markersize": 3, "linewidth": 1.2} | line_options))
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.set(xlabel="EM iteration", ylabel="ELBO (nats per row)")
+        last = float(self.lower_bounds[-1])
+        if steps < 1 or np.ptp(self.lower_bounds) < VISIBLE * max(abs(last), 1.0):
+            ax.set_axis_off()
+            text = f"ELBO {last:.6g} nats per row,\nunchanged by these iterations"
+            ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
+        else:
+            (line,) = ax.plot(np.arange(steps + 1), self.lower_bounds)
+            line.set(**({"marker": marker, "markersize": 3, "linewidth": 1.2} | line_options))
+            ax.set_ylim(*_limits(self.lower_bounds))
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.set(xlabel="EM iteration", ylabel="ELBO (nats per row)")
         ending = {True: "converged", False: "stopped before converging", None: ""}[self.converged]
-        last = f"{self.lower_bounds[-1]:.6g} after {steps} iteration{'' if steps == 1 else 's'}"
-        ax.set_title(f"{last}, {ending}" if ending else last, fontsize="small")
+        title = f"{last:.6g} after {steps} iteration{'' if steps == 1 else 's'}"
+        ax.set_title(f"{title}, {ending}" if ending else title, fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _limits(values: np.ndarray) -> tuple[float, float]:
+    """Ends of the axis: a steep start does not hide the rest, and rounding is no curve."""
+    high, last = float(values.max()), float(values[-1])
+    start = values[len(values) // 10]
+    low = float(min(values[-max(len(values) // 2, 1) :].min(), start))
+    room = max(0.08 * (high - low), 1e-6 * max(abs(last), 1.0))
+    return low - room, high + room

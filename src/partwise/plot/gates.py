@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,7 +15,8 @@ from partwise.plot._draw import (
     get_figure,
     grouped,
     name_columns,
-    name_ticks,
+    part_label,
+    plain,
     show_picture,
     show_table,
 )
@@ -41,6 +42,8 @@ class GatesDisplay(Display):
         Part of each column, -1 for background.
     feature_names : list of str
         Names of the columns.
+    part_names : list of n_parts str, optional
+        Names of the parts, "" for numbers.
     image_shape : tuple of two int or None, default=None
         Height and width of the images, None for tables.
 
@@ -69,6 +72,7 @@ class GatesDisplay(Display):
     gates: np.ndarray
     parts: np.ndarray
     feature_names: list[str]
+    part_names: list[str] = field(default_factory=list)
 
     table_cmap: ClassVar[str] = "Blues"
 
@@ -99,6 +103,7 @@ class GatesDisplay(Display):
             gates=seen.gates,
             parts=seen.parts,
             feature_names=seen.names,
+            part_names=seen.part_names,
             image_shape=check_image_shape(image_shape, len(seen.names)),
         )
         return display.plot(figure=figure, cmap=cmap)
@@ -114,7 +119,8 @@ class GatesDisplay(Display):
         for k, ax in enumerate(grid[:n_parts]):
             show_picture(ax, self.gates[:, k], shape, (0.0, 1.0), cmap)
             count = int((self.parts == k).sum())
-            ax.set_title(f"part {k}\n{count} pixels", fontsize="small")
+            label = plain(part_label(k, self.part_names))
+            ax.set_title(f"{label}\n{count} pixels", fontsize="small")
         for ax in grid[n_parts:]:
             ax.set_axis_off()
         return figure, grid[:n_parts]
@@ -130,8 +136,8 @@ class GatesDisplay(Display):
         figure = get_figure(figure, 3.2 + 0.45 * n_parts, height)
         ax = figure.subplots()
         image = show_table(ax, self.gates[order], (0.0, 1.0), cmap)
-        name_ticks(ax, [str(k) for k in range(n_parts)])
-        ax.set(xlabel="part", title="Gates")
+        name_columns(ax, [part_label(k, self.part_names) for k in range(n_parts)])
+        ax.set(title="Gates")
         name_columns(ax, [self.feature_names[d] for d in order], axis="y")
         for edge in edges:
             ax.axhline(edge, color="0.5", linewidth=0.8)

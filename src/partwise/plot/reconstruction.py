@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from partwise.plot._display import Display
 from partwise.plot._draw import (
+    ABSENT,
     DEVIATIONS,
     color_bar,
     get_figure,
@@ -20,6 +21,7 @@ from partwise.plot._draw import (
     name_parts,
     name_ticks,
     note_missing,
+    part_label,
     show_picture,
     show_rows,
     with_missing,
@@ -39,7 +41,8 @@ class ReconstructionDisplay(Display):
     For images, one line per row: the original, the reconstruction, then each part masked by its
     gate: its most active state (Ross and Zemel 2003, Figure 4), or what it expects with its
     factors. For tables, two heat maps with the columns of a part next to each other, and states or
-    factors written on the second. Missing values are marked in orange.
+    factors written on the second. Missing values are orange in images and gray in
+    tables.
 
     Parameters
     ----------
@@ -61,6 +64,8 @@ class ReconstructionDisplay(Display):
         Names of the columns.
     center, spread : ndarray of shape (n_features,)
         Mean and standard deviation of each column, by which tables are scaled.
+    part_names : list of n_parts str, optional
+        Names of the parts, "" for numbers.
     image_shape : tuple of two int or None, default=None
         Height and width of the images, None for tables.
 
@@ -99,6 +104,7 @@ class ReconstructionDisplay(Display):
     feature_names: list[str]
     center: np.ndarray
     spread: np.ndarray
+    part_names: list[str] = field(default_factory=list)
 
     @classmethod
     def from_estimator(
@@ -150,6 +156,7 @@ class ReconstructionDisplay(Display):
             feature_names=seen.names,
             center=seen.own_center(),
             spread=seen.own_spread(),
+            part_names=seen.part_names,
             image_shape=shape,
         )
         return display.plot(figure=figure, cmap=cmap)
@@ -172,7 +179,11 @@ class ReconstructionDisplay(Display):
             row[0].set_ylabel(f"row {self.rows[i]}", fontsize="x-small")
             for ax, label in zip(row[3:], self.labels[i], strict=True):
                 ax.set_xlabel(label, fontsize="x-small", labelpad=1)
-        titles = ["original", "reconstruction", *(f"part {k}" for k in range(n_parts))]
+        titles = [
+            "original",
+            "reconstruction",
+            *(part_label(k, self.part_names) for k in range(n_parts)),
+        ]
         for ax, title in zip(np.delete(grid[0], 2), titles, strict=True):
             ax.set_title(title, fontsize="x-small", pad=3)
         if np.isnan(self.originals).any():
@@ -183,7 +194,7 @@ class ReconstructionDisplay(Display):
         self, figure: Figure | SubFigure | None, cmap: str | Colormap
     ) -> tuple[Figure | SubFigure, np.ndarray]:
         n_rows, n_features = self.originals.shape
-        colors = with_missing(cmap)
+        colors = with_missing(cmap, ABSENT)
         width = float(np.clip(0.2 * n_features + 1.5, 5.0, 14.0))
         figure = get_figure(figure, width, 2 * (0.28 * n_rows + 0.5) + 1.2)
         axes = figure.subplots(2, 1, sharex=True)
@@ -194,7 +205,7 @@ class ReconstructionDisplay(Display):
             name_ticks(ax, [f"row {number}" for number in self.rows], axis="y")
             ax.set_ylabel(title, fontsize="small")
             ax.tick_params(axis="x", length=0)
-        name_parts(axes[0], self.parts)
+        name_parts(axes[0], self.parts, self.part_names)
         name_columns(axes[1], [self.feature_names[d] for d in grouped(self.parts)[0]])
         for k, middle in middles(self.parts):
             for i in range(n_rows):
@@ -209,5 +220,5 @@ class ReconstructionDisplay(Display):
                 )
         color_bar(figure, image, axes, DEVIATIONS, extend="both")
         if np.isnan(self.originals).any():
-            note_missing(figure)
+            note_missing(figure, ABSENT)
         return figure, axes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +54,8 @@ class SamplesDisplay(Display):
         Names of the columns.
     center, spread : ndarray of shape (n_features,)
         Mean and standard deviation of each column, by which tables are scaled.
+    part_names : list of str, optional
+        Names of the parts, "" for numbers.
     image_shape : tuple of two int or None, default=None
         Height and width of the images, None for tables.
 
@@ -89,6 +91,7 @@ class SamplesDisplay(Display):
     feature_names: list[str]
     center: np.ndarray
     spread: np.ndarray
+    part_names: list[str] = field(default_factory=list)
 
     @classmethod
     def from_estimator(
@@ -151,6 +154,7 @@ class SamplesDisplay(Display):
             feature_names=seen.names,
             center=seen.own_center(),
             spread=seen.own_spread(),
+            part_names=seen.part_names,
             image_shape=shape,
         )
         return display.plot(figure=figure, cmap=cmap)
@@ -209,7 +213,7 @@ class SamplesDisplay(Display):
         for ax, label, values in zip(axes, self.labels, self.samples, strict=True):
             image = show_rows(ax, (values - self.center) / self.spread, self.parts, cmap)
             ax.set_ylabel(plain(label), rotation=0, ha="right", va="center", fontsize="small")
-        name_parts(axes[0], self.parts)
+        name_parts(axes[0], self.parts, self.part_names)
         name_columns(axes[-1], [self.feature_names[d] for d in grouped(self.parts)[0]])
         color_bar(figure, image, axes, DEVIATIONS, extend="both")
         return figure, axes

@@ -103,6 +103,14 @@ class SizePathDisplay:
         evidence = np.array([_number(move, "evidence") for move in self.path])
         gain = np.array([_number(move, "gain") for move in self.path])
         at = np.arange(len(self.path))
+        if accepted.sum() < 2:
+            # A single size is not a path.
+            first = self._sizes(self.path[0]) if self.path else "no sizes"
+            text = f"{first}:\n{(~accepted).sum()} moves tried, none accepted"
+            ax.set_axis_off()
+            ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
+            self.ax_, self.figure_ = ax, ax.figure
+            return self
         options = {"marker": "o", "markersize": 3, "linewidth": 1.2, "label": "accepted"}
         (line,) = ax.plot(at[accepted], evidence[accepted])
         line.set(**(options | line_options))

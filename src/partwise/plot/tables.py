@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.data.table import Schema
+from partwise.data.table import Schema, TableColumn
 from partwise.fitted import schema_of
 from partwise.plot._draw import (
+    ABSENT,
     DEVIATIONS,
     FAR,
     color_bar,
@@ -21,12 +22,13 @@ from partwise.plot._draw import (
     name_columns,
     name_parts,
     name_ticks,
-    note_missing,
+    part_label,
+    plain,
     show_rows,
     show_table,
-    with_missing,
 )
 from partwise.plot._pictures import column_names
+from partwise.plot.view import part_names_of
 from partwise.typing import DataLike
 
 if TYPE_CHECKING:
@@ -44,19 +46,43 @@ def _fitted_table(estimator: BaseEstimator) -> Schema:
     return schema
 
 
+KINDS = ("number", "ordered", "category")
+
+# Colors of the levels of a category, the most common first; further levels share the last.
+LEVEL_COLORS = (
+    "#4e79a7",
+    "#f28e2b",
+    "#59a14f",
+    "#e15759",
+    "#b07aa1",
+    "#76b7b2",
+    "#edc948",
+    "#9c755f",
+    "#c5a3cf",
+)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class TableDisplay:
-    """Rows of a table as a heat map: columns in the order of their parts, missing values marked.
+    """Rows of a table as a heat map: columns in the order of their parts, missing values in gray.
 
-    Rows are sorted by the states of the parts, the part that sorts them first having most columns.
-    Numbers are plotted in standard deviations; levels by their number.
+    Rows are sorted by the states of the parts, first by those of the part with most columns, which
+    the label names. Numbers are shown in standard deviations from the column's mean, ordered levels
+    from light to dark, and categories with one color per level, the most common level first.
 
     Parameters
     ----------
     values : ndarray of shape (n, D)
-        What is plotted, NaN where missing, rows already sorted.
+        Sorted rows, NaN where missing: deviations of numbers, places of ordered levels from 0 to 1,
+        ranks of the levels of categories.
+    kinds : ndarray of shape (D,)
+        "number", "ordered" or "category".
     parts : ndarray of shape (D,)
     feature_names : list of str
+    sorted_by : str, default=""
+        The part whose states sort the rows first.
+    part_names : list of str, optional
+        Names of the parts, "" for numbers.
 
     Attributes
     ----------
@@ -70,13 +96,17 @@ class TableDisplay:
     >>> from partwise.plot import TableDisplay
     >>> table = make_survey(200, n_parts=2, n_columns_per_kind=1, random_state=0).frame
     >>> model = MCVQ(2, 4, likelihood="auto", random_state=0).fit(table)
-    >>> TableDisplay.from_estimator(model, table).values.shape
-    (200, 10)
+    >>> display = TableDisplay.from_estimator(model, table)
+    >>> display.values.shape, display.sorted_by
+    ((200, 10), 'part 1')
     """
 
     values: np.ndarray
+    kinds: np.ndarray
     parts: np.ndarray
     feature_names: list[str]
+    sorted_by: str = ""
+    part_names: list[str] = field(default_factory=list)
     ax_: Axes = field(init=False)
     figure_: Figure | SubFigure = field(init=False)
 
@@ -100,27 +130,30 @@ class TableDisplay:
         max_rows : int, default=400
             Maximum number of rows; of more, some at equal distances are plotted.
         ax, cmap
-            Where to plot, and in which colors.
+            Where to plot, and in which colors numbers are shown.
 
         Returns
         -------
         display : TableDisplay
         """
         schema = _fitted_table(estimator)
-        coded = schema.encode(X)
+        coded = np.asarray(schema.encode(X), dtype=float)
         every = np.unique(np.linspace(0, len(coded) - 1, max_rows).astype(int))
         states = np.asarray(estimator.predict_states(X))[every]
         counts = np.bincount(estimator.parts_[estimator.parts_ >= 0], minlength=states.shape[1])
-        order = np.lexsort(states[:, np.argsort(counts, kind="stable")].T)
-        rows = coded[every][order]
-        used = np.asarray(~np.isnan(coded).all(axis=0))
-        center, spread = np.zeros(len(used)), np.ones(len(used))
-        center[used] = np.nanmean(coded[:, used], axis=0)
-        spread[used] = np.maximum(np.nanstd(coded[:, used], axis=0), 1e-12)
+        sorting = np.argsort(counts, kind="stable")
+        rows = coded[every][np.lexsort(states[:, sorting].T)]
+        scaled = [
+            _shown(column, coded[:, d], rows[:, d]) for d, column in enumerate(schema.columns)
+        ]
+        names = part_names_of(estimator, states.shape[1])
         display = cls(
-            values=(rows - center) / spread,
+            values=np.stack([values for _, values in scaled], axis=1),
+            kinds=np.array([kind for kind, _ in scaled]),
             parts=estimator.parts_,
             feature_names=[str(name) for name in schema.names],
+            sorted_by=part_label(int(sorting[-1]), names),
+            part_names=names,
         )
         return display.plot(ax=ax, cmap=cmap)
 
@@ -131,26 +164,62 @@ class TableDisplay:
         ----------
         ax : matplotlib Axes or None, default=None
         cmap : str or Colormap
+            Colors of numbers.
 
         Returns
         -------
         display : TableDisplay
             This one, with ``ax_`` and ``figure_``.
         """
+        from matplotlib.colors import ListedColormap
+        from matplotlib.patches import Patch
+
         n, D = self.values.shape
         ax = get_axes(ax, float(np.clip(0.22 * D + 2.0, 5.0, 16.0)), 6.0)
-        image = show_rows(ax, self.values, self.parts, with_missing(cmap))
         order, _ = grouped(self.parts)
+        kinds = self.kinds[order]
+        where = {kind: np.broadcast_to(kinds == kind, (n, D)) for kind in KINDS}
+        masked = {kind: np.where(where[kind], self.values[:, order], np.nan) for kind in KINDS}
+        image = show_rows(ax, masked["number"][:, np.argsort(order)], self.parts, cmap)
+        ax.set_facecolor(ABSENT)  # where no image has a value
+        show_table(ax, masked["ordered"], (-0.25, 1.25), "Greens")
+        show_table(ax, masked["category"], (0, len(LEVEL_COLORS)), ListedColormap(LEVEL_COLORS))
         name_columns(ax, [self.feature_names[d] for d in order])
-        name_parts(ax, self.parts)
-        ax.set_ylabel(f"{n} rows, sorted by state")
+        name_parts(ax, self.parts, self.part_names)
+        ax.set_ylabel(f"{n} rows, sorted by the state of {self.sorted_by}")
         figure = ax.get_figure()
         assert figure is not None
-        color_bar(figure, image, [ax], DEVIATIONS, shrink=0.6)
-        if np.isnan(self.values).any():
-            note_missing(figure)
+        if (kinds == "number").any():
+            color_bar(figure, image, [ax], DEVIATIONS, shrink=0.6)
+        handles = [Patch(color=ABSENT, label="missing")] if np.isnan(self.values).any() else []
+        if (kinds == "category").any():
+            handles += [Patch(color=LEVEL_COLORS[0], label="most common level")]
+            handles += [Patch(color=LEVEL_COLORS[1], label="second level, ...")]
+        if (kinds == "ordered").any():
+            handles += [Patch(color="#c7e9c0", label="first ordered level")]
+            handles += [Patch(color="#006d2c", label="last")]
+        if handles:
+            figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize="x-small",
+                          frameon=False)  # fmt: skip
         self.ax_, self.figure_ = ax, figure
         return self
+
+
+def _shown(column: TableColumn, all_values: np.ndarray, rows: np.ndarray) -> tuple[str, np.ndarray]:
+    """The kind of a column, and how its values are shown."""
+    known = all_values[np.isfinite(all_values)]
+    if not column.has_levels:
+        spread = float(known.std()) if known.size else 0.0
+        return "number", (rows - (known.mean() if known.size else 0.0)) / max(spread, 1e-12)
+    n = len(column.levels)
+    if column.ordered or column.form != "level":
+        return "ordered", rows / max(n - 1, 1)
+    counts = np.bincount(known.astype(int), minlength=n)
+    rank = np.append(np.argsort(np.argsort(-counts, kind="stable")), 0).astype(float)
+    place = np.where(np.isnan(rows), n, rows).astype(int)
+    return "category", np.where(
+        np.isnan(rows), np.nan, np.minimum(rank[place], len(LEVEL_COLORS) - 1)
+    )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -165,6 +234,8 @@ class DependenceDisplay:
     correlation : ndarray of shape (D, D)
     parts : ndarray of shape (D,)
     feature_names : list of str
+    part_names : list of str, optional
+        Names of the parts, "" for numbers.
 
     Attributes
     ----------
@@ -185,6 +256,7 @@ class DependenceDisplay:
     correlation: np.ndarray
     parts: np.ndarray
     feature_names: list[str]
+    part_names: list[str] = field(default_factory=list)
     ax_: Axes = field(init=False)
     figure_: Figure | SubFigure = field(init=False)
 
@@ -211,6 +283,7 @@ class DependenceDisplay:
             correlation=np.sqrt(-np.expm1(-2.0 * found)),
             parts=estimator.parts_,
             feature_names=column_names(estimator, len(found)),
+            part_names=part_names_of(estimator, estimator.gates_.shape[1]),
         )
         return display.plot(ax=ax, cmap=cmap)
 
@@ -238,8 +311,8 @@ class DependenceDisplay:
             ax.axvline(edge, color="0.3", linewidth=0.8)
             ax.axhline(edge, color="0.3", linewidth=0.8)
         for k, middle in middles(self.parts):
-            ax.annotate(f"part {k}", (middle, -0.5), xytext=(0, 4), textcoords="offset points",
-                        ha="center", fontsize="x-small")  # fmt: skip
+            ax.annotate(plain(part_label(k, self.part_names)), (middle, -0.5), xytext=(0, 4),
+                        textcoords="offset points", ha="center", fontsize="x-small")  # fmt: skip
         figure = ax.get_figure()
         assert figure is not None
         color_bar(figure, image, [ax], "strength of the tie", shrink=0.6)
@@ -267,6 +340,8 @@ class ProfilesDisplay:
         Probability of each state.
     numbers : ndarray of shape (n_states,)
         Its number.
+    part_name : str, default=""
+        Name of the part, "" for its number.
 
     Attributes
     ----------
@@ -290,6 +365,7 @@ class ProfilesDisplay:
     names: list[str]
     shares: np.ndarray
     numbers: np.ndarray
+    part_name: str = ""
     ax_: Axes = field(init=False)
     figure_: Figure | SubFigure = field(init=False)
 
@@ -299,6 +375,7 @@ class ProfilesDisplay:
         estimator: BaseEstimator,
         part: int,
         *,
+        max_columns: int = 40,
         ax: Axes | None = None,
         cmap: str | Colormap = "RdBu_r",
     ) -> ProfilesDisplay:
@@ -308,6 +385,8 @@ class ProfilesDisplay:
         ----------
         estimator : MCVQ
         part : int
+        max_columns : int, default=40
+            Maximum number of numbers and levels; of more, those in which the states differ most.
         ax, cmap
             Where to plot, and in which colors.
 
@@ -317,13 +396,18 @@ class ProfilesDisplay:
         """
         check_is_fitted(estimator)
         found = estimator.state_profiles(part)
+        away, shares = np.asarray(found["away"], dtype=float), np.asarray(found["share"])
+        # Of many levels, those that vary most between the states.
+        between = shares @ away**2 if len(away) else np.zeros(away.shape[1])
+        kept = np.sort(np.argsort(-between, kind="stable")[:max_columns])
         display = cls(
             part=part,
-            away=found["away"],
-            texts=found["text"],
-            names=found["name"],
-            shares=found["share"],
+            away=away[:, kept],
+            texts=[[line[i] for i in kept] for line in found["text"]],
+            names=[found["name"][i] for i in kept],
+            shares=shares,
             numbers=found["state"],
+            part_name=part_names_of(estimator, part + 1)[part],
         )
         return display.plot(ax=ax, cmap=cmap)
 
@@ -351,7 +435,7 @@ class ProfilesDisplay:
         name_columns(ax, self.names)
         labels = [f"{j} ({p:.0%})" for j, p in zip(self.numbers, self.shares, strict=True)]
         name_ticks(ax, labels, axis="y")
-        ax.set(ylabel="state (share)", title=f"Part {self.part}")
+        ax.set(ylabel="state (share)", title=plain(self.part_name, 60) or f"Part {self.part}")
         figure = ax.get_figure()
         assert figure is not None
         color_bar(figure, image, [ax], DEVIATIONS, shrink=0.8)

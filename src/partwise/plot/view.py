@@ -343,10 +343,9 @@ def _common(
 
 def part_names_of(estimator: BaseEstimator, n_parts: int) -> list[str]:
     """Names that the user gave the parts, "" where there is none."""
-    given = getattr(estimator, "part_names_", None) or getattr(estimator, "part_names", None) or []
-    if isinstance(given, Mapping):
-        return [str(given.get(k, "")) for k in range(n_parts)]
-    return [str(name) for name in given][:n_parts] + [""] * max(0, n_parts - len(given))
+    given = [str(name) for name in getattr(estimator, "part_names_", ())][:n_parts]
+    own = ["" if name == f"part{k}" else name for k, name in enumerate(given)]
+    return own + [""] * (n_parts - len(own))
 
 
 def check_image_shape(image_shape: Sequence[int] | None, n_features: int) -> tuple[int, int] | None:

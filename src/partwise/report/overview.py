@@ -291,13 +291,14 @@ def states_of_parts(model: BaseEstimator, n_parts: int) -> list[list[State]]:
     if not hasattr(model, "summary"):
         return out
     table: Mapping[str, list[object]] = model.summary()
+    usual = [f"part{k}" for k in range(n_parts)]
+    place = {str(name): k for k, name in enumerate(getattr(model, "part_names_", usual))}
     keys = ("part", "state", "share", "profile")
     for part, state, share, profile in zip(*(list(table[key]) for key in keys), strict=True):
-        label = str(part)
-        if not label.startswith("part"):
+        if str(part) not in place:  # the background
             continue
         text = str(profile)
-        out[int(label.removeprefix("part"))].append(
+        out[place[str(part)]].append(
             {
                 "number": int(np.asarray(state)),
                 "weight": float(np.asarray(share)),
