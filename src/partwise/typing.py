@@ -69,6 +69,8 @@ RowIndex: TypeAlias = "int | slice | Sequence[int] | Array"
 
 # ``function(rows, *values)``
 OnRows: TypeAlias = Callable[..., Found]
+# Features of items or users: a data frame, or ids and an array with a row for each.
+FeaturesLike: TypeAlias = "Frame | tuple[ArrayLike | Sequence[Name], ArrayLike]"
 
 # What JSON can hold.
 Plain: TypeAlias = "Mapping[str, Plain] | Sequence[Plain] | str | float | bool | None"

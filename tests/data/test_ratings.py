@@ -127,8 +127,8 @@ BAD = [
     ((np.array([1.0, np.nan]), [1, 2], [4, 5]), "user or an item is nan"),
     ((np.ones((2, 2)), [1, 2], [4, 5]), "one-dimensional"),
     (np.ones((3, 3)), "must be a DataFrame with columns user, item and rating"),
-    (([1], [2]), "tuple of three"),
-    (pd.DataFrame({"user": [1], "movie": [2], "rating": [3]}), "no column 'item'"),
+    (([1],), "tuple of three"),
+    (pd.DataFrame({"user": [1], "thing": [2], "rating": [3]}), "no column 'item'"),
 ]
 
 

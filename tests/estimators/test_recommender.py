@@ -275,7 +275,7 @@ def test_ratings_of_yes_and_no():
 @ALL
 def test_recommendations_leave_out_what_is_rated(kind):
     model = served(kind)
-    found = model.recommend(PERSON, 5)
+    found = model.recommend(PERSON, 5, by="rating")
     ratings = model.predict(PERSON, point="mean")
     left = [i for i in range(D) if NAMES[i] not in PERSON]
     best = sorted(left, key=lambda i: -ratings[i])[:5]

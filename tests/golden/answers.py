@@ -115,11 +115,15 @@ ASKED_OF_RATINGS: dict[str, Answer] = {
     "ratings": lambda model, person: model.predict(person),
     "mean ratings": lambda model, person: model.predict(person, point="mean"),
     "rating interval": lambda model, person: model.predict_interval(person, coverage=COVERAGE),
-    "recommend": lambda model, person: model.recommend(person, 3),
+    "recommend": lambda model, person: [
+        {name: getattr(found, name) for name in ("item", "rating", "lower", "upper")}
+        for found in model.recommend(person, 3, by="rating")
+    ],
     "next question": lambda model, person: model.next_question(person),
     "explain rating": lambda model, person: {
         "neighbours" if name == "similar_items" else name: reason
         for name, reason in model.explain(person, 20, n=2).items()
+        if "cho" not in name  # what the choice model adds
     },
     "neighbours": lambda model, person: model.similar_items(20, 3),
     "conspicuous": lambda model, person: model.state_items(2, min_ratings=5),

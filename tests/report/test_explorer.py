@@ -189,7 +189,7 @@ def test_interviews_go_as_in_python(name, browser, ratings, tmp_path):
             ours = [found["gains"][items.index(item)] for item in gains]
             np.testing.assert_allclose(ours, list(gains.values()), rtol=1e-5, atol=1e-6)
             assert items[found["question"]] == model.next_question(person)
-            best = model.recommend(person, 5)
+            best = model.recommend(person, 5, by="rating")
             assert [items[one["item"]] for one in found["best"]] == [one.item for one in best]
             for key in ("rating", "lower", "upper"):
                 theirs = [getattr(one, key) for one in best]
@@ -218,7 +218,7 @@ def test_items_left_out_count_in_questions(browser, ratings, tmp_path, monkeypat
         ours = [found["gains"][d] for d, name in enumerate(names) if name != "item 3"]
         theirs = [gains[name] for name in names if name != "item 3"]
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
-        best = model.recommend({"item 3": 5}, 5, among=names)
+        best = model.recommend({"item 3": 5}, 5, among=names, by="rating")
         assert [names[one["item"]] for one in found["best"]] == [one.item for one in best]
 
 
@@ -620,7 +620,7 @@ def test_an_interview_by_keyboard(browser, ratings, tmp_path):
             person[asked.inner_text()] = 5.0
             page.keyboard.press("Enter")
             assert asked.inner_text() == model.next_question(person)
-            best = [one.item for one in model.recommend(person, 8)]
+            best = [one.item for one in model.recommend(person, 8, by="rating")]
             assert page.locator(".recommendations .title strong").all_inner_texts() == best
             # The next question's first answer has the focus; four steps on is the last one.
             assert page.evaluate("document.activeElement.textContent") == "1"
@@ -636,12 +636,12 @@ def test_an_interview_by_keyboard(browser, ratings, tmp_path):
         first = next(iter(person))
         page.get_by_role("button", name=f"Forget {first}").click()
         del person[first]
-        best = [one.item for one in model.recommend(person, 8)]
+        best = [one.item for one in model.recommend(person, 8, by="rating")]
         assert page.locator(".recommendations .title strong").all_inner_texts() == best
         page.get_by_role("searchbox").fill("item 7")
         page.get_by_role("radiogroup", name="Rating of item 7").get_by_role("radio").nth(0).click()
         person["item 7"] = 1.0
-        best = [one.item for one in model.recommend(person, 8)]
+        best = [one.item for one in model.recommend(person, 8, by="rating")]
         assert page.locator(".recommendations .title strong").all_inner_texts() == best
 
 

@@ -146,6 +146,14 @@ class Tastes(ABC):
         found = (vectors @ vectors[item]) / (size * size[item])
         return np.where(self.parts == self.parts[item], found, -np.inf)
 
+    @abstractmethod
+    def user_vectors(self, features: Array) -> Array:
+        """Vectors of people, (n, V)."""
+
+    @abstractmethod
+    def item_vectors(self) -> Array:
+        """Vectors of items, (D, V), whose products with those of people are expectations."""
+
     def all_gains(self, features: Array, rule: str, open_: Array) -> Array:
         """Expected gain of asking about every item, (D,)."""
         out = np.zeros(len(self.parts))
@@ -191,6 +199,14 @@ class StateTastes(Tastes):
     def state_shares(self) -> Array:
         """Share of people in every state, (S,)."""
         return marginal(self.fitted)
+
+    def user_vectors(self, features: Array) -> Array:
+        """Posterior probability of every state, (n, S)."""
+        return np.array(features.T)
+
+    def item_vectors(self) -> Array:
+        """Expected rating in every state times the gate of its part, (D, S)."""
+        return np.asarray((self.fitted.params.gates[self.core.part_of] * self.M).T)
 
     @cached_property
     def _own(self) -> list[tuple[Array, Array, Array]]:
@@ -325,3 +341,16 @@ class FactorTastes(Tastes):
     def similarity(self, item: int) -> Array:
         """Cosine of the loadings, (D,), of items of the same part."""
         return self._cosines(self.fitted.params.loadings[self.parts[item]].mean[:, :-1], item)
+
+    def user_vectors(self, features: Array) -> Array:
+        """Posterior means of the factors, and 1, (n, V)."""
+        own = [features[linear] for _, linear, _ in self.core.spans()]
+        return np.concatenate([*own, np.ones((1, features.shape[1]))]).T
+
+    def item_vectors(self) -> Array:
+        """Loadings times the gate of their part, and the offset, in units of the scale, (D, V)."""
+        unit, shift = self.units
+        gates, loadings = self.fitted.params.gates, self.fitted.params.loadings
+        own = [g[:, None] * w.mean[:, :-1] for g, w in zip(gates, loadings, strict=True)]
+        offset = sum(g * w.mean[:, -1] for g, w in zip(gates, loadings, strict=True))
+        return np.column_stack([*(w * unit[:, None] for w in own), offset * unit + shift])

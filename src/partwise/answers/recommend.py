@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, NotRequired, TypedDict
@@ -11,10 +11,11 @@ import numpy as np
 from scipy import sparse
 
 from partwise._warnings import warn
-from partwise.answers.preferences import StateTastes, Tastes
+from partwise.answers.preferences import CHUNK, StateTastes, Tastes
 from partwise.contracts import Array
 from partwise.data.ratings import check_scale, plain, read_person
 from partwise.models import levels as scale
+from partwise.models.choice import Choice, taken
 
 # Coverage of the interval of a recommendation.
 COVERAGE = 0.8
@@ -24,12 +25,17 @@ UNKNOWN = -1
 
 
 class Recommendation(NamedTuple):
-    """An item, its expected rating, and an interval with probability 0.8."""
+    """An item, its expected rating, and an interval with probability 0.8.
+
+    ``choice`` is the probability that the person takes the item, ``value`` what it was ranked by.
+    """
 
     item: Hashable
     rating: float
     lower: float
     upper: float
+    choice: float
+    value: float
 
 
 class Effect(TypedDict):
@@ -38,6 +44,13 @@ class Effect(TypedDict):
     item: Hashable
     rating: float
     effect: float
+
+
+class Weight(TypedDict):
+    """An item that a person has taken, and what it adds to the choice score of another item."""
+
+    item: Hashable
+    weight: float
 
 
 class Explanation(TypedDict):
@@ -49,6 +62,8 @@ class Explanation(TypedDict):
     part: int
     because: list[Effect]
     similar_items: list[Hashable]
+    choice: float
+    chosen_because: list[Weight]
     state: NotRequired[int]
     probability: NotRequired[float]
 
@@ -68,11 +83,44 @@ class Person(NamedTuple):
     values: Array
 
 
-@dataclass(frozen=True)
+class People(NamedTuple):
+    """People to recommend to.
+
+    ``taken`` (CSR, n x D) stores the items that they have taken, ``profiles`` (CSR, n x D) what the
+    choice model predicts from: 1 for these items, or an average of similar people; ``features``
+    (F, n) is what each model infers.
+    """
+
+    taken: sparse.csr_matrix
+    profiles: sparse.csr_matrix
+    features: list[Array]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownUsers:
+    """People of the fit: ids, and ratings (CSR) in the same order.
+
+    ``lent`` (CSR, n x n) has, for people without ratings, weights of people with similar features.
+    """
+
+    ids: list[Hashable]
+    ratings: sparse.csr_matrix
+    lent: sparse.csr_matrix | None = None
+
+    @cached_property
+    def place(self) -> dict[Hashable, int]:
+        """Row of every person."""
+        return {user: i for i, user in enumerate(self.ids)}
+
+
+@dataclass(frozen=True, eq=False)
 class Catalog:
     """All that a recommender has learned: models of the same items, and facts about these items.
 
-    ``tastes`` are the models, ``levels`` (L,) the scale, and ``counts`` (D,) the ratings per item.
+    ``tastes`` are the models, ``levels`` (L,) the scale, ``counts`` (D,) the ratings per item,
+    ``choice`` which items people take, and ``liked`` the lowest rating that is a good one.
+    ``lent`` (CSR, D x D) has, for items without ratings, weights of items with similar features.
+    With ``implicit`` feedback the scale is 0 and 1: whether a person takes an item.
     """
 
     tastes: tuple[Tastes, ...]
@@ -80,6 +128,11 @@ class Catalog:
     levels: Array
     counts: Array
     n_users: int
+    choice: Choice
+    liked: float
+    implicit: bool = False
+    known: KnownUsers | None = None
+    lent: sparse.csr_matrix | None = None
 
     @cached_property
     def place(self) -> dict[Hashable, int]:
@@ -91,6 +144,55 @@ class Catalog:
         values, indptr = person.values.astype(np.float32), np.array([0, len(person.columns)])
         shape = (1, len(self.items))
         return sparse.csr_matrix((values, person.columns, indptr), shape=shape)
+
+    def infer(self, X: sparse.csr_matrix) -> list[Array]:
+        """Features (F, n) of people with ratings X (CSR), by each model."""
+        return [taste.fold_in(X) for taste in self.tastes]
+
+    def people(self, X: sparse.csr_matrix) -> People:
+        """People with ratings X (CSR)."""
+        return People(X, taken(X), self.infer(X))
+
+    @cached_property
+    def known_people(self) -> People:
+        """All people of the fit; those without ratings borrow from people with similar features."""
+        known = self.remembered()
+        found = self.people(known.ratings)
+        if known.lent is None:
+            return found
+        cold = np.flatnonzero(np.diff(known.ratings.indptr) == 0)
+        lent = known.lent[cold]
+        for features in found.features:
+            features[:, cold] = (lent @ features.T).T
+        profiles = sparse.csr_matrix(found.profiles + known.lent @ found.profiles)
+        return found._replace(profiles=profiles)
+
+    def remembered(self) -> KnownUsers:
+        """People of the fit, or an error if they are not kept."""
+        if self.known is None:
+            raise ValueError(
+                "This model was saved without its users; pass the person's ratings as a mapping, "
+                "or save with users=True."
+            )
+        return self.known
+
+    def some_people(
+        self, users: Sequence[Hashable] | Array | None
+    ) -> tuple[list[Hashable], People]:
+        """Ids of people of the fit, all if None, and what is known about them."""
+        known, everyone = self.remembered(), self.known_people
+        if users is None:
+            return known.ids, everyone
+        ids = plain(users)
+        strange = [user for user in ids if user not in known.place]
+        if strange:
+            raise ValueError(
+                f"{strange[0]!r} is not a user of the fit; pass ratings as a mapping, or add the "
+                "user with partial_fit."
+            )
+        rows = np.array([known.place[user] for user in ids], np.int64)
+        features = [each[:, rows] for each in everyone.features]
+        return ids, People(everyone.taken[rows], everyone.profiles[rows], features)
 
     def states(self) -> StateTastes:
         """The first model whose parts have states."""
@@ -108,7 +210,8 @@ class Catalog:
 
 def person_of(catalog: Catalog, ratings: object, unknown: str) -> Person:
     """Columns and ratings of one person, on the scale."""
-    person = Person(*read_person(ratings, catalog.place, unknown))
+    read = read_person(ratings, catalog.place, unknown, implicit=catalog.implicit)
+    person = Person(*read)
     check_scale(person.values, catalog.levels)
     return person
 
@@ -139,38 +242,85 @@ def items_among(catalog: Catalog, among: Iterable[Hashable] | None, unknown: str
 # --- predictions ---
 
 
-def level_shares(catalog: Catalog, person: Person) -> Array:
-    """Probability of every level of every item for one person, (D, L)."""
-    row, unrated = catalog.row(person), catalog.counts == 0
+def take_scores(catalog: Catalog, profiles: sparse.csr_matrix) -> Array:
+    """Scores of the choice model for all items, (n, D)."""
+    scores = catalog.choice.scores(profiles)
+    if catalog.lent is not None:
+        scores += (catalog.lent @ scores.T).T
+    return scores
+
+
+def all_shares(catalog: Catalog, features: list[Array]) -> Array:
+    """Probability of every level of every item for some people, (n, D, L)."""
+    unrated, lent = np.flatnonzero(catalog.counts == 0), catalog.lent
     found = []
-    for taste in catalog.tastes:
-        shares = taste.shares(taste.fold_in(row))[0]
-        if unrated.any():
-            shares[unrated] = taste.popularity @ shares
+    for taste, own in zip(catalog.tastes, features, strict=True):
+        shares = taste.shares(own)
+        if len(unrated) and lent is None:
+            shares[:, unrated] = (taste.popularity @ shares)[:, None]
+        elif lent is not None:
+            for person in shares:
+                person[unrated] = lent[unrated] @ person
         found.append(shares)
     return np.mean(found, axis=0)
 
 
-def pair_shares(catalog: Catalog, X: sparse.csr_matrix, rows: Array, columns: Array) -> Array:
-    """Probability of every level of chosen cells of people (CSR), (cells, L).
+def expected_ratings(catalog: Catalog, features: list[Array]) -> Array:
+    """Expected rating of every item for some people, (n, D)."""
+    n, size = features[0].shape[1], len(catalog.items) * len(catalog.levels)
+    step = max(CHUNK // size, 1)
+    some = ([each[:, i : i + step] for each in features] for i in range(0, n, step))
+    return np.concatenate([scale.mean(all_shares(catalog, own), catalog.levels) for own in some])
 
-    An item without ratings, known or not (`UNKNOWN`), is predicted as the average item: the mean
-    over all items, weighted by their number of ratings.
+
+def pair_shares(catalog: Catalog, features: list[Array], rows: Array, columns: Array) -> Array:
+    """Probability of every level of chosen cells of people, (cells, L).
+
+    An item without ratings, known or not (`UNKNOWN`), is predicted from items with similar
+    features, or else as the average item: the mean over all items, weighted by their number of
+    ratings.
     """
     unrated = (columns < 0) | (catalog.counts[columns] == 0)
-    rated, out = ~unrated, np.zeros((len(rows), len(catalog.levels)))
-    for taste in catalog.tastes:
-        features = taste.fold_in(X)
-        out[rated] += taste.cell_shares(features, rows[rated], columns[rated])
-        if unrated.any():
-            people, own = np.unique(rows[unrated], return_inverse=True)
-            out[unrated] += taste.average_shares(features[:, people])[own]
+    out = np.zeros((len(rows), len(catalog.levels)))
+    lent = unrated & (columns >= 0) if catalog.lent is not None else np.zeros(len(rows), bool)
+    average = unrated & ~lent
+    for taste, own in zip(catalog.tastes, features, strict=True):
+        out[~unrated] += taste.cell_shares(own, rows[~unrated], columns[~unrated])
+        if lent.any():
+            out[lent] += _lent_shares(catalog, taste, own, rows[lent], columns[lent])
+        if average.any():
+            people, which = np.unique(rows[average], return_inverse=True)
+            out[average] += taste.average_shares(own[:, people])[which]
     return out / len(catalog.tastes)
 
 
-def some_shares(catalog: Catalog, person: Person, columns: Array) -> Array:
-    """Probability of every level of chosen items for one person, (items, L)."""
-    return pair_shares(catalog, catalog.row(person), np.zeros(len(columns), int), columns)
+def _lent_shares(
+    catalog: Catalog, taste: Tastes, features: Array, rows: Array, columns: Array
+) -> Array:
+    """Shares (cells, L) of items without ratings: a mixture of those of similar items."""
+    assert catalog.lent is not None
+    lent = catalog.lent[columns]
+    people = np.repeat(rows, np.diff(lent.indptr))
+    mixture = sparse.csr_matrix((lent.data, np.arange(lent.nnz), lent.indptr))
+    return np.asarray(mixture @ taste.cell_shares(features, people, lent.indices))
+
+
+def cells_of(catalog: Catalog, people: People, rows: Array, columns: Array) -> Array:
+    """Predicted probability of every level of chosen cells of people, (cells, L)."""
+    if not catalog.implicit:
+        return pair_shares(catalog, people.features, rows, columns)
+    p = catalog.choice.probability(take_scores(catalog, people.profiles))
+    average = p @ (catalog.counts / catalog.counts.sum())
+    found = np.where(columns < 0, average[rows], p[rows, columns])
+    return np.stack([1.0 - found, found], axis=1)
+
+
+def everything_of(catalog: Catalog, person: People) -> Array:
+    """Predicted probability of every level of every item for one person, (D, L)."""
+    if not catalog.implicit:
+        return np.asarray(all_shares(catalog, person.features)[0])
+    columns = np.arange(len(catalog.items))
+    return cells_of(catalog, person, np.zeros_like(columns), columns)
 
 
 def point_of(shares: Array, levels: Array, point: str) -> Array:
@@ -184,18 +334,6 @@ def interval_of(shares: Array, levels: Array, coverage: float) -> tuple[Array, A
     """Intervals of levels with at least this probability."""
     tail = 0.5 * (1.0 - coverage)
     return scale.quantile(shares, levels, tail), scale.quantile(shares, levels, 1.0 - tail)
-
-
-def recommend(catalog: Catalog, person: Person, allowed: Array, n: int) -> list[Recommendation]:
-    """The n items of those ``allowed`` (D,) with the highest expected rating."""
-    shares = level_shares(catalog, person)
-    rating = np.where(allowed, scale.mean(shares, catalog.levels), -np.inf)
-    best = _top(rating, min(n, int(allowed.sum())))
-    lower, upper = interval_of(shares[best], catalog.levels, COVERAGE)
-    numbers = zip(best, rating[best], lower, upper, strict=True)
-    return [
-        Recommendation(catalog.items[i], float(r), float(lo), float(hi)) for i, r, lo, hi in numbers
-    ]
 
 
 # --- reasons ---
@@ -214,11 +352,29 @@ def explain(catalog: Catalog, person: Person, d: int, n: int) -> Explanation:
         "part": part,
         "because": _effects(catalog, person, d, n),
         "similar_items": similar_items(catalog, d, n),
+        "choice": _choice(catalog, person, d),
+        "chosen_because": _weights(catalog, person, d, n),
     }
     if isinstance(taste, StateTastes) and part >= 0:
         m = features[taste.span(part), 0]
         out["state"], out["probability"] = int(m.argmax()), float(m.max())
     return out
+
+
+def _choice(catalog: Catalog, person: Person, d: int) -> float:
+    """Probability that the person takes item d."""
+    score = take_scores(catalog, taken(catalog.row(person)))[0, d]
+    return float(catalog.choice.probability(score))
+
+
+def _weights(catalog: Catalog, person: Person, d: int, n: int) -> list[Weight]:
+    """The items taken that add most to the choice score of item d, or take most from it."""
+    weight = catalog.choice.reasons(person.columns, d)
+    return [
+        Weight(item=catalog.items[person.columns[i]], weight=float(weight[i]))
+        for i in _top(np.abs(weight).round(6), min(n, len(weight)))
+        if weight[i] != 0
+    ]
 
 
 def _effects(catalog: Catalog, person: Person, d: int, n: int) -> list[Effect]:

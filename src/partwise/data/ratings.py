@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy import sparse
 
 from partwise._warnings import warn
 from partwise.contracts import Array
-from partwise.data.frames import is_missing
+from partwise.data.frames import frame_of, is_missing
 from partwise.data.indices import check_indices, is_csr
 from partwise.typing import RatingsLike
 
@@ -21,28 +21,54 @@ if TYPE_CHECKING:
 # Users or items, one per rating.
 Names: TypeAlias = "Sequence[Hashable] | Array"
 
+# Column names of other data sets, such as MovieLens, in lower case without underscores.
+ALIASES = {"userid": "user", "itemid": "item", "movieid": "item", "movie": "item"}
+
+
+class ColumnNames(NamedTuple):
+    """Names of the columns of a data frame of ratings; the timestamp is used if it is named."""
+
+    user: Hashable = "user"
+    item: Hashable = "item"
+    rating: Hashable | None = "rating"
+    timestamp: Hashable | None = None
+
 
 class Ratings(NamedTuple):
-    """Ratings with users and items numbered; row i of ``matrix`` is user ``users[i]``."""
+    """Ratings with users and items numbered; row i of ``matrix`` is user ``users[i]``.
+
+    Without ratings (``implicit``) the entries are 1: these items were taken.
+    """
 
     users: list[Hashable]
     items: list[Hashable]
     matrix: sparse.csr_matrix  # CSR (users, items), an entry that is not stored is not rated
+    implicit: bool = False
 
 
-def read_ratings(ratings: RatingsLike, items: Sequence[Hashable] | None = None) -> Ratings:
+def read_ratings(
+    ratings: RatingsLike,
+    items: Sequence[Hashable] | None = None,
+    names: ColumnNames | None = None,
+    *,
+    implicit: bool = False,
+) -> Ratings:
     """Read ratings in any of the accepted forms.
 
     Of several ratings for the same user and item the last is used, with a warning.
 
     Parameters
     ----------
-    ratings : DataFrame, tuple of three arrays, or sparse matrix
-        Columns user, item and rating; the same three as arrays of equal length; or users in rows
-        and items in columns, numbered from 0.
+    ratings : DataFrame, tuple of two or three arrays, or sparse matrix
+        Columns user, item and rating; the same as arrays of equal length; or users in rows and
+        items in columns, numbered from 0. Without ratings the feedback is implicit.
     items : sequence, optional
         Items in the order of the columns; others in ``ratings`` are refused. In order of
         appearance, if not given.
+    names : ColumnNames, optional
+        Names of the columns of a data frame.
+    implicit : bool, default=False
+        Whether ratings are ignored: each pair says that an item was taken.
 
     Returns
     -------
@@ -50,15 +76,17 @@ def read_ratings(ratings: RatingsLike, items: Sequence[Hashable] | None = None) 
     """
     if is_csr(ratings):
         check_indices(ratings)
-        matrix = _rows(ratings)
+        matrix = _rows(ratings, implicit)
         _check_numbers(matrix.data)
         if items is not None and matrix.shape[1] != len(items):
             raise ValueError(
                 f"The ratings have {matrix.shape[1]} columns, but {len(items)} items are known."
             )
         given: list[Hashable] = list(range(matrix.shape[1])) if items is None else list(items)
-        return Ratings(list(range(matrix.shape[0])), given, matrix)
-    user, item, rating = _three(ratings)
+        return Ratings(list(range(matrix.shape[0])), given, matrix, implicit)
+    user, item, rating = _three(ratings, names or ColumnNames())
+    if implicit or rating is None:
+        implicit, rating = True, np.ones(len(user))
     users, row = _numbered(user)
     if items is None:
         known, column = _numbered(item)
@@ -69,22 +97,33 @@ def read_ratings(ratings: RatingsLike, items: Sequence[Hashable] | None = None) 
         if strange:
             raise ValueError(f"{strange[0]!r} is not a known item.")
         column = np.array([place[name] for name in given], np.int64)[number]
-    return Ratings(users, known, _once(row, column, rating, (len(users), len(known))))
+    matrix = _once(row, column, rating, (len(users), len(known)), implicit)
+    return Ratings(users, known, matrix, implicit)
 
 
-def _rows(ratings: sparse.csr_matrix) -> sparse.csr_matrix:
+def _rows(ratings: sparse.csr_matrix, implicit: bool) -> sparse.csr_matrix:
     """A sparse matrix as CSR; scipy would add up what is stored twice."""
     if ratings.format in ("coo", "csr", "csc") and not ratings.has_canonical_format:
         entries = ratings.tocoo()
-        return _once(entries.row.astype(np.int64), entries.col, entries.data, ratings.shape)
-    return sparse.csr_matrix(ratings)
+        triple = entries.row.astype(np.int64), entries.col, entries.data
+        matrix = _once(*triple, ratings.shape, implicit)
+    else:
+        matrix = sparse.csr_matrix(ratings)
+    if not implicit:
+        return matrix
+    matrix = matrix.copy()
+    matrix.eliminate_zeros()  # a count of 0 is nothing taken
+    matrix.data = np.ones(len(matrix.data))
+    return matrix
 
 
-def _once(row: Array, column: Array, rating: Array, shape: tuple[int, int]) -> sparse.csr_matrix:
+def _once(
+    row: Array, column: Array, rating: Array, shape: tuple[int, int], quiet: bool
+) -> sparse.csr_matrix:
     """CSR of ratings, of those for the same user and item the last."""
     key = row * shape[1] + column
     last = len(key) - 1 - np.unique(key[::-1], return_index=True)[1]
-    if len(last) < len(key):
+    if len(last) < len(key) and not quiet:  # an item may be taken several times
         warn(
             f"{len(key) - len(last)} ratings repeat a user and item; the last rating of each "
             "is used."
@@ -92,25 +131,41 @@ def _once(row: Array, column: Array, rating: Array, shape: tuple[int, int]) -> s
     return sparse.csr_matrix((rating[last], (row[last], column[last])), shape=shape)
 
 
-def _three(ratings: object) -> tuple[Names, Names, Array]:
-    """Users, items and checked ratings."""
-    if hasattr(ratings, "columns") and hasattr(ratings, "loc"):
-        missing = [name for name in ("user", "item", "rating") if name not in ratings.columns]
-        if missing:
+def _of_frame(frame: pd.DataFrame, names: ColumnNames) -> tuple[Array, ...]:
+    """Users, items and, if there are any, ratings of a data frame, in the order of time."""
+    present = list(frame.columns)
+    alias = {ALIASES.get(str(name).lower().replace("_", ""), name): name for name in present}
+    found = []
+    for role, name in zip(ColumnNames._fields, names, strict=True):
+        if name is None:
+            continue
+        known = name if name in present else alias.get(name)
+        if known is None:
+            if (role, name) == ("rating", "rating"):
+                continue  # implicit feedback
             raise ValueError(
-                f"The table of ratings has no column {missing[0]!r}; name its columns 'user', "
-                "'item' and 'rating'."
+                f"The table of ratings has no column {name!r}; pass {role}= the name of the column "
+                f"with the {role}s."
             )
-        frame = cast("pd.DataFrame", ratings)
-        ratings = tuple(frame[name].to_numpy() for name in ("user", "item", "rating"))
-    if not isinstance(ratings, tuple) or len(ratings) != 3:
+        found.append(frame[known].to_numpy())
+    if names.timestamp is None:
+        return tuple(found)
+    order = np.argsort(found.pop(), kind="stable")
+    return tuple(column[order] for column in found)
+
+
+def _three(ratings: object, names: ColumnNames) -> tuple[Names, Names, Array | None]:
+    """Users, items and checked ratings; None if there are no ratings."""
+    if frame_of(ratings) != "array":
+        ratings = _of_frame(cast("pd.DataFrame", ratings), names)
+    if not isinstance(ratings, tuple) or len(ratings) not in (2, 3):
         raise ValueError(
             "ratings must be a DataFrame with columns user, item and rating, a tuple of three "
-            "arrays (users, items, ratings), or a sparse matrix; convert a list of "
-            "triples with tuple(zip(*triples))."
+            "arrays (users, items, ratings) or of two (users, items), or a sparse matrix; "
+            "convert a list of triples with tuple(zip(*triples))."
         )
     user, item = ratings[0], ratings[1]
-    rating = np.asarray(ratings[2])
+    rating = np.ones(len(user)) if len(ratings) == 2 else np.asarray(ratings[2])
     if rating.dtype.kind not in "iufb":
         raise ValueError(f"Ratings must be numbers, but are of dtype {rating.dtype}.")
     if not len(user) == len(item) == len(rating):
@@ -122,7 +177,7 @@ def _three(ratings: object) -> tuple[Names, Names, Array]:
         raise ValueError("There are no ratings; give at least one.")
     rating = rating.astype(float)
     _check_numbers(rating)
-    return user, item, rating
+    return user, item, None if len(ratings) == 2 else rating
 
 
 def _check_numbers(rating: Array) -> None:
@@ -130,6 +185,52 @@ def _check_numbers(rating: Array) -> None:
     if infinite.any():
         first = int(infinite.argmax())
         raise ValueError(f"Rating number {first} is {rating[first]}; leave out unknown ratings.")
+
+
+def merge_ratings(old: Ratings, new: Ratings) -> Ratings:
+    """Ratings of both, with the users and items of the second after those of the first.
+
+    A rating of the second replaces one of the same pair in the first.
+    """
+    users, row = _joined(old.users, new.users)
+    items, column = _joined(old.items, new.items)
+    entries = new.matrix.tocoo()
+    place = row[entries.row], column[entries.col], entries.data
+    if old.matrix is not None:
+        first = old.matrix.tocoo()
+        both = zip((first.row, first.col, first.data), place, strict=True)
+        place = tuple(np.concatenate(pair) for pair in both)  # type: ignore[assignment]  # of three
+    matrix = _once(place[0].astype(np.int64), *place[1:], (len(users), len(items)), quiet=True)
+    return Ratings(users, items, matrix, new.implicit)
+
+
+def _joined(old: list[Hashable], new: list[Hashable]) -> tuple[list[Hashable], Array]:
+    """Names of both without repetition, and the places of the second among them."""
+    place = {name: i for i, name in enumerate(old)}
+    numbers = [place.setdefault(name, len(place)) for name in new]
+    return list(place), np.array(numbers, np.int64)
+
+
+def as_objects(names: Sequence[Hashable]) -> Array:
+    """Names as an array of Python objects."""
+    out = np.empty(len(names), dtype=object)
+    out[:] = list(names)
+    return out
+
+
+def csr_fields(matrix: sparse.csr_matrix) -> dict[str, Array]:
+    """Arrays of a sparse matrix, for a file."""
+    return {
+        "data": matrix.data.astype(np.float32),
+        "indices": matrix.indices.astype(np.int64),
+        "indptr": matrix.indptr.astype(np.int64),
+    }
+
+
+def csr_of(fields: Mapping[str, Array], shape: tuple[int, int]) -> sparse.csr_matrix:
+    """A sparse matrix from its arrays."""
+    arrays = fields["data"], fields["indices"], fields["indptr"]
+    return sparse.csr_matrix(arrays, shape=shape)
 
 
 def plain(names: object) -> list[Hashable]:
@@ -166,11 +267,17 @@ def _numbered(names: Names) -> tuple[list[Hashable], Array]:
     return list(place), number
 
 
-def read_person(person: object, place: Mapping[Hashable, int], unknown: str) -> tuple[Array, Array]:
+def read_person(
+    person: object, place: Mapping[Hashable, int], unknown: str, *, implicit: bool = False
+) -> tuple[Array, Array]:
     """Columns and ratings of one person, a mapping of items to ratings.
+
+    With implicit feedback it may be any collection of items.
 
     Items that are not known are left out with a warning or, with ``unknown="raise"``, refused.
     """
+    if implicit and isinstance(person, Iterable) and not isinstance(person, str):
+        person = dict.fromkeys(person, 1.0)
     if not isinstance(person, Mapping) and not hasattr(person, "items"):
         raise ValueError(
             f"A person is a mapping of items to ratings, as {{'Alien': 5}}, not {type(person)}."

@@ -19,7 +19,7 @@ class RatingReasons:
     _fitted: Catalog
     unknown: str
 
-    def _person(self, ratings: UserRatings) -> Person:
+    def _person(self, ratings: UserRatings | Iterable[Name]) -> Person:
         """Checked ratings of one person."""
         check_is_fitted(self)
         return person_of(self._fitted, ratings, self.unknown)
@@ -98,7 +98,9 @@ class RatingReasons:
             the item (-1: background), ``state`` of that part and its ``probability`` (where parts
             have states), ``because``: the person's ratings with the largest effect on the
             prediction, each with ``item``, ``rating`` and ``effect``, the expected rating minus the
-            expected rating without it; and ``similar_items``, the most similar items of its part.
+            expected rating without it; ``similar_items``, the most similar items of its part;
+            ``choice``, the probability that the person takes the item; and ``chosen_because``, the
+            items taken with the largest ``weight`` in the choice model.
         """
         person = self._person(user_ratings)
         return recommend.explain(self._fitted, person, self._column(item), n)

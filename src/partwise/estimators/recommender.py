@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,23 +13,28 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.answers import recommend
 from partwise.answers.preferences import tastes_of
-from partwise.answers.recommend import (
-    Catalog,
-    Recommendation,
-    columns_of,
-    interval_of,
-    items_among,
-    point_of,
-)
+from partwise.answers.recommend import Catalog, KnownUsers
+from partwise.answers.side_features import Sides
 from partwise.contracts import Array
-from partwise.data.ratings import check_scale, plain, read_levels, read_ratings
-from partwise.estimators._rating_reasons import RatingReasons
+from partwise.data.ratings import (
+    ColumnNames,
+    Ratings,
+    as_objects,
+    check_scale,
+    csr_fields,
+    csr_of,
+    merge_ratings,
+    read_levels,
+    read_ratings,
+)
+from partwise.estimators._rating_predictions import RatingPredictions
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
-from partwise.typing import Name, PathLike, RatingsLike, UserRatings
+from partwise.fitting.choice_fit import fit_choice
+from partwise.models.choice import Choice, popularity_alone
+from partwise.typing import FeaturesLike, Name, PathLike, RatingsLike
 
 # Models that can predict ratings.
 Member: TypeAlias = MCFA | MCVQ
@@ -36,8 +43,11 @@ Member: TypeAlias = MCFA | MCVQ
 # log-likelihood of a person's ratings is in the hundreds.
 FACTORS, TOL = 16, 0.1
 
+# Numbers of parts and states of the default estimator of implicit feedback.
+PARTS, STATES = 5, 6
 
-class Recommender(RatingReasons, BaseEstimator):
+
+class Recommender(RatingPredictions, BaseEstimator):
     """Recommendations and predicted ratings from a model of users as rows and items as columns.
 
     It is fitted to ratings of users for items. Afterwards a person, known or new, is a mapping of
@@ -54,6 +64,14 @@ class Recommender(RatingReasons, BaseEstimator):
         Unknown items in a request are left out with a warning, or raise an error.
     verbose : int, default=0
         Above 0 a progress bar is shown, if ``estimator`` is None.
+    feedback : {"auto", "explicit", "implicit"}, default="auto"
+        Whether ratings say how much an item is liked, or a pair of user and item only says that the
+        item was taken (clicks, purchases, counts). "auto" is implicit if there are no ratings.
+    like : float or None, default=None
+        The lowest rating that counts as liking an item; None is the first level above the mean.
+    max_choice_items : int, default=10_000
+        Number of items, the most popular, in the model of what people take. Its weights need
+        4 bytes per pair of items: 400 MB for 10,000. 0 leaves popularity alone.
 
     Attributes
     ----------
@@ -65,9 +83,12 @@ class Recommender(RatingReasons, BaseEstimator):
         The scale, ascending.
     n_users_ : int
         Number of people in the fit.
+    like_ : float
+        The lowest rating that counts as liking an item.
 
     References
     ----------
+    H. Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019.
     D. A. Ross and R. S. Zemel, Multiple Cause Vector Quantization, NIPS 15, 2003.
     C. Boutilier, R. S. Zemel and B. Marlin, Active Collaborative Filtering, UAI 2003.
 
@@ -92,48 +113,138 @@ class Recommender(RatingReasons, BaseEstimator):
         levels: Sequence[float] | Array | None = None,
         unknown: str = "warn",
         verbose: int = 0,
+        feedback: str = "auto",
+        like: float | None = None,
+        max_choice_items: int = 10_000,
     ) -> None:
         self.estimator = estimator
         self.levels = levels
         self.unknown = unknown
         self.verbose = verbose
+        self.feedback = feedback
+        self.like = like
+        self.max_choice_items = max_choice_items
 
     # --- fitting ---
 
-    def fit(self, ratings: RatingsLike, y: object = None) -> Recommender:
-        """Fit to ratings.
+    def fit(
+        self,
+        ratings: RatingsLike,
+        y: object = None,
+        *,
+        user: Name = "user",
+        item: Name = "item",
+        rating: Name | None = "rating",
+        timestamp: Name | None = None,
+        item_features: FeaturesLike | None = None,
+        user_features: FeaturesLike | None = None,
+    ) -> Recommender:
+        """Fit to ratings, or to the items that users took.
 
         Parameters
         ----------
-        ratings : DataFrame, tuple of three arrays, or sparse matrix
+        ratings : DataFrame, tuple of three or two arrays, or sparse matrix
             With columns user, item and rating; the same three as arrays; or users in rows and items
             in columns, where an entry that is not stored is not rated. Users and items are any
             hashable values. If a pair is given twice the last rating is used, with a warning.
+            Without ratings the feedback is implicit.
         y : ignored
+        user, item, rating, timestamp : names of columns
+            Of a DataFrame. ``rating=None`` ignores ratings; a timestamp is only used to find the
+            last of several ratings of the same pair.
+        item_features, user_features : DataFrame or tuple (ids, array), optional
+            Numbers, dates, text, categories and missing values, one row per item or user; ids are
+            in the column ``item`` or ``user`` or, if there is none, in the index. Items and users
+            without ratings are predicted from those with similar features.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from partwise import Recommender
+        >>> users, items = [1, 1, 2, 2, 3, 3, 3, 4], [*"abababca"]
+        >>> model = Recommender().fit((users, items))  # implicit feedback
+        >>> model.recommend(["a"], n=1)[0].item
+        'b'
         """
-        if self.unknown not in ("warn", "raise"):
-            raise ValueError(f"unknown={self.unknown!r} must be 'warn' or 'raise'.")
-        self._members(0)  # raise errors before work starts
-        read = read_ratings(ratings)
-        levels = read_levels(self.levels, read.matrix.data)
-        check_scale(read.matrix.data, levels)
-        if read.matrix.shape[0] < 2 or read.matrix.shape[1] < 2:
+        self._check()
+        names = ColumnNames(user, item, rating, timestamp)
+        read = self._read(ratings, names)
+        sides = Sides.read(item_features, user_features, names)
+        read = sides.extend(read)
+        if min(read.matrix.shape) < 2:
             raise ValueError(
                 f"There are ratings of {read.matrix.shape[0]} users for {read.matrix.shape[1]} "
                 "items; at least two of each are needed."
             )
+        levels = np.array([0.0, 1.0])
+        if not read.implicit:
+            levels = read_levels(self.levels, read.matrix.data)
+            check_scale(read.matrix.data, levels)
         X = read.matrix.astype(np.float32)
         with warnings.catch_warnings():
             # An item without ratings is predicted as the average item.
             warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ columns have no observed value")
-            fitted = [clone(member).fit(X) for member in self._members(X.shape[1])]
-        counts = np.bincount(X.indices, minlength=X.shape[1])
-        self._adopt(fitted, read.items, levels, counts, X.shape[0])
-        return self
+            members = members_of(self, X.shape[1], read.implicit)
+            fitted = [clone(member).fit(X) for member in members]
+        return self._learn(fitted, read, levels, X, sides)
+
+    def partial_fit(
+        self,
+        ratings: RatingsLike,
+        y: object = None,
+        *,
+        user: Name = "user",
+        item: Name = "item",
+        rating: Name | None = "rating",
+        timestamp: Name | None = None,
+        item_features: FeaturesLike | None = None,
+        user_features: FeaturesLike | None = None,
+    ) -> Recommender:
+        """Learn new ratings, users and items; the first call is `fit`.
+
+        The model of what people take is the same as that of a fit to all ratings, with the penalty
+        of the first fit. New items get parameters of the rating models as in `add_items`; those of
+        known items do not change, so fit again from time to time.
+
+        Parameters
+        ----------
+        ratings, y, user, item, rating, timestamp
+            As in `fit`; a rating of a known pair replaces the old one.
+        item_features, user_features
+            As in `fit`, of all items and users.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from partwise import Recommender
+        >>> model = Recommender().fit(([1, 1, 2, 2, 3, 3], [*"abbaab"], [5, 1, 2, 4, 5, 2]))
+        >>> model = model.partial_fit(([4, 4], [*"ac"], [5, 4]))
+        >>> model.items_, model.user_ratings(4)
+        (['a', 'b', 'c'], {'a': 5.0, 'c': 4.0})
+        """
+        names = ColumnNames(user, item, rating, timestamp)
+        features = {"item_features": item_features, "user_features": user_features}
+        if not hasattr(self, "_fitted"):
+            return self.fit(ratings, y, **names._asdict(), **features)
+        read, known = self._read(ratings, names), self._fitted
+        if read.implicit != known.implicit:
+            raise ValueError("Ratings and implicit feedback cannot be mixed; give what fit had.")
+        check_scale(read.matrix.data, known.levels)
+        sides = Sides.read(item_features, user_features, names)
+        users = known.remembered()
+        merged = sides.extend(merge_ratings(Ratings(users.ids, known.items, users.ratings), read))
+        X = merged.matrix.astype(np.float32)
+        fitted = self.estimators_
+        if len(merged.items) > len(known.items):
+            fitted = self._widened(X)
+        penalty = known.choice.penalty
+        return self._learn(fitted, merged, known.levels, X, sides, penalty)
 
     def add_items(self, ratings: RatingsLike) -> Recommender:
         """Add new items from their first ratings; nothing else changes.
@@ -151,216 +262,100 @@ class Recommender(RatingReasons, BaseEstimator):
         check_is_fitted(self)
         if sparse.issparse(ratings):
             raise ValueError("New items need names; give users, items and ratings, not a matrix.")
-        read, known = read_ratings(ratings), self._fitted
+        read, known = self._read(ratings, ColumnNames()), self._fitted
         check_scale(read.matrix.data, known.levels)
-        new = [item for item in read.items if item not in known.place]
-        if not new:
+        if all(item in known.place for item in read.items):
             raise ValueError("The ratings contain no new item; all items are known.")
-        items = [*known.items, *new]
-        place = {item: i for i, item in enumerate(items)}
-        X = read.matrix.tocoo()
-        columns = np.array([place[item] for item in read.items])[X.col]
-        X = sparse.csr_matrix((X.data, (X.row, columns)), (X.shape[0], len(items)))
-        X = X[np.diff(X[:, len(known.items) :].indptr) > 0]
-        members = zip(self.estimators_, known.tastes, strict=True)
-        fitted = [member._widened(taste.on_known_levels(X)) for member, taste in members]
-        first = np.bincount(X.indices, minlength=len(items))[len(known.items) :]
-        self._adopt(fitted, items, known.levels, np.append(known.counts, first), known.n_users)
-        return self
+        X = merge_ratings(Ratings([], known.items, None), read).matrix
+        first = np.bincount(X.indices, minlength=X.shape[1])[len(known.items) :]
+        n_new = len(first)
+        users = known.known
+        if users is not None:
+            wide = sparse.csr_matrix((users.ratings.shape[0], n_new), dtype=np.float32)
+            users = replace(users, ratings=sparse.hstack([users.ratings, wide], format="csr"))
+        items = [*known.items, *(item for item in read.items if item not in known.place)]
+        lent = known.lent
+        if lent is not None:
+            lent.resize(len(items), len(items))
+        share = np.append(known.choice.share, first / known.n_users)
+        catalog = replace(
+            known,
+            tastes=known.tastes,
+            items=items,
+            counts=np.append(known.counts, first),
+            choice=replace(known.choice, share=share),
+            known=users,
+            lent=lent,
+        )
+        return self._adopt(self._widened(X), catalog)
 
-    def _members(self, n_items: int) -> list[Member]:
-        """Checked, unfitted estimators for this number of items."""
-        if self.estimator is None:
-            factors = max(min(FACTORS, n_items), 1)
-            return [
-                MCFA(
-                    1, factors, likelihood="ordinal", tol=TOL, random_state=0, verbose=self.verbose
-                )
-            ]
-        given = self.estimator
-        members = list(given) if isinstance(given, Sequence) else [given]
-        if not members:
-            raise ValueError("estimator is an empty list; give at least one estimator.")
-        for member in members:
-            if not isinstance(member, MCFA | MCVQ):
-                raise ValueError(
-                    f"estimator={type(member).__name__} cannot predict ratings; choose MCFA, "
-                    "MCVQ or a list of them."
-                )
-            if member._absent_zero():
-                raise ValueError(
-                    f"estimator={member} treats unrated entries as zeros; set "
-                    'sparse_absent="unobserved".'
-                )
-        return members
+    def _check(self) -> None:
+        """Raise errors before work starts."""
+        if self.unknown not in ("warn", "raise"):
+            raise ValueError(f"unknown={self.unknown!r} must be 'warn' or 'raise'.")
+        if self.feedback not in ("auto", "explicit", "implicit"):
+            raise ValueError(
+                f"feedback={self.feedback!r} must be 'auto', 'explicit' or 'implicit'."
+            )
+        if self.max_choice_items < 0:
+            raise ValueError(f"max_choice_items={self.max_choice_items!r} must be at least 0.")
+        members_of(self, 0, self.feedback == "implicit")
 
-    def _adopt(
+    def _read(self, ratings: RatingsLike, names: ColumnNames) -> Ratings:
+        """Ratings, or items taken if the feedback is implicit."""
+        read = read_ratings(ratings, names=names, implicit=self.feedback == "implicit")
+        if read.implicit and self.feedback == "explicit":
+            raise ValueError('There are no ratings; add them, or set feedback="implicit".')
+        return read
+
+    def _widened(self, X: sparse.csr_matrix) -> list[Member]:
+        """Estimators with the items that X (CSR) has after the known ones."""
+        new = X[np.diff(X[:, len(self.items_) :].indptr) > 0]
+        members = zip(self.estimators_, self._fitted.tastes, strict=True)
+        return [member._widened(taste.on_known_levels(new)) for member, taste in members]
+
+    def _learn(
         self,
         fitted: list[Member],
-        items: list[Hashable],
+        read: Ratings,
         levels: Array,
-        counts: Array,
-        n_users: int,
-    ) -> None:
-        """Set the learned attributes; ``counts`` (D,) says how often each item was rated."""
-        popularity = counts / counts.sum()
-        tastes = tuple(
-            tastes_of(fitted_of(member), levels, popularity, member.n_jobs) for member in fitted
+        X: sparse.csr_matrix,
+        sides: Sides,
+        penalty: float | None = None,
+    ) -> Recommender:
+        """Set the learned attributes, with the choice model of all ratings X (CSR)."""
+        choice = fit_choice(
+            X, max_items=self.max_choice_items, rng=np.random.default_rng(0), penalty=penalty
         )
-        self._fitted = Catalog(tastes, items, levels, counts, n_users)
-        self.estimators_, self.items_, self.levels_, self.n_users_ = fitted, items, levels, n_users
+        counts = np.bincount(X.indices, minlength=X.shape[1])
+        mean = float(X.data.mean())
+        above = levels[levels > mean]
+        liked = float(above[0]) if len(above) else float(levels[-1])
+        catalog = Catalog(
+            (),
+            read.items,
+            levels,
+            counts,
+            X.shape[0],
+            choice,
+            1.0 if read.implicit else liked if self.like is None else float(self.like),
+            read.implicit,
+            KnownUsers(read.users, X),
+        )
+        self._adopt(fitted, catalog)
+        return self if sides.nothing else self._adopt(fitted, sides.lend(self._fitted))
 
-    def _columns(self, items: Sequence[Name] | Array) -> Array:
-        """Columns of items to predict."""
-        then = "they are predicted as the average item"
-        return columns_of(self._fitted, items, self.unknown, then)
-
-    # --- predictions ---
-
-    def predict(
-        self,
-        user_ratings: UserRatings,
-        items: Sequence[Name] | Array | None = None,
-        *,
-        point: str = "median",
-    ) -> Array:
-        """Predicted ratings of a person.
-
-        An item without ratings, known or not, is predicted as the average item: the mean prediction
-        of all items, weighted by their number of ratings. With ``unknown="raise"`` an unknown item
-        is an error.
-
-        Parameters
-        ----------
-        user_ratings : mapping of items to ratings
-            Ratings of the person; may be empty.
-        items : sequence, optional
-            Items to predict; all of ``items_`` if not given.
-        point : {"median", "mean"}, default="median"
-            The median minimizes the expected absolute error, the mean the squared error.
-
-        Returns
-        -------
-        ratings : ndarray of shape (n_items,)
-        """
-        if point not in ("median", "mean"):
-            raise ValueError(f"point={point!r} must be 'median' or 'mean'.")
-        return point_of(self.predict_distribution(user_ratings, items), self.levels_, point)
-
-    def predict_distribution(
-        self, user_ratings: UserRatings, items: Sequence[Name] | Array | None = None
-    ) -> Array:
-        """Probability of every level of the scale.
-
-        Parameters
-        ----------
-        user_ratings : mapping of items to ratings
-        items : sequence, optional
-            All of ``items_`` if not given.
-
-        Returns
-        -------
-        probability : ndarray of shape (n_items, L)
-            Columns in the order of ``levels_``.
-        """
-        person = self._person(user_ratings)
-        if items is None:
-            return recommend.level_shares(self._fitted, person)
-        return recommend.some_shares(self._fitted, person, self._columns(items))
-
-    def predict_interval(
-        self,
-        user_ratings: UserRatings,
-        items: Sequence[Name] | Array | None = None,
-        coverage: float = 0.9,
-    ) -> tuple[Array, Array]:
-        """Intervals that contain the rating with at least probability ``coverage``.
-
-        Parameters
-        ----------
-        user_ratings : mapping of items to ratings
-        items : sequence, optional
-            All of ``items_`` if not given.
-        coverage : float, default=0.9
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n_items,)
-        """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage={coverage!r} must lie above 0 and below 1, as 0.9.")
-        shares = self.predict_distribution(user_ratings, items)
-        return interval_of(shares, self.levels_, coverage)
-
-    def predict_pairs(
-        self,
-        known: RatingsLike,
-        users: Sequence[Name] | Array,
-        items: Sequence[Name] | Array,
-        *,
-        point: str = "median",
-    ) -> Array:
-        """Predicted ratings of many people at once.
-
-        Parameters
-        ----------
-        known : DataFrame, tuple of three arrays, or sparse matrix
-            Ratings of these people, as in `fit`; items that are not in ``items_`` raise an error.
-        users, items : array-like of shape (n,)
-            Pairs to predict; a user without known ratings is predicted from the prior.
-        point : {"median", "mean", "distribution"}, default="median"
-
-        Returns
-        -------
-        ratings : ndarray of shape (n,) or (n, L)
-        """
-        check_is_fitted(self)
-        if point not in ("median", "mean", "distribution"):
-            raise ValueError(f"point={point!r} must be 'median', 'mean' or 'distribution'.")
-        read = read_ratings(known, self.items_)
-        check_scale(read.matrix.data, self.levels_)
-        place = {user: i for i, user in enumerate(read.users)}
-        nobody = len(place)  # a row without ratings
-        rows = np.array([place.get(user, nobody) for user in plain(users)], np.int64)
-        columns = self._columns(items)
-        empty = sparse.csr_matrix((1, len(self.items_)))
-        X = sparse.vstack([read.matrix, empty], format="csr").astype(np.float32)
-        asked, rows = np.unique(rows, return_inverse=True)
-        X = X[asked] if len(asked) else empty
-        shares = recommend.pair_shares(self._fitted, X, rows, columns)
-        return shares if point == "distribution" else point_of(shares, self.levels_, point)
-
-    def recommend(
-        self,
-        user_ratings: UserRatings,
-        n: int = 10,
-        *,
-        among: Iterable[Name] | None = None,
-        min_ratings: int = 1,
-    ) -> list[Recommendation]:
-        """Items with the highest expected rating that the person has not rated.
-
-        Parameters
-        ----------
-        user_ratings : mapping of items to ratings
-        n : int, default=10
-        among : iterable of items, optional
-            Items that may be recommended, such as those in stock; all if not given.
-        min_ratings : int, default=1
-            Minimum number of ratings of a recommended item.
-
-        Returns
-        -------
-        recommendations : list of at most n Recommendation
-            Best first.
-        """
-        if n < 1:
-            raise ValueError(f"n={n!r} must be at least 1.")
-        person = self._person(user_ratings)
-        allowed = items_among(self._fitted, among, self.unknown)
-        allowed &= self._fitted.counts >= min_ratings
-        allowed[person.columns] = False
-        return recommend.recommend(self._fitted, person, allowed, n)
+    def _adopt(self, fitted: list[Member], catalog: Catalog) -> Recommender:
+        """Set the learned attributes; the catalog gets the tastes of the fitted estimators."""
+        popularity = catalog.counts / catalog.counts.sum()
+        tastes = tuple(
+            tastes_of(fitted_of(member), catalog.levels, popularity, member.n_jobs)
+            for member in fitted
+        )
+        self._fitted = replace(catalog, tastes=tastes)
+        self.estimators_, self.items_, self.levels_ = fitted, catalog.items, catalog.levels
+        self.n_users_, self.like_ = catalog.n_users, catalog.liked
+        return self
 
     # --- showing and saving ---
 
@@ -377,7 +372,7 @@ class Recommender(RatingReasons, BaseEstimator):
 
         show(self, height, title=title)
 
-    def save(self, path: PathLike) -> None:
+    def save(self, path: PathLike, *, users: bool = False) -> None:
         """Write the fitted recommender to one safetensors file; `partwise.load` reads it.
 
         Items must be numbers or text.
@@ -385,29 +380,105 @@ class Recommender(RatingReasons, BaseEstimator):
         Parameters
         ----------
         path : str or path-like
+        users : bool, default=False
+            Whether the file contains the users of the fit and their ratings, which
+            `recommend_many`, `user_vectors` and `partial_fit` need.
         """
         from partwise.files.model import save
 
         check_is_fitted(self)
-        save(self, path)
+        model = self
+        if not users and self._fitted.known is not None:
+            model = copy(self)
+            model._fitted = replace(self._fitted, known=None)
+        save(model, path)
 
     def __partwise_state__(self) -> dict[str, object]:
-        items = np.empty(len(self.items_), dtype=object)
-        items[:] = self.items_
-        return {
+        fitted = self._fitted
+        state: dict[str, object] = {
             "members": [member.__partwise_state__() for member in self.estimators_],
-            "items": items,
-            "levels": self.levels_,
-            "counts": self._fitted.counts,
-            "n_users": self.n_users_,
+            "items": as_objects(fitted.items),
+            "levels": fitted.levels,
+            "counts": fitted.counts,
+            "n_users": fitted.n_users,
+            "liked": fitted.liked,
+            "implicit": fitted.implicit,
+            "choice": {
+                name: getattr(fitted.choice, name)
+                for name in ("weights", "modeled", "slope", "intercept", "penalty")
+            },
         }
+        if fitted.lent is not None:
+            state["lent"] = csr_fields(fitted.lent)
+        if fitted.known is not None:
+            known = fitted.known
+            lent = None if known.lent is None else csr_fields(known.lent)
+            ids = as_objects(known.ids)
+            state["users"] = {"ids": ids, "ratings": csr_fields(known.ratings), "lent": lent}
+        return state
 
     def __partwise_restore__(self, state: dict[str, Any]) -> None:
-        members = [clone(member) for member in self._members(len(state["items"]))]
+        items, levels, counts = list(state["items"]), state["levels"], state["counts"]
+        D, n_users, implicit = len(items), state["n_users"], state.get("implicit", False)
+        members = [clone(member) for member in members_of(self, D, implicit)]
         for member, own in zip(members, state["members"], strict=True):
             member.__partwise_restore__(own)
-        kept = (state[name] for name in ("levels", "counts", "n_users"))
-        self._adopt(members, list(state["items"]), *kept)
+        share = counts / max(n_users, 1)
+        choice = popularity_alone(share)  # of files before there was a choice model
+        if "choice" in state:
+            choice = Choice(share=share, **state["choice"])
+        lent = None if "lent" not in state else csr_of(state["lent"], (D, D))
+        known = None
+        if "users" in state:
+            users, n = state["users"], len(state["users"]["ids"])
+            near = None if users["lent"] is None else csr_of(users["lent"], (n, n))
+            known = KnownUsers(list(users["ids"]), csr_of(users["ratings"], (n, D)), near)
+        above = levels[levels > levels.mean()]
+        liked = state.get("liked", float(above[0]))
+        own = (levels, counts, n_users, choice, liked, implicit, known, lent)
+        self._adopt(members, Catalog((), items, *own))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
+
+
+def members_of(model: Recommender, n_items: int, implicit: bool = False) -> list[Member]:
+    """Checked, unfitted estimators for this number of items."""
+    if model.estimator is None and implicit:
+        return [
+            MCVQ(
+                max(min(PARTS, n_items // 2), 1),
+                STATES,
+                likelihood="bernoulli",
+                sparse_absent="zero",
+                tol=TOL,
+                random_state=0,
+                verbose=model.verbose,
+            )
+        ]
+    if model.estimator is None:
+        factors = max(min(FACTORS, n_items), 1)
+        return [
+            MCFA(1, factors, likelihood="ordinal", tol=TOL, random_state=0, verbose=model.verbose)
+        ]
+    given = model.estimator
+    members = list(given) if isinstance(given, Sequence) else [given]
+    if not members:
+        raise ValueError("estimator is an empty list; give at least one estimator.")
+    for member in members:
+        if not isinstance(member, MCFA | MCVQ):
+            raise ValueError(
+                f"estimator={type(member).__name__} cannot predict ratings; choose MCFA, "
+                "MCVQ or a list of them."
+            )
+        if implicit and not (isinstance(member, MCVQ) and member._absent_zero()):
+            raise ValueError(
+                f"estimator={member} cannot learn implicit feedback; choose "
+                'MCVQ(likelihood="bernoulli", sparse_absent="zero").'
+            )
+        if not implicit and member._absent_zero():
+            raise ValueError(
+                f"estimator={member} treats unrated entries as zeros; set "
+                'sparse_absent="unobserved".'
+            )
+    return members

@@ -17,6 +17,7 @@ M       components of a mixture, or sets              V       levels of a group
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,8 @@ from partwise.files.pieces import (
     spreads,
     units_fit,
 )
+from partwise.files.rating_contents import recommender
 from partwise.files.schema import (
-    Anything,
     Apart,
     Array,
     Check,
@@ -58,7 +59,6 @@ from partwise.files.schema import (
     Flag,
     Mapped,
     Maybe,
-    MisfitError,
     Number,
     OneOf,
     Record,
@@ -316,13 +316,6 @@ def _moments_fit(value: dict[str, Any], scope: Scope) -> str | None:
     return None if scope.sizes["P"] == wanted else f"has {scope.sizes['P']} moments, not {wanted}"
 
 
-def _items_fit(value: dict[str, Any], scope: Scope) -> str | None:
-    """Items differ, and somebody rated one."""
-    if differ(value["items"].tolist(), scope) is not None:
-        return "has an item twice"
-    return None if value["counts"].sum() > 0 else "has no rating"
-
-
 def _model(state: Check, *rules: Rule, **sizes: str) -> Record:
     """Arguments, of which some are sizes, and the learned state."""
     return Record({"arguments": Sizes(**sizes), "state": state}, rules=rules)
@@ -415,59 +408,6 @@ def _factors_fit(value: dict[str, Any], scope: Scope) -> str | None:
     if own != width:
         return f"has factors of {own} columns, not {width}"
     return None if value["n_factors"] == J else f"has n_factors={value['n_factors']}, not {J}"
-
-
-def _recommender(value: object, scope: Scope) -> None:
-    """Models of one set of items."""
-    assert isinstance(value, dict)
-    asked = value["arguments"]
-    given = asked.get("estimator")
-    several = list(given) if isinstance(given, list | tuple) else [given]
-    members = [
-        ("MCFA", {"n_parts": 1, "likelihood": "ordinal"})
-        if one is None
-        else (type(one).__name__, getattr(one, "get_params", dict)())
-        for one in several
-    ]
-    if any(name not in ("MCFA", "MCVQ") for name, _ in members):
-        raise MisfitError(".arguments.estimator", "holds what cannot serve ratings")
-
-    def states(value: object, scope: Scope) -> None:
-        Each(Anything(), len(members))(value, scope)
-        assert isinstance(value, list | tuple)
-        for i, ((name, arguments), own) in enumerate(zip(members, value, strict=True)):
-            inside(i, lambda v, s, n=name, a=arguments: _member(n, a, v, s), own, scope)
-
-    state = Record(
-        {
-            "items": Array("any", ("D",)),
-            "levels": Array("float", ("levels",), rising=True, low=-1e300, high=1e300),
-            "counts": Array("int", ("D",), low=0),
-            "n_users": Whole(),
-            "members": states,
-        },
-        rules=(_items_fit, _scales_agree),
-    )
-    arguments = Record(
-        {},
-        {
-            "estimator": Anything(),
-            "levels": Maybe(Each(Number())),
-            "unknown": Text(("warn", "ignore", "raise")),
-            "verbose": OneOf((Flag(), Whole())),
-        },
-    )
-    inside("arguments", arguments, asked, scope)
-    inside("state", state, value["state"], scope)
-
-
-def _scales_agree(value: dict[str, Any], scope: Scope) -> str | None:
-    """Members know the levels that all have."""
-    for member in value["members"]:
-        levels = member["columns"][0]["levels"]
-        if levels is not None and len(levels) != len(value["levels"]):
-            return f"has a member of {len(levels)} levels, not {len(value['levels'])}"
-    return None
 
 
 def _densities_fit(value: dict[str, Any], scope: Scope) -> str | None:
@@ -583,5 +523,5 @@ CONTENTS: dict[str, Check] = {
         _MCVQ, _columns_given, _parts_of, _transformations_fit, _likelihood_fits, _prior_fits
     ),
     "PartsImputer": _imputer,
-    "Recommender": _recommender,
+    "Recommender": partial(recommender, member=_member),
 }

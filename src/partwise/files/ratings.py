@@ -6,12 +6,11 @@ from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
+from partwise.data.ratings import ALIASES
 from partwise.files.data import shortened
 from partwise.files.records import DOUBLE_COLON, read_text, records, separator_of
 
 _NEEDED = ("user", "item", "rating")
-# Column names of other data sets, such as MovieLens.
-_ALIASES = {"userid": "user", "itemid": "item", "movieid": "item", "movie": "item"}
 
 
 def read_rating_list(
@@ -33,7 +32,7 @@ def read_rating_list(
         rows = chain([(1, first)], rows)
         places = [0, 1, 2]
     else:
-        plain = [_ALIASES.get(name.lower().replace("_", ""), name) for name in names]
+        plain = [ALIASES.get(name.lower().replace("_", ""), name) for name in names]
         plain = plain if len(set(plain)) == len(plain) else names
         missing = set(_NEEDED) - set(plain)
         if missing:

@@ -78,7 +78,7 @@ _USES = (
     ("model.predict_interval(X)", "lower and upper ends of 90 % intervals"),
     ("model.anomalous_cells(X)", "the most surprising cells"),
     ("model.reconstruct(X)", "what the model expects of every row"),
-    ("model.recommend(r, 10)", "ten recommendations for a user with ratings r"),
+    ("model.recommend(r, 10, by='rating')", "ten recommendations for a user with ratings r"),
     ("model.next_question(r)", "the most informative item to ask them about"),
 )
 
