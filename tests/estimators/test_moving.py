@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from partwise import MCVQ, Checkpoint, IndexMaps, Rotations, Scalings, Translations, load
+from partwise.report import write_report
 from tests.common.helpers import assert_never_falls
 
 
@@ -184,6 +185,24 @@ def test_what_does_not_go_with_transformations_is_said(arguments, data, told):
     model.set_params(transformations=Translations((8, 8), max_shift=1))
     with pytest.raises(ValueError, match=told):
         model.fit(X)
+
+
+def test_what_describes_columns_is_asked_of_the_canvas(scene, tmp_path):
+    X, _, model = scene
+    canvas, aligned = model.canvas_model(), model.align(X)
+    assert canvas.transformations is None
+    assert canvas.predict_states(aligned).shape == (len(X), 2)
+    assert canvas.summary() is not None
+    write_report(canvas, tmp_path / "r.html", data=aligned[:10], image_shape=model.canvas_shape_)
+    for refused in (
+        lambda: model.summary(),
+        lambda: model.anomalous_cells(X),
+        lambda: model.impute(X, n_imputations=2),
+        lambda: model.sample(2, given={"0": 1.0}),
+        lambda: write_report(model, tmp_path / "moving.html"),
+    ):
+        with pytest.raises(ValueError, match="canvas_model"):
+            refused()
 
 
 def test_verbs_of_transformations_need_some():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import moving
 from partwise.contracts import Array
@@ -16,6 +20,7 @@ from partwise.estimators._state_rows import StateRows
 from partwise.fitting.family import Family
 from partwise.fitting.moving_states import MovingStates
 from partwise.models.transformations import Transformations
+from partwise.typing import DataLike, Frame, Given, Seed
 
 
 def _moves(estimator: MovingEstimator) -> bool:
@@ -26,10 +31,80 @@ def _moves(estimator: MovingEstimator) -> bool:
     return True
 
 
+def _in_place(name: str) -> Callable[..., Any]:
+    """A method that describes columns, or rows by them: refused where rows are transformed."""
+    plain: Callable[..., Any] = getattr(StateRows, name)
+
+    @wraps(plain)
+    def method(self: MovingEstimator, *arguments: object, **named: object) -> object:
+        if self.transformations is not None:
+            raise ValueError(f"{name} {ON_CANVAS}")
+        return plain(self, *arguments, **named)
+
+    return method
+
+
+# What to do instead where a method or a page is refused.
+ON_CANVAS = (
+    "is not available for rows with transformations; use canvas_model(), a model of the canvas, "
+    "with the rows that align(X) gives."
+)
+
+
 class MovingEstimator(StateRows):
     """A model of parts with states, of rows that may have been transformed."""
 
     transformations: Transformations | None
+
+    predict_proba_columns = _in_place("predict_proba_columns")
+    dependence = _in_place("dependence")
+    summary = _in_place("summary")
+    state_profiles = _in_place("state_profiles")
+    anomalous_cells = _in_place("anomalous_cells")
+    add_states = _in_place("add_states")
+    predict_columns = _in_place("predict_columns")
+
+    def impute(
+        self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
+    ) -> Array | Frame | list[Array | Frame]:
+        """As in `MCVQ`; several imputations are refused for rows with transformations."""
+        if n_imputations is not None and self.transformations is not None:
+            raise ValueError(f"impute(n_imputations=) {ON_CANVAS}")
+        return super().impute(X, n_imputations, random_state=random_state)
+
+    def _sample_given(
+        self, n_samples: int, given: Given, random_state: Seed
+    ) -> tuple[Array | Frame, Array]:
+        if self.transformations is not None:
+            raise ValueError(f"sample(given=) {ON_CANVAS}")
+        return super()._sample_given(n_samples, given, random_state)
+
+    @available_if(_moves)
+    def canvas_model(self) -> Self:
+        """The model of the canvas, for rows in place such as `align` gives.
+
+        All methods, displays and the report work with it; its columns are those of the canvas.
+
+        Returns
+        -------
+        model : MCVQ
+            Fitted, without transformations.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from partwise import MCVQ, Translations
+        >>> rng = np.random.default_rng(0)
+        >>> pulse = np.r_[np.zeros(6), np.ones(3), np.zeros(6)]
+        >>> X = np.stack([pulse[s : s + 11] for s in rng.integers(5, size=50)])
+        >>> X += 0.1 * rng.normal(size=X.shape)
+        >>> shifts = Translations((1, 11), max_shift=(0, 2))
+        >>> model = MCVQ(1, 1, transformations=shifts, random_state=0).fit(X)
+        >>> model.canvas_model().impute(model.align(X)).shape
+        (50, 15)
+        """
+        check_is_fitted(self)
+        return clone(self).set_params(transformations=None)._adopt(moving.plain(self._fitted))
 
     def _family(self, schema: Schema | None = None) -> Family[Any, Any]:
         family = super()._family(schema)

@@ -124,6 +124,11 @@ def collect(
         input of the page's own code (None for models without parts).
     """
     check_is_fitted(model)
+    if getattr(model, "transformations", None) is not None:
+        raise ValueError(
+            "A report shows rows in place; pass model.canvas_model() and the rows that "
+            "model.align(X) gives."
+        )
     names = _named(column_names, names_of(model))
     lead = model
     if isinstance(model, Recommender):
