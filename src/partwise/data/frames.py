@@ -37,7 +37,7 @@ class RawColumn:
     values: Array  # numbers, NaN where missing; or codes of levels, -1 where missing
     levels: tuple[Value, ...] = ()  # the user's values in the order of the codes
     ordered: bool = False  # whether the frame declares an order of the levels
-    mixed: bool = False  # whether there are values of several types
+    declared: bool = False  # whether the frame declares the levels
 
 
 def frame_of(X: object) -> str:
@@ -228,7 +228,8 @@ def _read_pandas(name: Name, series: pd.Series) -> RawColumn:
     tag = str(dtype)
     if hasattr(dtype, "categories"):
         codes = series.cat.codes.to_numpy()
-        return RawColumn(name, "level", tag, codes, tuple(dtype.categories), bool(dtype.ordered))
+        levels, ordered = tuple(dtype.categories), bool(dtype.ordered)
+        return RawColumn(name, "level", tag, codes, levels, ordered, declared=True)
     if kind == "b":
         return _yes_or_no(name, tag, series.to_numpy(dtype=float, na_value=np.nan))
     if kind in "iuf":
@@ -242,7 +243,7 @@ def _read_pandas(name: Name, series: pd.Series) -> RawColumn:
     try:
         codes, found = series.factorize()
     except TypeError:  # lists and the like
-        return RawColumn(name, "other", tag, np.empty(0))
+        return RawColumn(name, "other", tag, np.full(len(series), np.nan))
     return _of_objects(name, tag, np.asarray(codes), list(found))
 
 
@@ -275,8 +276,10 @@ def _read_polars(series: pl.Series) -> RawColumn:
         codes = text.replace_strict(
             found, list(range(len(found))), default=-1, return_dtype=pl.Int64
         )
-        return RawColumn(name, "level", tag, codes.fill_null(-1).to_numpy(), tuple(found))
-    return RawColumn(name, "other", tag, np.empty(0))
+        codes = codes.fill_null(-1)
+        declared = isinstance(dtype, pl.Enum)
+        return RawColumn(name, "level", tag, codes.to_numpy(), tuple(found), declared=declared)
+    return RawColumn(name, "other", tag, np.full(len(series), np.nan))
 
 
 def _read_array(name: int, values: Array) -> RawColumn:
@@ -295,7 +298,7 @@ def _read_array(name: int, values: Array) -> RawColumn:
             -1 if is_missing(value) else places.setdefault(value, len(places)) for value in values
         ]
     except TypeError:
-        return RawColumn(name, "other", tag, np.empty(0))
+        return RawColumn(name, "other", tag, np.full(len(values), np.nan))
     return _of_objects(name, tag, np.array(codes, dtype=np.int64), list(places))
 
 
@@ -324,24 +327,32 @@ _SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
 )
 
 
+def sorts_of(values: Sequence[Value]) -> set[str]:
+    """Sorts of Python objects: "truth", "number", "date", "text" or "other"."""
+    return {
+        next((sort for sort, types in _SORTS if isinstance(value, types)), "other")
+        for value in values
+    }
+
+
+def in_text_order(values: Sequence[Value]) -> list[Value]:
+    """Values sorted by their text."""
+    return sorted(values, key=lambda value: (str(value), str(type(value))))
+
+
 def _of_objects(name: Name, dtype: str, codes: Array, found: list[Value]) -> RawColumn:
     """A column of Python objects: numbers or dates if all are, else levels sorted by their text."""
-    sorts = {
-        next((sort for sort, types in _SORTS if isinstance(value, types)), "other")
-        for value in found
-    }
+    sorts = sorts_of(found)
     if sorts == {"number"} or not found:
         numbers = np.array([*found, np.nan], dtype=object).astype(float)
         return RawColumn(name, "number", dtype, numbers[codes])
     if sorts == {"date"}:
         dates = np.array([*found, "NaT"], dtype="datetime64[ns]")
         return RawColumn(name, "date", dtype, _days(dates[codes]))
-    order = sorted(range(len(found)), key=lambda i: (str(found[i]), str(type(found[i]))))
-    place = np.empty(len(found) + 1, np.int64)
-    place[order] = np.arange(len(found))
-    place[-1] = -1
-    levels = tuple(found[i] for i in order)
-    return RawColumn(name, "level", dtype, place[codes], levels, mixed=len(sorts) > 1)
+    levels = tuple(in_text_order(found))
+    code = {level: i for i, level in enumerate(levels)}
+    place = np.array([*(code[level] for level in found), -1], np.int64)
+    return RawColumn(name, "level", dtype, place[codes], levels)
 
 
 # --- and back ---
@@ -428,6 +439,33 @@ def replace_cells(X: Frame | Array, columns: dict[int, tuple[Array, NewColumn]])
     for i, (rows, column) in columns.items():
         out[rows, i] = column.plain()
     return out
+
+
+def select(X: Frame, columns: Sequence[Name]) -> Frame:
+    """Some columns of a frame."""
+    names = list(columns)
+    return X[names] if is_pandas(X) else X.select([str(name) for name in names])
+
+
+def join_rows(tables: Sequence[Frame | Array]) -> Frame | Array:
+    """Tables of the same columns, one after the other."""
+    first = tables[0]
+    if len(tables) == 1:
+        return first
+    if is_pandas(first):
+        import pandas as pd
+
+        return pd.concat(tables)
+    if is_polars(first):
+        import polars as pl
+
+        return pl.concat([table for table in tables if is_polars(table)], how="vertical_relaxed")
+    return np.concatenate([np.asarray(table) for table in tables])
+
+
+def some_rows(X: Frame | Array, lo: int, hi: int) -> Frame | Array:
+    """Rows ``lo`` to ``hi`` of a table."""
+    return X.iloc[lo:hi] if is_pandas(X) else X[lo:hi]
 
 
 def with_columns(X: Frame | Array, columns: Sequence[NewColumn]) -> Frame | Array:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from partwise.contracts import Array, DType
+from partwise.data.frames import frame_of
 from partwise.data.indices import check_indices, is_csr
 from partwise.data.stores import (
     ArrayStore,
@@ -32,6 +33,8 @@ from partwise.typing import DataLike, Matrix, OnRows, PathLike, RowIndex
 if TYPE_CHECKING:
     from dask.array import Array as DaskArray
     from dask.dataframe import DataFrame as DaskFrame
+
+    from partwise.data.frame_sources import Frames
 
 Found = TypeVar("Found")
 Given = TypeVar("Given")
@@ -53,12 +56,14 @@ class RowSource:
 
     Parameters
     ----------
-    data : numpy.memmap, zarr or HDF5 array, Dask collection, str, path-like, list or callable
-        An array that is read in slices; a Dask array or dataframe; a file (.npy, .npz with
-        one array or a scipy sparse matrix, .parquet, .zarr), a folder of such files or a pattern,
-        in the order of their names, or a list of them; blocks of rows (arrays or scipy sparse) that
-        can be iterated repeatedly: a list, any iterable that is not its own iterator, or a function
-        that returns a new iterator.
+    data : array, Dask collection, path-like, Arrow stream, LazyFrame, list or callable
+        An array that is read in slices (numpy.memmap, zarr, HDF5); a Dask array or dataframe; a
+        file (.npy, .npz with one array or a scipy sparse matrix, .zarr, .parquet, .arrow, .csv,
+        .csv.gz, .csv.zst), a folder of such files or a pattern, in the order of their names, or a
+        list of them; a polars LazyFrame, a pyarrow Dataset, or an object with the Arrow PyCapsule
+        stream interface; blocks of rows (arrays, scipy sparse or frames) that can be iterated
+        repeatedly: a list, any iterable that is not its own iterator, or a function that returns a
+        new iterator.
 
     Attributes
     ----------
@@ -129,6 +134,11 @@ class RowSource:
     def names(self) -> object:
         """An object with column names that scikit-learn can read, or None."""
         return self.store.names
+
+    @property
+    def frames(self) -> Frames | None:
+        """The table itself, if it consists of frames."""
+        return getattr(self.store, "frames", None)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -245,11 +255,15 @@ def joined_rows(parts: list[Matrix]) -> Matrix:
 def _open(data: object) -> Store:
     """The store for the data of a user."""
     from partwise.data.dask import DaskStore, is_dask
+    from partwise.data.frame_sources import FrameStore, open_frames
 
     if is_dask(data):
         return DaskStore(cast("DaskArray | DaskFrame", data))
     if isinstance(data, str | os.PathLike) and _is_zarr(Path(data)):
         return ArrayStore(optional("zarr", "zarr arrays").open_array(os.fspath(data), mode="r"))
+    frames = open_frames(data)
+    if frames is not None:
+        return FrameStore(frames)
     if isinstance(data, str | os.PathLike) or _all_paths(data):
         return FileStore(find_files(cast(PathLike, data)))
     if hasattr(data, "shape") and not isinstance(data, list | tuple):
@@ -280,13 +294,16 @@ def _all_paths(data: object) -> bool:
 def out_of_memory(X: Given) -> Given | RowSource:
     """X as `RowSource` where it is not in memory, else X itself."""
     from partwise.data.dask import is_dask
+    from partwise.data.frame_sources import is_stream
 
     if is_dask(X):
         return RowSource(X)
     if isinstance(X, str | os.PathLike | np.memmap) or _all_paths(X):
         return RowSource(X)
+    if type(X).__name__ == "LazyFrame" or (is_stream(X) and not hasattr(X, "shape")):
+        return RowSource(X)
     if isinstance(X, list | tuple):
-        tables = [sparse.issparse(b) or (isinstance(b, np.ndarray) and b.ndim == 2) for b in X]
+        tables = [sparse.issparse(b) or frame_of(b) != "array" or _is_matrix(b) for b in X]
         return RowSource(X) if tables and all(tables) else X
     if type(X).__module__.partition(".")[0] in ("zarr", "h5py"):
         return RowSource(X)
@@ -294,6 +311,10 @@ def out_of_memory(X: Given) -> Given | RowSource:
         return RowSource(X)
     plain = hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__")
     return RowSource(X) if isinstance(X, Iterable) and not plain else X
+
+
+def _is_matrix(X: object) -> bool:
+    return isinstance(X, np.ndarray) and X.ndim == 2
 
 
 def is_sparse(X: object) -> TypeGuard[sparse.csr_array]:

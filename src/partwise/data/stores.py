@@ -26,7 +26,12 @@ from partwise.contracts import Array, DType
 from partwise.data.indices import check_indices, is_csr, load_sparse
 from partwise.typing import Matrix, PathLike
 
-SUFFIXES = (".npy", ".npz", ".parquet")
+SUFFIXES = (".npy", ".npz")
+
+# Suffixes of files of tables: parquet, Arrow, text.
+PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
+TEXT = (".csv", ".csv.gz", ".csv.zst", ".tsv")
+TABLES = (*PARQUET, *ARROW, *TEXT)
 
 
 # Type, mode, offset and shape of a memory map.
@@ -150,10 +155,9 @@ class ArrayStore:
 
 
 class FileStore:
-    """Files of npy, npz (one dense array, or what scipy's ``save_npz`` writes) and parquet.
+    """Files of npy and npz (one dense array, or what scipy's ``save_npz`` writes).
 
-    An npy file is read by rows and parquet by row groups; an npz file is read whole, and the last
-    one is kept at hand.
+    An npy file is read by rows; an npz file is read whole, and the last one is kept.
     """
 
     portable = True
@@ -225,22 +229,6 @@ class FileStore:
         n_rows, n_columns = _table_shape(shape, dtype)
         yield Piece(str(path), n_rows, n_columns, dtype), _Held(self, path, name)
 
-    def open_parquet(self, path: Path) -> Iterator[tuple[Piece, Reader]]:
-        """One piece per row group; all columns are numbers."""
-        parquet = optional("pyarrow.parquet", "parquet files")
-        file = parquet.ParquetFile(path)
-        if self.names is None:
-            self.names = file.schema_arrow.empty_table()
-        elif file.schema_arrow.names != getattr(self.names, "column_names", None):
-            raise ValueError(f"its columns are named otherwise than those of {self.pieces[0].name}")
-        kinds = {column.to_pandas_dtype() for column in file.schema_arrow.types}
-        dtype = np.dtype(np.float32) if kinds == {np.float32} else np.dtype(np.float64)
-        for g in range(file.num_row_groups):
-            n_rows = file.metadata.row_group(g).num_rows
-            name = str(path) if file.num_row_groups == 1 else f"{path}, row group {g}"
-            piece = Piece(name, n_rows, len(file.schema_arrow.names), dtype)
-            yield piece, _Held(self, path, g)
-
 
 @dataclass(frozen=True)
 class _RowsOfFile:
@@ -271,12 +259,6 @@ class _Held:
         return self.store.held((self.path, self.part), self._load)[lo:hi]
 
     def _load(self) -> Matrix:
-        if self.path.suffix.lower() == ".parquet":
-            parquet = optional("pyarrow.parquet", "parquet files")
-            with parquet.ParquetFile(self.path) as file:
-                table = file.read_row_group(self.part)
-            columns = [column.to_numpy(zero_copy_only=False) for column in table.columns]
-            return np.stack([np.asarray(c, dtype=float) for c in columns], axis=1)
         if self.part is None and self.path.suffix.lower() == ".npz":
             return load_sparse(self.path)
         if self.part is None:
@@ -409,7 +391,7 @@ def find_files(where: PathLike | Iterable[PathLike]) -> list[Path]:
     text = os.fspath(where)
     path = Path(text)
     if path.is_dir():
-        found = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
+        found = sorted(p for p in path.iterdir() if p.name.lower().endswith((*SUFFIXES, *TABLES)))
     elif path.exists():
         found = [path]
     else:
@@ -417,11 +399,12 @@ def find_files(where: PathLike | Iterable[PathLike]) -> list[Path]:
     if not found:
         raise FileNotFoundError(
             f"{text} matches no file; give a file, a folder of files or a pattern "
-            f"({', '.join(SUFFIXES)})."
+            f"({', '.join((*SUFFIXES, *TABLES))})."
         )
     for one in found:
-        if one.suffix.lower() not in SUFFIXES:
-            raise ValueError(f"{one} has another suffix than {', '.join(SUFFIXES)}.")
+        if not one.name.lower().endswith((*SUFFIXES, *TABLES)):
+            known = ", ".join((*SUFFIXES, *TABLES))
+            raise ValueError(f"{one} has another suffix than {known}.")
     return found
 
 
@@ -457,5 +440,4 @@ UNREADABLE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
 _OPENERS: dict[str, Callable[[FileStore, Path], Iterator[tuple[Piece, Reader]]]] = {
     ".npy": FileStore.open_npy,
     ".npz": FileStore.open_npz,
-    ".parquet": FileStore.open_parquet,
 }

@@ -14,6 +14,7 @@ step      resolution as recorded: whole numbers, decimals, days, minutes; 0 if n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,27 @@ TIME_STEPS = (1.0, 1.0 / 24.0, 1.0 / 1440.0, 1.0 / 86400.0)
 
 # A column that has hardly more distinct values than this shows no resolution.
 FEW_VALUES = 3
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Smallest and largest observed value, and the number of rows of each."""
+
+    smallest: float
+    largest: float
+    n_smallest: int
+    n_largest: int
+
+    def merged(self, other: Ends) -> Ends:
+        """The ends of both."""
+        low, high = min(self.smallest, other.smallest), max(self.largest, other.largest)
+        both = (self, other)
+        return Ends(
+            low,
+            high,
+            sum(one.n_smallest for one in both if one.smallest == low),
+            sum(one.n_largest for one in both if one.largest == high),
+        )
 
 
 @dataclass(frozen=True)
@@ -86,15 +108,29 @@ class Support:
         found, counts = np.unique(values, return_counts=True)
         if not len(found):
             return cls()
-        smallest, largest = float(found[0]), float(found[-1])
-        step = _time_step(found) if times else _decimal_step(found, single)
-        piled = counts >= max(PILED_VALUES, PILED_SHARE * len(values))
-        constant = len(found) == 1
-        low = (
-            smallest if constant or piled[0] else 0.0 if smallest >= 0.0 and not times else -np.inf
+        ends = Ends(*(float(found[i]) for i in (0, -1)), *(int(counts[i]) for i in (0, -1)))
+        return cls.of_ends(
+            ends, len(values), len(found), fitting_steps(found, times, single), times
         )
-        high = largest if constant or piled[-1] else 0.0 if largest <= 0.0 and not times else np.inf
-        return cls(low, high, smallest, largest, step)
+
+    @classmethod
+    def of_ends(
+        cls, ends: Ends, n_rows: int, n_distinct: int, fitting: Sequence[bool], times: bool
+    ) -> Support:
+        """The support from statistics that merge; ``fitting`` as from `fitting_steps`."""
+        least = max(PILED_VALUES, PILED_SHARE * n_rows)
+        constant = n_distinct == 1
+        low, high = -np.inf, np.inf
+        if constant or ends.n_smallest >= least:
+            low = ends.smallest
+        elif ends.smallest >= 0.0 and not times:
+            low = 0.0
+        if constant or ends.n_largest >= least:
+            high = ends.largest
+        elif ends.largest <= 0.0 and not times:
+            high = 0.0
+        step = _step(fitting, n_distinct, times)
+        return cls(low, high, ends.smallest, ends.largest, step)
 
     def nearest(self, values: Array, sampled: bool = False) -> Array:
         """The nearest possible values; samples also stay inside the observed range."""
@@ -110,20 +146,22 @@ class Support:
         return np.rint(values / self.step) * self.step
 
 
-def _decimal_step(found: Array, single: bool) -> float:
-    """1, 0.1, 0.01, ... of which all distinct values are multiples; 0 if there is none."""
-    close = 1e-6 if single else 1e-11
-    size = np.maximum(np.abs(found), 1.0)
-    for decimals in range(MOST_DECIMALS + 1):
-        if np.all(np.abs(np.round(found, decimals) - found) <= close * size):
-            # Few values may agree by chance, but not in whole numbers.
-            return 10.0**-decimals if decimals == 0 or len(found) > FEW_VALUES else 0.0
-    return 0.0
+def fitting_steps(found: Array, times: bool, single: bool) -> tuple[bool, ...]:
+    """Whether all distinct values are multiples of 1, 0.1, 0.01, ...; for times of `TIME_STEPS`."""
+    if times:
+        ratios = (found / step for step in TIME_STEPS)
+        return tuple(bool(np.all(np.abs(x - np.rint(x)) <= 1e-4)) for x in ratios)
+    close = (1e-6 if single else 1e-11) * np.maximum(np.abs(found), 1.0)
+    rounded = (np.round(found, decimals) for decimals in range(MOST_DECIMALS + 1))
+    return tuple(bool(np.all(np.abs(x - found) <= close)) for x in rounded)
 
 
-def _time_step(found: Array) -> float:
-    """A day, an hour, a minute or a second of which all times are multiples; 0 if none is."""
-    for step in TIME_STEPS:
-        if np.all(np.abs(found / step - np.rint(found / step)) <= 1e-4):
-            return step
-    return 0.0
+def _step(fitting: Sequence[bool], n_distinct: int, times: bool) -> float:
+    """The largest step that fits; 0 if there is none."""
+    if not any(fitting):
+        return 0.0
+    first = list(fitting).index(True)
+    if times:
+        return TIME_STEPS[first]
+    # Few values may agree by chance, but not in whole numbers.
+    return 10.0**-first if first == 0 or n_distinct > FEW_VALUES else 0.0

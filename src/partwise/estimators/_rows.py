@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from partwise._compat import check_columns
 from partwise.contracts import Array
 from partwise.data.dask import as_dask_array, is_dask
+from partwise.data.frame_sources import DaskFrames, Frames, frames_of, read_frames
+from partwise.data.frames import is_pandas, join_rows
 from partwise.data.rows import RowSource, out_of_memory, read_ahead
 from partwise.data.stores import as_table
 from partwise.fitted import Learned, fitted_of
-from partwise.typing import DataLike
+from partwise.typing import DataLike, Frame
 
 if TYPE_CHECKING:
     from dask.array import Array as DaskArray
@@ -38,8 +40,12 @@ def by_rows(method: Method) -> Method:
 
     @wraps(method)
     def on_rows(self: object, X: DataLike, *args: object, **kwargs: object) -> object:
-        if is_dask(X):
+        is_table = bool(getattr(self, "_is_table", False))
+        if is_dask(X) and not (is_table and hasattr(X, "map_partitions")):
             return lazily(self, method.__name__, X, *args, **kwargs)
+        frames = frames_of(X) if is_table else None
+        if frames is not None:
+            return on_frames(self, method, X, frames, *args, **kwargs)
         X = out_of_memory(X)
         if not isinstance(X, RowSource):
             return method(self, X, *args, **kwargs)
@@ -61,6 +67,63 @@ def by_rows(method: Method) -> Method:
         return joined(list(results()))
 
     return cast(Method, on_rows)
+
+
+def on_frames(
+    self: object,
+    method: Callable[..., object],
+    X: DataLike,
+    frames: Frames,
+    *args: object,
+    **kwargs: object,
+) -> object:
+    """Results for a table that is not in memory, joined; lazy for a Dask dataframe."""
+    check_is_fitted(self)
+    if isinstance(frames, DaskFrames):
+        return _lazy_frames(self, method.__name__, frames, *args, **kwargs)
+    found = []
+    for (_, _, frame), piece in zip(read_frames(frames), frames.pieces, strict=True):
+        try:
+            found.append(cast(PerRow, method(self, frame, *args, **kwargs)))
+        except ValueError as error:
+            raise ValueError(f"{piece.name}: {error}") from error
+    return joined(found)
+
+
+def _lazy_frames(
+    self: object, method: str, frames: DaskFrames, *args: object, **kwargs: object
+) -> object:
+    """Lazy results for the partitions of a Dask dataframe."""
+    import dask
+    import dask.array
+    import dask.dataframe
+
+    X = frames.frame
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the example has its own levels
+        example = getattr(self, method)(X._meta_nonempty, *args, **kwargs)
+    model = dask.delayed(self)
+    parts = [
+        dask.delayed(_on_frame)(model, method, part, *args, **kwargs) for part in X.to_delayed()
+    ]
+    sizes = [piece.n_rows for piece in frames.pieces]
+
+    def whole(parts: list[Delayed], like: Array | Frame) -> object:
+        if is_pandas(like):
+            return dask.dataframe.from_delayed(parts, meta=like.iloc[:0], verify_meta=False)
+        arrays = [
+            dask.array.from_delayed(part, (n, *like.shape[1:]), meta=np.asarray(like)[:0])
+            for part, n in zip(parts, sizes, strict=True)
+        ]
+        return dask.array.concatenate(arrays)
+
+    if not isinstance(example, tuple):
+        return whole(parts, example)
+    return tuple(whole([part[i] for part in parts], like) for i, like in enumerate(example))
+
+
+def _on_frame(self: object, method: str, frame: Frame, *args: object, **kwargs: object) -> object:
+    return getattr(self, method)(frame, *args, **kwargs)
 
 
 def without_names(call: Callable[[], R]) -> R:
@@ -112,8 +175,8 @@ def _on_chunk(
 def joined(parts: list[PerRow]) -> PerRow:
     """Arrays, or tuples of them field by field, one after the other."""
     if not isinstance(parts[0], tuple):
-        return np.concatenate(parts)
-    return _like(parts[0], [np.concatenate(field) for field in zip(*parts, strict=True)])
+        return cast(Array, join_rows(cast(list[Array], parts)))
+    return _like(parts[0], [cast(Array, join_rows(field)) for field in zip(*parts, strict=True)])
 
 
 def _like(example: tuple[Array, ...], fields: list[R]) -> tuple[R, ...]:

@@ -126,6 +126,7 @@ class StateRows(TableEstimator):
         m = self._check_transformed(X, "state", self._fitted.dtype)
         return self._as_given(self._asked.inverse_transform(self._fitted, m))
 
+    @by_rows
     def impute(
         self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
     ) -> Array | Frame | list[Array | Frame]:

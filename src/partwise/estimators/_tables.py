@@ -13,11 +13,19 @@ from scipy import sparse
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from partwise._compat import check_columns
 from partwise.answers import states as answers
 from partwise.answers import tables
 from partwise.answers.results import Summary
 from partwise.contracts import Array
 from partwise.data import ObservedCells, RowSource
+from partwise.data.frame_sources import (
+    Frames,
+    FrameStore,
+    encode_frames,
+    frames_of,
+    survey_frames,
+)
 from partwise.data.frames import (
     all_numbers,
     as_table,
@@ -27,12 +35,12 @@ from partwise.data.frames import (
     with_columns,
     with_own_names,
 )
-from partwise.data.rows import out_of_memory
 from partwise.data.table import Schema
 from partwise.estimators._gated import GatedEstimator
-from partwise.estimators._rows import without_names
+from partwise.estimators._rows import by_rows, without_names
 from partwise.fitting.options import Rows, TrainingRows
 from partwise.fitting.weights import read_weights
+from partwise.runners import placed
 from partwise.sampling.randomness import as_generator
 from partwise.typing import DataLike, Frame, Given, Index, Matrix, Name, Seed, Value
 
@@ -68,11 +76,6 @@ class TableEstimator(GatedEstimator):
                 'distribution, for example "poisson", or pass a DataFrame or X.toarray().'
             )
         X = np.asarray(X) if isinstance(X, np.memmap) else X  # a table is read whole
-        if isinstance(out_of_memory(X), RowSource):
-            raise ValueError(
-                "Rows that are not in memory cannot have columns of several kinds; set "
-                'likelihood to one distribution, for example "gaussian", or pass a DataFrame.'
-            )
         X = as_table(X)
         validate_data(self, with_own_names(X), reset=reset, skip_check_array=True)
         return X
@@ -93,11 +96,13 @@ class TableEstimator(GatedEstimator):
         if not (self._reads_table(X) if reset else self._is_table):
             return super()._training_rows(X, sample_weight, reset=reset)
         self._halted = False
+        frames = frames_of(X)
+        if frames is not None:
+            return self._training_frames(frames, sample_weight, reset=reset)
         X = self._read_table(X, reset=reset)
         weight = read_weights(sample_weight, X.shape[0])
         kept = weight > 0
-        schema = self._fitted.schema if hasattr(self, "_fitted") else None
-        schema = schema if self.warm_start or not reset else None
+        schema = self._known_schema(reset)
         known = schema is not None
         wanted = "auto" if self.likelihood == "gaussian" else self.likelihood
         schema = schema or Schema.learn(X, wanted, kept)
@@ -105,6 +110,27 @@ class TableEstimator(GatedEstimator):
         coded = coded if reset else coded.astype(self._fitted.dtype, copy=False)
         names = getattr(self, "feature_names_in_", None)
         return TrainingRows(coded[kept], weight[kept], kept, names, schema)
+
+    def _known_schema(self, reset: bool) -> Schema | None:
+        """The schema of the last fit, where it stays."""
+        known = hasattr(self, "_fitted") and (self.warm_start or not reset)
+        return self._fitted.schema if known else None
+
+    def _training_frames(
+        self, frames: Frames, sample_weight: ArrayLike | None, *, reset: bool
+    ) -> TrainingRows:
+        """The same for a table that is not in memory: two passes over it."""
+        rows = FrameStore(frames)
+        check_columns(self, RowSource.of(rows), rows.names, reset=reset)
+        weight = read_weights(sample_weight, sum(piece.n_rows for piece in frames.pieces))
+        kept = weight > 0
+        used = None if kept.all() else kept
+        schema = self._known_schema(reset) or survey_frames(frames, self.likelihood, used)
+        coded = placed(encode_frames(frames, schema))
+        if used is not None and isinstance(coded, RowSource):
+            coded = coded.some(kept)
+        names = getattr(self, "feature_names_in_", None)
+        return TrainingRows(coded, weight[kept], kept, names, schema)
 
     def _as_given(
         self, values: Array, X: DataLike | None = None, sampled: bool = False
@@ -371,6 +397,7 @@ class TableEstimator(GatedEstimator):
             )
         return tables.anomalous_cells(self._fitted, X, coded, int(n_cells), self.n_jobs)
 
+    @by_rows
     def add_states(self, X: DataLike, onto: DataLike | None = None) -> Array | Frame:
         """Add columns with the state of every part, and the class if there are classes.
 

@@ -1,0 +1,250 @@
+"""Kinds of columns, selected from their statistics.
+
+==============  ================================================================================
+kind            which columns
+==============  ================================================================================
+"bernoulli"     truth values; anything that takes two values
+"categorical"   text and unordered categories
+"ordinal"       categories with an order; numbers of at most ten values, each seen five times
+"poisson"       whole numbers from 0 that spread no more than five times their mean of up to 30
+"lognormal"     positive numbers so skewed to the right that their logarithms are far less so
+"gaussian"      all other numbers, and dates
+others          those of `partwise.likelihoods.LAWS`, where the user asks for them
+"ignored"       not used by the model: empty columns, identifiers, free text, objects; missing
+                values stay, but those of empty numeric columns become zero
+==============  ================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from partwise._warnings import warn
+from partwise.data.columns import MOST_LEVELS
+from partwise.data.frames import sorts_of
+from partwise.data.survey import MAX_DISTINCT, ColumnSurvey, Counts
+from partwise.data.table_column import IGNORED, OTHER, TableColumn, has_levels, law_of_kind
+from partwise.typing import Name
+
+# A number with at most this many values, each seen so often on average, has ordered levels.
+MAX_ANSWERS = 10
+OFTEN = 5
+# Counts: up to this mean, and this variance in units of it. Beyond, counts within a state vary more
+# (or less) than a Poisson distribution, and a Gaussian fits better.
+MAX_COUNT_MEAN = 30.0
+MAX_COUNT_SPREAD = 5.0
+# Skewness from which a positive number may be lognormal.
+SKEWED = 1.0
+# Text of more levels than this, most of them seen once, is free text.
+MAX_TEXT_LEVELS = 20
+# Fewer rows cannot separate an identifier from a number.
+IDENTIFIER_ROWS = 20
+
+_NAMED_AS_IDENTIFIER = re.compile(r"(^|[_\s.-])(id|uuid|guid|identifier)$", re.IGNORECASE)
+
+_LEFT_OUT = "left out of the model and returned unchanged"
+
+# Warnings about columns: the problem, and how the column is treated.
+_PROBLEMS = {
+    "infinite": "infinite values are treated as missing",
+    "empty": f"no values; {_LEFT_OUT}",
+    "no number": "no values; left out of the model, and imputed as zero",
+    "constant": "constant; kept, but without information and in no part",
+    "identifier": f"looks like an identifier (integers that number the rows); {_LEFT_OUT}",
+    "text": f"text that hardly repeats (names, free text); {_LEFT_OUT}",
+    "many": f"more than {MOST_LEVELS} different levels; {_LEFT_OUT}; merge rare levels to use them",
+    "other": f"{OTHER}; {_LEFT_OUT}",
+    "mixed": "values of several types; each distinct value is a category",
+    "rare": "categories that occur in only one row; kept, but little can be learned about them",
+    "differ": "integers that all differ; treated as numbers",
+    "duplicate": "the name of another column; a number is appended to the name",
+}
+
+
+def learn_kinds(surveys: Sequence[ColumnSurvey], asked: Sequence[str]) -> list[TableColumn]:
+    """Kinds of all columns, as ``asked`` for or "auto"; a warning names each problem once."""
+    problems_of: dict[str, list[Name]] = {}
+    columns = []
+    for survey, kind in zip(surveys, asked, strict=True):
+        found, problems = _learn_column(survey, kind)
+        columns.append(found)
+        for problem in problems:
+            problems_of.setdefault(problem, []).append(survey.name)
+    names = [survey.name for survey in surveys]
+    again = list(dict.fromkeys(name for name in names if names.count(name) > 1))
+    if again:
+        problems_of["duplicate"] = again
+    for problem, which in problems_of.items():
+        warn(f"{listed(which)}: {_PROBLEMS[problem]}.")
+    if all(column.kind == IGNORED for column in columns):
+        raise ValueError(
+            "The model can use no column of X (see the warnings); give their kinds with "
+            'likelihood={name: "categorical", ...}.'
+        )
+    return columns
+
+
+def listed(names: Sequence[Name], bare: bool = False, most: int = 8) -> str:
+    """Names in a sentence, the first few of many."""
+    shown = ", ".join(repr(name) for name in names[:most])
+    shown += f" and {len(names) - most} more" if len(names) > most else ""
+    return shown if bare else f"Column{'s' if len(names) > 1 else ''} {shown}"
+
+
+def _learn_column(survey: ColumnSurvey, asked: str) -> tuple[TableColumn, list[str]]:
+    """The kind of a column, and its problems."""
+    base = TableColumn(survey.name, IGNORED, survey.form, survey.dtype)
+    if asked == IGNORED:
+        return replace(base, note="left out as asked"), []
+    if survey.form == "other":
+        if asked != "auto":
+            raise ValueError(f"Column {survey.name!r} has {OTHER}; convert it.")
+        return replace(base, note="objects"), ["other"]
+    learn = _learn_levels if survey.form == "level" else _learn_numbers
+    return learn(survey, asked, base)
+
+
+def _learn_levels(
+    survey: ColumnSurvey, asked: str, base: TableColumn
+) -> tuple[TableColumn, list[str]]:
+    known = survey.levels or {}
+    levels = tuple(level for level, count in known.items() if count)
+    n_seen, n_levels = survey.n_seen, survey.n_distinct
+    problems = ["mixed"] if not survey.declared and len(sorts_of(levels)) > 1 else []
+    if asked != "auto" and not has_levels(asked):
+        raise ValueError(
+            f"Column {survey.name!r} holds {levels[:1]}, which is not a number; convert it, or "
+            f'choose likelihood "categorical" instead of {asked!r}.'
+        )
+    if not n_seen:
+        return replace(base, note="empty"), [*problems, "empty"]
+    uncounted = survey.levels is None
+    if (uncounted or n_levels > MOST_LEVELS) and asked != "auto":
+        shown = f"more than {MAX_DISTINCT}" if uncounted else n_levels
+        raise ValueError(f"Column {survey.name!r} has {shown} levels, above {MOST_LEVELS}.")
+    if asked == "auto":
+        free = n_levels == n_seen > 2 or n_levels > max(MAX_TEXT_LEVELS, 0.5 * n_seen)
+        free |= uncounted
+        if (free and not survey.ordered) or uncounted or n_levels > MOST_LEVELS:
+            text = uncounted or any(isinstance(level, str) for level in levels)
+            problem = ("text" if text else "other") if free else "many"
+            base = replace(base, ordered=survey.ordered)
+            return replace(base, note=problem), [*problems, problem]
+    base = replace(base, levels=levels, ordered=survey.ordered)
+    if len(levels) == 1:
+        return replace(base, kind="categorical", note="constant"), [*problems, "constant"]
+    if asked != "auto" and (own := law_of_kind(asked).own_levels) and len(levels) > len(own):
+        raise ValueError(
+            f"Column {survey.name!r} has {len(levels)} levels, but {asked!r} takes {len(own)}."
+        )
+    if 1 in known.values():
+        problems.append("rare")
+    kind = asked if asked != "auto" else "ordinal" if survey.ordered else "categorical"
+    if asked == "auto" and len(levels) == 2:
+        kind = "bernoulli"
+    return replace(base, kind=kind), problems
+
+
+def _learn_numbers(
+    survey: ColumnSurvey, asked: str, base: TableColumn
+) -> tuple[TableColumn, list[str]]:
+    problems = ["infinite"] if survey.infinite else []
+    n_seen, n_distinct = survey.n_seen, survey.n_distinct
+    if n_seen == 0:
+        empty = survey.form != "number" or survey.dtype in ("object", "Null")
+        note = "empty" if empty else "no number"
+        return replace(base, note=note), [*problems, note]
+    whole, lowest = survey.whole, survey.lowest
+    base = replace(base, whole=whole, support=survey.support)
+    if asked != "auto":
+        return _asked_numbers(survey, asked, base), problems
+    levels = () if survey.counts is None else tuple(survey.counts[0].tolist())
+    if n_distinct == 1:
+        return replace(base, kind="gaussian", note="constant"), [*problems, "constant"]
+    if survey.form != "number":
+        return replace(base, kind="gaussian", note="in days"), problems
+    if n_distinct == 2 and n_seen >= OFTEN:
+        return replace(base, levels=levels, kind="bernoulli"), problems
+    if n_distinct <= MAX_ANSWERS and n_seen >= OFTEN * n_distinct:
+        return replace(base, levels=levels, kind="ordinal"), problems
+    if whole and n_seen >= IDENTIFIER_ROWS and (survey.all_differ or survey.counts is None):
+        named = _NAMED_AS_IDENTIFIER.search(str(survey.name))
+        if named or survey.numbers_rows:
+            return replace(base, note="identifier"), [*problems, "identifier"]
+        if survey.all_differ:
+            problems.append("differ")
+    if lowest < 0:
+        return replace(base, kind="gaussian"), problems
+    if whole and survey.counts is not None:
+        mean, variance = _mean_and_variance(survey.counts)
+        if mean <= MAX_COUNT_MEAN and variance <= MAX_COUNT_SPREAD * mean:
+            return replace(base, kind="poisson"), problems
+    if n_seen >= IDENTIFIER_ROWS:
+        offset, (values, counts) = _offset(survey), survey.weighted
+        skewness = _skewness((values, counts))
+        logs = np.log(values + offset), counts
+        if skewness > SKEWED and abs(_skewness(logs)) < 0.5 * skewness:
+            note = f"logarithm of x + {offset:g}" if offset else "logarithm"
+            return replace(base, kind="lognormal", offset=offset, note=note), problems
+    return replace(base, kind="gaussian"), problems
+
+
+def _asked_numbers(survey: ColumnSurvey, asked: str, base: TableColumn) -> TableColumn:
+    """A column of numbers of the kind that the user asks for."""
+    if has_levels(asked):
+        own = law_of_kind(asked).own_levels
+        most = MOST_LEVELS if own is None else len(own)
+        if survey.counts is None or survey.n_distinct > most:
+            shown = survey.n_distinct if survey.counts is not None else f"more than {MAX_DISTINCT}"
+            raise ValueError(
+                f"Column {survey.name!r} has {shown} different values, but {asked!r} takes at most "
+                f"{most}."
+            )
+        levels: tuple[float, ...] = tuple(survey.counts[0].tolist())
+        if own is not None and len(levels) == 1 and levels[0] in own:
+            levels = own
+        return replace(base, levels=levels, kind=asked)
+    wrong = law_of_kind(asked).check(survey.examples)
+    if wrong is not None:
+        raise ValueError(f"Column {survey.name!r} has the value {wrong}")
+    if asked == "lognormal" and survey.lowest < 0:
+        raise ValueError(
+            f'Column {survey.name!r} has {survey.lowest:g}, but "lognormal" needs values from 0.'
+        )
+    return replace(base, kind=asked, offset=_offset(survey) if asked == "lognormal" else 0.0)
+
+
+def _offset(survey: ColumnSurvey) -> float:
+    """The number to add before the logarithm: 0, or if there are zeros a median.
+
+    It is the median of the distinct positive values, or of all positive rows where there are more
+    distinct values than are counted.
+    """
+    if survey.lowest > 0:
+        return 0.0
+    values, counts = survey.weighted
+    positive = values > 0
+    if not positive.any():
+        return 1.0
+    if survey.counts is not None:
+        return float(np.median(values[positive]))
+    below = np.cumsum(counts[positive])
+    return float(values[positive][np.searchsorted(below, 0.5 * below[-1])])
+
+
+def _mean_and_variance(weighted: Counts) -> tuple[float, float]:
+    values, counts = weighted
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest
+        mean = float(np.average(values, weights=counts))
+        return mean, float(np.average((values - mean) ** 2, weights=counts))
+
+
+def _skewness(weighted: Counts) -> float:
+    mean, variance = _mean_and_variance(weighted)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = (weighted[0] - mean) / max(np.sqrt(variance), 1e-300)
+        return float(np.average(scaled**3, weights=weighted[1]))

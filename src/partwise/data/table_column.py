@@ -1,0 +1,180 @@
+"""Kind of one column of a table: its encoding as numbers for a model, and the way back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from partwise.contracts import Array
+from partwise.data.columns import Kind
+from partwise.data.frames import NewColumn, RawColumn
+from partwise.data.support import Support
+from partwise.likelihoods import LAWS, ORDERED, Law
+from partwise.typing import Name, Value
+
+# The logarithm of a number; and a column that no model sees.
+LOGGED, NUMBER = "lognormal", "gaussian"
+IGNORED = "ignored"
+KINDS = (*LAWS, LOGGED, IGNORED)
+
+OTHER = "objects that are not numbers, dates, booleans or text"
+
+
+def law_of_kind(kind: str) -> type[Law]:
+    """The likelihood of a kind of columns."""
+    return LAWS[NUMBER if kind == LOGGED else kind]
+
+
+def has_levels(kind: str) -> bool:
+    """Whether columns of a kind are coded by levels."""
+    law = LAWS.get(kind)
+    return law is not None and (law.has_levels or law.own_levels is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class TableColumn:
+    """Kind and encoding of one column.
+
+    ``levels`` are the user's values in the order of their codes; ``offset`` is added before the
+    logarithm is taken.
+    """
+
+    name: Name
+    kind: str
+    form: str
+    dtype: str
+    levels: tuple[Value, ...] = ()
+    ordered: bool = False
+    offset: float = 0.0
+    whole: bool = False
+    note: str = ""
+    support: Support = field(default_factory=Support)
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether the matrix has codes of levels."""
+        return has_levels(self.kind)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether differences of the numbers are distances."""
+        return self.kind != IGNORED and law_of_kind(self.kind).linear
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether missing values are imputed: by the model, or as zero where fit saw no number."""
+        return self.kind != "ignored" or self.note == "no number"
+
+    def model_kind(self) -> Kind:
+        """The kind of the column for the model."""
+        if self.kind == IGNORED:
+            return Kind("")
+        law = law_of_kind(self.kind)
+        if not law.has_levels:
+            return Kind(NUMBER, logged=True) if self.kind == LOGGED else Kind(self.kind)
+        # A model of states has no latent numbers: it sees their levels.
+        return Kind(ORDERED if law.latent else self.kind, len(self.levels))
+
+    def encode(self, raw: RawColumn) -> tuple[Array, list[Value]]:
+        """Numbers for the model, NaN where missing, and levels that fit did not see."""
+        if not self.is_filled:
+            return np.full(len(raw.values), np.nan), []
+        if raw.form == "other":
+            raise ValueError(f"Column {self.name!r} has {OTHER}; convert it.")
+        if raw.form == "level":
+            if not self.has_levels:
+                raise ValueError(
+                    f"Column {self.name!r} had numbers in fit but has {raw.levels[0]!r} now; "
+                    "convert it to numbers."
+                )
+            place = {level: code for code, level in enumerate(self.levels)}
+            codes = [place.get(level, np.nan) for level in raw.levels]
+            known = np.array([*codes, np.nan])[raw.values]
+            used = np.unique(raw.values[raw.values >= 0])
+            return known, [raw.levels[i] for i in used if np.isnan(codes[i])]
+        values = np.where(np.isinf(raw.values), np.nan, raw.values)
+        if self.has_levels:
+            return self._coded(values)
+        values = self.as_encoded(values)
+        return np.where(np.isfinite(values), values, np.nan), []
+
+    def as_encoded(self, values: Array) -> Array:
+        """Numbers as the matrix holds them: their logarithms in columns of that kind."""
+        if self.kind != LOGGED:
+            return values
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(values + self.offset)
+
+    def _coded(self, values: Array) -> tuple[Array, list[Value]]:
+        """Numbers as codes of levels; 0 and 1 are truth values if those were seen."""
+        place = {level: code for code, level in enumerate(self.levels)}
+        found, at = np.unique(values, return_inverse=True)
+        codes = np.array([place.get(value, np.nan) for value in found.tolist()])
+        return codes[at], [v for v in found[np.isnan(codes)].tolist() if v == v]
+
+    def decode(
+        self, values: Array, predicted: Array | bool = False, sampled: bool = False
+    ) -> NewColumn:
+        """The user's terms of numbers as `encode` makes them.
+
+        What is ``predicted`` (n,) is brought into the column's support; samples also into the
+        range of the observed values.
+        """
+        name = self.name
+        if self.kind == "ignored" and (self.form != "number" or self.dtype in ("object", "Null")):
+            return NewColumn(name, "other", self.dtype, values)
+        if self.kind == "ignored":  # no value was seen
+            known = np.where(self.is_filled & ~np.isnan(values), 0.0, np.nan)
+            return NewColumn(name, "number", self.dtype, known)
+        missing = np.isnan(values)
+        if self.has_levels:
+            codes = np.where(missing, -1, np.rint(values)).astype(np.int64)
+            if self.form == "level":
+                return NewColumn(name, "level", self.dtype, codes, self.levels, self.ordered)
+            known = np.array([*self.levels, np.nan])
+            return NewColumn(name, self.form, self.dtype, known[codes])
+        if self.kind == "lognormal":
+            values = np.exp(values) - self.offset
+        values = np.where(predicted, self.support.nearest(values, sampled), values)
+        return NewColumn(name, self.form, self.dtype, values)
+
+    def value(self, number: float, predicted: bool = False) -> Value:
+        """The user's value of one number as `encode` makes it."""
+        shown = self.decode(np.array([float(number)]), predicted).plain()[0]
+        return float(shown) if isinstance(shown, np.floating) else shown
+
+    def text(self, number: float) -> str:
+        """The same as readable text."""
+        shown = self.value(number, predicted=self.form == "date")
+        if self.form == "date":
+            return str(shown)[: 10 if self.whole else 16]
+        if isinstance(shown, np.timedelta64) and not np.isnat(shown):
+            minutes = round(shown / np.timedelta64(1, "m"))
+            return f"{minutes // 60}:{minutes % 60:02}"
+        if isinstance(shown, float):
+            return f"{shown:.0f}" if self.whole and self.has_levels else number_text(shown)
+        return str(shown)
+
+
+def number_text(value: float) -> str:
+    """A number as readable text: three digits, and all digits before the decimal point.
+
+    Parameters
+    ----------
+    value : float
+
+    Returns
+    -------
+    text : str
+
+    Examples
+    --------
+    >>> from partwise.data.table import number_text
+    >>> number_text(3360.4), number_text(0.12345), number_text(2013.0)
+    ('3,360', '0.123', '2013')
+    """
+    if not 1000 <= round(abs(value)) < 10**15:
+        return f"{value:.3g}"
+    is_year = 1900 <= value <= 2100 and value == round(value)
+    return f"{value:.0f}" if is_year else f"{value:,.0f}"
