@@ -168,6 +168,13 @@ def test_weights_and_labels(in_memory, tmp_path):
     assert len(states) == N
 
 
+def test_multiple_imputation(in_memory, tmp_path):
+    found = in_memory.impute(write(tmp_path, "parquet"), n_imputations=2, random_state=0)
+    assert [len(table) for table in found] == [N, N]
+    assert not found[0].drop("note").null_count().to_numpy().any()
+    assert not found[0].equals(found[1])
+
+
 def test_numbers_of_a_table_for_other_models(tmp_path):
     table = survey().select("height", "income", "kids").with_columns(pl.all().cast(float))
     table[:300].write_csv(tmp_path / "a.csv")

@@ -209,6 +209,11 @@ class DaskFrames:
         part = self.frame.partitions[i]
         return (part if columns is None else part[list(columns)]).compute()
 
+    def example(self) -> Frame:
+        """One row, for the types of results."""
+        first = next(i for i, piece in enumerate(self.pieces) if piece.n_rows)
+        return self.frame.partitions[first].head(1, npartitions=1)
+
     def encoded(self, schema: Schema) -> DaskArray:
         """Encoded rows (C, D), a chunk per partition."""
         import dask

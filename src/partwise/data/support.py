@@ -46,6 +46,11 @@ class Ends:
     n_smallest: int
     n_largest: int
 
+    @staticmethod
+    def of(found: Array, counts: Array) -> Ends:
+        """The ends of sorted distinct values."""
+        return Ends(float(found[0]), float(found[-1]), int(counts[0]), int(counts[-1]))
+
     def merged(self, other: Ends) -> Ends:
         """The ends of both."""
         low, high = min(self.smallest, other.smallest), max(self.largest, other.largest)
@@ -108,7 +113,7 @@ class Support:
         found, counts = np.unique(values, return_counts=True)
         if not len(found):
             return cls()
-        ends = Ends(*(float(found[i]) for i in (0, -1)), *(int(counts[i]) for i in (0, -1)))
+        ends = Ends.of(found, counts)
         return cls.of_ends(
             ends, len(values), len(found), fitting_steps(found, times, single), times
         )

@@ -62,7 +62,7 @@ class Spread:
         fraction = float(partial.min()) if len(partial) else np.inf
         checksum = 0 if len(partial) else _checksum(values, counts)
         fitting = fitting_steps(values, times, single)
-        return Spread(_ends(values, counts), fitting, fraction, (keys, totals), checksum)
+        return Spread(Ends.of(values, counts), fitting, fraction, (keys, totals), checksum)
 
     def merged(self, other: Spread) -> Spread:
         """The summary of both."""
@@ -97,11 +97,6 @@ class Spread:
             values = lowest + step * np.arange(lo, min(lo + CHECKED_INTEGERS, n))
             expected += _checksum(values, np.ones(len(values), np.int64))
         return expected % 2**64 == self.checksum
-
-
-def _ends(values: Array, counts: Array) -> Ends:
-    places = (0, -1)
-    return Ends(*(float(values[i]) for i in places), *(int(counts[i]) for i in places))
 
 
 def _checksum(values: Array, counts: Array) -> int:

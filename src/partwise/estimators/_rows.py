@@ -18,7 +18,8 @@ from partwise.data.frames import is_pandas, join_rows
 from partwise.data.rows import RowSource, out_of_memory, read_ahead
 from partwise.data.stores import as_table
 from partwise.fitted import Learned, fitted_of
-from partwise.typing import DataLike, Frame
+from partwise.sampling.randomness import as_generator
+from partwise.typing import DataLike, Frame, Seed
 
 if TYPE_CHECKING:
     from dask.array import Array as DaskArray
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 Method = TypeVar("Method", bound=Callable[..., object])
-# What the methods return: an array with a line per row, or a tuple of them.
-PerRow: TypeAlias = "Array | tuple[Array, ...]"
+# What the methods return: an array with a line per row, or several of them.
+PerRow: TypeAlias = "Array | tuple[Array, ...] | list[Frame | Array]"
 
 
 def by_rows(method: Method) -> Method:
@@ -81,6 +82,9 @@ def on_frames(
     check_is_fitted(self)
     if isinstance(frames, DaskFrames):
         return _lazy_frames(self, method.__name__, frames, *args, **kwargs)
+    if kwargs.get("n_imputations") is not None:  # one sequence of samples for all pieces
+        seed = kwargs.get("random_state") or getattr(self, "random_state", None)
+        kwargs["random_state"] = as_generator(cast(Seed, seed))
     found = []
     for (_, _, frame), piece in zip(read_frames(frames), frames.pieces, strict=True):
         try:
@@ -100,8 +104,8 @@ def _lazy_frames(
 
     X = frames.frame
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the example has its own levels
-        example = getattr(self, method)(X._meta_nonempty, *args, **kwargs)
+        warnings.simplefilter("ignore", UserWarning)  # the partitions will warn
+        example = getattr(self, method)(frames.example(), *args, **kwargs)
     model = dask.delayed(self)
     parts = [
         dask.delayed(_on_frame)(model, method, part, *args, **kwargs) for part in X.to_delayed()
@@ -159,7 +163,7 @@ def lazily(
         return dask.array.concatenate(arrays)
 
     if not isinstance(example, tuple):
-        return whole(found, example)
+        return whole(found, cast(Array, example))
     fields = [whole([part[i] for part in found], like) for i, like in enumerate(example)]
     return _like(example, fields)
 
@@ -173,7 +177,9 @@ def _on_chunk(
 
 
 def joined(parts: list[PerRow]) -> PerRow:
-    """Arrays, or tuples of them field by field, one after the other."""
+    """Arrays or frames, or tuples or lists of them field by field, one after the other."""
+    if isinstance(parts[0], list):
+        return [join_rows(field) for field in zip(*parts, strict=True)]
     if not isinstance(parts[0], tuple):
         return cast(Array, join_rows(cast(list[Array], parts)))
     return _like(parts[0], [cast(Array, join_rows(field)) for field in zip(*parts, strict=True)])
