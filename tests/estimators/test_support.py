@@ -114,3 +114,15 @@ def test_a_saved_model_keeps_the_support(model, tmp_path):
     rows, _ = load(tmp_path / "bookings.safetensors").sample(50, random_state=1)
     again, _ = model.sample(50, random_state=1)
     pd.testing.assert_frame_equal(rows, again)
+
+
+def test_automatic_sizes_keep_narrow_seasons_narrow():
+    """Dates in three seasons of seven days: neither intervals nor samples fill the year."""
+    frame = bookings(300)[["grams", "price", "day", "kind"]]
+    model = MCVQ("auto", "auto", likelihood="auto", random_state=0).fit(frame)
+    lower, upper = model.predict_interval(frame, coverage=0.9)
+    assert (upper["day"] - lower["day"]).dt.days.median() <= 14
+    rows, _ = model.sample(1000, random_state=0)
+    day = (rows["day"] - pd.Timestamp("2013-01-01")).dt.days.to_numpy()
+    away = np.abs(day[:, None] - np.array([18, 153, 333])).min(axis=1)
+    assert np.mean(away <= 10) > 0.9

@@ -232,6 +232,7 @@ class GatedEstimator(PartsEstimator):
                 ascent=AscentOptions(type(self).__name__, *limits, self.n_jobs, bool(self.verbose)),
                 arguments=self._arguments(),
                 sizes=self.sizes or SizeOptions(),
+                usual_prior=isinstance(self.prior, str),
             )
         )
 

@@ -22,11 +22,6 @@ from partwise.likelihoods import LAWS, ORDERED, Prior, zero_if_absent
 from partwise.models.transformations import Transformations
 from partwise.typing import Likelihoods, PartNames, Seed
 
-# Resolution of entries where sizes are selected automatically, as a fraction of the column's
-# variance. Without it, the ELBO of noiseless states grows without bound; a third of it still finds
-# the states of the noiseless shapes.
-RESOLUTION = 0.01
-
 
 class MCVQ(BiclusterMixin, MovingEstimator):
     """Multiple Cause Vector Quantization: parts of columns, each with a few discrete states.
@@ -64,8 +59,9 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         found. None: as many as y has labels, and no class variable without y. "auto": without y,
         the number with the highest ELBO over the states of a first fit without classes.
     prior : "conjugate", Prior or None, default="conjugate"
-        Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood. If a
-        size is "auto", "conjugate" is ``Prior(resolution=0.01)``.
+        Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood.
+        "conjugate" is ``Prior()``; while an "auto" size is selected, entries count as known to a
+        hundredth of their column's variance.
     gate_entropy : float, default=0.0
         Strength of an entropic prior that favors gates of low entropy.
     sparse_absent : {"auto", "unobserved", "zero"}, default="auto"
@@ -259,11 +255,6 @@ class MCVQ(BiclusterMixin, MovingEstimator):
     # --- fitting ---
 
     _kind: ClassVar[type[Family]] = States
-
-    @property
-    def _usual_prior(self) -> Prior:
-        sought = isinstance(self.n_parts, str) or isinstance(self.n_states, str)
-        return Prior(resolution=RESOLUTION) if sought else Prior()
 
     def _absent_zero(self) -> bool:
         if self.sparse_absent == "auto":

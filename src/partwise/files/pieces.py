@@ -193,6 +193,7 @@ GROUPS = Each(
             **_ALSO,
             **{name: Anything() for law in LAWS.values() for name in law.saved},
             "ordered": Flag(),
+            "resolution": Number(low=0.0, high=REACH),
             "cuts": Each(Number(low=-REACH, high=REACH)),
         },
         rules=(_law_fits,),

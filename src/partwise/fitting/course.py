@@ -247,10 +247,14 @@ def _search(
 ) -> tuple[P, list[dict[str, object]]]:
     """Parameters of the sizes that the ELBO selects, and the moves of the search."""
     some = _size_sample(family, source, rng)
+    columns = some.columns
     if some is not source:
         weight = some.column_weight()
-        columns = tuple(replace(group, weight=weight[group.index]) for group in some.columns)
+        columns = tuple(replace(group, weight=weight[group.index]) for group in columns)
         some = BlockSource(some.X, columns, some.weight, n_powers=family.n_powers)
+    coarse = family.to_search(columns)
+    if some is not source or coarse is not columns:
+        columns = coarse
         totals, dtype = family.totals(some), some.X.dtype
         core = family.core(columns, core.n_columns, dtype, core.sizes, core.classes, totals)
     with runner_of(family.options.ascent.n_jobs, some) as runner:

@@ -112,6 +112,10 @@ class Family(ABC, Generic[P, R]):
         make = self.starts[self.options.init]
         return core.start(*make(source, core.sizes, background, rng))
 
+    def to_search(self, columns: tuple[ColumnGroup, ...]) -> tuple[ColumnGroup, ...]:
+        """Columns as they count while sizes are selected."""
+        return columns
+
     @abstractmethod
     def search(
         self,

@@ -92,7 +92,8 @@ class PartsOptions:
     ``likelihood`` is that of all columns or the kind of each, ``prior`` None for maximum
     likelihood, ``absent_zero`` whether entries that a sparse matrix does not store are zeros.
     ``arguments`` are those of the estimator and its name, which a checkpoint is compared with, and
-    ``calibrated`` whether intervals are; ``sizes`` how sizes are selected; ``transformations``
+    ``calibrated`` whether intervals are; ``usual_prior`` whether the prior is the default;
+    ``sizes`` how sizes are selected; ``transformations``
     what rows may have undergone.
     """
 
@@ -110,6 +111,7 @@ class PartsOptions:
     ascent: AscentOptions
     arguments: dict[str, object]
     calibrated: bool = True
+    usual_prior: bool = False
     sizes: SizeOptions = SizeOptions()
     transformations: Transformations | None = None
 

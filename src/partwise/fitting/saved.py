@@ -46,6 +46,8 @@ def restored(family: Family[P, R], state: SavedState) -> FittedParts[P, R]:
     # Files of earlier versions have no number of parts besides the argument.
     fields = restored_fields({"n_parts_": options.n_parts, **state["learned"]})
     columns = tuple(ColumnGroup.restore(group, options.prior) for group in state["columns"])
+    if options.is_sought and not any("resolution" in group for group in state["columns"]):
+        columns = family.to_search(columns)  # as files of before the first release mean it
     schema = state.get("schema")
     dtype, n_columns = np.dtype(state["dtype"]), fields["n_columns"]
     sizes, variable = tuple(state[family.size_name]), family.class_variable(family.n_saved(state))

@@ -140,6 +140,10 @@ class Law(ABC):
         """
         return None
 
+    def coarse(self, resolution: float) -> Self:
+        """The law of entries known to within a variance, in units of the column's."""
+        return self
+
     def encode(self, values: Array) -> Array:
         """Model units of values that are shifted and scaled; NaN stays NaN."""
         return values

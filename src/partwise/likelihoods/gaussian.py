@@ -17,7 +17,8 @@ The log density keeps its 2 pi, which the papers drop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -64,6 +65,24 @@ class Gaussian(Family):
     def make(cls, prior: Prior | None, n_levels: int) -> Gaussian:
         """With the prior's guess of the precision."""
         return cls() if prior is None else cls(prior.shape, prior.spread, prior.resolution)
+
+    def state(self) -> dict[str, PlainValue]:
+        """The resolution."""
+        return {"resolution": self.resolution}
+
+    @classmethod
+    def restore(
+        cls, state: Mapping[str, PlainValue], prior: Prior | None, n_levels: int
+    ) -> Gaussian:
+        """The law that `state` describes; files of before the first release have no resolution."""
+        law = cls.make(prior, n_levels)
+        found = state.get("resolution", law.resolution)
+        assert isinstance(found, float | int)
+        return law.coarse(float(found))
+
+    def coarse(self, resolution: float) -> Gaussian:
+        """The same with that ``resolution``."""
+        return replace(self, resolution=resolution)
 
     def statistics(self, values: Array) -> Array:
         """1, x and x^2."""
