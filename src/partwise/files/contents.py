@@ -49,6 +49,7 @@ from partwise.files.pieces import (
     positive,
     spreads,
     units_fit,
+    widest,
 )
 from partwise.files.rating_contents import recommender
 from partwise.files.schema import (
@@ -115,7 +116,9 @@ def _prior_fits(value: dict[str, Any], scope: Scope) -> str | None:
     ):
         n_levels = 0 if group["levels"] is None else len(group["levels"])
         family = restore_law(group, None, n_levels).family
-        if not family.is_proper(chi.astype(float), 0.0 if flat else LEAST, REACH):
+        with np.errstate(over="ignore"):  # products of numbers out of range
+            proper = family.is_proper(chi.astype(float), 0.0 if flat else LEAST, REACH)
+        if not proper:
             return f"has parameters theta.chi[{i}] that are no {group['law']} distribution"
     return None
 
@@ -307,8 +310,7 @@ _NOISE = ("noise_variance_", "noise_")
 
 def _moments_fit(value: dict[str, Any], scope: Scope) -> str | None:
     """Binary columns have shares, others means and squares; there is one noise."""
-    group = value["state"]["columns"]
-    if max(np.abs(group["shift"]).max(), group["scale"].max()) >= WIDEST:
+    if widest(value["state"]["columns"]) >= WIDEST:
         return "has units whose squares numbers cannot represent"
     if sum(name in value["state"]["learned"] for name in _NOISE) != 1:
         return f"has no {_NOISE[0]}"

@@ -144,7 +144,7 @@ def _law_fits(value: dict[str, Any], scope: Scope) -> str | None:
     has_units = np.any(value["shift"] != 0.0) or np.any(value["scale"] != 1.0)
     if has_units and not (law.has_units or law.latent):
         return f"has units that do not suit the likelihood {name!r}"
-    if law.latent and np.abs(value["shift"]).max(initial=0.0) > REACH:
+    if law.latent and widest(value) > REACH:
         return f"has units that do not suit the likelihood {name!r}"
     return law.misfit(value, value["moments"])
 
@@ -268,12 +268,18 @@ def _columns_named(value: dict[str, Any], scope: Scope) -> str | None:
 # --- tables ---
 
 
+def widest(group: Mapping[str, Any]) -> float:
+    """Largest number among the units of a group."""
+    shift, scale = group["shift"], group["scale"]
+    return max(float(np.abs(shift).max(initial=0.0)), float(scale.max(initial=0.0)))
+
+
 def units_fit(value: dict[str, Any], scope: Scope) -> str | None:
     """Units are numbers of the dtype."""
     groups = value["columns"] if isinstance(value["columns"], list | tuple) else [value["columns"]]
-    largest = np.finfo(value["dtype"]).max
+    largest = float(np.finfo(value["dtype"]).max)
     for group in groups:
-        if max(np.abs(group["shift"]).max(initial=0), group["scale"].max(initial=0)) > largest:
+        if widest(group) > largest:
             return f"has units that {value['dtype']} cannot represent"
     return None
 

@@ -113,7 +113,7 @@ def recommender(value: object, scope: Scope, member: Member) -> None:
     contents = Record(
         {
             "items": Array("any", ("D",)),
-            "levels": Array("float", ("levels",), rising=True, low=-1e300, high=1e300),
+            "levels": Array("float", ("levels",), rising=True, low=-1e30, high=1e30),
             "counts": Array("int", ("D",), low=0),
             "n_users": Whole(),
             "members": states,

@@ -323,7 +323,8 @@ def _common(
     estimator: BaseEstimator, center: np.ndarray, between: np.ndarray, inside: np.ndarray
 ) -> _Common:
     """Give the fields that do not depend on what parts have, from moments of columns (K, D)."""
-    total = between + inside
+    with np.errstate(over="ignore"):  # infinite, where a square in the user's unit is
+        total = between + inside
     positive = np.where(total > 0, total, 1.0)  # a constant column deviates by nothing
     gates = np.asarray(estimator.gates_, dtype=float)
     names = getattr(estimator, "feature_names_in_", None)
