@@ -103,7 +103,7 @@ def test_unknown_name(registry):
     result = run("bench", "good", "none")
     assert result.exit_code == 2
     assert result.stderr == (
-        "There is no benchmark called 'none'; the names are: bad, good, nan, stopped.\n"
+        "Error: there is no benchmark 'none'; benchmarks are bad, good, nan, stopped.\n"
     )
     assert result.stdout == ""
 

@@ -273,16 +273,28 @@ class Fitted(Generic[ModelT_co, Params_co, Prepared_co]):
         return cast("Prepares[object, Prepared_co]", self.model).prepare(self.params)
 
     def column_name(self, d: int) -> str:
-        """Name of a column, or its number where columns have no names."""
-        return str(d) if self.names is None else str(self.names[d])
+        """Name of a column, x0, x1, ... where columns have no names."""
+        return unnamed(d) if self.names is None else str(self.names[d])
 
     def place_of(self, name: object) -> int:
-        """Place of a column by its name, or its number where columns have no names."""
+        """Position of a column by its name; where columns have no names, also by its number."""
         names = [self.column_name(d) for d in range(self.n_columns)]
-        if str(name) not in names:
-            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            raise ValueError(f"There is no column {name!r}; columns are {known}.")
-        return names.index(str(name))
+        for text in (str(name), f"x{name}" if self.names is None else ""):
+            if text in names:
+                return names.index(text)
+        known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        raise ValueError(f"There is no column {name!r}; columns are {known}.")
+
+
+def unnamed(d: int) -> str:
+    """Name of column d in tables, pages and messages, where X has no names; as in scikit-learn."""
+    return f"x{d}"
+
+
+def feature_names(estimator: object, n_columns: int) -> list[str]:
+    """Names of the columns of a fitted estimator, x0, x1, ... where they have none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return [unnamed(d) for d in range(n_columns)] if names is None else [str(n) for n in names]
 
 
 # A fitted model of which nothing but columns, names and the record matter.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.cli.console import complain, errors, fail, plural, print_table, say
+from partwise.cli.console import closest, complain, errors, fail, plural, print_table, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -37,11 +37,29 @@ _Page = Annotated[
 ]
 
 
+def _complete_experiments(incomplete: str) -> list[str]:
+    """Names of experiments that continue what was typed."""
+    from partwise_papers.experiments import EXPERIMENTS
+
+    return [name for name in EXPERIMENTS if name.startswith(incomplete)]
+
+
+def _complete_benchmarks(incomplete: str) -> list[str]:
+    """Names of benchmarks that continue what was typed."""
+    from partwise_papers.bench import BENCHES
+
+    return [name for name in BENCHES if name.startswith(incomplete)]
+
+
 def reproduce(
     ctx: typer.Context,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...|all", help="Experiments to run; all if none is named."),
+        typer.Argument(
+            metavar="[NAME]...|all",
+            help="Experiments to run; all if none is named.",
+            autocompletion=_complete_experiments,
+        ),
     ] = None,
     json_file: _Json = None,
     list_names: _List = False,
@@ -88,7 +106,11 @@ def bench(
     ctx: typer.Context,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...|all", help="Benchmarks to run; all if none is named."),
+        typer.Argument(
+            metavar="[NAME]...|all",
+            help="Benchmarks to run; all if none is named.",
+            autocompletion=_complete_benchmarks,
+        ),
     ] = None,
     json_file: _Json = None,
     list_names: _List = False,
@@ -152,8 +174,8 @@ def run(
         return
     unknown = [name for name in names or [] if name != "all" and name not in registry]
     if unknown:
-        known = ", ".join(registry) or "none"
-        fail(f"There is no {kind} called {unknown[0]!r}; the names are: {known}.", 2)
+        suggested = closest(unknown[0], list(registry), kind)
+        fail(f"Error: there is no {kind} {unknown[0]!r}{suggested}", 2)
     if len(registry) == 0:
         say(f"There are no {kind}s.")
     if names:

@@ -1,5 +1,6 @@
 """The commands: what they print, how they fail, and the files they write."""
 
+import os
 import subprocess
 import sys
 import warnings
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 import partwise
 from partwise import MCVQ, make_shapes
 from partwise.cli import app, demo
-from partwise.cli.main import Polite
+from partwise.cli.main import Commands
 from partwise.cli.tables import parse_image_shape
 
 
@@ -53,6 +54,38 @@ def test_help_is_quick_to_load():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("args", [["--version"], ["--help"], ["states", "{model}", "{rows}"]])
+def test_a_closed_pipe_is_no_error(model_file, tmp_path, args):
+    """The exit code is 0 whether the reader closes the pipe before, while or after we write."""
+    np.save(tmp_path / "rows.npy", make_shapes().data)
+    names = {"model": model_file, "rows": tmp_path / "rows.npy"}
+    command = [sys.executable, "-m", "partwise", *(arg.format(**names) for arg in args)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()  # before anything is written
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 0
+    process.stderr.close()
+
+
+def test_names_are_completed(model_file, tmp_path):
+    (tmp_path / "t.csv").write_text("age,address,sex\n1,2,3\n")
+
+    def completed(words):
+        environment = {**os.environ, "_PARTWISE_COMPLETE": "complete_bash"}
+        environment |= {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+        code = "from partwise.cli import app; app(prog_name='partwise')"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=environment,
+            cwd=tmp_path, timeout=60, check=False,
+        )  # fmt: skip
+        return done.stdout.split()
+
+    assert completed("partwise fit t.csv --columns a") == ["age", "address"]
+    assert completed("partwise fit t.csv --ignore age,a") == ["age,address"]
+    assert completed("partwise fit t.csv --kind s") == ["sex="]
+    assert completed("partwise fit nothing.csv --columns a") == []
 
 
 def test_unknown_command():
@@ -102,7 +135,7 @@ def test_interrupt_of_the_real_thing(tmp_path):
 
 
 def test_warnings_are_one_line():
-    own = typer.Typer(cls=Polite)
+    own = typer.Typer(cls=Commands)
 
     @own.callback()
     def main():
@@ -199,7 +232,7 @@ def test_report_with_data_of_other_columns(model_file, tmp_path):
     np.save(tmp_path / "data.npy", np.ones((3, 7)))
     result = run("report", model_file, tmp_path / "data.npy", "-o", tmp_path / "out.html")
     assert result.exit_code == 1
-    assert "data.npy has 7 columns, but the model learned from" in result.stderr
+    assert "data.npy has 7 columns, but the model was fitted to" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -234,7 +267,7 @@ def test_mistyped_columns_are_guessed(tmp_path):
     assert result.exit_code == 2
     assert result.stderr.endswith("did you mean 'weight'?\n")
     result = run("states", model, tmp_path / "t.csv", "--id", "nme")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no column 'nme' to name the rows; columns are height, weight." in result.stderr
     assert run("impute", model, tmp_path / "t.csv").exit_code == 2
     assert run("odd", model, tmp_path / "t.csv", "--decimal", "::").exit_code == 2

@@ -28,7 +28,7 @@ NASTY = [
     Nasty(
         "thousands with points beside small numbers",
         "town;people\nA;1.407\nB;877\n",
-        refused=r"line 2: column 'people' holds '1\.407', which is 1407 or 1\.407; say --thousands "
+        refused=r"line 2: column 'people' holds '1\.407', which is 1407 or 1\.407; use --thousands "
         r"'\.' or --decimal '\.'",
     ),
     Nasty(
@@ -52,7 +52,7 @@ NASTY = [
     Nasty(
         "Excel's Unicode text, with thousands in commas",
         "town\tpeople\nA\t1,407\nB\t877\n",
-        refused=r"'1,407', which is 1407 or 1\.407; say --thousands ',' or --decimal ','",
+        refused=r"'1,407', which is 1407 or 1\.407; use --thousands ',' or --decimal ','",
         encoding="utf-16",
     ),
     Nasty(
@@ -112,7 +112,7 @@ NASTY = [
         "dates of either order",
         "who,when\nx,12/1/2008\ny,1/2/2009\n",
         refused="line 2: column 'when' holds '12/1/2008', a date with the day first or the month "
-        "first; say --date-order dmy or --date-order mdy",
+        "first; use --date-order dmy or --date-order mdy",
     ),
     Nasty(
         "the same, told the order",
@@ -144,17 +144,17 @@ NASTY = [
     Nasty(
         "a title in the first cell of as many columns",
         "Sales of 2020,,\nitem,n,m\nx,1,2\ny,2,3\n",
-        refused="looks like a title; leave it out with --skip-rows 1",
+        refused="looks like a title; skip it with --skip-rows 1",
     ),
     Nasty(
         "blank and equal names",
         ',n,n,\n0,1,2,x\n1,3,4,"y, z"\n',
-        {"column 1": [0, 1], "n": [1, 3], "n (2)": [2, 4], "column 4": ["x", "y, z"]},
+        {"x0": [0, 1], "n": [1, 3], "n (2)": [2, 4], "x3": ["x", "y, z"]},
     ),
     Nasty(
         "years as names",
         "land,2001,2002\nX,1,2\nY,3,4\n",
-        refused="the first line may name the columns .* say --header or --no-header",
+        refused="the first line may be column names .* use --header or --no-header",
     ),
     Nasty(
         "Windows' encoding",
@@ -165,7 +165,7 @@ NASTY = [
     Nasty(
         "Windows' encoding taken for another",
         "name,n\nJosé – “x”,1\n",
-        refused="line 2: the text holds a control character in latin-1; .*--encoding cp1252",
+        refused="line 2: the text contains a control character in latin-1; .*--encoding cp1252",
         options={"encoding": "latin-1"},
         encoding="cp1252",
     ),
@@ -240,7 +240,7 @@ NASTY = [
     Nasty(
         "months that may be numbers",
         "who;month\nx;11.2020\ny;10.2020\n",
-        refused=r"a number or a month; say --decimal 'month=\.' or --kind 'month=categorical'",
+        refused=r"a number or a month; use --decimal 'month=\.' or --kind 'month=categorical'",
     ),
     Nasty(
         "amounts with a unit",

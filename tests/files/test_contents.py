@@ -108,10 +108,15 @@ def test_entries_that_are_missing_or_unknown_are_refused(path, tmp_path):
     ("name", "array", "value", "sentence"),
     [
         ("cvq", "theta.psi", -1.0, "state.theta.psi has the value -1, which is out of range"),
-        ("mcvq", "gate.g", 0.4, "state.gate.g holds probabilities that do not add up to 1"),
-        ("mcvq", "columns.0.index", 3, "state.columns[0].index has values that do not rise"),
+        ("mcvq", "gate.g", 0.4, "state.gate.g contains probabilities that do not sum to 1"),
+        ("mcvq", "columns.0.index", 3, "state.columns[0].index has values that do not increase"),
         ("mcvq", "calibration.map_of", 5, "state.calibration.map_of has the value 5"),
-        ("mcvq-bernoulli", "theta.chi.0", -1.0, "theta.chi[0] that are no bernoulli distribution"),
+        (
+            "mcvq-bernoulli",
+            "theta.chi.0",
+            -1.0,
+            "theta.chi[0] that are not a bernoulli distribution",
+        ),
         ("mcfa-classes", "theta.sigma.0", 0.0, "state.theta.sigma[0] has a variance of 0"),
         ("recommender", "counts", -1, "state.counts has the value -1"),
         ("recommender", "members.0.columns.0.shift", 1e100, "units that float32 cannot represent"),

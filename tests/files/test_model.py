@@ -428,7 +428,7 @@ def test_a_newer_format(path):
 def test_an_unknown_class(name, path):
     save(toy(), path)
     reseal(path, lambda header: header.update({"class": name, "version": "9.8.7"}))
-    assert_refused(path, "does not know", "partwise 9.8.7")
+    assert_refused(path, "unknown to partwise", "partwise 9.8.7")
 
 
 @pytest.mark.parametrize(

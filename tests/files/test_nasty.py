@@ -36,7 +36,7 @@ def test_there_are_enough():
 def test_values_are_what_they_are(write, case):
     data = read_data(write(case), **case.options)
     assert data.X.to_dict(as_series=False) == case.values
-    assert re.search(case.told, data.told)
+    assert re.search(case.told, data.description)
 
 
 @pytest.mark.parametrize(

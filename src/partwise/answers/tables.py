@@ -167,7 +167,10 @@ def _posteriors_by_class(
 
 def place_of(fitted: FittedStates, name: Name) -> int:
     """Place of a column by name or number."""
-    return fitted.place_of(name) if fitted.schema is None else fitted.schema.place(name)
+    unnamed = fitted.names is None and isinstance(name, str)
+    if fitted.schema is None or (unnamed and name not in fitted.schema.names):
+        return fitted.place_of(name)
+    return fitted.schema.place(name)
 
 
 def name_of(fitted: FittedStates, d: int) -> Name:

@@ -1,19 +1,21 @@
 """The command line: ``partwise``.
 
-Commands parse arguments, call the library and print. What is heavy is imported when a command runs,
-so that help comes at once. The application is put together when it is first asked for: packages
-that provide commands import `partwise.cli.console` before that.
+Commands parse arguments, call the library and print. Heavy modules are imported when a command
+runs, so that help is fast. The application is built on first access, so that packages that provide
+commands can import `partwise.cli.console` before.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import typer
+
     from partwise.cli.main import app
 
 __all__ = ["app"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "typer.Typer":
     if name != "app":
         raise AttributeError(f"module 'partwise.cli' has no attribute {name!r}")
     from partwise.cli.main import app

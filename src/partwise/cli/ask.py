@@ -1,11 +1,13 @@
-"""``partwise states``, ``predict`` and ``odd``: what a saved model says of the rows of a table."""
+"""``partwise states``, ``predict`` and ``odd``: answers of a saved model about rows of a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from partwise.cli.completion import complete_columns
 from partwise.cli.console import busy, fail, nameless
 from partwise.cli.tables import (
     Model,
@@ -24,14 +26,15 @@ from partwise.cli.tables import (
 if TYPE_CHECKING:
     import polars as pl
 
+    from partwise.contracts import Array
     from partwise.files.data import Data
 
 
 @reads_tables
 def states(model: Model, data: Table, out: Out = None, *, reading: Reading) -> None:
-    """Tell the most probable state of every part, row by row.
+    """List the most probable state of every part, per row.
 
-    Rows are numbered from 1, or named by --id. What the states are, partwise fit says.
+    Rows are numbered from 1, or named by --id. partwise fit describes the states.
 
     Examples:
 
@@ -40,12 +43,12 @@ def states(model: Model, data: Table, out: Out = None, *, reading: Reading) -> N
       partwise states survey.safetensors survey.csv -o states.csv
     """
     check_out(out)
-    fitted = load_for(model, "predict_states", "tell states", inner=True)
+    fitted = load_for(model, "predict_states", "predict states", inner=True)
     with busy(f"Reading {data}"):
         found, X = read_like(fitted, data, reading)
     with nameless():
-        told = fitted.predict_states(X)
-    give(_rows(found, reading, {f"part{k}": told[:, k] for k in range(told.shape[1])}), out)
+        states = fitted.predict_states(X)
+    give(_rows(found, reading, {f"part{k}": states[:, k] for k in range(states.shape[1])}), out)
 
 
 @reads_tables
@@ -57,8 +60,10 @@ def predict(
         typer.Option(
             "--columns",
             metavar="NAME,...",
-            help="Columns to predict from the others; DATA may lack them. Without it: the class.",
+            help="Columns to predict from the others; DATA may lack them. By default, the class is "
+            "predicted.",
             show_default=False,
+            autocompletion=complete_columns,
         ),
     ] = None,
     out: Out = None,
@@ -67,7 +72,7 @@ def predict(
 ) -> None:
     """Predict some columns of a table from the others, or the class of each row.
 
-    What the table holds of these columns is not used.
+    Values of these columns in the table are ignored.
 
     Examples:
 
@@ -76,8 +81,8 @@ def predict(
       partwise predict survey.safetensors new.csv --columns smoker -o smoker.csv
     """
     check_out(out)
-    verb = "predict" if columns is None else "predict_columns"
-    fitted = load_for(model, verb, "predict" if columns else "predict classes", inner=True)
+    method = "predict" if columns is None else "predict_columns"
+    fitted = load_for(model, method, "predict" if columns else "predict classes", inner=True)
     asked = [] if columns is None else [name.strip() for name in columns.split(",")]
     if asked:
         check_names(asked, list(map(str, getattr(fitted, "feature_names_in_", asked))))
@@ -88,13 +93,12 @@ def predict(
             give(_rows(found, reading, {"class": fitted.predict(X)}), out)
             return
         if not hasattr(fitted, "feature_names_in_"):
-            fail("Error: --columns needs a model of columns with names.", 2)
+            fail("Error: --columns needs a model whose columns have names.", 2)
         from partwise.files.frames import as_polars
 
-        predicted = fitted.predict_columns(X, asked)
-    told = as_polars(predicted)
-    told.columns = asked
-    give(_rows(found, reading, told.to_dict()), out, found)
+        predicted = as_polars(fitted.predict_columns(X, asked))
+    predicted.columns = asked
+    give(_rows(found, reading, predicted.to_dict()), out, found)
 
 
 @reads_tables
@@ -102,21 +106,21 @@ def odd(
     model: Model,
     data: Table,
     number: Annotated[
-        int, typer.Option("--number", "-n", min=1, help="How many cells at most.")
+        int, typer.Option("--number", "-n", min=1, help="Maximum number of cells.")
     ] = 20,
     out: Out = None,
     *,
     reading: Reading,
 ) -> None:
-    """List the anomalous cells of a table: values far from what the model expects there.
+    """List the anomalous cells of a table: values far from what the model expects.
 
-    Surprise is in nats: 0 for the likeliest value, 7 for one a thousand times less likely.
+    Surprise is in nats: 0 for the most likely value, 7 for a value a thousand times less likely.
 
     Examples:
 
-      partwise odd survey.safetensors survey.csv
+      `partwise odd survey.safetensors survey.csv`
 
-      partwise odd survey.safetensors survey.csv -n 100 --id name -o odd.csv
+      `partwise odd survey.safetensors survey.csv -n 100 --id name -o anomalous.csv`
     """
     import polars as pl
 
@@ -128,21 +132,27 @@ def odd(
         cells = fitted.anomalous_cells(X, number)
     table = cells if isinstance(cells, dict) else cells.to_dict(as_series=False)
     rows = [int(row) for row in table["row"]]
-    told: dict[str, Any] = {"column": [str(name) for name in table["column"]]}
-    for word in ("value", "expected"):
-        told[word] = [
+    names = [str(name) for name in table["column"]]
+    values = {
+        word: [
             as_written(found, pl.Series(name, [value]))[0]
-            for name, value in zip(told["column"], table[word], strict=True)
+            for name, value in zip(names, table[word], strict=True)
         ]
-    told["surprise"] = [round(float(value), 2) for value in table["surprise"]]
-    told["part"] = [int(part) for part in table["part"]]
-    give(_rows(found, reading, told, rows), out)
+        for word in ("value", "expected")
+    }
+    surprise = [round(float(value), 2) for value in table["surprise"]]
+    parts = [int(part) for part in table["part"]]
+    listed = {"column": names, **values, "surprise": surprise, "part": parts}
+    give(_rows(found, reading, listed, rows), out)
 
 
 def _rows(
-    found: Data, reading: Reading, columns: dict[str, Any], rows: list[int] | None = None
+    found: Data,
+    reading: Reading,
+    columns: Mapping[str, Sequence[object] | Array | pl.Series],
+    rows: list[int] | None = None,
 ) -> pl.DataFrame:
-    """A table whose first column names rows: all, or some by number."""
+    """A table whose first column has the names of all rows, or of some."""
     import polars as pl
 
     names = found.row_names

@@ -1,4 +1,4 @@
-"""``partwise compress`` and ``partwise decompress``: images as blocks made of few features."""
+"""``partwise compress`` and ``partwise decompress``: images by features of their blocks."""
 
 from __future__ import annotations
 
@@ -17,22 +17,29 @@ _Out = Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_d
 
 def compress(
     image: Annotated[
-        Path, typer.Argument(help="Image, or a .npy array, grey or colour.", show_default=False)
+        Path, typer.Argument(help="Image, or a .npy array, grey or color.", show_default=False)
     ],
     out: _Out,
     features: Annotated[
-        int, typer.Option("--features", min=0, max=256, help="More: better, and more bits.")
+        int,
+        typer.Option(
+            "--features",
+            min=0,
+            max=256,
+            help="Number of features; more need more bits.",
+        ),
     ] = 8,
     sets: Annotated[
-        int, typer.Option("--sets", min=1, max=1024, help="Sets of features; a block takes one.")
+        int, typer.Option("--sets", min=1, max=1024, help="Sets of features; a block uses one.")
     ] = 1,
     values: Annotated[
-        int, typer.Option("--values", min=2, max=256, help="Of a feature; 2: it is on or off.")
+        int,
+        typer.Option("--values", min=2, max=256, help="Values of a feature; 2: on or off."),
     ] = 2,
     side: Annotated[int, typer.Option("--block", min=1, max=255, help="Side of a block.")] = 16,
-    seed: Annotated[int, typer.Option("--seed", help="Of the start.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0,
     compare: Annotated[
-        bool, typer.Option(help="Also compress by plain vector quantisation, and report both.")
+        bool, typer.Option(help="Also compress by plain vector quantization, and report both.")
     ] = True,
 ) -> None:
     """Compress an image by features of its blocks, and report bits and PSNR.

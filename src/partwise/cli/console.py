@@ -1,9 +1,9 @@
-"""Where the command line writes: results to standard output, all else to standard error."""
+"""Output of the command line: results to standard output, all else to standard error."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
@@ -31,7 +31,7 @@ def errors() -> Console:
 
 
 def print_table(table: Table) -> None:
-    """Print a table; where no one watches, as wide as it needs to be."""
+    """Print a table; to a file or pipe, as wide as it needs to be."""
     from rich.console import Console
 
     console = output()
@@ -42,23 +42,36 @@ def print_table(table: Table) -> None:
 
 
 def say(text: str) -> None:
-    """Print text as it is, without wrapping or markup."""
+    """Print text without wrapping or markup."""
     output().print(text, markup=False, soft_wrap=True)
 
 
 def complain(text: str) -> None:
-    """Print text as it is to standard error."""
+    """Print text to standard error, without wrapping or markup."""
     errors().print(text, markup=False, soft_wrap=True)
 
 
 def fail(text: str, code: int) -> NoReturn:
-    """Say in one sentence what is wrong, and leave with a code: 2 for what was typed."""
+    """Print what is wrong in one sentence, and exit with a code; 2 is for wrong arguments."""
     complain(text)
     raise typer.Exit(code)
 
 
+def closest(name: str, names: Sequence[str], kind: str = "column") -> str:
+    """The end of a message about an unknown name: the closest known name, or a list."""
+    from partwise.files.data import closest
+
+    return closest(name, names, kind)
+
+
+def check_choice(value: str, choices: Sequence[str], option: str) -> None:
+    """Refuse a value that is not among the choices of an option."""
+    if value not in choices:
+        fail(f"Error: {option} {value!r} is unknown{closest(value, choices, 'choice')}", 2)
+
+
 def need_folders(*files: Path | None) -> None:
-    """Refuse files that could not be written, before any work is done for them."""
+    """Refuse files that cannot be written, before any work is done."""
     for file in files:
         if file is not None and not file.resolve().parent.is_dir():
             fail(f"Error: there is no folder {file.parent} to write {file.name} to.", 2)
@@ -73,7 +86,7 @@ def plural(number: int, singular: str) -> str:
 
 @contextmanager
 def nameless() -> Iterator[None]:
-    """Let columns be told by their order alone: that is all that some files have."""
+    """Accept columns without names, since some files have none."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         yield
@@ -81,20 +94,20 @@ def nameless() -> Iterator[None]:
 
 @contextmanager
 def busy(text: str, seconds: float | None = None) -> Iterator[None]:
-    """Show that something is going on, and how much of the time it may take is left."""
+    """Show progress, and the remaining time if there is a limit."""
     from rich.progress import BarColumn, Progress, Task, TextColumn, TimeElapsedColumn
     from rich.text import Text
 
     class Spent(BarColumn):
-        """How much of the time is over; without an end to it, that time goes by."""
+        """Elapsed time, as a fraction of the limit if there is one."""
 
-        def render(self, task: Task) -> object:  # type: ignore[override]  # any renderable serves
+        def render(self, task: Task) -> object:  # type: ignore[override]  # any renderable is shown
             if task.total is not None:
                 task.completed = min(task.elapsed or 0.0, task.total)
             return super().render(task)
 
     class Left(TextColumn):
-        """The time that is left at most."""
+        """Remaining time until the limit."""
 
         def render(self, task: Task) -> Text:
             if task.total is None:

@@ -1,4 +1,4 @@
-"""``partwise demo``: learn drawn faces, compare with the truth, write a page."""
+"""``partwise demo``: fit synthetic faces, compare with the true parts, write the explorer."""
 
 from __future__ import annotations
 
@@ -6,24 +6,29 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from partwise.cli.console import errors, need_folders, print_table, say
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
     from rich.table import Table
+    from sklearn.utils import Bunch
+
+    from partwise import MCVQ
+    from partwise.contracts import Array
 
 _FACES, _HELD_OUT = 1000, 200
-_PARTS, _STATES = 5, 12  # as many parts as are drawn; no part is drawn in more than eleven states
+_PARTS, _STATES = 5, 12  # the true number of parts; each has at most eleven states
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path("report.html"),
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Draws and starts differ.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0,
 ) -> None:
-    """Learn the parts of drawn faces, say what was found, and write a page about it.
+    """Learn the parts of synthetic faces, print the result, and write the explorer.
 
     Examples:
 
@@ -35,7 +40,7 @@ def demo(
         from partwise import MCVQ, make_faces
         from partwise.report import write_report
 
-        step(f"Drawing {_FACES} faces")
+        step(f"Generating {_FACES} faces")
         faces = make_faces(_FACES, random_state=seed)
         known, new = faces.data[:-_HELD_OUT], faces.data[-_HELD_OUT:]
 
@@ -48,18 +53,18 @@ def demo(
         mixture = MCVQ(n_parts=1, n_states=_PARTS * _STATES, random_state=seed).fit(known)
 
         step("Writing the page")
-        title = "Drawn faces, and their parts"
+        title = "Synthetic faces and their parts"
         write_report(model, out, new, faces.image_shape, title, fit_seconds=seconds)
         found = _found(model, faces, known)
         compared = _compared(model, mixture, new)
     say(
-        f"Learned {len(known)} drawn faces of {'x'.join(map(str, faces.image_shape))} pixels "
-        f"in {seconds:.1f} s ({model.n_iter_} steps)."
+        f"Fitted {len(known)} synthetic faces of {'x'.join(map(str, faces.image_shape))} pixels "
+        f"in {seconds:.1f} s ({model.n_iter_} EM iterations)."
     )
     print_table(found)
     agreement, n_pixels = _agreement(model, faces)
     say(
-        f"Agreement of the parts with the drawn ones on the {n_pixels} pixels that vary: "
+        f"Agreement with the true parts on the {n_pixels} pixels that vary: "
         f"{agreement:.3f} (adjusted Rand index; 1 is perfect, 0 is chance)."
     )
     print_table(compared)
@@ -67,9 +72,9 @@ def demo(
 
 
 class _Step:
-    """Tells the progress bar what comes next; the first call begins the first step."""
+    """Advances the progress bar; the first call starts the first step."""
 
-    def __init__(self, progress: Any, task: Any) -> None:
+    def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress, self._task, self._done = progress, task, -1
 
     def __call__(self, text: str) -> None:
@@ -79,7 +84,7 @@ class _Step:
 
 @contextmanager
 def _progress(n_steps: int) -> Iterator[_Step]:
-    """Show a bar with the time taken while a block runs."""
+    """Show a progress bar with the elapsed time."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -92,8 +97,8 @@ def _progress(n_steps: int) -> Iterator[_Step]:
         yield _Step(progress, progress.add_task("", total=n_steps))
 
 
-def _found(model: Any, faces: Any, rows: Any) -> Table:
-    """Set each part that was found beside the drawn part it covers most of."""
+def _found(model: MCVQ, faces: Bunch, rows: Array) -> Table:
+    """Parts that were found, each with the true part that it covers most."""
     import numpy as np
     from rich.table import Table
 
@@ -103,7 +108,7 @@ def _found(model: Any, faces: Any, rows: Any) -> Table:
     table.add_column("mostly")
     table.add_column("of its pixels", justify="right")
     table.add_column("states used", justify="right")
-    table.add_column("drawn", justify="right")
+    table.add_column("true states", justify="right")
     states = model.predict_states(rows)
     sizes = np.array([(faces.masks == k).sum() for k in range(len(faces.part_names))])
     for k in range(model.gates_.shape[1]):
@@ -121,23 +126,23 @@ def _found(model: Any, faces: Any, rows: Any) -> Table:
     return table
 
 
-def _agreement(model: Any, faces: Any) -> tuple[float, int]:
-    """Compare parts where something is drawn; elsewhere is noise, which belongs to no part."""
+def _agreement(model: MCVQ, faces: Bunch) -> tuple[float, int]:
+    """Adjusted Rand index on pixels of parts; the other pixels are noise."""
     from sklearn.metrics import adjusted_rand_score
 
-    drawn = faces.masks >= 0
-    return adjusted_rand_score(faces.masks[drawn], model.parts_[drawn]), int(drawn.sum())
+    of_part = faces.masks >= 0
+    return adjusted_rand_score(faces.masks[of_part], model.parts_[of_part]), int(of_part.sum())
 
 
-def _compared(model: Any, mixture: Any, rows: Any) -> Table:
-    """Score both models on rows that neither has seen."""
+def _compared(model: MCVQ, mixture: MCVQ, rows: Array) -> Table:
+    """Scores of both models on held-out rows."""
     import numpy as np
     from rich.table import Table
 
     table = Table(title=f"On {len(rows)} new faces (the noise is 0.1)", title_justify="left")
     table.add_column("model")
     table.add_column("reconstruction error", justify="right")
-    table.add_column("log-likelihood a face", justify="right")
+    table.add_column("log-likelihood per face", justify="right")
     for name, each in (
         (f"{_PARTS} parts, {_STATES} states each", model),
         (f"1 part, {_PARTS * _STATES} states (a mixture)", mixture),

@@ -1,13 +1,14 @@
-"""``partwise impute`` and ``partwise sample``: a saved model put to use on tables."""
+"""``partwise impute`` and ``partwise sample``: imputed and synthetic tables from a saved model."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from partwise.cli.completion import complete_column_value
 from partwise.cli.console import busy, fail, nameless, plural, say
 from partwise.cli.tables import (
     Model,
@@ -23,7 +24,13 @@ from partwise.cli.tables import (
     reads_tables,
 )
 
-# Share of values that the ends in a list of imputed values hold.
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from partwise.contracts import Array
+    from partwise.typing import Frame, Name, Value
+
+# Default coverage of the intervals in a list of imputed values.
 _COVERAGE = 0.9
 
 
@@ -36,7 +43,7 @@ def impute(
         typer.Option(
             "--out",
             "-o",
-            help="Table to write: .csv, .tsv, .parquet or .npy; a text is written as DATA is.",
+            help="Table to write: .csv, .tsv, .parquet or .npy; text has the format of DATA.",
             show_default=False,
         ),
     ] = None,
@@ -44,7 +51,7 @@ def impute(
         bool,
         typer.Option(
             "--list",
-            help="Instead of the table, list the imputed values: row, column, value, lower, upper, "
+            help="List the imputed values instead of the table: row, column, value, lower, upper, "
             "probability. Printed unless -o is given.",
         ),
     ] = False,
@@ -54,7 +61,7 @@ def impute(
             "--number",
             "-n",
             min=1,
-            help="Draw so many completed tables instead, as FILLED-1.csv, FILLED-2.csv, ...",
+            help="Write this many sampled completions instead: OUT-1.csv, OUT-2.csv, ...",
             show_default=False,
         ),
     ] = None,
@@ -63,8 +70,8 @@ def impute(
         typer.Option(
             "--intervals",
             metavar="COVERAGE",
-            help="Also write FILLED-lower.csv and FILLED-upper.csv: ends that hold this share of "
-            "the values, as 0.9. With --list the coverage of its ends.",
+            help="Also write OUT-lower.csv and OUT-upper.csv, the ends of intervals with this "
+            "coverage, such as 0.9. With --list, the coverage of the listed intervals.",
             show_default=False,
         ),
     ] = None,
@@ -72,7 +79,7 @@ def impute(
     *,
     reading: Reading,
 ) -> None:
-    """Impute the missing values of a table; what is known stays as it is, to the last digit.
+    """Impute the missing values of a table; observed values are unchanged to the last digit.
 
     Examples:
 
@@ -82,18 +89,20 @@ def impute(
 
       partwise impute survey.safetensors survey.csv --list --id name
 
-      partwise impute survey.safetensors survey.csv -o draw.csv --number 5
+      partwise impute survey.safetensors survey.csv -o completed.csv --number 5
     """
     check_out(out)
     if out is None and not listed:
         fail("Error: name the table to write with -o, or give --list.", 2)
     if listed and number is not None:
-        fail("Error: --list tells of one table; leave --number out.", 2)
+        fail("Error: --list is for one table; leave --number out.", 2)
+    if intervals is not None and not 0 < intervals < 1:
+        fail(f"Error: --intervals {intervals:g} is not between 0 and 1, such as 0.9.", 2)
     from partwise.files.frames import write_filled, write_table
 
     fitted = load_for(model, "impute", "impute")
     if number is not None and not hasattr(fitted, "summary"):
-        fail(f"Error: a {type(fitted).__name__} fills holes once; leave --number out.", 2)
+        fail(f"Error: a {type(fitted).__name__} has no multiple imputation; omit --number.", 2)
     with busy(f"Reading {data}"):
         found, X = read_like(fitted, data, reading)
     if listed:
@@ -104,17 +113,17 @@ def impute(
         give(table, out)
         return
     assert out is not None
-    with busy(f"Filling {out}"), nameless():
+    with busy(f"Imputing {out}"), nameless():
         if number is None:
             made = {out: fitted.impute(X)}
         else:
-            drawn = fitted.impute(X, number, random_state=seed)
-            made = {_beside(out, str(i)): one for i, one in enumerate(drawn, 1)}
+            completed = fitted.impute(X, number, random_state=seed)
+            made = {_with_word(out, str(i)): one for i, one in enumerate(completed, 1)}
         for path, table in made.items():
             write_filled(path, found, table)
         if intervals is not None:
             ends = zip(("lower", "upper"), fitted.predict_interval(X, intervals), strict=True)
-            made |= {_beside(out, word): _named(fitted, end) for word, end in ends}
+            made |= {_with_word(out, word): _named(fitted, end) for word, end in ends}
             for path in list(made)[-2:]:
                 write_table(path, made[path], found)
     say(f"Wrote {', '.join(map(str, made))}: {plural(X.shape[0], 'row')}.")
@@ -129,26 +138,27 @@ def sample(
             "--out", "-o", help="Table to write: .csv, .tsv, .parquet or .npy.", show_default=False
         ),
     ],
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many rows.")] = 100,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of rows.")] = 100,
     given: Annotated[
         list[str] | None,
         typer.Option(
             "--given",
             metavar="COLUMN=VALUE",
-            help="What all rows have; the rest is drawn given this. May be repeated.",
+            help="Value of a column in all rows; the others are sampled given it. May be repeated.",
+            autocompletion=complete_column_value,
         ),
     ] = None,
     seed: Seed = 0,
     like: Annotated[
         Path | None,
         typer.Option(
-            "--like", metavar="DATA", help="Write numbers, dates and so on as this text does."
+            "--like", metavar="DATA", help="File whose format of numbers, dates and so on is used."
         ),
     ] = None,
     *,
     reading: Reading,
 ) -> None:
-    """Draw new rows from a model.
+    """Sample synthetic rows from a model.
 
     Examples:
 
@@ -164,7 +174,7 @@ def sample(
     fitted = load_for(model, "sample", "sample", inner=True)
     known = dict(pair(text, "--given", "COLUMN=VALUE") for text in given or [])
     if known and not hasattr(fitted, "summary"):
-        fail(f"Error: a {type(fitted).__name__} draws whole rows only; leave --given out.", 2)
+        fail(f"Error: a {type(fitted).__name__} samples whole rows only; omit --given.", 2)
     more = {"given": _values(fitted, known)} if known else {}
     form = None if like is None else read_like(fitted, like, reading)[0]
     rows, _ = fitted.sample(number, random_state=seed, **more)
@@ -172,12 +182,12 @@ def sample(
     say(f"Wrote {out}: {plural(number, 'row')}.")
 
 
-def _beside(path: Path, word: str) -> Path:
-    """The same name with a word after it."""
+def _with_word(path: Path, word: str) -> Path:
+    """The file name with a word appended."""
     return path.with_name(f"{path.stem}-{word}{path.suffix}")
 
 
-def _named(fitted: Any, rows: Any) -> Any:
+def _named(fitted: BaseEstimator, rows: Frame | Array) -> Frame | Array:
     """Rows with the names of the model's columns."""
     import polars as pl
 
@@ -187,19 +197,19 @@ def _named(fitted: Any, rows: Any) -> Any:
     return pl.DataFrame({str(name): column for name, column in zip(names, rows.T, strict=True)})
 
 
-def _values(fitted: Any, known: dict[str, str]) -> dict[Any, Any]:
-    """Known cells in the terms of the model's columns: numbers, dates or the levels themselves."""
+def _values(fitted: BaseEstimator, known: dict[str, str]) -> dict[Name, Value]:
+    """Given values as the model's columns have them: numbers, dates or levels."""
     import numpy as np
 
     from partwise.fitted import schema_of
 
-    schema, out = schema_of(fitted), dict[Any, Any]()
+    schema, out = schema_of(fitted), dict["Name", "Value"]()
     for name, text in known.items():
-        # Columns of arrays are told by their numbers from 0, and written as column 1, column 2, ...
-        unnamed = re.fullmatch(r"(column )?(\d+)", name)
-        place: Any = name
+        # Unnamed columns have numbers from 0, and names x0, x1, ...
+        unnamed = re.fullmatch(r"x?(\d+)", name)
+        place: Name = name
         if unnamed and not hasattr(fitted, "feature_names_in_"):
-            place = int(unnamed[2]) - bool(unnamed[1])
+            place = int(unnamed[1])
         if place == name and hasattr(fitted, "feature_names_in_"):
             check_names([name], list(map(str, fitted.feature_names_in_)))
         column = None if schema is None else schema.columns[schema.place(place)]
@@ -211,5 +221,5 @@ def _values(fitted: Any, known: dict[str, str]) -> dict[Any, Any]:
             is_date = column is not None and column.form == "date"
             out[place] = np.datetime64(text) if is_date else float(text)
         except ValueError:
-            fail(f"Error: --given {name}={text}: {text!r} is not a value of that column.", 2)
+            fail(f"Error: --given {name}={text}: {text!r} is not a value of this column.", 2)
     return out

@@ -1,19 +1,23 @@
-"""``partwise fit``: from a file, or a folder of images, to a saved model and what it found."""
+"""``partwise fit``: fit a model to a file or a folder of images, print a summary, save it."""
 
 from __future__ import annotations
 
 import json
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 import typer
 
+from partwise.cli.completion import complete_column_value, complete_columns
 from partwise.cli.console import (
     busy,
+    check_choice,
     complain,
     fail,
     nameless,
@@ -27,11 +31,13 @@ from partwise.cli.tables import Reading, Seed, check_names, pair, reads_tables
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from partwise.files.data import Data
+    from partwise.estimators.mcfa import MCFA
+    from partwise.estimators.mcvq import MCVQ
+    from partwise.files.data import Data, Rows
 
 _MODELS = ("mcvq", "mcfa")
-_SHOWN_COLUMNS = 12  # names of a part's columns
-_TOLD_COLUMNS = 300  # profiles compare all pairs of columns, which many make slow
+_SHOWN_COLUMNS = 12  # printed names of a part's columns
+_MAX_PROFILED = 300  # columns; profiles compare all pairs, which is slow for many
 
 
 @reads_tables
@@ -47,57 +53,72 @@ def fit(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="MODEL", help="File to write; else named after the data, here."
+            "--out",
+            "-o",
+            metavar="MODEL",
+            help="Model file to write; by default named after the data, in the current folder.",
         ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Also write a page about it.")
+        Path | None, typer.Option("--report", metavar="FILE", help="Also write the explorer.")
     ] = None,
     model: Annotated[
         str, typer.Option("--model", help="mcvq: parts have states; mcfa: parts have factors.")
     ] = "mcvq",
     parts: Annotated[
         str | None,
-        typer.Option("--parts", metavar="N|auto", help="Number of parts; auto: from the evidence."),
+        typer.Option("--parts", metavar="N|auto", help="Number of parts; auto: by the ELBO."),
     ] = None,
     states: Annotated[
         str | None,
-        typer.Option("--states", metavar="N|auto", help="States (or factors) of every part."),
+        typer.Option("--states", metavar="N|auto", help="States (or factors) per part."),
     ] = None,
     likelihood: Annotated[
         str,
-        typer.Option(help="auto: found out column by column; or one law for all, as gaussian."),
+        typer.Option(
+            help="auto: chosen per column; or one distribution for all, such as gaussian."
+        ),
     ] = "auto",
     kind: Annotated[
         list[str] | None,
         typer.Option(
             "--kind",
             metavar="COLUMN=KIND",
-            help="What a column is: bernoulli, categorical, ordinal, poisson, lognormal, gaussian "
+            help="Kind of a column: bernoulli, categorical, ordinal, poisson, lognormal, gaussian "
             "or ignored; may be repeated.",
+            autocompletion=complete_column_value,
         ),
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option("--columns", metavar="NAME,...", help="Learn from these columns only."),
+        typer.Option(
+            "--columns",
+            metavar="NAME,...",
+            help="Use only these columns.",
+            autocompletion=complete_columns,
+        ),
     ] = None,
     ignore: Annotated[
-        str | None, typer.Option("--ignore", metavar="NAME,...", help="Leave these columns out.")
+        str | None,
+        typer.Option(
+            "--ignore",
+            metavar="NAME,...",
+            help="Leave out these columns.",
+            autocompletion=complete_columns,
+        ),
     ] = None,
     max_time: Annotated[
         float,
-        typer.Option("--max-time", metavar="SECONDS", help="Then the best so far is kept."),
+        typer.Option("--max-time", metavar="SECONDS", help="Limit; keeps the best model so far."),
     ] = 300.0,
     seed: Seed = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was found as JSON, for machines.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     *,
     reading: Reading,
 ) -> None:
-    """Learn the parts of a table or of images, say what was found, and save the model.
+    """Fit a model to a table or images, print a summary, and save the model.
 
-    Ctrl-C ends the learning and keeps the best model so far (exit code 130); a second one gives up.
+    Ctrl-C ends the fit and keeps the best model so far (exit code 130); a second Ctrl-C aborts.
 
     Examples:
 
@@ -109,23 +130,25 @@ def fit(
     """
     out = Path(f"{data.resolve().stem}.safetensors") if out is None else out
     need_folders(out, report)
-    if model not in _MODELS:
-        fail(f"Error: there is no model {model!r}; choose one of {', '.join(_MODELS)}.", 2)
+    check_choice(model, _MODELS, "--model")
     if max_time <= 0:
         fail("Error: --max-time must be above 0.", 2)
     sizes = [_number(text, name) for text, name in ((parts, "--parts"), (states, "--states"))]
     kinds = dict(pair(text, "--kind", "COLUMN=KIND") for text in kind or [])
+    _check_kinds(likelihood, kinds)
 
     with busy(f"Reading {data}"):
         texts = [name for name, kind in kinds.items() if kind in ("categorical", "ignored")]
         found = reading.read(data, texts, kinds.keys() - texts)
-        found = found._replace(X=_chosen(found.X, columns, ignore))
-    complain(f"Read {data}: {found.told}.")
+        found = replace(found, X=_chosen(found.X, columns, ignore))
+    if hasattr(found.X, "columns"):
+        check_names(list(kinds), found.X.columns)
+    complain(f"Read {data}: {found.description}.")
     estimator = _estimator(model, sizes, likelihood, kinds, found, seed, max_time)
     start = time.perf_counter()
-    with busy("Learning", max_time), _ending_on_interrupt(estimator) as stopped:
+    with busy("Fitting", max_time), _ending_on_interrupt(estimator) as stopped:
         estimator.fit(found.X)
-    _tell_sample(estimator, found.X)
+    _print_sample(estimator, found.X)
     seconds = time.perf_counter() - start
     estimator.save(out)
     content = _content(estimator, found, seconds, out, bool(stopped))
@@ -139,49 +162,61 @@ def fit(
     if as_json:
         say(json.dumps(content, indent=1, allow_nan=False, default=str))
     else:
-        _tell(content)
+        _print_summary(content)
     if stopped:
         fail(f"Stopped early: the best model so far is in {out}.", 130)
 
 
 def _number(text: str | None, name: str) -> int | str | None:
-    """Read a size: a number, auto, or nothing."""
+    """Read a size: a number, auto, or None."""
     if text is None or text == "auto":
         return text
     if not text.isdecimal() or int(text) < 1:
-        fail(f"Error: {name} {text!r} is neither a number from 1 on nor auto.", 2)
+        fail(f"Error: {name} {text!r} is neither a positive integer nor auto.", 2)
     return int(text)
 
 
-def _chosen(X: Any, columns: str | None, ignore: str | None) -> Any:
+def _check_kinds(likelihood: str, kinds: dict[str, str]) -> None:
+    """Refuse unknown likelihoods and kinds of columns, with a suggestion."""
+    from partwise.data.table import KINDS
+    from partwise.likelihoods import LAWS
+
+    check_choice(likelihood, ["auto", *LAWS], "--likelihood")
+    for name, kind in kinds.items():
+        check_choice(kind, ["auto", *KINDS], f"--kind {name}=")
+
+
+def _chosen(X: Rows, columns: str | None, ignore: str | None) -> Rows:
     """The table with some of its columns."""
     if columns is None and ignore is None:
         return X
-    if not hasattr(X, "columns"):
+    import polars as pl
+
+    if not isinstance(X, pl.DataFrame):
         fail("Error: --columns and --ignore need a table whose columns have names.", 2)
     asked = [] if columns is None else columns.split(",")
     without = [] if ignore is None else ignore.split(",")
     check_names(asked + without, X.columns)
     kept = [name for name in asked or X.columns if name not in without]
-    return X.select(kept) if kept else fail("Error: no column is left to learn from.", 2)
+    return X.select(kept) if kept else fail("Error: no column is left to fit.", 2)
 
 
 def _estimator(
     model: str,
-    sizes: list[Any],
+    sizes: list[int | str | None],
     likelihood: str,
     kinds: dict[str, str],
     found: Data,
     seed: int,
     max_time: float,
-) -> Any:
-    """The estimator that the options ask for; what one law for all columns is, is told."""
+) -> MCVQ | MCFA:
+    """The estimator for the options; the likelihood of sparse data is printed."""
     from scipy import sparse
 
     from partwise import MCFA, MCVQ
 
-    common: dict[str, Any] = {"random_state": seed, "max_time": max_time}
-    law: Any = likelihood
+    common: _Common = {"random_state": seed, "max_time": max_time}
+    law = likelihood
     if kinds and (model == "mcfa" or not hasattr(found.X, "columns") or likelihood != "auto"):
         fail("Error: --kind needs columns with names, --model mcvq and --likelihood auto.", 2)
     n_parts, each = (size or "auto" for size in sizes)
@@ -194,14 +229,21 @@ def _estimator(
 
         law, absent = likelihood_of_sparse(found.X)
         zero = "zero" if absent == "zero" else "missing"
-        complain(f"All entries are taken as {law}, those not stored as {zero}; else --likelihood.")
+        complain(
+            f"The likelihood is {law}, and absent entries are {zero}; --likelihood sets another."
+        )
     elif likelihood == "auto" and found.image_shape is not None:
         law = "gaussian"
     return MCVQ(n_parts, each, likelihood=kinds or law, sparse_absent=absent, **common)
 
 
-def _tell_sample(estimator: BaseEstimator, X: Any) -> None:
-    """Say on how many rows sizes were selected, if not on all."""
+class _Common(TypedDict):
+    random_state: int
+    max_time: float
+
+
+def _print_sample(estimator: MCVQ | MCFA, X: Rows) -> None:
+    """Print on how many rows sizes were selected, if not on all."""
     from partwise import SizeOptions
 
     n_rows, n_cells = X.shape[0], getattr(X, "nnz", X.shape[0] * X.shape[1])
@@ -212,10 +254,10 @@ def _tell_sample(estimator: BaseEstimator, X: Any) -> None:
 
 @contextmanager
 def _ending_on_interrupt(estimator: BaseEstimator) -> Iterator[list[int]]:
-    """Let the first Ctrl-C end the fit and the second break it off; gives the first, once there."""
+    """Let the first Ctrl-C end the fit and the second abort; yields a list of the first signal."""
     stopped: list[int] = []
 
-    def on_interrupt(number: int, _: Any) -> None:
+    def on_interrupt(number: int, _: FrameType | None) -> None:
         if stopped:
             raise KeyboardInterrupt
         stopped.append(number)
@@ -228,16 +270,53 @@ def _ending_on_interrupt(estimator: BaseEstimator) -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-# --- what was found ---
+# --- the summary ---
 
 
-def _content(model: Any, found: Data, seconds: float, out: Path, stopped: bool) -> dict[str, Any]:
-    """All that is told of a fit, as plain values."""
+class _Column(TypedDict):
+    name: str
+    kind: str
+    part: int
+
+
+class _State(TypedDict):
+    state: int
+    share: float
+    profile: str
+
+
+class _Part(TypedDict, total=False):
+    part: int
+    columns: list[str]
+    states: int
+    factors: int
+    described: list[_State]
+
+
+class _Content(TypedDict, total=False):
+    rows: int
+    rows_learned_from: int
+    is_image: bool
+    columns: list[_Column]
+    parts: list[_Part]
+    lower_bound: float
+    converged: bool
+    stopped: bool
+    seconds: float
+    model: str
+    report: str
+
+
+def _content(model: MCVQ | MCFA, found: Data, seconds: float, out: Path, stopped: bool) -> _Content:
+    """The summary of a fit as plain values; the keys of ``--json``."""
     n_columns = int(found.X.shape[1])
+    from partwise.fitted import feature_names
+
     parts = [int(k) for k in model.parts_]
-    names = [str(name) for name in getattr(model, "feature_names_in_", range(n_columns))]
+    names = feature_names(model, n_columns)
     kinds = [str(kind) for kind in getattr(model, "kinds_", [model.likelihood] * n_columns)]
-    sizes = [int(n) for n in (model.n_states_ if hasattr(model, "n_states_") else model.n_factors_)]
+    has_states = hasattr(model, "n_states_")
+    sizes = [int(n) for n in (model.n_states_ if has_states else model.n_factors_)]
     described = _described(model) if found.image_shape is None else {}
     return {
         "rows": int(found.X.shape[0]),
@@ -251,7 +330,7 @@ def _content(model: Any, found: Data, seconds: float, out: Path, stopped: bool) 
             {
                 "part": k,
                 "columns": [name for name, part in zip(names, parts, strict=True) if part == k],
-                "states" if hasattr(model, "n_states_") else "factors": size,
+                **({"states": size} if has_states else {"factors": size}),
                 "described": described.get(f"part{k}", []),
             }
             for k, size in enumerate(sizes)
@@ -264,32 +343,31 @@ def _content(model: Any, found: Data, seconds: float, out: Path, stopped: bool) 
     }
 
 
-def _described(model: Any) -> dict[str, list[dict[str, Any]]]:
-    """The states of each part in words, by the part's name."""
-    if not hasattr(model, "summary") or model.n_features_in_ > _TOLD_COLUMNS:
+def _described(model: MCVQ | MCFA) -> dict[str, list[_State]]:
+    """Descriptions of the states, by the name of their part."""
+    if not hasattr(model, "summary") or model.n_features_in_ > _MAX_PROFILED:
         return {}
-    table = model.summary()
-    rows = table if isinstance(table, dict) else table.to_dict(as_series=False)
-    out: dict[str, list[dict[str, Any]]] = {}
+    table = cast("Mapping[str, Iterable[str]]", model.summary())  # columns by name, of any table
+    out: dict[str, list[_State]] = {}
     for part, state, share, words in zip(
-        *(rows[name] for name in ("part", "state", "share", "profile")), strict=True
+        *(table[name] for name in ("part", "state", "share", "profile")), strict=True
     ):
-        told = {"state": int(state), "share": float(share), "profile": words}
-        out.setdefault(part, []).append(told)
+        described: _State = {"state": int(state), "share": float(share), "profile": words}
+        out.setdefault(part, []).append(described)
     return out
 
 
-def _tell(content: dict[str, Any]) -> None:
-    """Print what was found."""
+def _print_summary(content: _Content) -> None:
+    """Print the summary of a fit."""
     noun = "pixel" if content["is_image"] else "column"
     kinds: dict[str, list[str]] = {}
     for column in content["columns"]:
         kinds.setdefault(column["kind"], []).append(column["name"])
     for kind, names in kinds.items():
         listed = "" if content["is_image"] else f": {', '.join(names)}"
-        say(f"{plural(len(names), noun)} taken as {kind}{listed}.")
+        say(f"{plural(len(names), noun)} modeled as {kind}{listed}.")
     of = f"{plural(content['rows_learned_from'], 'row')} in {content['seconds']:.1f} s"
-    say(f"\nLearned from {of}: {plural(len(content['parts']), 'part')}.")
+    say(f"\nFitted to {of}: {plural(len(content['parts']), 'part')}.")
     for part in content["parts"]:
         size = part.get("states")
         sized = plural(part["factors"], "factor") if size is None else plural(size, "state")
@@ -300,7 +378,7 @@ def _tell(content: dict[str, Any]) -> None:
     rest = [column["name"] for column in content["columns"] if column["part"] < 0]
     if rest:
         listed = "" if content["is_image"] else f": {_few(rest)}"
-        say(f"\nIn no part, {plural(len(rest), noun)}{listed}")
+        say(f"\nBackground, {plural(len(rest), noun)}{listed}")
     say(f"\nWrote {content['model']}.")
     if "report" in content:
         say(f"Wrote {content['report']}: open it in a browser.")
@@ -311,13 +389,13 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN_COLUMNS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _print_states(states: list[dict[str, Any]]) -> None:
+def _print_states(states: list[_State]) -> None:
     from rich.table import Table
     from rich.text import Text
 
     if not states:
         return
-    table = Table("state", "rows", "what is typical of it", box=None, pad_edge=True)
+    table = Table("state", "rows", "profile", box=None, pad_edge=True)
     for state in states:
         share = f"{100 * state['share']:.0f} %"
         table.add_row(str(state["state"]), share, Text(state["profile"]))

@@ -1,40 +1,45 @@
-"""A tidy list of imputed values: one row per missing cell, with what is known about it."""
+"""A table of imputed values: one row per missing cell, with interval and probability."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from partwise.cli.tables import as_written, is_missing
 from partwise.files.frames import as_polars
+from partwise.fitted import feature_names
 
 if TYPE_CHECKING:
-    from partwise.files.data import Data
+    from sklearn.base import BaseEstimator
+
+    from partwise.contracts import Array
+    from partwise.files.data import Data, Rows
+    from partwise.typing import Frame
 
 
-def imputations(model: Any, X: Any, data: Data, coverage: float = 0.9) -> pl.DataFrame:
+def imputations(model: BaseEstimator, X: Rows, data: Data, coverage: float = 0.9) -> pl.DataFrame:
     """List the imputed values of a table.
 
     Parameters
     ----------
     model : estimator
-        Fitted; it imputes and predicts intervals.
+        Fitted, with `impute` and `predict_interval`.
     X : polars DataFrame or array of shape (n, D)
         The model's columns.
     data : Data
-        The file that they are from: it names the rows, and values are written as it does.
+        The file that X is from: names of rows, and the format of values.
     coverage : float
-        Share of the values that lower and upper ends hold.
+        Coverage of the intervals.
 
     Returns
     -------
     imputed : polars DataFrame
-        Columns row, column, value, lower, upper and probability. Ends are null where levels have no
-        order; the probability is that of the value, null of numbers.
+        Columns row, column, value, lower, upper and probability. The ends are null for unordered
+        levels, the probability of the value is null for numbers.
     """
-    names = X.columns if isinstance(X, pl.DataFrame) else _names(model, X.shape[1])
+    names = X.columns if isinstance(X, pl.DataFrame) else feature_names(model, X.shape[1])
     given, filled, *ends = (
         _frame(table, names) for table in (X, model.impute(X), *model.predict_interval(X, coverage))
     )
@@ -42,8 +47,8 @@ def imputations(model: Any, X: Any, data: Data, coverage: float = 0.9) -> pl.Dat
     shares = model.predict_proba_columns(X) if has_levels else {}
     pieces = []
     for d, name in enumerate(names):
-        holes = is_missing(given[name]) & ~is_missing(filled[name])
-        rows = np.flatnonzero(holes.to_numpy())
+        imputed = is_missing(given[name]) & ~is_missing(filled[name])
+        rows = np.flatnonzero(imputed.to_numpy())
         if not len(rows):
             continue
         value = filled[name].gather(rows)
@@ -79,12 +84,7 @@ _EMPTY = pl.DataFrame(
 )  # fmt: skip
 
 
-def _names(model: Any, width: int) -> list[str]:
-    names = getattr(model, "feature_names_in_", None)
-    return [f"column {i + 1}" for i in range(width)] if names is None else list(map(str, names))
-
-
-def _frame(table: Any, names: list[str]) -> pl.DataFrame:
+def _frame(table: Rows | Frame | Array, names: list[str]) -> pl.DataFrame:
     frame = as_polars(table)
     frame.columns = names
     return frame

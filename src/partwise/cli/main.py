@@ -1,13 +1,15 @@
-"""The application, its options and how it fails."""
+"""The application: its commands, common options, and how errors are reported."""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Annotated, Any, TextIO
+from typing import Annotated, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -16,37 +18,91 @@ from partwise import __version__
 from partwise.cli import ask, compress, demo, fill, fit, recommend, report, serve, warm_up
 from partwise.cli.console import complain, fail, say
 
-# Of the command line's own errors typer writes the message; which class they have depends on its
-# release, but all of them can be written by this method.
-_WRITES_ITSELF = "format_message"
+# Typer prints messages of its own errors. Their class depends on its release, but all of them have
+# this method.
+_PRINTED_BY_TYPER = "format_message"
 
 
-class Polite(TyperGroup):
+class Commands(TyperGroup):
     """A group of commands whose errors are one sentence, unless ``--debug`` is given."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def main(self, *args: object, **kwargs: object) -> object:
+        """Parse arguments and run the command."""
+        with _closable_output():
+            return super().main(*args, **kwargs)  # type: ignore[arg-type]
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of click or typer
         """Run the command."""
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
-                # Shown to the user whatever filters the interpreter was started with.
+                # Shown whatever filters the interpreter was started with.
                 warnings.filterwarnings("default", category=UserWarning)
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             fail("Stopped.", 130)
-        except BrokenPipeError:  # whoever read, as head does, has enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
         except (typer.Exit, typer.Abort):
             raise
-        except Exception as error:  # one sentence for the user; --debug shows the rest
-            if hasattr(error, _WRITES_ITSELF) or ctx.params.get("debug"):
+        except Exception as error:  # one sentence for the user; --debug shows the traceback
+            if hasattr(error, _PRINTED_BY_TYPER) or ctx.params.get("debug"):
                 raise
-            fail(f"Error: {_sentence(error)}", 1)
+            from partwise.files.data import UnknownNameError
+
+            fail(f"Error: {_sentence(error)}", 2 if isinstance(error, UnknownNameError) else 1)
+
+
+class _Closable:
+    """Standard output that ends the process with code 0 when its reader has gone.
+
+    A reader such as ``head`` closes the pipe when it has enough. Whether a write still meets an
+    open pipe is a matter of timing, so every closed pipe counts as success.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with self._open():
+            return self._stream.write(text)
+        return 0
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        with self._open():
+            self._stream.writelines(lines)
+
+    def flush(self) -> None:
+        with self._open():
+            self._stream.flush()
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            # The interpreter flushes once more when it exits.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            raise SystemExit(0) from None
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _closable_output() -> Iterator[None]:
+    """Replace standard output by `_Closable`."""
+    stream = sys.stdout
+    sys.stdout = _Closable(stream)
+    try:
+        yield
+    finally:
+        try:
+            sys.stdout.flush()
+        finally:
+            sys.stdout = stream
 
 
 def _sentence(error: Exception) -> str:
-    """Say an error on one line."""
+    """The message of an error on one line."""
     text = " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
@@ -68,7 +124,7 @@ def _show_warning(
 
 app = typer.Typer(
     name="partwise",
-    cls=Polite,
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -85,12 +141,15 @@ def main(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Find the parts that data is made of."""
+    """Impute missing values, find groups of columns and types of rows, detect anomalies.
+
+    Exit codes: 0 success, 1 a problem with the data or a file, 2 wrong arguments, 130 interrupted.
+    """
 
 
 app.command("demo")(demo.demo)
@@ -109,7 +168,7 @@ app.command("decompress")(compress.decompress)
 
 
 def _add_papers() -> None:
-    """Add the commands that `partwise_papers` provides; where it is absent, they say so."""
+    """Add the commands of `partwise_papers`; if it is not installed, they print a message."""
     if find_spec("partwise_papers") is not None:
         import_module("partwise_papers.commands").add_to(app)
         return
@@ -118,13 +177,13 @@ def _add_papers() -> None:
         """Not installed: needs the package partwise_papers."""
         fail(
             f"partwise {ctx.command.name} needs the package partwise_papers, which is not "
-            "installed; install Partwise anew: its wheel holds both.",
+            "installed; reinstall Partwise, whose wheel contains both.",
             2,
         )
 
-    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    any_arguments = {"ignore_unknown_options": True, "allow_extra_args": True}
     for name in ("reproduce", "bench"):
-        app.command(name, context_settings=anything)(absent)
+        app.command(name, context_settings=any_arguments)(absent)
 
 
 _add_papers()

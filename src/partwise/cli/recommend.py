@@ -1,4 +1,4 @@
-"""``partwise recommend``: recommendations, the next question and reasons, from a table."""
+"""``partwise recommend``: recommendations, the next question and reasons, from ratings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from partwise.cli.console import fail, need_folders, print_table, say
+from partwise.cli.console import closest, fail, need_folders, print_table, say
 from partwise.cli.tables import Encoding
 
 if TYPE_CHECKING:
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def _recommender(source: Path, encoding: str | None) -> Recommender:
-    """A saved recommender, or one learned from a file of ratings."""
+    """A saved recommender, or one fitted to a file of ratings."""
     from partwise import Recommender, load
     from partwise.files.ratings import read_rating_list
 
     with source.open("rb") as file:
-        is_model = file.read(8)[5:] == bytes(3)  # a length of eight bytes; no text has that
+        is_model = file.read(8)[5:] == bytes(3)  # a length in eight bytes; text has no NUL
     if not is_model:
         return Recommender(verbose=1).fit(read_rating_list(source, encoding))
     model = load(source)
     if not isinstance(model, Recommender):
         raise ValueError(
-            f"{source} holds a {type(model).__name__}, not a Recommender; give a file of ratings, "
-            "or what --save wrote."
+            f"{source} contains a {type(model).__name__}, not a Recommender; give a file of "
+            "ratings, or a model written by --save."
         )
     return model
 
@@ -41,8 +41,8 @@ def _known(model: Recommender, text: str) -> Hashable:
 
 
 def _person(model: Recommender, rated: list[str]) -> dict[Hashable, float]:
-    """Ratings of the person, parsed from ITEM=RATING."""
-    person = {}
+    """Ratings by item, from ITEM=RATING."""
+    person: dict[Hashable, float] = {}
     for text in rated:
         item, sign, rating = text.rpartition("=")
         try:
@@ -58,8 +58,8 @@ def recommend(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Ratings, a text file with columns user, item and rating, or in the format "
-            "of MovieLens (ratings.csv, ratings.dat, u.data); or a saved recommender.",
+            help="Ratings: a text file with columns user, item and rating, or a file of MovieLens "
+            "(ratings.csv, ratings.dat, u.data); or a saved recommender.",
             show_default=False,
         ),
     ],
@@ -69,10 +69,8 @@ def recommend(
             "--rated", "-r", metavar="ITEM=RATING", help="A rating of the person; may be repeated."
         ),
     ] = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many items.")] = 10,
-    ask: Annotated[
-        bool, typer.Option("--ask", help="Also print the next question to ask.")
-    ] = False,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of items.")] = 10,
+    ask: Annotated[bool, typer.Option("--ask", help="Also print the item to ask next.")] = False,
     explain: Annotated[
         str | None,
         typer.Option(metavar="ITEM", help="Explain the predicted rating of this item."),
@@ -85,7 +83,7 @@ def recommend(
     ] = None,
     encoding: Encoding = None,
 ) -> None:
-    """Recommend items to a person, known or new, from what they rated.
+    """Recommend items to a person, known or new, from their ratings.
 
     Examples:
 
@@ -102,21 +100,20 @@ def recommend(
         say(f"Wrote {save}.")
     person = _person(model, rated or [])
     if explain is not None and _known(model, explain) not in model.items_:
-        fail(f"Error: {explain!r} is not among the {len(model.items_)} known items.", 2)
-    table = Table("item", "expected rating", "80 % between")
+        known = [str(item) for item in model.items_]
+        fail(f"Error: there is no item {explain!r}{closest(explain, known, 'item')}", 2)
+    table = Table("item", "expected rating", "80 % interval")
     for found in model.recommend(person, number):
-        table.add_row(
-            str(found.item), f"{found.rating:.2f}", f"{found.lower:g} and {found.upper:g}"
-        )
+        table.add_row(str(found.item), f"{found.rating:.2f}", f"{found.lower:g} to {found.upper:g}")
     print_table(table)
     if ask:
         say(f"Ask next: {model.next_question(person)}")
     if explain is not None:
-        _say_why(model, person, _known(model, explain))
+        _print_reasons(model, person, _known(model, explain))
 
 
-def _say_why(model: Recommender, person: dict[Hashable, float], item: Hashable) -> None:
-    """Print the reasons for a predicted rating."""
+def _print_reasons(model: Recommender, person: dict[Hashable, float], item: Hashable) -> None:
+    """Print which ratings changed a prediction."""
     reasons = model.explain(person, item)
     say(f"{item}: {reasons['rating']:.2f} expected.")
     for why in reasons["because"]:

@@ -1,4 +1,4 @@
-"""``partwise report``: a page about a saved model."""
+"""``partwise report``: the explorer of a saved model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from partwise.cli.tables import Reading, parse_image_shape, read_like, reads_tab
 def report(
     model: Annotated[
         Path,
-        typer.Argument(help="Model file, as written by save().", show_default=False),
+        typer.Argument(help="Model file, written by partwise fit or save().", show_default=False),
     ],
     data: Annotated[
         Path | None,
-        typer.Argument(help="Rows to show, as partwise fit reads.", show_default=False),
+        typer.Argument(
+            help="Rows to show, in a file that partwise fit can read.", show_default=False
+        ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path("report.html"),
     image_shape: Annotated[
@@ -27,15 +29,15 @@ def report(
         typer.Option(
             "--image-shape",
             metavar="HEIGHTxWIDTH",
-            help="The columns are the pixels of an image, such as 32x32.",
+            help="Columns are the pixels of an image of this size, such as 32x32.",
             show_default=False,
         ),
     ] = None,
-    title: Annotated[str, typer.Option("--title", help="Heading of the page.")] = "Partwise report",
+    title: Annotated[str, typer.Option("--title", help="Title of the page.")] = "Partwise report",
     *,
     reading: Reading,
 ) -> None:
-    """Write a page about a saved model: its parts, states or factors, classes, and some rows.
+    """Write the explorer of a saved model: parts, states or factors, classes, and some rows.
 
     Examples:
 

@@ -8,46 +8,46 @@ from typing import Annotated
 
 import typer
 
-from partwise.cli.console import fail, say
+from partwise.cli.console import complain, fail
 
 
 def serve(
     models: Annotated[
         list[Path],
-        typer.Argument(help="Model files, as written by save().", show_default=False),
+        typer.Argument(help="Model files, written by partwise fit or save().", show_default=False),
     ],
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen at; the default is this machine only.")
+        str, typer.Option("--host", help="Address to listen on; by default only this machine.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535)] = 8000,
     workers: Annotated[
-        int, typer.Option("--workers", "-w", min=1, help="Processes that answer.")
+        int, typer.Option("--workers", "-w", min=1, help="Number of processes.")
     ] = 1,
     token_file: Annotated[
         Path | None,
         typer.Option(
             "--token-file",
-            help="File with a token that clients must send as Authorization: Bearer TOKEN. The "
-            "variable PARTWISE_TOKEN serves as well.",
+            help="File with a token that clients must send as Authorization: Bearer TOKEN. "
+            "Alternatively, set the variable PARTWISE_TOKEN.",
             show_default=False,
         ),
     ] = None,
     max_body: Annotated[
-        int, typer.Option("--max-body", min=1, help="Largest body of a request, in bytes.")
+        int, typer.Option("--max-body", min=1, help="Maximum size of a request, in bytes.")
     ] = 10_000_000,
     max_rows: Annotated[
-        int, typer.Option("--max-rows", min=1, help="Most rows of a request.")
+        int, typer.Option("--max-rows", min=1, help="Maximum number of rows per request.")
     ] = 10_000,
     max_waiting: Annotated[
-        int, typer.Option("--max-waiting", min=1, help="Most requests that wait at a time.")
+        int, typer.Option("--max-waiting", min=1, help="Maximum number of waiting requests.")
     ] = 256,
     max_seconds: Annotated[
-        float, typer.Option("--max-seconds", min=0.1, help="Longest time for an answer.")
+        float, typer.Option("--max-seconds", min=0.1, help="Maximum time for an answer.")
     ] = 30.0,
 ) -> None:
-    """Answer questions about fitted models over HTTP, as JSON.
+    """Serve fitted models over HTTP, as JSON.
 
-    The page /docs describes the questions, / is the explorer. A model file that is replaced is
+    The page /docs describes the requests, / is the explorer. A model file that is replaced is
     loaded again. Stop with Ctrl-C or SIGTERM; requests under way are answered first.
 
     Examples:
@@ -75,7 +75,7 @@ def serve(
     settings.paths()
     settings.to_environment()
     if host not in ("127.0.0.1", "localhost", "::1") and token is None:
-        say("Warning: other machines can reach this service, and it asks for no token.")
+        complain("Warning: other machines can reach this service, and it requires no token.")
     uvicorn.run(
         create_app(settings) if workers == 1 else "partwise.serve:create_app",
         factory=workers > 1,
@@ -83,7 +83,7 @@ def serve(
         port=port,
         workers=workers,
         log_config=LOGGING,
-        access_log=False,  # the guard writes one line per request
+        access_log=False,  # the guard logs one line per request
         timeout_graceful_shutdown=int(max_seconds) + 1,
         server_header=False,
     )

@@ -1,4 +1,4 @@
-"""Options of how files are read, tables in the terms of a saved model, and tables printed."""
+"""Options for reading files, tables read for a saved model, and tables printed."""
 
 from __future__ import annotations
 
@@ -7,59 +7,66 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from partwise.cli.console import fail, need_folders, plural, say
+from partwise.cli.completion import complete_columns
+from partwise.cli.console import closest, fail, need_folders, plural, say
 
 if TYPE_CHECKING:
     import polars as pl
+    from sklearn.base import BaseEstimator
 
-    from partwise.files.data import Data
+    from partwise.files.data import Data, Rows
 
 Encoding = Annotated[
     str | None,
-    typer.Option("--encoding", help="Of a text file that is not UTF-8, such as cp1252."),
+    typer.Option("--encoding", help="Encoding of a text file that is not UTF-8, such as cp1252."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
 Model = Annotated[
-    Path, typer.Argument(help="Model, as partwise fit or save() write it.", show_default=False)
+    Path, typer.Argument(help="Model file, written by partwise fit or save().", show_default=False)
 ]
 Table = Annotated[
-    Path, typer.Argument(help="Rows, in a file as partwise fit reads it.", show_default=False)
+    Path, typer.Argument(help="Rows, in a file that partwise fit can read.", show_default=False)
 ]
 Out = Annotated[
     Path | None,
     typer.Option(
         "--out",
         "-o",
-        help="File to write: .csv, .tsv or .parquet; else the table is printed.",
+        help="File to write: .csv, .tsv or .parquet. By default the table is printed.",
         show_default=False,
     ),
 ]
 
-_DIGITS = 5  # that tell something, of a number that is printed
+_DIGITS = 5  # significant digits of a printed number
 _SIGNS = {"space": " ", "blank": " ", "none": ""}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are to be read; `reads_tables` makes options of a command of these."""
+    """Options for reading files; `reads_tables` adds them to a command."""
 
     missing: Annotated[
         list[str] | None,
         typer.Option(
-            "--missing", metavar="TEXT", help="A text that means missing, as -99; may be repeated."
+            "--missing",
+            metavar="TEXT",
+            help="A text that means missing, such as -99; may be repeated.",
         ),
     ] = None
     keep_none: Annotated[
-        bool, typer.Option("--keep-none", help="The word None is a value; else it means missing.")
+        bool, typer.Option("--keep-none", help="Keep the word None as a value.")
     ] = False
     id_column: Annotated[
         str | None,
         typer.Option(
-            "--id", metavar="COLUMN", help="Column that names the rows; not used by the model."
+            "--id",
+            metavar="COLUMN",
+            help="Column with names of the rows; not used by the model.",
+            autocompletion=complete_columns,
         ),
     ] = None
     decimal: Annotated[
@@ -67,7 +74,7 @@ class Reading:
         typer.Option(
             "--decimal",
             metavar="SIGN|COLUMN=SIGN",
-            help="Sign before decimals, of all columns or of one; else found out.",
+            help="Decimal mark of all columns or of one; detected by default.",
         ),
     ] = None
     thousands: Annotated[
@@ -75,7 +82,7 @@ class Reading:
         typer.Option(
             "--thousands",
             metavar="SIGN|COLUMN=SIGN",
-            help="Sign between thousands (or space), of all columns or of one; else found out.",
+            help="Thousands separator (or space) of all columns or of one; detected by default.",
         ),
     ] = None
     date_order: Annotated[
@@ -83,26 +90,27 @@ class Reading:
         typer.Option(
             "--date-order",
             metavar="ORDER|COLUMN=ORDER",
-            help="Of dates such as 12/1/2008: dmy, mdy or ymd; else found out.",
+            help="Order in dates such as 12/1/2008: dmy, mdy or ymd; detected by default.",
         ),
     ] = None
     encoding: Encoding = None
     header: Annotated[
         bool | None,
         typer.Option(
-            "--header/--no-header", help="Whether the first line names the columns; else found out."
+            "--header/--no-header",
+            help="Whether the first line has column names; detected by default.",
         ),
     ] = None
     skip_rows: Annotated[
-        int, typer.Option("--skip-rows", min=0, help="Lines of text above the table.")
+        int, typer.Option("--skip-rows", min=0, help="Lines of text before the table.")
     ] = 0
     resize: Annotated[
         str | None,
-        typer.Option("--resize", metavar="HEIGHTxWIDTH", help="Bring all images to this size."),
+        typer.Option("--resize", metavar="HEIGHTxWIDTH", help="Resize all images."),
     ] = None
 
     def read(self, path: Path, texts: Collection[str] = (), numbers: Collection[str] = ()) -> Data:
-        """Read a file; columns of texts and of numbers may be told."""
+        """Read a file; columns in ``texts`` are text, those in ``numbers`` are numbers."""
         signs = [
             _by_column(given, option)
             for given, option in ((self.decimal, "--decimal"), (self.thousands, "--thousands"))
@@ -110,7 +118,7 @@ class Reading:
         orders = _by_column(self.date_order, "--date-order")
         wrong = [order for order in orders.values() if order not in ("dmy", "mdy", "ymd")]
         if wrong:
-            fail(f"Error: --date-order {wrong[0]!r} is none of dmy, mdy and ymd.", 2)
+            fail(f"Error: --date-order {wrong[0]!r} is not one of dmy, mdy and ymd.", 2)
         shape = parse_image_shape(self.resize)
         from partwise.files import read_data
 
@@ -132,18 +140,18 @@ class Reading:
 
 
 def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `Reading`; it gets them as its argument ``reading``."""
+    """Add the options of `Reading` to a command, which gets them as its argument ``reading``."""
     added = inspect.signature(Reading, eval_str=True).parameters
     signature = inspect.signature(command, eval_str=True)
     own = [one for one in signature.parameters.values() if one.name != "reading"]
     kind = inspect.Parameter.KEYWORD_ONLY
 
-    def run(**given: Any) -> None:
-        reading = Reading(**{name: given.pop(name) for name in added})
-        command(**given, reading=reading)
+    def run(**given: object) -> None:
+        options = {name: given.pop(name) for name in added}
+        command(**given, reading=Reading(**options))  # type: ignore[arg-type]  # typer checks them
 
     for one in added.values():
-        one.annotation.__metadata__[0].rich_help_panel = "How files are read"
+        one.annotation.__metadata__[0].rich_help_panel = "Reading files"
     parameters = [one.replace(kind=kind) for one in (*own, *added.values())]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -152,7 +160,7 @@ def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _by_column(given: list[str] | None, option: str) -> dict[str, str]:
-    """Values by column, under "" that of all columns."""
+    """Values by column; the key "" means all columns."""
     out = {}
     for text in given or []:
         name, sign, value = text.rpartition("=")
@@ -160,7 +168,7 @@ def _by_column(given: list[str] | None, option: str) -> dict[str, str]:
             fail(f"Error: {option} {text!r} is not of the form VALUE or COLUMN=VALUE.", 2)
         out[name] = _SIGNS.get(value, value)
         if option != "--date-order" and len(out[name]) > 1:
-            fail(f"Error: {option} {text!r}: {value!r} is not a single sign, such as a comma.", 2)
+            fail(f"Error: {option} {text!r}: {value!r} is not one character, such as a comma.", 2)
     return out
 
 
@@ -175,34 +183,34 @@ def parse_image_shape(text: str | None) -> tuple[int, int] | None:
 
 
 def pair(text: str, option: str, form: str) -> tuple[str, str]:
-    """Read what stands before and after the last equals sign."""
+    """Split a text at its last equals sign."""
     name, sign, value = text.rpartition("=")
     if not sign or not name:
         fail(f"Error: {option} {text!r} is not of the form {form}.", 2)
     return name, value
 
 
-def load_for(path: Path, verb: str, what: str, inner: bool = False) -> Any:
-    """Load a model that has a method, or perhaps its inner model; ``what`` says what it is for."""
+def load_for(path: Path, method: str, what: str, inner: bool = False) -> BaseEstimator:
+    """Load a model that has a method, or its inner model; ``what`` describes the method."""
     from partwise import load
 
     fitted = load(path)
     fitted = getattr(fitted, "model_", fitted) if inner else fitted
-    if not hasattr(fitted, verb):
+    if not hasattr(fitted, method):
         fail(
-            f"Error: {path} holds a {type(fitted).__name__}, which cannot {what}; fit one with "
-            "partwise fit.",
+            f"Error: {path} contains a {type(fitted).__name__}, which cannot {what}; fit another "
+            "model with partwise fit.",
             1,
         )
     return fitted
 
 
 def read_like(
-    fitted: Any, path: Path, reading: Reading, needless: Collection[str] = ()
-) -> tuple[Data, Any]:
-    """Read a file as the model's rows were: all that it holds, and what the model knows of it.
+    fitted: BaseEstimator, path: Path, reading: Reading, optional: Collection[str] = ()
+) -> tuple[Data, Rows]:
+    """Read a file with the types of the model's columns: all columns, and those of the model.
 
-    Columns that are needless may be absent.
+    Columns in ``optional`` may be absent.
     """
     from partwise.fitted import schema_of
 
@@ -217,53 +225,54 @@ def read_like(
     if schema is None:
         numbers = [str(name) for name in getattr(fitted, "feature_names_in_", ())]
     found = reading.read(path, texts, numbers)
-    return found, _known_columns(fitted, found.X, path, needless)
+    return found, _known_columns(fitted, found.X, path, optional)
 
 
-def _known_columns(fitted: Any, X: Any, path: Path, needless: Collection[str]) -> Any:
-    """The columns that the model knows, in its order."""
+def _known_columns(fitted: BaseEstimator, X: Rows, path: Path, optional: Collection[str]) -> Rows:
+    """The model's columns, in its order."""
+    import polars as pl
+
     from partwise.fitted import schema_of
 
     names = getattr(fitted, "feature_names_in_", None)
     width = getattr(fitted, "n_features_in_", X.shape[1])
-    if X.shape[1] != width and (names is None or not hasattr(X, "columns")):
+    is_frame = isinstance(X, pl.DataFrame)
+    if X.shape[1] != width and (names is None or not is_frame):
         raise ValueError(
-            f"{path} has {plural(X.shape[1], 'column')}, but the model learned from {width}; give "
-            "a table like the one it learned from, or fit a model to this one."
+            f"{path} has {plural(X.shape[1], 'column')}, but the model was fitted to {width}; use "
+            "a table with the same columns, or fit a model to this one."
         )
-    if not hasattr(X, "columns"):
+    if not isinstance(X, pl.DataFrame):
         return X
     if names is None:
         for column in X.get_columns():
             if not column.dtype.is_numeric() and schema_of(fitted) is None:
                 raise ValueError(
-                    f"{path}: column {column.name!r} holds {column.dtype}, but the model learned "
-                    "from numbers alone; give a table like the one it learned from, or fit a model "
-                    "to this one."
+                    f"{path}: column {column.name!r} holds {column.dtype}, but the model was "
+                    "fitted to numbers only; use a table with the same columns, or fit a model to "
+                    "this one."
                 )
         return X.to_numpy()
-    absent = [name for name in names if name not in X.columns and name not in needless]
+    absent = [name for name in names if name not in X.columns and name not in optional]
     if absent:
         several = len(absent) > 1
         listed = ", ".join(map(repr, absent[:5])) + (" and others" if len(absent) > 5 else "")
         raise ValueError(
-            f"{path} lacks the column{'s' * several} {listed} that the model learned from; add "
+            f"{path} lacks the column{'s' * several} {listed} of the model; add "
             f"{'them (they' if several else 'it (it'} may be empty), or fit a model to this table."
         )
     return X.select([name for name in names if name in X.columns])
 
 
 def check_names(asked: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse names of columns that are not there, and suggest what was meant."""
-    from partwise.files.data import closest
-
+    """Refuse unknown names of columns, with a suggestion."""
     for name in asked:
         if name not in names:
             fail(f"Error: there is no column {name!r}{closest(name, names)}", 2)
 
 
 def give(table: pl.DataFrame, out: Path | None, like: Data | None = None) -> None:
-    """Write a table to a file, or print it; values are written as in a file like it."""
+    """Write a table to a file, or print it; ``like`` sets the format of values."""
     if out is not None:
         from partwise.files.frames import write_table
 
@@ -288,7 +297,7 @@ def is_missing(column: pl.Series) -> pl.Series:
 
 
 def as_written(data: Data | None, values: pl.Series) -> pl.Series:
-    """Values of a column as the file writes them, with no more digits than tell something."""
+    """Values of a column in the file's format, with significant digits only."""
     import numpy as np
     import polars as pl
 
@@ -309,9 +318,12 @@ def as_written(data: Data | None, values: pl.Series) -> pl.Series:
 
 
 def check_out(out: Path | None) -> None:
-    """Refuse a file that could not be written, before any work is done for it."""
+    """Refuse a file that cannot be written, before any work is done."""
     need_folders(out)
     if out is not None:
         from partwise.files.frames import check_table_name
 
-        check_table_name(out)
+        try:
+            check_table_name(out)
+        except ValueError as error:
+            fail(f"Error: {error}", 2)

@@ -5,22 +5,28 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from partwise.cli.console import busy, say
 
-# Methods that have kernels of their own.
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from partwise.contracts import Array
+    from partwise.typing import DataLike
+
+# Methods that use kernels.
 METHODS = ("transform", "impute", "predict_interval", "score_samples", "anomaly_scores")
 
 
 def warm_up() -> None:
-    """Compile the library's kernels, so that no later process has to.
+    """Compile the library's kernels and store them on disk, so that later processes start fast.
 
-    For images of containers and the first start on a machine: what is compiled is kept on disk.
+    Use it when building container images, or once per machine.
     """
     begun = time.perf_counter()
     with busy("Compiling"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of fits that are far too short
+        warnings.simplefilter("ignore")  # fits are too short to converge
         for model, rows in _uses():
             model.fit(rows)
             for name in METHODS:
@@ -29,22 +35,28 @@ def warm_up() -> None:
     say(f"All kernels are compiled ({time.perf_counter() - begun:.0f} s).")
 
 
-def _uses() -> Iterator[tuple[Any, Any]]:
-    """Models and rows whose small fits go through every kernel, in both precisions."""
+class _Short(TypedDict):
+    max_iter: int
+    random_state: int
+
+
+def _uses() -> Iterator[tuple[BaseEstimator, DataLike]]:
+    """Models and rows whose short fits use every kernel, in both precisions."""
     import numpy as np
     from scipy import sparse
 
     import partwise as pw
 
     rng = np.random.default_rng(0)
-    short: dict[str, Any] = {"max_iter": 2, "random_state": 0}
+    short: _Short = {"max_iter": 2, "random_state": 0}
     for dtype in (np.float64, np.float32):
-        X: Any = rng.normal(size=(40, 8)).astype(dtype)
-        holed: Any = np.where(rng.random(X.shape) < 0.2, np.nan, X).astype(dtype)
-        levels = np.where(np.isnan(holed), np.nan, np.round(holed).clip(-2, 2) + 3).astype(dtype)
+        X: Array = rng.normal(size=(40, 8)).astype(dtype)
+        incomplete: Array = np.where(rng.random(X.shape) < 0.2, np.nan, X).astype(dtype)
+        scale = np.round(incomplete).clip(-2, 2) + 3
+        levels = np.where(np.isnan(incomplete), np.nan, scale).astype(dtype)
         ratings = sparse.csr_matrix(np.nan_to_num(levels))
         counts = sparse.csr_matrix(np.abs(np.round(X)))
-        for rows in (X, holed, ratings):
+        for rows in (X, incomplete, ratings):
             yield pw.MCVQ(2, 2, **short), rows
             yield pw.MCFA(2, 1, **short), rows
         for likelihood, rows in (
@@ -53,11 +65,11 @@ def _uses() -> Iterator[tuple[Any, Any]]:
             yield pw.MCVQ(2, 2, likelihood=likelihood, **short), rows
         yield pw.MCFA(1, 1, likelihood="ordinal", **short), ratings
         yield pw.AspectModel(2, **short), ratings
-        yield pw.MCVQ(2, 2, gating="factorised", **short), holed
-        yield pw.CVQ(2, 2, **short), holed
+        yield pw.MCVQ(2, 2, gating="factorised", **short), incomplete
+        yield pw.CVQ(2, 2, **short), incomplete
         yield pw.BayesianPCAMixture(2, **short), X
-        yield pw.GVQ(3, n_sets=2, **short), holed
-        yield pw.GVQ(18, **short), holed
+        yield pw.GVQ(3, n_sets=2, **short), incomplete
+        yield pw.GVQ(18, **short), incomplete
         yield pw.GVQ(3, binary=True, **short), np.sign(np.maximum(X, 0))
     table = pw.make_survey(80, n_parts=2, n_columns_per_kind=1, random_state=0).frame
     yield pw.MCVQ("auto", "auto", likelihood="auto", random_state=0), table

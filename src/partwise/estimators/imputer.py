@@ -251,8 +251,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         names = [self._fitted.fits[0].column_name(d) for d in range(self.n_features_in_)]
-        if not hasattr(self.model_, "feature_names_in_"):
-            names = [f"x{name}" for name in names]
+
         states = [f"part{k}" for k in range(self.model_.n_parts_)] if self.add_states else []
         return np.asarray([*names, *states], dtype=object)
 

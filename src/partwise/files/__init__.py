@@ -1,13 +1,14 @@
-"""Files of every kind: what is written and read, and the check of what was read.
+"""Reading and writing of tables, images, arrays and model files.
 
-What cannot be read is refused in one sentence that says what is wrong, where, and what to do. What
-was guessed (separator, names, types) is told in `Data.told`. Each reader is imported when a file
-asks for it.
+A file that cannot be read is refused in one sentence: what is wrong, where, and what to do.
+`Data.description` lists what was detected (separator, names, types). Readers are imported when they
+are needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,34 +32,34 @@ def read_data(
     skip_rows: int = 0,
     resize: tuple[int, int] | None = None,
 ) -> Data:
-    """Read a file, or a folder of images, by what it holds.
+    """Read a file or a folder of images; the content determines the format.
 
     Parameters
     ----------
     path : Path
     missing : collection of str
-        Texts that mean a missing value, besides the usual ones.
+        Additional texts that mean a missing value, such as ``-99``.
     keep_none : bool
-        Whether the word None is a value like others; else it means a missing value.
+        Whether the word None is a value; by default it means a missing value.
     texts : collection of str
-        Columns whose values are texts, even if they look like numbers.
+        Columns of text, even if the values look like numbers.
     numbers : collection of str
-        Columns whose values are numbers, even if zeros stand before them, as in 007.
+        Columns of numbers, even if they start with zeros, such as 007.
     id_column : str, optional
         Column that names the rows; it is not among the columns of ``X``.
     decimal, thousands : {".", ",", " ", "'"} or mapping, optional
-        Sign before decimals, and between thousands, of all columns or by column; found out per
-        column if not given.
+        Decimal mark and thousands separator, of all columns or by column; detected per column by
+        default.
     date_order : {"dmy", "mdy", "ymd"} or mapping, optional
-        Order of day, month and year in dates such as 12/1/2008; found out if not given.
+        Order of day, month and year in dates such as 12/1/2008; detected by default.
     encoding : str, optional
-        Of a text file; UTF-8 if not given.
+        Encoding of a text file; UTF-8 by default.
     header : bool, optional
-        Whether the first line of a text file names its columns; found out if not given.
+        Whether the first line of a text file contains column names; detected by default.
     skip_rows : int
-        Lines of a text file that stand above the table.
+        Lines of a text file before the table.
     resize : (int, int), optional
-        Height and width to bring images to.
+        Height and width to which images are resized.
 
     Returns
     -------
@@ -75,8 +76,8 @@ def read_data(
     ...     data = read_data(path)
     >>> data.X["size"].to_list()
     [1.5, None]
-    >>> data.told
-    'a table of 2 rows and 2 columns, separated by semicolons; the first line names the columns'
+    >>> data.description
+    'a table of 2 rows and 2 columns, separated by semicolons; the first line has the column names'
     """
     if path.is_dir():
         from partwise.files.pictures import read_pictures
@@ -96,11 +97,13 @@ def read_data(
         raise ValueError(f"{path} is compressed; unpack it, and name the file that comes out.")
     if path.suffix.lower() == ".safetensors":
         raise ValueError(
-            f"{path} is a model, not data; `partwise report {path}` shows it, `partwise sample` "
-            "draws from it."
+            f"{path} is a model, not data; `partwise report {path}` describes it, `partwise sample "
+            f"{path}` samples rows from it."
         )
     if path.suffix.lower() in (".npy", ".npz", ".parquet"):
-        raise ValueError(f"{path} is not what its name says, or damaged; write it again.")
+        raise ValueError(
+            f"{path} is damaged, or of another format than its name says; write it again."
+        )
     from partwise.files.decide import MISSING, TextOptions
     from partwise.files.text import read_table
 
@@ -116,24 +119,24 @@ def read_data(
 
 
 def _by_column(value: str | Mapping[str, str] | None) -> Mapping[str, str]:
-    """A value per column; "" stands for all columns."""
+    """Values by column; the key "" means all columns."""
     if value is None:
         return {}
     return {"": value} if isinstance(value, str) else value
 
 
 def _without_ids(path: Path, data: Data, name: str | None) -> Data:
-    """Take the column that names the rows out of the table."""
+    """Remove the column of row names from the table."""
     if name is None:
         return data
     import polars as pl
 
-    from partwise.files.data import closest
+    from partwise.files.data import UnknownNameError, closest
 
     assert isinstance(data.X, pl.DataFrame)
     if name not in data.X.columns:
-        raise ValueError(
+        raise UnknownNameError(
             f"{path} has no column {name!r} to name the rows{closest(name, data.X.columns)}"
         )
     place = data.X.columns.index(name)
-    return data._replace(X=data.X.drop(name), ids=data.X[name], id_place=place)
+    return replace(data, X=data.X.drop(name), ids=data.X[name], id_place=place)

@@ -1,4 +1,4 @@
-"""Arrays of numpy, and sparse ones of scipy."""
+"""NumPy arrays and SciPy sparse arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from partwise.files.data import Data, unreadable
 
 
 class _ContentError(ValueError):
-    """The file is whole, but does not hold what is wanted."""
+    """The file is intact, but contains no usable array."""
 
 
 def read_arrays(path: Path) -> Data:
@@ -22,7 +22,7 @@ def read_arrays(path: Path) -> Data:
         array = _read(path)
     except _ContentError as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
-    except Exception as error:  # numpy and scipy have many; the file is at fault in all of them
+    except Exception as error:  # numpy and scipy raise many kinds; all mean a damaged file
         raise unreadable(path, error) from error
     shape = None
     if array.ndim == 3:  # a stack of images
@@ -30,8 +30,8 @@ def read_arrays(path: Path) -> Data:
         array = array.reshape(len(array), -1)
     if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
         raise ValueError(
-            f"{path} holds an array of shape {array.shape} and type {array.dtype}; a table of "
-            "numbers is needed, one row a sample (or a stack of images)."
+            f"{path} contains an array of shape {array.shape} and type {array.dtype}; a table of "
+            "numbers with one row per sample (or a stack of images) is needed."
         )
     kind = "a sparse table" if sparse.issparse(array) else "a table"
     kind = kind if shape is None else f"images of {shape[0]}x{shape[1]} pixels,"
@@ -44,12 +44,12 @@ def _read(path: Path) -> Array | sparse.csr_array:
         if isinstance(content, np.ndarray):
             return content
         if not any(name.endswith(".npy") for name in content.zip.namelist()):
-            raise _ContentError("it holds no array; save a workbook's table as .csv first.")
+            raise _ContentError("it contains no array; save a workbook's table as .csv first.")
         if "format" in content.files and "shape" in content.files:
             return load_sparse(path)
         array = content[_choose(content.files)]
         if not isinstance(array, np.ndarray):
-            raise _ContentError("it holds no array.")
+            raise _ContentError("it contains no array.")
         return array
 
 
@@ -60,13 +60,14 @@ def _choose(names: list[str]) -> str:
             return name
     if len(names) != 1:
         raise _ContentError(
-            f"it holds the arrays {', '.join(names) or '(none)'}; call the one to read data or X."
+            f"it contains the arrays {', '.join(names) or '(none)'}; name the one to read data or "
+            "X."
         )
     return names[0]
 
 
 def likelihood_of_sparse(X: sparse.csr_array) -> tuple[str, str]:
-    """Choose the likelihood of a sparse matrix, and what absent entries are.
+    """Choose the likelihood of a sparse matrix, and the meaning of absent entries.
 
     Parameters
     ----------
@@ -75,9 +76,9 @@ def likelihood_of_sparse(X: sparse.csr_array) -> tuple[str, str]:
     Returns
     -------
     likelihood : {"bernoulli", "poisson", "gaussian"}
-        Ones alone are yes or no, whole numbers are counts.
+        Bernoulli if all values are 1, Poisson if all are counts.
     sparse_absent : {"zero", "unobserved"}
-        As `partwise.MCVQ` takes it.
+        As in `partwise.MCVQ`.
 
     Examples
     --------

@@ -1,90 +1,93 @@
-"""Checkpoint files: what an unfinished fit needs to go on, sealed with the rows it is a fit of.
+"""Checkpoint files: the state of an unfinished fit, sealed with a key made of its rows.
 
-A checkpoint holds parameters in the midst of a fit, which compiled kernels take as they are. It is
-only ever read by the same fit of the same rows, so it is sealed: a keyed checksum, whose key is
-made of the rows and not in the file, says that such a fit wrote every byte of it.
+A checkpoint contains intermediate parameters that compiled kernels use unchecked. Only the same fit
+of the same rows reads it, so it has a keyed checksum (seal). The key is computed from the rows and
+is not in the file: a valid seal means that a fit of these rows wrote every byte.
 """
 
 from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from partwise import __version__
 from partwise.files.model import (
     CHECKPOINT,
+    Decoded,
     ModelFileError,
     decode,
     read_file,
     seal,
-    serialise,
+    serialize,
     short,
     write_atomically,
 )
+from partwise.typing import PathLike
 
 
 def save_checkpoint(
-    path: str | os.PathLike[str], arguments: dict[str, Any], state: dict[str, Any], key: str
+    path: PathLike, arguments: Mapping[str, object], state: Mapping[str, object], key: str
 ) -> None:
-    """Write what an unfinished fit needs to go on, and what it is a fit of.
+    """Write the state of an unfinished fit.
 
     Parameters
     ----------
     path : str or path-like
     arguments : dict
-        What another fit would have to share; of plain values.
+        Settings that a resumed fit must share; plain values.
     state : dict
-        May also hold parameters of the library's models.
+        May also contain parameters of the library's models.
     key : str
-        What the file is sealed with; the rows' own.
+        Key of the seal, computed from the rows.
     """
-    content = serialise(CHECKPOINT, arguments, state, key)
+    content = serialize(CHECKPOINT, arguments, state, key)
     write_atomically(path, content, temporary_name(path))
 
 
 def load_checkpoint(
-    path: str | os.PathLike[str],
-) -> tuple[dict[str, Any], Callable[[str], dict[str, Any]]]:
-    """Read what `save_checkpoint` wrote.
+    path: PathLike,
+) -> tuple[dict[str, Decoded], Callable[[str], dict[str, Decoded]]]:
+    """Read a file written by `save_checkpoint`.
 
     Returns
     -------
     arguments : dict
     opened : callable
-        ``opened(key)`` gives the state.
+        ``opened(key)`` checks the seal and returns the state.
 
     Raises
     ------
     ModelFileError
-        If the file is no checkpoint, damaged, or of another version of the library; by ``opened``
-        if it was not sealed with this key.
+        If the file is not a checkpoint, damaged, or of another version of the library; from
+        ``opened`` if it was not sealed with this key.
     """
     header, arrays = read_file(path)
     if header["class"] != CHECKPOINT:
         raise ModelFileError(
-            f"'{path}' holds a {short(header['class'], 40)}, no checkpoint; name another file for "
-            "checkpoints."
+            f"'{path}' contains a {short(header['class'], 40)}, not a checkpoint; name another "
+            "file for checkpoints."
         )
     if header["version"] != __version__:
         raise ModelFileError(
             f"'{path}' is a checkpoint of partwise {short(header['version'], 40)}, not "
-            f"{__version__}: go on with that version, or delete the file to begin anew."
+            f"{__version__}: resume with that version, or delete the file to restart the fit."
         )
 
-    def opened(key: str) -> dict[str, Any]:
+    def opened(key: str) -> dict[str, Decoded]:
         if not hmac.compare_digest(
             str(header.get("seal")).encode(), seal(key, header, arrays).encode()
         ):
             raise changed
-        # What rows remember is written on, so nothing may share the file's memory.
-        return decode(header["state"], {name: array.copy() for name, array in arrays.items()})
+        # The fit updates some arrays in place, so they must not share the file's memory.
+        state = decode(header["state"], {name: array.copy() for name, array in arrays.items()})
+        assert isinstance(state, dict)
+        return state
 
     changed = ModelFileError(
         f"'{path}' was changed since the fit wrote it: take another copy, or delete the file to "
-        "begin anew."
+        "restart the fit."
     )
     try:
         arguments = {key: decode(node, {}) for key, node in header["arguments"].items()}
@@ -93,10 +96,10 @@ def load_checkpoint(
     return arguments, opened
 
 
-def temporary_name(path: str | os.PathLike[str]) -> Path:
-    """The one name under which a checkpoint is written before it is renamed.
+def temporary_name(path: PathLike) -> Path:
+    """Name of the temporary file of a checkpoint.
 
-    A process killed while it writes leaves that file, which the next one writes over.
+    It is always the same, so that a file left by a killed process is overwritten by the next one.
     """
     target = Path(os.path.realpath(path))
     return target.parent / f".{target.name}.tmp"

@@ -1,7 +1,7 @@
-"""What the files of each estimator hold: names, kinds, shapes that agree, and ranges.
+"""Contents of the model files of each estimator: names, kinds, consistent shapes, and ranges.
 
-Checked after a file is read and before anything is made of it, so that no array of a file reaches a
-model, or a compiled kernel, unchecked. Sizes:
+They are checked after a file is read and before anything is built from it, so that no unchecked
+array reaches a model or a compiled kernel. Sizes:
 
 ======  ============================================  ======  ====================================
 size    what                                          size    what
@@ -18,22 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from partwise.data.table import IGNORED, has_levels, law_of_kind
 from partwise.files.pieces import (
     DTYPE,
-    FARTHEST,
     GATE,
     GROUPS,
-    LEAST,
-    MOST_LEVELS,
+    MAX_LEVELS,
+    MAX_LOADING,
+    MAX_LOG_RATIO,
+    MAX_VALUE,
+    MIN_POSITIVE,
     PATH,
-    REACH,
     ROUNDING,
-    STEEPEST,
     TABLE,
     WIDEST,
     Sizes,
@@ -65,6 +64,7 @@ from partwise.files.schema import (
     Record,
     Rule,
     Scope,
+    Stored,
     Text,
     Whole,
     inside,
@@ -72,16 +72,16 @@ from partwise.files.schema import (
 from partwise.likelihoods import LAWS, ORDERED, law_class, restore_law
 
 
-def check_contents(name: str, arguments: Mapping[str, Any], state: object) -> None:
-    """Raise `MisfitError` if a class's learned state does not suit itself or the arguments."""
+def check_contents(name: str, arguments: Mapping[str, object], state: object) -> None:
+    """Raise `MisfitError` if a learned state is inconsistent, or does not match the arguments."""
     CONTENTS[name]({"arguments": dict(arguments), "state": state}, Scope())
 
 
 # --- MCVQ and MCFA ---
 
 
-def _n_columns(value: dict[str, Any], scope: Scope) -> str | None:
-    """Columns of the gates are those given to fit, and perhaps some that arrived since."""
+def _n_columns(value: Stored, scope: Scope) -> str | None:
+    """Gates have the columns given to fit, and perhaps columns that were added later."""
     given, D = value["learned"]["n_features_in_"], scope.sizes["D"]
     if given > D:
         return f"has n_features_in_={given} of {D} columns"
@@ -91,8 +91,8 @@ def _n_columns(value: dict[str, Any], scope: Scope) -> str | None:
     return None
 
 
-def _parts_of(value: dict[str, Any], scope: Scope) -> str | None:
-    """Parts are those of the argument, if that is a number, and one may be background."""
+def _parts_of(value: Stored, scope: Scope) -> str | None:
+    """The number of parts is that of the argument, if it is a number; one may be background."""
     asked, K = value["arguments"].get("n_parts"), scope.sizes["K"]
     n_parts = value["state"]["learned"].get("n_parts_", asked)
     if not isinstance(n_parts, int) or isinstance(n_parts, bool) or not K - 1 <= n_parts <= K:
@@ -108,8 +108,8 @@ def _parts_of(value: dict[str, Any], scope: Scope) -> str | None:
     return None if asked == "auto" or asked == n_parts else f"has n_parts={asked!r}, not {n_parts}"
 
 
-def _prior_fits(value: dict[str, Any], scope: Scope) -> str | None:
-    """Parameters of the entries are those of a proper posterior, or of maximum likelihood."""
+def _prior_fits(value: Stored, scope: Scope) -> str | None:
+    """Parameters of the columns are a proper posterior, or of maximum likelihood."""
     flat = value["arguments"].get("prior", "conjugate") is None
     for i, (group, chi) in enumerate(
         zip(value["state"]["columns"], value["state"]["theta"]["chi"], strict=True)
@@ -117,21 +117,22 @@ def _prior_fits(value: dict[str, Any], scope: Scope) -> str | None:
         n_levels = 0 if group["levels"] is None else len(group["levels"])
         family = restore_law(group, None, n_levels).family
         with np.errstate(over="ignore"):  # products of numbers out of range
-            proper = family.is_proper(chi.astype(float), 0.0 if flat else LEAST, REACH)
+            least = 0.0 if flat else MIN_POSITIVE
+            proper = family.is_proper(chi.astype(float), least, MAX_VALUE)
         if not proper:
-            return f"has parameters theta.chi[{i}] that are no {group['law']} distribution"
+            return f"has parameters theta.chi[{i}] that are not a {group['law']} distribution"
     return None
 
 
-def _likelihood_fits(value: dict[str, Any], scope: Scope) -> str | None:
-    """What the argument says of all columns is what the groups are."""
+def _likelihood_fits(value: Stored, scope: Scope) -> str | None:
+    """The likelihoods of the groups are those of the argument."""
     asked, state = value["arguments"].get("likelihood", "gaussian"), value["state"]
     is_table = not isinstance(asked, str) or asked == "auto"
     if is_table != (state.get("schema") is not None):
         return f"has likelihood={asked!r} and {'no' if is_table else 'a'} table"
     if is_table:
         return None
-    # A model of states, which may have a table, sees the levels of latent numbers.
+    # A model of states, which may have a table, uses the levels of latent numbers.
     latent = asked in LAWS and LAWS[asked].latent and "schema" in state
     law = law_class(ORDERED).name if latent else asked
     if len(state["columns"]) != 1 or state["columns"][0]["law"] != law:
@@ -139,15 +140,15 @@ def _likelihood_fits(value: dict[str, Any], scope: Scope) -> str | None:
     return None
 
 
-def _classes_fit(value: dict[str, Any], scope: Scope) -> str | None:
-    """There are names of classes where there is more than one."""
+def _classes_fit(value: Stored, scope: Scope) -> str | None:
+    """Classes have names if there is more than one."""
     N, classes = scope.sizes["N"], value["learned"].get("classes_")
     named = 1 if classes is None else len(classes)
     return None if named == N else f"has {named} names of {N} classes"
 
 
-def _transformations_fit(value: dict[str, Any], scope: Scope) -> str | None:
-    """Rows have transformations where the argument says so, and the canvas is theirs."""
+def _transformations_fit(value: Stored, scope: Scope) -> str | None:
+    """Transformations match the argument, and the canvas is theirs."""
     moves, state = value["arguments"].get("transformations"), value["state"]
     if (moves is None) != ("transformation_counts" not in state):
         return f"has transformations={_name_of(moves)}, but other parameters"
@@ -161,18 +162,18 @@ def _transformations_fit(value: dict[str, Any], scope: Scope) -> str | None:
 
 
 def _name_of(value: object) -> str:
-    """What an argument is."""
+    """Name of an argument's class."""
     return "None" if value is None else type(value).__name__
 
 
-def _noise_fits(value: dict[str, Any], scope: Scope) -> str | None:
-    """A variance of columns whose own is about 1; maximum likelihood has shapes of 1e300."""
-    noise = value["rate"] / value["shape"]
+def _noise_fits(value: Stored, scope: Scope) -> str | None:
+    """The noise variance is in range; columns have a variance of about 1."""
+    noise = value["rate"] / value["shape"]  # maximum likelihood has shapes of 1e300
     return None if np.all((noise >= 1e-60) & (noise < 1e7)) else "has a noise out of range"
 
 
-def _columns_given(value: dict[str, Any], scope: Scope) -> str | None:
-    """Fit saw all columns; those of a recommender's models may have arrived later."""
+def _columns_given(value: Stored, scope: Scope) -> str | None:
+    """All columns were given to fit; only models of a recommender may have added some."""
     moved = value["arguments"].get("transformations") is not None  # `_transformations_fit`
     return None if moved else _columns_seen(value["state"], scope)
 
@@ -183,7 +184,7 @@ _MCVQ = Record(
         "n_states": Each(
             Whole(low=1, size="J"), "K", own=("J",), total="S",
         ),
-        "gate": GATE,  # before the groups, whose columns are below its number of them
+        "gate": GATE,  # before the groups: it sets the number of columns
         "columns": GROUPS,
         "theta": Record(
             {
@@ -211,13 +212,13 @@ _MCVQ = Record(
 _MCFA = Record(
     {
         "n_factors": Each(Whole(size="J"), "K", own=("J",)),
-        "gate": GATE,  # before the groups, whose columns are below its number of them
+        "gate": GATE,  # before the groups: it sets the number of columns
         "columns": GROUPS,
         "loadings": Each(
             Record(
                 {
-                    "mean": model_units("D", "J+1", low=-STEEPEST, high=STEEPEST),
-                    "cov": model_units("D", "J+1", "J+1", high=STEEPEST**2, rules=(spreads,)),
+                    "mean": model_units("D", "J+1", low=-MAX_LOADING, high=MAX_LOADING),
+                    "cov": model_units("D", "J+1", "J+1", high=MAX_LOADING**2, rules=(spreads,)),
                     "log_det": model_units("D"),
                     "shape": positive("D"),
                     "rate": positive("D"),
@@ -248,14 +249,14 @@ _MCFA = Record(
 # --- others ---
 
 
-def _columns_seen(value: dict[str, Any], scope: Scope) -> str | None:
-    """Fit saw as many columns as there are."""
+def _columns_seen(value: Stored, scope: Scope) -> str | None:
+    """All columns were given to fit."""
     given, D = value["learned"]["n_features_in_"], scope.sizes["D"]
     return None if given == D else f"has n_features_in_={given} of {D} columns"
 
 
 def _state(entries: Mapping[str, Check], learned: Record, statistics: int | str = 3) -> Record:
-    """Entries, and those that all models of one group of columns store."""
+    """Entries, and those common to all models of one group of columns."""
     common: dict[str, Check] = {
         "columns": one_group(statistics),
         "dtype": DTYPE,
@@ -264,20 +265,22 @@ def _state(entries: Mapping[str, Check], learned: Record, statistics: int | str 
     return Record({**common, **entries}, rules=(_columns_seen, units_fit))
 
 
-def _width_fits(value: dict[str, Any], scope: Scope) -> str | None:
-    """Columns have one covariance each, or one for all."""
+def _width_fits(value: Stored, scope: Scope) -> str | None:
+    """There is one covariance per column, or one for all."""
     shared, D = scope.sizes["shared"], scope.sizes["D"]
     return None if shared in (1, D) else f"has {shared} covariances of {D} columns"
 
 
-_ANALYSERS: dict[str, Check] = {
+_BAYESIAN_PCA: dict[str, Check] = {
     "theta": Each(
         Record(
             {
                 "alpha": positive(2, "q"),
                 "counts": counts("M"),
-                "mean": model_units("M", "D", "q+1", low=-STEEPEST, high=STEEPEST),
-                "cov": model_units("M", "shared", "q+1", "q+1", high=STEEPEST**2, rules=(spreads,)),
+                "mean": model_units("M", "D", "q+1", low=-MAX_LOADING, high=MAX_LOADING),
+                "cov": model_units(
+                    "M", "shared", "q+1", "q+1", high=MAX_LOADING**2, rules=(spreads,)
+                ),
                 "log_det": model_units("M", "shared"),
                 "leverage": counts("D"),
                 "tau": positive(2),
@@ -295,11 +298,11 @@ _MOVE = Record(
 )
 
 
-def _atoms_fit(value: dict[str, Any], scope: Scope) -> str | None:
-    """A feature adds something in all but the first of its values."""
+def _atoms_fit(value: Stored, scope: Scope) -> str | None:
+    """A feature has one vector per value except the first."""
     n_features, n_values = (scope.sizes.get(name) for name in ("features", "values"))
     if n_features is None or n_values is None:
-        return "has sizes that are no numbers"
+        return "has sizes that are not numbers"
     wanted, A = n_features * (n_values - 1), scope.sizes["A"]
     return None if wanted == A else f"has {A} features and values, not {wanted}"
 
@@ -308,8 +311,8 @@ def _atoms_fit(value: dict[str, Any], scope: Scope) -> str | None:
 _NOISE = ("noise_variance_", "noise_")
 
 
-def _moments_fit(value: dict[str, Any], scope: Scope) -> str | None:
-    """Binary columns have shares, others means and squares; there is one noise."""
+def _moments_fit(value: Stored, scope: Scope) -> str | None:
+    """Moments match the argument binary, and there is one noise variance."""
     if widest(value["state"]["columns"]) >= WIDEST:
         return "has units whose squares numbers cannot represent"
     if sum(name in value["state"]["learned"] for name in _NOISE) != 1:
@@ -319,17 +322,17 @@ def _moments_fit(value: dict[str, Any], scope: Scope) -> str | None:
 
 
 def _model(state: Check, *rules: Rule, **sizes: str) -> Record:
-    """Arguments, of which some are sizes, and the learned state."""
+    """Arguments, some of which are sizes, and the learned state."""
     return Record({"arguments": Sizes(**sizes), "state": state}, rules=rules)
 
 
-def _member(name: str, arguments: Mapping[str, Any], value: object, scope: Scope) -> None:
-    """The state of one of several models, in sizes of its own but for the columns."""
+def _member(name: str, arguments: Mapping[str, object], value: object, scope: Scope) -> None:
+    """The state of one of several models; only the number of columns is shared."""
     Apart(_MEMBERS[name], ("D",))({"arguments": dict(arguments), "state": value}, scope)
 
 
 def _imputer(value: object, scope: Scope) -> None:
-    """Models of one table, and factors of its columns as numbers."""
+    """Models of one table, and a factor model of its columns as numbers."""
     assert isinstance(value, dict)
     asked = value["arguments"]
     member = {"n_parts": "auto", "likelihood": asked.get("likelihood", "auto")}
@@ -346,7 +349,7 @@ def _imputer(value: object, scope: Scope) -> None:
             "factors": Maybe(
                 Record(
                     {
-                        "levels": Array("int", ("D",), low=-1, high=MOST_LEVELS),
+                        "levels": Array("int", ("D",), low=-1, high=MAX_LEVELS),
                         "numbers": Array("bool", ("D",)),
                         "counts": Array("bool", ("D",)),
                         "share": Array("float", ("D",), low=0.0, high=1.0),
@@ -368,7 +371,7 @@ def _imputer(value: object, scope: Scope) -> None:
             "n_factors": Whole(),
             "n_fits": Whole(low=1),
             "add_states": Flag(),
-            "n_jobs": Maybe(Whole(low=-REACH)),
+            "n_jobs": Maybe(Whole(low=-MAX_VALUE)),
             "random_state": Maybe(Whole(high=2**32 - 1)),
         },
     )
@@ -376,18 +379,18 @@ def _imputer(value: object, scope: Scope) -> None:
     inside("state", state, value["state"], scope)
 
 
-def _some_models(value: dict[str, Any], scope: Scope) -> str | None:
+def _some_models(value: Stored, scope: Scope) -> str | None:
     return None if value["models"] else "has no model"
 
 
-def _levels_agree(value: dict[str, Any], scope: Scope) -> str | None:
-    """Factors have a column for each level of the table's columns without order."""
+def _levels_agree(value: Stored, scope: Scope) -> str | None:
+    """The factor model has a column for each level of an unordered column."""
     table, factors = value["models"][0]["schema"], value["factors"]
     if factors is None:
         return None
     levels, numbers = factors["levels"], factors["numbers"]
     if np.any(numbers & (levels != 0)):
-        return "has factors of levels as of numbers"
+        return "has factors of a column as levels and as numbers"
     if table is None:
         return None if np.all(levels == 0) else "has factors of levels, but no table"
     for d, column in enumerate(table["columns"]):
@@ -398,12 +401,12 @@ def _levels_agree(value: dict[str, Any], scope: Scope) -> str | None:
         if levels[d] != wanted:
             return f"has factors of {levels[d]} levels of column {d}, not {wanted}"
         if numbers[d] != (law is not None and law.linear):
-            return f"says in two ways whether column {d} is a number"
+            return f"is inconsistent about whether column {d} is a number"
     return None
 
 
-def _factors_fit(value: dict[str, Any], scope: Scope) -> str | None:
-    """Factors know as many columns as the table's become."""
+def _factors_fit(value: Stored, scope: Scope) -> str | None:
+    """The factor model has the columns that the table's columns are encoded as."""
     levels = value["levels"]
     width = int(np.where(levels == 0, 1, np.maximum(levels, 0)).sum())
     own, J = value["factors"]["gate"]["g"].shape[1], value["factors"]["n_factors"][0]
@@ -412,8 +415,8 @@ def _factors_fit(value: dict[str, Any], scope: Scope) -> str | None:
     return None if value["n_factors"] == J else f"has n_factors={value['n_factors']}, not {J}"
 
 
-def _densities_fit(value: dict[str, Any], scope: Scope) -> str | None:
-    """Every level has a probability that a number can hold, as far as it is from others."""
+def _densities_fit(value: Stored, scope: Scope) -> str | None:
+    """Every level has a probability above 0 in floating point."""
     levels = value["columns"]["levels"]
     if levels is None:
         return "has no levels"
@@ -421,8 +424,8 @@ def _densities_fit(value: dict[str, Any], scope: Scope) -> str | None:
     t = (levels - 0.5 * (levels[0] + levels[-1])) / reach
     first, second = value["eta"][:, :, None, :]
     log_p = first * t[:, None] + second * t[:, None] ** 2
-    far = np.ptp(log_p, axis=1).max(initial=0.0)
-    return None if far < FARTHEST else "has levels of probability 0"
+    ratio = np.ptp(log_p, axis=1).max(initial=0.0)
+    return None if ratio < MAX_LOG_RATIO else "has levels of probability 0"
 
 
 _MEMBERS = {
@@ -443,14 +446,14 @@ CONTENTS: dict[str, Check] = {
         ),
         n_aspects="Z",
     ),
-    "BayesianPCA": _model(_state(_ANALYSERS, learned(n_directions_=Whole()))),
+    "BayesianPCA": _model(_state(_BAYESIAN_PCA, learned(n_directions_=Whole()))),
     "BayesianPCAMixture": _model(
         _state(
             {
-                **_ANALYSERS,
+                **_BAYESIAN_PCA,
                 "teller": Record(
                     {
-                        "slope": Number(low=-REACH, high=REACH),
+                        "slope": Number(low=-MAX_VALUE, high=MAX_VALUE),
                         "offsets": model_units("N"),
                     }
                 ),

@@ -1,11 +1,12 @@
-"""What a file held: rows for a model, and what was guessed about them."""
+"""The content of a data file: rows for a model, and what was detected about them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 from scipy import sparse
@@ -18,27 +19,32 @@ if TYPE_CHECKING:
 Rows: TypeAlias = pl.DataFrame | Array | sparse.csr_array
 
 
-class Data(NamedTuple):
-    """What was read."""
+class UnknownNameError(ValueError):
+    """A name that the user gave does not exist."""
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The content of a file."""
 
     X: Rows
-    told: str  # what it is, and what was guessed
+    description: str  # size, and what was detected
     image_shape: tuple[int, int] | None = None
-    layout: Layout | None = None  # of a text
-    ids: pl.Series | None = None  # names of the rows, which are no column of X
-    id_place: int = 0  # of their column in the file
-    pandas_file: Path | None = None  # a parquet file that pandas wrote, with types of its own
+    layout: Layout | None = None  # of a text file
+    ids: pl.Series | None = None  # names of the rows, which are not a column of X
+    id_place: int = 0  # position of that column in the file
+    pandas_file: Path | None = None  # a parquet file with pandas types
 
     @property
     def row_names(self) -> list[str]:
-        """Names of the rows: their ids, or numbers from 1."""
+        """Names of the rows: ids, or numbers from 1."""
         if self.ids is None:
             return [str(i + 1) for i in range(self.X.shape[0])]
         return self.ids.cast(pl.String).fill_null("").to_list()
 
 
 def table_size(frame: pl.DataFrame) -> str:
-    """Say how large a table is."""
+    """Describe the size of a table."""
     n, d = frame.shape
     return f"a table of {n:,} row{'s' * (n != 1)} and {d:,} column{'s' * (d != 1)}"
 
@@ -47,25 +53,28 @@ def check_values(path: Path, frame: pl.DataFrame) -> None:
     """Refuse tables without a single value."""
     if not any(column.count() for column in frame.get_columns()):
         raise ValueError(
-            f"{path}: all cells are empty, or hold what means missing; name a file with values."
+            f"{path}: all cells are empty or contain texts that mean missing; name a file with "
+            "values."
         )
 
 
 def unreadable(path: Path, error: Exception) -> ValueError:
-    """What to say of a file that its own library cannot read, in one sentence."""
+    """The error for a file that its own library cannot read, in one sentence."""
     why = "".join(c if c.isprintable() else " " for c in str(error)).split()
     reason = " ".join(why).rstrip(".") or type(error).__name__
     reason = reason if len(reason) <= 200 else f"{reason[:200]} ..."
-    return ValueError(f"{path} cannot be read ({reason}): it is damaged, or not what it is called.")
+    return ValueError(
+        f"{path} cannot be read ({reason}): it is damaged, or of another format than its name says."
+    )
 
 
 def shortened(text: str, most: int = 40) -> str:
-    """A text in quotes for a message, cut where it is long."""
+    """A text in quotes for a message, truncated if it is long."""
     return repr(text if len(text) <= most else f"{text[: most - 3]}...")
 
 
-def closest(name: str, names: Sequence[str]) -> str:
-    """Suggest what was meant by a name that is not there, for a message."""
+def closest(name: str, names: Sequence[str], kind: str = "column") -> str:
+    """The end of a message about an unknown name: the closest known name, or a list."""
     near = get_close_matches(name, names, 1) or get_close_matches(
         name.lower(), [one.lower() for one in names], 1
     )
@@ -73,4 +82,4 @@ def closest(name: str, names: Sequence[str]) -> str:
         meant = next(one for one in names if one.lower() == near[0].lower())
         return f"; did you mean {meant!r}?"
     shown = ", ".join(names[:12])
-    return f"; columns are {shown}{' and others' if len(names) > 12 else ''}."
+    return f"; {kind}s are {shown}{' and others' if len(names) > 12 else ''}."

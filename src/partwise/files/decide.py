@@ -1,7 +1,7 @@
-"""What the columns of a text are, decided per column from all of its values.
+"""Detection of the formats of text columns, per column from all of its values.
 
-Where two readings are possible and the table does not tell which is meant, `Doubt` is raised with
-the options that settle it; nothing is read as what it may not be.
+Where two readings are possible and the table does not decide between them, `Doubt` is raised; the
+message names the options that do.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from partwise.files.forms import MINUS, DateForm, Form, NumberForm, SpanForm, Te
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?")
 
-# Text in a column in which so many values are numbers is a slip, not a category.
+# A text in a column with this fraction of numbers is an error, not a category.
 MOSTLY = 0.9
-# Cells by which the forms to try are chosen; all cells are read then.
+# Cells from which candidate forms are chosen; then all cells are read.
 _LOOKED_AT = 7
 
 _MONEY = (
@@ -34,7 +34,7 @@ _NUMBER = (
     r"(\d(?:[\d.,'’\x{a0}\x{202f} ]*[\d.,])?|[.,]\d+)((?:[eE][+-]?\d+)?)"
     rf"(\s?(?:%|{_MONEY}|[\p{{L}}µ°]{{1,4}}[²³]?)?)(\))?$"
 )
-# The same to Python, for a look at single cells.
+# The same for Python, for single cells.
 _NUMERIC = re.compile(
     rf"^[(+\-{MINUS}\s]*(\D{{1,3}}\.?)?[+\-{MINUS}\s]*[.,]?\d[\d.,'’\s]*\D{{0,5}}$"
 )
@@ -64,7 +64,7 @@ _SPAN = r"^\d+:[0-5]\d(:[0-5]\d)?$"
 
 @dataclass(frozen=True)
 class TextOptions:
-    """What the user says about a text; keys of mappings are columns, "" stands for all."""
+    """The user's options for a text; keys of mappings are columns, "" means all."""
 
     missing: frozenset[str] = frozenset(MISSING)
     texts: frozenset[str] = frozenset()
@@ -74,8 +74,8 @@ class TextOptions:
     date_order: Mapping[str, str] = field(default_factory=dict)
 
 
-class Doubt(ValueError):  # noqa: N818  # a doubt is settled by the user
-    """A column that cannot be read, or in two ways."""
+class Doubt(ValueError):  # noqa: N818  # the user decides, so it is not an error of the program
+    """A column that cannot be read, or can be read in two ways."""
 
     def __init__(self, row: int, text: str) -> None:
         super().__init__(text)
@@ -83,7 +83,7 @@ class Doubt(ValueError):  # noqa: N818  # a doubt is settled by the user
 
 
 class Read(NamedTuple):
-    """Columns as they were read."""
+    """Columns with their forms, and notes for the user."""
 
     values: list[pl.Series]
     forms: list[Form]
@@ -91,7 +91,7 @@ class Read(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A column that is numbers with either sign, or dates in either order."""
+    """A column of numbers with either decimal mark, or of dates in either order."""
 
     forms: dict[str, Form]  # by decimal sign, or order
     row: int  # of a cell that differs
@@ -100,7 +100,7 @@ class _Open(NamedTuple):
 def read_columns(
     cells: Sequence[pl.Series], names: Sequence[str], separator: str, options: TextOptions
 ) -> Read:
-    """Decide what columns are, and read them.
+    """Detect the forms of columns, and read them.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def read_columns(
     read : Read
     """
     n = len(cells[0])
-    # All in one long column: thousands of short ones would each take polars a millisecond.
+    # All in one long column: polars takes a millisecond per column, and there may be thousands.
     long = pl.concat([column.alias("") for column in cells], rechunk=True).str.strip_chars()
     long = long.set(long.is_in(sorted(options.missing)).fill_null(True), None)
     number, whole = (long.cast(kind, strict=False) for kind in (pl.Float64, pl.Int64))
@@ -158,7 +158,7 @@ def read_columns(
 
 
 def _notes(name: str, form: Form) -> list[str]:
-    """What a reader should know of how a column was read."""
+    """Notes on how a column was read."""
     if isinstance(form, DateForm) and form.of_months:
         return [f"{shortened(name)} holds months"]
     if isinstance(form, DateForm):
@@ -184,7 +184,7 @@ def _grid(column: pl.Series, n: int) -> Array:
 
 
 class _Own:
-    """What the user said about a column."""
+    """The user's options for one column."""
 
     def __init__(self, name: str, options: TextOptions) -> None:
         self.name = name
@@ -194,14 +194,14 @@ class _Own:
         )
 
     def is_plain(self, thousand: Array, dotted: Array) -> bool:
-        """Whether numbers as Python writes them are beyond doubt."""
+        """Whether numbers in Python's notation are unambiguous."""
         if self.thousands == "." or self.decimal == ",":
             return not dotted.any()
         return self.decimal == "." or not thousand.any() or bool((dotted & ~thousand).any())
 
 
 def _decided(text: pl.Series, held: Array, own: _Own) -> Form | _Open:
-    """What the values of a column are."""
+    """The form of a column, or candidates."""
     rows = np.flatnonzero(held)
     looked = [text[int(rows[i])] for i in np.linspace(0, len(rows) - 1, _LOOKED_AT).astype(int)]
     for yes, no in _TRUTHS:
@@ -220,7 +220,7 @@ def _decided(text: pl.Series, held: Array, own: _Own) -> Form | _Open:
 
 
 def _numbers(text: pl.Series, held: Array, own: _Own) -> Form | _Open | None:
-    """Numbers, with signs between and around their digits; None if too few are."""
+    """Numbers with units, decimal marks and thousands separators; None if too few are numbers."""
     pieces = text.str.extract_groups(_NUMBER).struct.unnest()
     opened, _, before, _, core, power, after, closed = pieces.get_columns()
     fits = core.is_not_null() & (opened.is_null() == closed.is_null())
@@ -236,7 +236,7 @@ def _numbers(text: pl.Series, held: Array, own: _Own) -> Form | _Open | None:
         in_parentheses=bool(opened.is_not_null().any()),
     )
     if opened.is_not_null().sum() == held.sum():
-        return None  # (1), (2): numbers of notes, not negative ones
+        return None  # (1), (2): numbers of notes, not negative numbers
     used = set("".join(core.str.replace_all(r"[\d]+", "").unique().drop_nulls().to_list()))
     signs = ".," if own.decimal is None else own.decimal
     found, best = dict[str, NumberForm](), np.zeros(len(text), bool)
@@ -268,14 +268,14 @@ def _numbers(text: pl.Series, held: Array, own: _Own) -> Form | _Open | None:
 
 
 def _number_of(decimal: str, groups: str) -> str:
-    """A pattern of the digits of a number, by its sign before decimals and between thousands."""
+    """Pattern of a number with this decimal mark and thousands separator."""
     mark, end = re.escape(groups), re.escape(decimal)
     grouped = rf"|[1-9]\d{{0,2}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}" if groups else ""
     return rf"^(?:(?:\d+{grouped})(?:{end}\d*)?|{end}\d+)$"
 
 
 def _affix(name: str, text: pl.Series, affix: pl.Series) -> str | None:
-    """What stands before, or after, all numbers of a column; None if not all have the same unit."""
+    """Text before, or after, all numbers of a column; None if it is not a common unit."""
     bare = affix.str.strip_chars()
     kinds = bare.filter(bare.str.len_chars() > 0).unique().sort()
     if kinds.is_empty():
@@ -302,7 +302,7 @@ def _affix(name: str, text: pl.Series, affix: pl.Series) -> str | None:
 
 
 def _check_most(text: pl.Series, held: Array, fits: Array, name: str) -> None:
-    """Refuse a slip: a text where nearly all are numbers."""
+    """Refuse a text in a column where nearly all values are numbers."""
     if fits.sum() == held.sum() or fits.sum() < MOSTLY * held.sum():
         return
     row = int(np.argmax(held & ~fits))
@@ -315,7 +315,7 @@ def _check_most(text: pl.Series, held: Array, fits: Array, name: str) -> None:
 
 
 def _check_signs(text: pl.Series, core: pl.Series, held: Array, own: _Own) -> None:
-    """Refuse columns in which decimals follow points here and commas there."""
+    """Refuse columns with two different decimal marks."""
     points, commas = (
         _grid(core.str.contains(_number_of(decimal, groups)), len(text))[0]
         for decimal, groups in (".,", ",.")
@@ -327,14 +327,14 @@ def _check_signs(text: pl.Series, core: pl.Series, held: Array, own: _Own) -> No
     if own.decimal is None:
         raise Doubt(
             rows[1],
-            f"column {shortened(own.name)} holds both {shown[0]} and {shown[1]}, whose points and "
-            f"commas no one way of writing numbers explains; correct it, or use --kind "
+            f"column {shortened(own.name)} holds both {shown[0]} and {shown[1]}, which use "
+            f"different decimal marks or separators; correct it, or use --kind "
             f"{shortened(own.name + '=categorical')}.",
         )
 
 
 def _shown_sign(form: Form | _Open, text: pl.Series) -> set[str]:
-    """The decimal sign that a column of numbers shows beyond doubt."""
+    """The decimal mark of a column of numbers, if it is unambiguous."""
     if not isinstance(form, NumberForm):
         return set()
     other = "," if form.decimal == "." else "."
@@ -351,10 +351,10 @@ def _settled(
     separator: str,
     notes: list[str],
 ) -> Form:
-    """Decide by the other columns of the table; refuse where they do not tell."""
+    """Decide by the other columns of the table; refuse where they do not decide."""
     cell = shortened(text[found.row])
-    told = orders if "dmy" in found.forms or "mdy" in found.forms else signs
-    agreed = [form for key, form in found.forms.items() if told in ({key}, {key[0]})]
+    others = orders if "dmy" in found.forms or "mdy" in found.forms else signs
+    agreed = [form for key, form in found.forms.items() if others in ({key}, {key[0]})]
     if agreed:
         return agreed[0]
     first, second = list(found.forms)[:2]
@@ -362,7 +362,7 @@ def _settled(
         raise Doubt(
             found.row,
             f"column {shortened(name)} holds {cell}, a date with the {_ORDERS[first]} first or the "
-            f"{_ORDERS[second]} first; say --date-order {first} or --date-order {second}.",
+            f"{_ORDERS[second]} first; use --date-order {first} or --date-order {second}.",
         )
     point, comma = (found.forms[sign].read(text.slice(found.row, 1))[0] for sign in ".,")
     every = text.str.contains(_THOUSAND).sum() == text.count()
@@ -374,8 +374,8 @@ def _settled(
     raise Doubt(
         found.row,
         f"column {shortened(name)} holds {cell}, which is {max(point, comma):g} or "
-        f"{min(point, comma):g}; say --thousands {shortened(sign)} or --decimal {shortened(sign)} "
-        f"(for this column alone --thousands {shortened(f'{name}={sign}')}).",
+        f"{min(point, comma):g}; use --thousands {shortened(sign)} or --decimal {shortened(sign)} "
+        f"(for this column only --thousands {shortened(f'{name}={sign}')}).",
     )
 
 
@@ -383,14 +383,14 @@ def _settled(
 
 
 def _shown_order(form: Form | _Open) -> set[str]:
-    """The first of day and month in dates that others of the table may be like."""
+    """Whether day or month is first in a column of dates, if it is unambiguous."""
     if not isinstance(form, DateForm) or form.pattern[2:3] not in ("/", "-") or form.of_months:
         return set()
     return {form.pattern[1]} & {"d", "m"}
 
 
 def _dates(text: pl.Series, cell: str, n: int, own: _Own) -> Form | _Open | None:
-    """Dates or times written like a cell, if all of the n values are; None if it is none."""
+    """The form of dates or times like a cell, if it fits all n values; else None."""
     if _TIME.match(cell):
         return _times(text, cell, n)
     for shape, pattern in _OTHER_MONTHS.items():
@@ -430,13 +430,13 @@ def _check_dates(text: pl.Series, dates: pl.Series, cell: str, n: int, name: str
     raise Doubt(
         row,
         f"column {shortened(name)} holds {shortened(text[row])}, though most of its values are "
-        f"dates such as {shortened(cell)}; write all in one way, or use --missing "
+        f"dates such as {shortened(cell)}; use one format for all, or use --missing "
         f"{shortened(text[row])} or --kind {shortened(name + '=categorical')}.",
     )
 
 
 def _shaped(text: pl.Series, pattern: str) -> pl.Series:
-    """Whether texts have years of as many digits as the pattern says."""
+    """Whether the years in texts have as many digits as in the pattern."""
     if "%Y" in pattern:
         year = r"(?:^|\D)\d{4}(?:\D|$)"
     else:
@@ -445,7 +445,7 @@ def _shaped(text: pl.Series, pattern: str) -> pl.Series:
 
 
 def _variants(pattern: str, after: str) -> list[tuple[str, str]]:
-    """The pattern, with fractions of seconds, and with differences to UTC that are not all one."""
+    """The pattern, with fractions of seconds, and with varying offsets from UTC."""
     out = [(pattern, after)]
     if "%S" in pattern:
         out.append((pattern.replace("%S", "%S%.f"), after))
@@ -458,7 +458,7 @@ _Kind = type[pl.Date | pl.Datetime | pl.Time]
 
 
 def _patterns(cell: str) -> dict[str, tuple[str, _Kind, str]]:
-    """Patterns by which a cell may be a date, by the order of day, month and year."""
+    """Possible date patterns of a cell, by the order of day, month and year."""
     after = ""
     if match := _DATE.match(cell):
         first, mark, last, joint, clock, zone = match.groups()
@@ -498,9 +498,9 @@ def _clock(cell: str) -> str:
 
 
 def _compact_dates(text: pl.Series, own: _Own) -> DateForm | None:
-    """Dates as 20081231, if all are days of about a century; numbers would hardly all be.
+    """Dates such as 20081231, if all values are dates between 1900 and 2100.
 
-    Months as 01.2020 are told from numbers by the zero.
+    Months such as 01.2020 are distinguished from numbers by the leading zero.
     """
     held = text.drop_nulls()
     if own.decimal is None and _MONTH.match(held[0]) and held.str.contains(_MONTH.pattern).all():
@@ -508,7 +508,7 @@ def _compact_dates(text: pl.Series, own: _Own) -> DateForm | None:
             return DateForm("%m.%Y", pl.Date, of_months=True)
         raise Doubt(
             int(text.is_not_null().arg_max() or 0),
-            f"column {shortened(own.name)} holds {shortened(held[0])}, a number or a month; say "
+            f"column {shortened(own.name)} holds {shortened(held[0])}, a number or a month; use "
             f"--decimal {shortened(own.name + '=.')} or --kind "
             f"{shortened(own.name + '=categorical')}.",
         )
@@ -521,7 +521,7 @@ def _compact_dates(text: pl.Series, own: _Own) -> DateForm | None:
 
 
 def _times(text: pl.Series, cell: str, n: int) -> Form | None:
-    """Times of day, or spans of more hours than a day has."""
+    """Times of day, or spans of more than 24 hours."""
     for pattern, _ in _variants(_clock(cell), ""):
         form = DateForm(pattern, pl.Time)
         if form.read(text).count() == n:

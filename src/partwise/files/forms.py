@@ -1,7 +1,7 @@
-"""How the values of a column are written as text: numbers, dates and times, yes or no, text.
+"""Text formats of columns: numbers, dates and times, yes or no, text.
 
-A form reads texts as values, and writes values as the other cells of the column are written. Which
-form a column has is decided in `partwise.files.decide`.
+A form reads texts as values, and writes values in the format of the other cells of the column.
+`partwise.files.decide` detects the form of a column.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Protocol
 
 import polars as pl
 
-MINUS = "−"  # the sign of typesetting
+MINUS = "−"  # the typographic minus sign
 _ALONE = r"(^|\D)\d(\D|$)"  # a number of one digit
 _TIME = r"[T ,]*\d{1,2}:\d\d.*$"
-_SIGNIFICANT = 15  # digits that a float holds for sure
+_SIGNIFICANT = 15  # decimal digits of a float
 
 
 class Form(Protocol):
-    """How values are written."""
+    """The text format of a column."""
 
     def read(self, text: pl.Series) -> pl.Series:
         """Read texts that are of this form; null stays null."""
 
     def write(self, values: pl.Series, like: pl.Series) -> pl.Series:
-        """Write values; ``like`` are texts of the same column that were read."""
+        """Write values; ``like`` are the texts that were read from the column."""
 
 
 @dataclass(frozen=True)
 class TextForm:
-    """Texts, as they are."""
+    """Text without conversion."""
 
     def read(self, text: pl.Series) -> pl.Series:
         """Read texts."""
@@ -60,16 +60,16 @@ class TruthForm:
 
 @dataclass(frozen=True)
 class NumberForm:
-    """Numbers, and amounts of money or percentages as they are written."""
+    """Numbers, amounts of money, and percentages."""
 
     decimal: str = "."
     thousands: str = ""
     before: str = ""
     after: str = ""
-    in_parentheses: bool = False  # negative ones, as in accounts
+    in_parentheses: bool = False  # negative numbers, as in accounting
 
     def read(self, text: pl.Series) -> pl.Series:
-        """Read numbers; whole ones if all are."""
+        """Read numbers; as integers if all are."""
         text = text.str.replace(MINUS, "-", literal=True)
         if self.in_parentheses:
             text = text.str.replace(r"^\((.*)\)$", "-$1")
@@ -102,7 +102,7 @@ class NumberForm:
         return pl.Series(values.name, texts, pl.String)
 
     def _written(self, value: float, places: int, pad: int | None, minus: str) -> str:
-        """A number rounded to some decimals; ``pad`` of them are shown, or as many as it needs."""
+        """A number rounded to some decimals; ``pad`` of them are shown, or as many as needed."""
         digits = len(str(abs(int(value)))) if abs(value) < 1e300 else 300
         places = max(min(places, _SIGNIFICANT - digits), 0)
         value = round(value, places)
@@ -118,22 +118,22 @@ class NumberForm:
 
 @dataclass(frozen=True)
 class DateForm:
-    """Dates, times of day, or both, by a pattern of polars."""
+    """Dates, times of day, or both, by a polars pattern."""
 
     pattern: str
     kind: type[pl.Date | pl.Datetime | pl.Time]
-    after: str = ""  # Z, or a difference to UTC that all have
-    of_months: bool = False  # without days; the first is meant
+    after: str = ""  # Z, or a common offset from UTC
+    of_months: bool = False  # months without days; read as the first day
 
     def read(self, text: pl.Series) -> pl.Series:
-        """Read dates; null where a text is none."""
+        """Read dates; null where a text is not a date."""
         text = text.str.strip_suffix(self.after) if self.after else text
         if self.of_months:
             return ("01 " + text).str.strptime(self.kind, f"%d {self.pattern}", strict=False)
         return text.str.strptime(self.kind, self.pattern, strict=False)
 
     def write(self, values: pl.Series, like: pl.Series) -> pl.Series:
-        """Write dates, with zeros before small numbers where those were read so."""
+        """Write dates, with leading zeros if the texts have them."""
         like, pattern = like.drop_nulls(), self.pattern
         day = like.str.replace(_TIME, "").str.replace_all(r"\d{4}", "")
         if day.str.contains(_ALONE).any():
@@ -161,7 +161,7 @@ class SpanForm:
         return total.cast(pl.Duration("us"))
 
     def write(self, values: pl.Series, like: pl.Series) -> pl.Series:
-        """Write spans, with seconds where those were read so."""
+        """Write spans, with seconds if the texts have them."""
         unit = 1 if like.str.count_matches(":").max() == 2 else 60  # seconds
         counts = values.cast(pl.Duration("ms")).cast(pl.Int64).to_list()
         spans = [round(count / (1000 * unit)) * unit for count in counts]

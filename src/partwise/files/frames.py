@@ -1,11 +1,9 @@
-"""Tables as parquet, and tables to files of every kind."""
+"""Reading of parquet files, and writing of tables in all formats."""
 
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -15,28 +13,27 @@ from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
 from partwise.files.model import write_atomically
 from partwise.files.ratings import refuse_rating_columns
-
-if TYPE_CHECKING:
-    import pandas as pd
+from partwise.fitted import unnamed
+from partwise.typing import Frame, PathLike
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npy")
 
 
 def read_parquet(path: Path) -> Data:
-    """Read a table with its types."""
+    """Read a parquet file with its types."""
     try:
         frame, of_pandas = pl.read_parquet(path), _is_of_pandas(path)
-    except Exception as error:  # polars has many; the file is at fault in all of them
+    except Exception as error:  # polars raises many kinds; all mean a damaged file
         raise unreadable(path, error) from error
     if frame.is_empty():
-        raise ValueError(f"{path} has no rows; name a file that has some.")
+        raise ValueError(f"{path} has no rows; name a file with rows.")
     refuse_rating_columns(path, frame.columns)
     check_values(path, frame)
     return Data(frame, table_size(frame), pandas_file=path if of_pandas else None)
 
 
 def _is_of_pandas(path: Path) -> bool:
-    """Whether pandas wrote a file, and what it needs for that is there."""
+    """Whether pandas wrote a file, and pyarrow is installed to read its types."""
     try:
         from pyarrow import parquet
     except ImportError:
@@ -44,27 +41,27 @@ def _is_of_pandas(path: Path) -> bool:
     return parquet.read_schema(path).pandas_metadata is not None
 
 
-def check_table_name(path: str | os.PathLike[str]) -> None:
-    """Refuse a name whose end does not say how a table is to be written."""
+def check_table_name(path: PathLike) -> None:
+    """Refuse a file name without an ending of a table format."""
     if Path(path).suffix.lower() not in TABLES:
         raise ValueError(f"{path} must end with {', '.join(TABLES[:-1])} or {TABLES[-1]}.")
 
 
 def write_table(
-    path: str | os.PathLike[str],
-    table: pl.DataFrame | pd.DataFrame | Array,
+    path: PathLike,
+    table: Frame | Array,
     like: Data | None = None,
 ) -> None:
-    """Write a table: text, ``.parquet`` or ``.npy``, by the name's end.
+    """Write a table as text, ``.parquet`` or ``.npy``; the ending of the name sets the format.
 
     Parameters
     ----------
     path : str or path-like
-        A file that is complete or not there.
+        Written atomically.
     table : polars DataFrame, pandas DataFrame or array of shape (n, D)
-        Columns of an array are called column 1, column 2, ...
+        Columns of an array are named x0, x1, ...
     like : Data, optional
-        A text is written as that one was: separator, numbers, dates, encoding and so on.
+        File whose text format is used: separator, numbers, dates, encoding and so on.
     """
     check_table_name(path)
     out, ending = io.BytesIO(), Path(path).suffix.lower()
@@ -73,8 +70,8 @@ def write_table(
             np.save(out, np.asarray(table, dtype=float))
         except (TypeError, ValueError):
             raise ValueError(
-                f"{path} would hold numbers alone, but the table has other columns, too; write it "
-                "as .csv or .parquet."
+                f"{path} can hold only numbers, but the table has other columns too; write it as "
+                ".csv or .parquet."
             ) from None
     elif ending == ".parquet":
         as_polars(table).write_parquet(out)
@@ -85,28 +82,26 @@ def write_table(
         for column in frame.get_columns():
             if column.dtype.is_nested() or column.dtype == pl.Object:
                 raise ValueError(
-                    f"{path} would hold text alone, but the column {column.name!r} has lists or "
+                    f"{path} can hold only text, but the column {column.name!r} has lists or "
                     "objects; write it as .parquet, or leave that column out."
                 )
         frame.write_csv(out, separator="\t" if ending == ".tsv" else ",")
     write_atomically(path, out.getvalue())
 
 
-def write_filled(
-    path: str | os.PathLike[str], data: Data, filled: pl.DataFrame | pd.DataFrame | Array
-) -> None:
-    """Write a table that was read, with its missing values filled.
+def write_filled(path: PathLike, data: Data, filled: Frame | Array) -> None:
+    """Write a table that was read, with imputed values.
 
-    Cells that were there stay as they are, in a text to the last byte.
+    Observed cells are unchanged, in a text file to the last byte.
 
     Parameters
     ----------
     path : str or path-like
-        The end of the name says what is written, as in `write_table`.
+        The ending of the name sets the format, as in `write_table`.
     data : Data
         The table as it was read.
     filled : DataFrame or array
-        Some or all of its columns, with values for missing ones.
+        Some or all of its columns, with imputed values.
     """
     layout = _layout(path, data)
     if layout is None:
@@ -118,12 +113,12 @@ def write_filled(
         return
     check_table_name(path)
     new = _named_like(data, filled)
-    fills = {column.name: _only_holes(data.X, column) for column in new.get_columns()}
+    fills = {column.name: _only_missing(data.X, column) for column in new.get_columns()}
     write_atomically(path, layout.fill(fills))
 
 
 def _like_pandas(source: Path, table: pl.DataFrame) -> bytes:
-    """A table in the types of a parquet file of pandas, with categories that no row has."""
+    """A table in the types of a parquet file of pandas, including unused categories."""
     import pyarrow as pa
     from pyarrow import compute, parquet
 
@@ -144,8 +139,8 @@ def _like_pandas(source: Path, table: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def fill_table(data: Data, filled: pl.DataFrame | pd.DataFrame | Array) -> pl.DataFrame | Array:
-    """Fill missing values of a table that was read; values new to a model stay, too.
+def fill_table(data: Data, filled: Frame | Array) -> pl.DataFrame | Array:
+    """Impute missing values of a table that was read; observed values are unchanged.
 
     Parameters
     ----------
@@ -162,20 +157,20 @@ def fill_table(data: Data, filled: pl.DataFrame | pd.DataFrame | Array) -> pl.Da
         return as_polars(filled) if not isinstance(filled, np.ndarray) else filled
     table = data.X
     for new in _named_like(data, filled).get_columns():
-        fills, old = _only_holes(table, new), table[new.name]
+        fills, old = _only_missing(table, new), table[new.name]
         table = table.with_columns(fills.zip_with(fills.is_not_null(), old.cast(new.dtype)))
     return table if data.ids is None else table.insert_column(data.id_place, data.ids)
 
 
-def _named_like(data: Data, filled: pl.DataFrame | pd.DataFrame | Array) -> pl.DataFrame:
-    """Filled columns with the names of those that were read."""
+def _named_like(data: Data, filled: Frame | Array) -> pl.DataFrame:
+    """Imputed columns with the names of those that were read."""
     assert isinstance(data.X, pl.DataFrame)
     if not isinstance(filled, np.ndarray):
         return as_polars(filled)
     return pl.DataFrame(dict(zip(data.X.columns, filled.T, strict=True)))
 
 
-def _only_holes(table: Rows, new: pl.Series) -> pl.Series:
+def _only_missing(table: Rows, new: pl.Series) -> pl.Series:
     """New values where the old are missing, null elsewhere."""
     assert isinstance(table, pl.DataFrame)
     old = table[new.name]
@@ -184,8 +179,8 @@ def _only_holes(table: Rows, new: pl.Series) -> pl.Series:
     return new.set(known, None)
 
 
-def _layout(path: str | os.PathLike[str], data: Data | None) -> Layout | None:
-    """How a text is to be written: as the one that was read, unless the name asks for tabs."""
+def _layout(path: PathLike, data: Data | None) -> Layout | None:
+    """The layout of the text that was read, unless the file name implies another separator."""
     if data is None or data.layout is None:
         return None
     ending = Path(path).suffix.lower()
@@ -193,10 +188,10 @@ def _layout(path: str | os.PathLike[str], data: Data | None) -> Layout | None:
     return data.layout if fits else None
 
 
-def as_polars(table: pl.DataFrame | pd.DataFrame | Array) -> pl.DataFrame:
-    """Turn a table into a polars DataFrame; columns of an array get names."""
+def as_polars(table: Frame | Array) -> pl.DataFrame:
+    """Convert a table to a polars DataFrame; columns of an array get names."""
     if isinstance(table, pl.DataFrame):
         return table
     if isinstance(table, np.ndarray):
-        return pl.DataFrame({f"column {i + 1}": column for i, column in enumerate(table.T)})
+        return pl.DataFrame({unnamed(d): column for d, column in enumerate(table.T)})
     return pl.DataFrame({str(name): table[name].to_list() for name in table.columns})

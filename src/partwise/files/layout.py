@@ -1,6 +1,6 @@
-"""How a table stands in a text file, so that it can be written back as it was.
+"""The layout of a table in a text file, so that it can be written back in the same way.
 
-Cells that are not filled keep their bytes: a text into which nothing is filled comes back as it is.
+Cells that are not imputed keep their bytes: without imputed values, the file is unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _QUOTE = ord('"')
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where the cells of a text are, and how its values are written.
+    """Positions of the cells of a text file, and formats of its values.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ class Layout:
         The file.
     separator : str
     start : int
-        Place in the text where the first row of values begins.
+        Position in the text where the first row of values starts.
     header : bool
-        Whether a line names the columns.
+        Whether a line contains column names.
     cells : polars DataFrame
         Texts of all cells, named like the columns.
     forms : mapping of str to Form
-        How the values of each column are written.
+        Formats of the values of each column.
     missing : frozenset of str
         Texts that mean a missing value.
     """
@@ -50,12 +50,12 @@ class Layout:
     missing: frozenset[str]
 
     def fill(self, filled: Mapping[str, pl.Series]) -> bytes:
-        """The file with some cells filled: per column values, null where the cell stays.
+        """The content of the file with imputed values.
 
         Parameters
         ----------
         filled : mapping of str to Series
-            Values by column, one per row.
+            Values by column, one per row; null where the cell is unchanged.
 
         Returns
         -------
@@ -68,7 +68,7 @@ class Layout:
         }
         if not new:
             return self.source.content
-        if self._spans is None:  # quotes within values: written anew
+        if self._spans is None:  # quotes within values: all rows are formatted again
             cells = {name: self.cells[name].to_numpy().copy() for name in self.cells.columns}
             for name, (rows, texts) in new.items():
                 cells[name][rows.to_numpy()] = texts.to_numpy()
@@ -93,12 +93,12 @@ class Layout:
         return self._encoded(self.source.text[: self.start] + filled_text)
 
     def write(self, table: pl.DataFrame) -> bytes:
-        """Write other rows in the same way.
+        """Write other rows in the same layout.
 
         Parameters
         ----------
         table : polars DataFrame
-            Columns that the file does not have are written as polars writes them.
+            Columns that are not in the file are formatted by polars.
 
         Returns
         -------
@@ -117,7 +117,7 @@ class Layout:
 
     @cached_property
     def line_end(self) -> str:
-        """What ends most lines."""
+        """Most frequent line ending."""
         text = self.source.text
         pairs = text.count("\r\n")
         counts = {"\n": text.count("\n") - pairs, "\r\n": pairs, "\r": text.count("\r") - pairs}
@@ -125,7 +125,7 @@ class Layout:
 
     @cached_property
     def missing_mark(self) -> str:
-        """The text that marks most missing values."""
+        """Most frequent text of a missing value."""
         counts = Counter[str]()
         for column in self.cells.get_columns():
             bare = column.str.strip_chars()
@@ -134,7 +134,7 @@ class Layout:
         return counts.most_common(1)[0][0] if counts else ""
 
     def written(self, name: str, values: pl.Series) -> pl.Series:
-        """Write values of a column, none of them missing, as the file does."""
+        """Format values of a column, none of them missing, as in the file."""
         if name not in self.forms:
             return values.cast(pl.String)
         bare = self.cells[name].str.strip_chars()
@@ -145,7 +145,7 @@ class Layout:
         return values.cast(pl.String)
 
     def _quoted(self, texts: pl.Series, always: bool) -> pl.Series:
-        """Texts with quotes where they need them, or everywhere."""
+        """Texts in quotes, where needed or everywhere."""
         quoted = '"' + texts.str.replace_all('"', '""', literal=True) + '"'
         if always:
             return quoted
@@ -154,7 +154,7 @@ class Layout:
 
     def _lines(self, columns: list[pl.Series]) -> str:
         texts = [self._quoted(column, column.name in self._quotes) for column in columns]
-        if len(texts) == 1:  # a line without anything is no row
+        if len(texts) == 1:  # an empty line is not a row
             texts = [texts[0].replace("", '""')]
         frame = pl.DataFrame([text.alias(str(i)) for i, text in enumerate(texts)])
         lines = frame.select(pl.concat_str(pl.all(), separator=self.separator)).to_series()
@@ -175,9 +175,9 @@ class Layout:
 
     @cached_property
     def _spans(self) -> tuple[Array, Array] | None:
-        """Where the cells of all rows begin and end in `_body`; None if quotes stand within values.
+        """Starts and ends of all cells in `_body`; None if there are quotes within values.
 
-        Lines without a cell are blank; of two characters that end a line, the second ends such one.
+        Lines without a cell are blank; with CR LF, the LF ends a blank line.
         """
         held = np.frombuffer(self._body, np.uint8)
         quote = held == _QUOTE
@@ -195,16 +195,16 @@ class Layout:
         if len(begins) != n * d or not (record.reshape(n, d) == record[::d, None]).all():
             return None
         inside = np.append(0, np.cumsum(quote)) if quote.any() else np.zeros(len(held) + 1)
-        odd = inside[stops] > inside[begins]
-        if odd.any():
-            around = (held[begins[odd]] == _QUOTE) & (held[stops[odd] - 1] == _QUOTE)
+        quoted = inside[stops] > inside[begins]
+        if quoted.any():
+            around = (held[begins[quoted]] == _QUOTE) & (held[stops[quoted] - 1] == _QUOTE)
             if not around.all():
                 return None
         return begins.reshape(n, d), stops.reshape(n, d)
 
     @cached_property
     def _quotes(self) -> frozenset[str]:
-        """Columns in which nearly all values that are not blank stand in quotes."""
+        """Columns in which most values that are not blank are in quotes."""
         if '"' not in self.source.text or self._spans is None:
             return frozenset()
         starts, ends = self._spans
@@ -216,7 +216,7 @@ class Layout:
 
 
 def _amid(old: bytes, new: bytes) -> bytes:
-    """A new value between the blanks that stood around an old one."""
+    """Replace a value, keeping the blanks around it."""
     bare = old.strip()
     if not bare or old.startswith(b'"'):
         return new

@@ -1,36 +1,38 @@
 r"""Model files: one safetensors file with the arrays and a JSON header, never pickle.
 
-The header is one JSON document under the key ``partwise`` of safetensors' metadata. Any
-safetensors reader can open the file; ours also checks it. One key and not many, because
-safetensors orders its metadata at random and the same model should give the same bytes.
+The header is one JSON document under the key ``partwise`` of safetensors' metadata. Every
+safetensors reader can open the file; ours also checks it. There is a single key because safetensors
+orders its metadata at random, and the same model should give the same bytes.
 
 ================== ====================================================================
 header key         meaning
 ================== ====================================================================
 ``checksum``       SHA-256 of the whole file with this value written as zeros
 ``format``         ``"partwise"``
-``format_version`` whole number; a file with a larger one than ours is refused
+``format_version`` integer; a file with a larger number than ours is refused
 ``class``          estimator, looked up in the allow-list ``_LOADABLE``
 ``version``        library version that wrote the file
 ``arguments``      constructor arguments, encoded as below
 ``state``          learned values, encoded as below, arrays by the name of their tensor
 ================== ====================================================================
 
-None, booleans, whole numbers, finite floats, strings and lists stand for themselves. Every
-JSON object has one key, which says what it is: ``{"tuple": [...]}``, ``{"dict": {...}}``,
+None, booleans, integers, finite floats, strings and lists stand for themselves. Every
+JSON object has one key, which is its type: ``{"tuple": [...]}``, ``{"dict": {...}}``,
 ``{"float": "nan"}``, ``{"array": tensor}``, ``{"unicode": tensor}`` (code points, last axis
 the characters), ``{"objects": {"shape": ..., "values": ...}}`` (an object array of scalars),
 ``{"options": {"class": ..., "fields": ...}}`` (a dataclass in ``_OPTIONS``) and ``{"estimator":
 {"class": ..., "arguments": ...}}`` (an estimator in ``_LOADABLE`` given to another). An array whose
-axes lie in memory in another order says so, ``{"axes": {"order": ..., "array": ...}}``.
+axes are in another order in memory is ``{"axes": {"order": ..., "array": ...}}``.
 
 Checkpoints of fits (`partwise.Checkpoint`) are such files too, of the class ``Checkpoint``
-(`partwise.files.checkpoints`). Only they hold ``{"value": {"class": ..., "fields": ...}}`` (a tuple
-or dataclass in ``_VALUES``) and ``{"generator": ...}`` (a random stream).
+(`partwise.files.checkpoints`). Only they contain ``{"value": {"class": ..., "fields": ...}}`` (a
+tuple or dataclass in ``_VALUES``) and ``{"generator": ...}`` (a random stream).
 
-The checksum finds accidents; it is not a signature. What keeps a foreign file harmless is
-that it can only name classes in the three allow-lists, and only hand them plain values.
+The checksum finds accidents; it is not a signature. A foreign file is harmless because it can only
+name classes in the three allow-lists, and only give them plain values.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import hashlib
@@ -40,10 +42,11 @@ import math
 import os
 import secrets
 import stat
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 import safetensors.numpy
@@ -54,12 +57,16 @@ from partwise._compat import check_arguments
 from partwise.files.contents import check_contents
 from partwise.files.schema import MisfitError, sentence
 from partwise.sampling.randomness import freeze, thaw
+from partwise.typing import PathLike
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 __all__ = ["ModelFileError", "load", "save"]
 
 _FORMAT_VERSION = 1
 
-# class name -> module that defines it; nothing else is ever imported or made by load()
+# class name -> module that defines it; load() imports and constructs nothing else
 _LOADABLE = {
     "AspectModel": "partwise.estimators.aspect",
     "BayesianPCA": "partwise.estimators.bayesian_pca",
@@ -89,7 +96,7 @@ _RENAMED = {
     "MCVQ": {"absent": "sparse_absent", "entropic": "gate_entropy"},
 }
 
-# what a checkpoint may hold: parameters, what rows remember, and the place of a climb
+# Classes of values in checkpoints: parameters, remembered row states, and the position of a fit.
 _VALUES = frozenset(
     [
         "partwise.contracts.Layout",
@@ -115,14 +122,14 @@ _VALUES = frozenset(
 )
 CHECKPOINT = "Checkpoint"
 
-# Every file of ours starts with eight bytes of header length and then exactly this, so that
-# a foreign file is known from its first bytes and the checksum stands at a fixed place.
+# Every file starts with eight bytes of header length and then exactly this, so that a foreign file
+# is recognized by its first bytes, and the checksum is at a fixed position.
 _OPENING = rb'{"__metadata__":{"partwise":"{\"checksum\":\"'
 _DIGEST_START = 8 + len(_OPENING)
 _NO_DIGEST = b"0" * 64
 _MAX_HEADER = 100_000_000  # safetensors refuses to read a longer one
 
-# What a state that no check refuses may still raise where it is made into a model.
+# Exceptions that a state may still raise when a model is built from it.
 _UNSUITABLE = (
     ArithmeticError,
     AttributeError,
@@ -140,25 +147,31 @@ _TENSOR_DTYPES = frozenset(
 )
 
 
+# JSON nodes, and values decoded from them. A file may contain anything; `check_contents` checks the
+# values before they are used.
+Node: TypeAlias = Any
+Decoded: TypeAlias = Any
+
+
 class ModelFileError(ValueError):
     """A file is not a model file, is damaged, or is of a version that cannot be read."""
 
 
 class Saveable(Protocol):
-    """What `save` asks of an estimator; `load` has ``__partwise_restore__(state)`` called."""
+    """Methods that `save` needs; `load` also calls ``__partwise_restore__(state)``."""
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Constructor arguments by name."""
 
-    def __partwise_state__(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> dict[str, object]:
         """Learned values: arrays, scalars, strings, and lists, tuples and dicts of these."""
 
 
 def save(estimator: Saveable, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to one file.
 
-    The file is complete or not there: it is written under a temporary name in the same
-    folder and then renamed, replacing a file already at `path`.
+    Writing is atomic: the file is written under a temporary name in the same folder and then
+    renamed. It replaces an existing file at `path`.
 
     Parameters
     ----------
@@ -167,29 +180,37 @@ def save(estimator: Saveable, path: str | os.PathLike[str]) -> None:
         tuples or dicts of these, one of the library's option objects such as ``Prior``, or one of
         its estimators.
         A generator given as ``random_state`` is stored as None, since its position in the
-        stream means nothing in another process: what was learned is kept, a later `fit` of
-        the loaded estimator draws afresh. A whole number is kept.
+        stream means nothing in another process: what was learned is kept, and a later `fit` of
+        the loaded estimator uses new random numbers. An integer is kept.
     path : str or path-like
-        Where to write. A symbolic link is followed.
+        File to write. A symbolic link is followed.
 
     Raises
     ------
     TypeError
-        If the estimator is not one of the library's own, or holds a value that a model file
-        cannot keep; the message names it.
+        If the estimator is not one of the library's own, or contains a value that a model file
+        cannot store; the message names it.
     OSError
-        If the file cannot be written. Nothing is left behind then.
+        If the file cannot be written. No partial file is left.
 
     See Also
     --------
     load : Read the file back.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from partwise import CVQ, load, make_shapes
+    >>> model = CVQ(3, 9, random_state=0).fit(make_shapes().data)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/shapes.safetensors")
+    ...     load(f"{folder}/shapes.safetensors").n_parts
+    3
     """
-    write_atomically(path, _serialise_model(estimator))
+    write_atomically(path, _serialize_model(estimator))
 
 
-def write_atomically(
-    path: str | os.PathLike[str], content: bytes, temporary: Path | None = None
-) -> None:
+def write_atomically(path: PathLike, content: bytes, temporary: Path | None = None) -> None:
     """Write a file under a temporary name in the same folder, then rename it.
 
     Parameters
@@ -198,12 +219,12 @@ def write_atomically(
         A symbolic link is followed.
     content : bytes
     temporary : Path, optional
-        The temporary name, which may be taken; by default one that is not.
+        The temporary name, whose file may exist; by default a new name.
 
     Raises
     ------
     OSError
-        If the file cannot be written. Nothing is left behind then.
+        If the file cannot be written. No partial file is left.
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
@@ -220,18 +241,18 @@ def write_atomically(
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException as error:  # an interrupt, too, must leave nothing half-written
+    except BaseException as error:  # an interrupt, too, must leave no partial file
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             reason = error.strerror or error
-            told = f"{path} cannot be written: {reason}; make room, or name another place."
-            raise OSError(error.errno, told) from error  # of the class of its number
+            message = f"{path} cannot be written: {reason}; free some space, or name another file."
+            raise OSError(error.errno, message) from error  # the subclass follows from the number
         raise
     _flush_folder(target.parent)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: PathLike) -> BaseEstimator:
     """Read an estimator back from a file written by `save`.
 
     Parameters
@@ -242,33 +263,45 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     estimator : estimator of this library
-        Made with the stored constructor arguments, and fitted.
+        Fitted, with the stored constructor arguments.
 
     Raises
     ------
     ModelFileError
-        If the file is not ours, truncated, altered, or of a newer format.
+        If the file is not a model file, or is truncated, altered, or of a newer format.
     OSError
         If there is no such file, or it cannot be opened.
 
     See Also
     --------
     save : Write the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from partwise import CVQ, load, make_shapes
+    >>> X = make_shapes().data
+    >>> model = CVQ(3, 9, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/shapes.safetensors")
+    ...     loaded = load(f"{folder}/shapes.safetensors")
+    >>> bool((loaded.predict_states(X) == model.predict_states(X)).all())
+    True
     """
     header, arrays = read_file(path)
     name = header["class"]
     remedy = f"load it with partwise {short(header['version'], 40)}, which wrote it"
     if name == CHECKPOINT:
         raise ModelFileError(
-            f"'{path}' is the checkpoint of a fit that has not ended; call that fit again with "
-            "checkpoint= this file, and save the model."
+            f"'{path}' is the checkpoint of an unfinished fit; call that fit again with this file "
+            "as checkpoint=, and save the model."
         )
     if not isinstance(name, str) or name not in _LOADABLE:
         raise ModelFileError(
-            f"'{path}' holds a {short(repr(name), 40)}, which partwise {__version__} does not "
-            f"know: {remedy}."
+            f"'{path}' contains a {short(repr(name), 40)}, which is unknown to partwise "
+            f"{__version__}: {remedy}."
         )
-    # The checksum is right, so a failure from here on is a difference between versions (or a
+    # The checksum is correct, so a failure from here on is a difference between versions (or a
     # file made by hand), not damage.
     try:
         estimator = _made(name, header["arguments"])
@@ -280,14 +313,14 @@ def load(path: str | os.PathLike[str]) -> Any:
         bare = f"{type(error).__name__}: {error}"
         reason = sentence(error) if isinstance(error, MisfitError) else bare
         raise ModelFileError(
-            f"'{path}' holds a {name} that partwise {__version__} cannot rebuild "
+            f"'{path}' contains a {name} that partwise {__version__} cannot rebuild "
             f"({short(reason)}): {remedy}."
         ) from error
     return estimator
 
 
 def short(text: object, most: int = 240) -> str:
-    """Text of a file in a sentence: on one line, printable, not too long."""
+    """Text of a file for a message: on one line, printable, not too long."""
     plain = "".join(c if c.isprintable() else " " for c in " ".join(str(text).split()))
     return plain if len(plain) <= most else f"{plain[:most]} ..."
 
@@ -295,25 +328,25 @@ def short(text: object, most: int = 240) -> str:
 # ---------------------------------------------------------------------- the file as a whole
 
 
-def _serialise_model(estimator: Saveable) -> bytes:
+def _serialize_model(estimator: Saveable) -> bytes:
     """Return a model file's content."""
     cls = type(estimator)
     name = cls.__name__
     if name not in _LOADABLE or cls is not _find_class(_LOADABLE, name):
         raise TypeError(
-            f"{cls.__module__}.{name} cannot be saved: a model file holds only the library's own "
-            f"estimators ({', '.join(_LOADABLE)}), so that loading one runs no other code."
+            f"{cls.__module__}.{name} cannot be saved: a model file contains only the library's "
+            f"own estimators ({', '.join(_LOADABLE)}), so that loading one runs no other code."
         )
-    return serialise(name, estimator.get_params(deep=False), estimator.__partwise_state__())
+    return serialize(name, estimator.get_params(deep=False), estimator.__partwise_state__())
 
 
-def serialise(
-    name: str, arguments: dict[str, Any], state: dict[str, Any], key: str | None = None
+def serialize(
+    name: str, arguments: Mapping[str, object], state: Mapping[str, object], key: str | None = None
 ) -> bytes:
     """Return a file's content, checksum included; sealed with a key if there is one."""
     arrays: dict[str, np.ndarray] = {}
     header = {
-        "checksum": _NO_DIGEST.decode(),  # first, at the place _OPENING promises
+        "checksum": _NO_DIGEST.decode(),  # first, at the position that _OPENING requires
         "format": "partwise",
         "format_version": _FORMAT_VERSION,
         "class": name,
@@ -327,8 +360,8 @@ def serialise(
     content = safetensors.numpy.save(arrays, metadata={"partwise": text})
     if int.from_bytes(content[:8], "little") > _MAX_HEADER:
         raise TypeError(
-            f"{name} cannot be saved: its names and scalars need more than "
-            f"{_MAX_HEADER // 10**6} MB of header; keep long lists in arrays."
+            f"{name} cannot be saved: its names and scalars need a header of more than "
+            f"{_MAX_HEADER // 10**6} MB; store long lists as arrays."
         )
     if not content.startswith(_OPENING + _NO_DIGEST, 8):
         raise RuntimeError("safetensors wrote its header in an order this library cannot check")
@@ -336,8 +369,8 @@ def serialise(
     return content[:_DIGEST_START] + digest + content[_DIGEST_START + len(digest) :]
 
 
-def seal(key: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
-    """Keyed SHA-256 of all that a file says and holds."""
+def seal(key: str, header: dict[str, Node], arrays: dict[str, np.ndarray]) -> str:
+    """Keyed SHA-256 of the header and all arrays of a file."""
     said = {name: header[name] for name in ("class", "version", "arguments", "state")}
     total = hmac.new(key.encode(), json.dumps(said, sort_keys=True).encode(), "sha256")
     for name in sorted(arrays):
@@ -347,13 +380,13 @@ def seal(key: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str
     return total.hexdigest()
 
 
-def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return header and arrays of a file found to be whole, ours and not too new."""
+def read_file(path: PathLike) -> tuple[dict[str, Node], dict[str, np.ndarray]]:
+    """Return header and arrays of a file, after checking that it is intact and readable."""
     damaged = ModelFileError(
         f"'{path}' is damaged (truncated, or altered since it was written): "
         "take another copy, or fit and save the model again."
     )
-    # Asked before opening, because opening a pipe waits and reading a device never ends.
+    # Checked before opening: opening a pipe blocks, and reading a device never ends.
     if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
         _refuse_foreign(path)
     with open(path, "rb") as file:
@@ -393,7 +426,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, n
     return header, arrays
 
 
-def _refuse_foreign(path: str | os.PathLike[str]) -> NoReturn:
+def _refuse_foreign(path: PathLike) -> NoReturn:
     raise ModelFileError(
         f"'{path}' is not a Partwise model file, or its beginning is damaged: "
         "give a file written by an estimator's save()."
@@ -403,13 +436,13 @@ def _refuse_foreign(path: str | os.PathLike[str]) -> NoReturn:
 def _digest(file: BinaryIO, start: bytes) -> bytes:
     """SHA-256 (hex) of a file read up to the end of `start`, its digest taken as zeros."""
     total = hashlib.sha256(start[:_DIGEST_START] + _NO_DIGEST)
-    while chunk := file.read(1 << 20):  # in pieces: a wrong file costs no memory
+    while chunk := file.read(1 << 20):  # in pieces, so that a wrong file needs no memory
         total.update(chunk)
     return total.hexdigest().encode()
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make the rename itself survive a power cut, where folders can be opened."""
+    """Write the folder to disk, so that the rename survives a power failure."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -419,15 +452,16 @@ def _flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _find_class(allowed: dict[str, str], name: str) -> Any:
-    return getattr(import_module(allowed[name]), name)
+def _find_class(allowed: Mapping[str, str], name: str) -> Callable[..., Decoded]:
+    found: Callable[..., Decoded] = getattr(import_module(allowed[name]), name)
+    return found
 
 
 # ---------------------------------------------------------------- values to JSON and back
 
 
-def _made(name: str, nodes: dict[str, Any]) -> Any:
-    """An estimator with these arguments, by the names that they have now."""
+def _made(name: str, nodes: dict[str, Node]) -> BaseEstimator:
+    """An estimator with these arguments; old names of arguments are translated."""
     now = _RENAMED.get(name, {})
     arguments = {now.get(key, key): decode(node, {}) for key, node in nodes.items()}
     estimator = _find_class(_LOADABLE, name)(**arguments)
@@ -435,7 +469,7 @@ def _made(name: str, nodes: dict[str, Any]) -> Any:
     return estimator
 
 
-def _encode_arguments(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _encode_arguments(name: str, arguments: Mapping[str, object]) -> dict[str, Node]:
     """Constructor arguments as JSON."""
     return {
         key: _encode(_without_stream(key, value), f"argument {key!r} of {name}", "", None)
@@ -443,19 +477,19 @@ def _encode_arguments(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _without_stream(name: str, value: Any) -> Any:
-    """Replace a generator given as ``random_state`` by None (the rule is in `save`)."""
+def _without_stream(name: str, value: object) -> object:
+    """Replace a generator given as ``random_state`` by None (see `save`)."""
     streams = (np.random.Generator, np.random.RandomState)
     return None if name == "random_state" and isinstance(value, streams) else value
 
 
-def _encode(value: Any, owner: str, name: str, arrays: dict[str, np.ndarray] | None) -> Any:
+def _encode(value: Decoded, owner: str, name: str, arrays: dict[str, np.ndarray] | None) -> Node:
     """Return `value` as JSON, moving arrays to `arrays` (None: arrays are refused).
 
-    `owner` and the dotted `name` say in an error, and `name` in the file, where it stood.
+    `owner` and the dotted `name` locate the value in errors; `name` also names arrays in the file.
     """
 
-    def inside(key: str | int, item: Any) -> Any:
+    def inside(key: str | int, item: object) -> Node:
         return _encode(item, owner, f"{name}.{key}" if name else str(key), arrays)
 
     if isinstance(value, np.generic):
@@ -490,7 +524,7 @@ def _encode(value: Any, owner: str, name: str, arrays: dict[str, np.ndarray] | N
 
 def _encode_array(
     array: np.ndarray, owner: str, name: str, arrays: dict[str, np.ndarray]
-) -> dict[str, Any]:
+) -> dict[str, Node]:
     if array.dtype.kind == "O":
         values = array.ravel().tolist()
         for value in values:
@@ -508,31 +542,31 @@ def _encode_array(
         array = native.reshape(-1).view(np.uint32).reshape(*array.shape, width)
     elif array.dtype.name not in _TENSOR_DTYPES:
         _refuse_value(array, owner, name)
-    # A key may hold a dot, so two places may ask for one name; the structure says which is which.
+    # A key may contain a dot, so two values may get the same name; one of them is changed.
     while name in arrays or name == "__metadata__":
         name += "_"
-    # safetensors reads the memory as it lies, whatever the strides say. The order of the axes is
-    # kept, since sums over another one round differently.
+    # safetensors writes the memory and ignores strides. The order of the axes is stored, since
+    # sums in another order round differently.
     order = np.argsort([-abs(stride) for stride in array.strides], kind="stable")
-    lying = array.transpose(order)
-    arrays[name] = np.asarray(lying, dtype=array.dtype.newbyteorder("="), order="C")
+    in_memory = array.transpose(order)
+    arrays[name] = np.asarray(in_memory, dtype=array.dtype.newbyteorder("="), order="C")
     if np.all(np.diff(order) > 0):
         return {tag: name}
     return {"axes": {"order": [int(axis) for axis in order], tag: name}}
 
 
-def _refuse_value(value: Any, owner: str, name: str) -> NoReturn:
+def _refuse_value(value: object, owner: str, name: str) -> NoReturn:
     kind = type(value).__name__
     if isinstance(value, np.ndarray):
         kind = f"{kind} of {value.dtype}"
     where = f"{owner}, at {name!r}," if name else owner
     raise TypeError(
-        f"{where} is a {kind}, which a model file cannot hold: use numbers, strings, None, or "
+        f"{where} is a {kind}, which a model file cannot store: use numbers, strings, None, or "
         "lists, tuples and string-keyed dicts of these."
     )
 
 
-def decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
+def decode(node: Node, arrays: Mapping[str, np.ndarray]) -> Decoded:
     """Inverse of `_encode`."""
     if isinstance(node, list):
         return [decode(item, arrays) for item in node]
@@ -564,7 +598,7 @@ def decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
                 raise ValueError(f"text in a tensor of {codes.dtype}")
             return codes.view(f"=U{codes.shape[-1]}")[..., 0]
         case "objects":
-            # One by one: numpy would make an axis of a value that is itself a list.
+            # One by one, since numpy would make an axis of a value that is a list.
             flat = np.empty(len(body["values"]), dtype=object)
             for i, item in enumerate(body["values"]):
                 flat[i] = decode(item, arrays)

@@ -1,4 +1,4 @@
-"""Images as arrays of bytes, and folders of them as rows."""
+"""Images as arrays of bytes, and folders of images as rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from partwise.files.data import Data, unreadable
 from partwise.files.model import write_atomically
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp")
-# What pillow keeps in grey, or can turn to grey without loss of colour.
+# Modes of pillow without color.
 GREY_MODES = ("1", "L", "LA", "I", "F", "I;16")
 
 
 def read_picture(path: Path) -> Array:
-    """An image file, or a ``.npy`` array, as bytes (height, width, 1 or 3).
+    """Read an image file, or a ``.npy`` array, as bytes (height, width, 1 or 3).
 
     Arrays are bytes, or floats from 0 to 1, of shape (height, width) or (height, width, 3). Grey
     images stay grey, all others become red, green and blue, without transparency.
@@ -38,24 +38,24 @@ def read_picture(path: Path) -> Array:
                     image = (np.asarray(opened).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8)
                 else:
                     image = np.asarray(opened.convert("L" if opened.mode in GREY_MODES else "RGB"))
-        except Exception as error:  # pillow has many
+        except Exception as error:  # pillow raises many kinds
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # absent, not ours to read: the system says it best
+                raise  # absent or not readable: the system's message is clear
             raise ValueError(
-                f"{path} cannot be read as an image, or is damaged; save it anew, as .png say, or "
+                f"{path} is not an image, or is damaged; save it again, for example as .png, or "
                 "leave it out."
             ) from error
     image = image[:, :, None] if image.ndim == 2 else image
     if image.ndim != 3 or image.shape[2] not in (1, 3) or image.dtype != np.uint8 or not image.size:
         raise ValueError(
-            f"{path} holds an array of shape {image.shape} and type {image.dtype}; an image is "
-            "needed, bytes (or floats from 0 to 1) of shape (height, width) or (height, width, 3)."
+            f"{path} contains an array of shape {image.shape} and type {image.dtype}; an image has "
+            "bytes (or floats from 0 to 1) of shape (height, width) or (height, width, 3)."
         )
     return image
 
 
 def write_picture(path: Path, image: Array) -> None:
-    """Write bytes (height, width, 1 or 3) in the format that the name ends with, or ``.npy``."""
+    """Write bytes (height, width, 1 or 3); the ending of the name sets the format."""
     image, out = image[:, :, 0] if image.shape[2] == 1 else image, io.BytesIO()
     if path.suffix == ".npy":
         np.save(out, image)
@@ -66,15 +66,15 @@ def write_picture(path: Path, image: Array) -> None:
     kind = Image.registered_extensions().get(path.suffix.lower())
     if kind is None:
         raise ValueError(
-            f"'{path}' does not end as an image's name does; end it with .png, .bmp, .tif or "
-            "another that pillow writes, or with .npy."
+            f"'{path}' has no ending of an image format; use .png, .bmp, .tif, another format that "
+            "pillow writes, or .npy."
         )
     Image.fromarray(image).save(out, format=kind)
     write_atomically(path, out.getvalue())
 
 
 def read_pictures(folder: Path, resize: tuple[int, int] | None) -> Data:
-    """Read all images of a folder in grey, from 0 to 1, in the order of their names."""
+    """Read all images of a folder in grey, from 0 to 1, sorted by name."""
     paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURES)
     if not paths:
         raise ValueError(f"{folder} holds no images ({', '.join(PICTURES)}); name another folder.")
@@ -84,8 +84,8 @@ def read_pictures(folder: Path, resize: tuple[int, int] | None) -> Data:
         if rows and grey.shape != rows[0].shape:
             sizes = [f"{image.shape[0]}x{image.shape[1]}" for image in (grey, rows[0])]
             raise ValueError(
-                f"{path} is of {sizes[0]} pixels, but {paths[0].name} of {sizes[1]}; bring all to "
-                f"one size with --resize {sizes[1]}."
+                f"{path} has {sizes[0]} pixels, but {paths[0].name} has {sizes[1]}; resize all "
+                f"images with --resize {sizes[1]}."
             )
         rows.append(grey)
     height, width = rows[0].shape

@@ -1,9 +1,9 @@
-"""What several estimators store: sizes, groups of columns, tables, and what fits have learned."""
+"""Contents common to several estimators: sizes, groups of columns, tables, and learned values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sized
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -20,34 +20,36 @@ from partwise.files.schema import (
     Number,
     Plain,
     Record,
+    Rule,
     Scope,
+    Stored,
     Text,
     Whole,
 )
 from partwise.likelihoods import LAWS, ORDERED, law_class
 
-# Numbers in model units: data beyond are clipped (`partwise.data.columns.largest_value`), and the
-# square of a larger one would overflow.
-REACH = 1e100
-LEAST = 1e-100
+# Largest number in model units: data beyond are clipped (`partwise.data.columns`), and the square
+# of a larger number would overflow.
+MAX_VALUE = 1e100
+MIN_POSITIVE = 1e-100
 
 # Largest loading of factors of variance 1 in a column of variance 1: the square of a larger one
-# leaves no digits for anything else.
-STEEPEST = 1e7
+# leaves no significant digits for the rest.
+MAX_LOADING = 1e7
 
-# Unit of a column from which on its square is beyond the largest number.
+# Unit of a column whose square is beyond the largest number.
 WIDEST = 1e150
 
-# Probabilities add up to 1 within this.
+# Tolerance of sums of probabilities.
 ROUNDING = 1e-4
 
-# Levels of a nominal probability that a calibration keeps (`partwise.models.calibration.LEVELS`).
-CALIBRATED = 65
+# Number of nominal probabilities of a calibration (`partwise.models.calibration.LEVELS`).
+N_CALIBRATION_LEVELS = 65
 
-# Log of the largest ratio of two probabilities that numbers can hold.
-FARTHEST = 700.0
+# Log of the largest ratio of two probabilities in floating point.
+MAX_LOG_RATIO = 700.0
 
-MOST_LEVELS = 256  # as `partwise.data.columns` allows
+MAX_LEVELS = 256  # as in `partwise.data.columns`
 
 # Types of columns, by the names that pandas and polars give them, whose values are text.
 _TEXT_TYPES = ("String", "Enum", "Categorical", "str", "string")
@@ -59,13 +61,13 @@ _FORMS = ("number", "date", "span", "level", "other")
 
 
 class Sizes:
-    """Arguments of which some are sizes, by their names; an estimator checks all else itself."""
+    """Arguments, some of which are sizes; the estimator checks the others."""
 
     def __init__(self, **sizes: str) -> None:
         self._sizes = sizes
 
     def __call__(self, value: object, scope: Scope) -> None:
-        """Note the sizes, where they are numbers."""
+        """Set the sizes that are numbers."""
         assert isinstance(value, dict)
         for name, size in self._sizes.items():
             given = value.get(name)
@@ -75,42 +77,49 @@ class Sizes:
                 scope.agree(size, given)
 
 
-# --- pieces that several estimators store ---
+# --- arrays and rules ---
 
 
-def model_units(*shape: int | str, **bounds: Any) -> Array:
+class _Bounds(TypedDict, total=False):
+    low: float
+    high: float
+    rules: tuple[Rule, ...]
+
+
+def model_units(*shape: int | str, **bounds: Unpack[_Bounds]) -> Array:
     """Numbers in model units."""
-    return Array("float", shape, **{"low": -REACH, "high": REACH, **bounds})
+    limits: _Bounds = {"low": -MAX_VALUE, "high": MAX_VALUE}
+    return Array("float", shape, **(limits | bounds))
 
 
 def positive(*shape: int | str) -> Array:
-    """Numbers above 0."""
-    return Array("float", shape, low=LEAST, high=1e308)
+    """Positive numbers."""
+    return Array("float", shape, low=MIN_POSITIVE, high=1e308)
 
 
 def counts(*shape: int | str) -> Array:
     """Summed weights."""
-    return Array("float", shape, low=0.0, high=REACH)
+    return Array("float", shape, low=0.0, high=MAX_VALUE)
 
 
 def adds_up(value: np.ndarray, scope: Scope) -> str | None:
-    """Probabilities on the first axis."""
+    """Probabilities along the first axis sum to 1."""
     wrong = np.abs(value.sum(axis=0) - 1.0) > ROUNDING
-    return "holds probabilities that do not add up to 1" if wrong.any() else None
+    return "contains probabilities that do not sum to 1" if wrong.any() else None
 
 
-def differ(value: Any, scope: Scope) -> str | None:
-    """No two are the same."""
+def differ(value: Iterable[object], scope: Scope) -> str | None:
+    """All values are distinct."""
     found = list(value)
-    return None if len(set(found)) == len(found) else "holds a value twice"
+    return None if len(set(found)) == len(found) else "contains a value twice"
 
 
-def _some(value: Any, scope: Scope) -> str | None:
+def _not_empty(value: Sized, scope: Scope) -> str | None:
     return None if len(value) else "is empty"
 
 
 def spreads(value: np.ndarray, scope: Scope) -> str | None:
-    """Symmetric matrices, on the last two axes, without a negative variance."""
+    """Matrices on the last two axes are symmetric and have no negative variance."""
     turned = np.swapaxes(value, -1, -2)
     largest = np.abs(value).max(axis=(-1, -2), initial=0.0, keepdims=True)
     if np.any(np.abs(value - turned) > ROUNDING * largest):
@@ -120,17 +129,17 @@ def spreads(value: np.ndarray, scope: Scope) -> str | None:
 
 
 def is_definite(value: np.ndarray, scope: Scope) -> str | None:
-    """Matrices that can be inverted besides."""
-    told = spreads(value, scope)
-    if told is None and value.size:
+    """Matrices are covariances, and can be inverted."""
+    problem = spreads(value, scope)
+    if problem is None and value.size:
         values = np.linalg.eigvalsh(value)
         if np.any(values[..., 0] <= 1e-12 * values[..., -1]):
             return "has a variance of 0"
-    return told
+    return problem
 
 
-def _law_fits(value: dict[str, Any], scope: Scope) -> str | None:
-    """Levels, statistics and units of a group are those of its likelihood, if it names one."""
+def _law_fits(value: Stored, scope: Scope) -> str | None:
+    """Levels, statistics and units of a group match its likelihood, if it has one."""
     n_levels = 0 if value["levels"] is None else len(value["levels"])
     if n_levels and len(value["moments"]) != n_levels:
         return f"has {len(value['moments'])} moments of {n_levels} levels"
@@ -138,14 +147,14 @@ def _law_fits(value: dict[str, Any], scope: Scope) -> str | None:
         return None if not n_levels or np.all(value["moments"] >= 0) else "has shares below 0"
     name, law = value["law"], LAWS[value["law"]]
     if (value["levels"] is not None) != law.has_levels:
-        return f"has levels that do not suit the likelihood {name!r}"
+        return f"has levels that do not match the likelihood {name!r}"
     if not n_levels and len(value["moments"]) != law.make(None, 0).family.n_statistics:
-        return f"has {len(value['moments'])} moments, which do not suit the likelihood {name!r}"
+        return f"has {len(value['moments'])} moments, which do not match the likelihood {name!r}"
     has_units = np.any(value["shift"] != 0.0) or np.any(value["scale"] != 1.0)
     if has_units and not (law.has_units or law.latent):
-        return f"has units that do not suit the likelihood {name!r}"
-    if law.latent and widest(value) > REACH:
-        return f"has units that do not suit the likelihood {name!r}"
+        return f"has units that do not match the likelihood {name!r}"
+    if law.latent and widest(value) > MAX_VALUE:
+        return f"has units that do not match the likelihood {name!r}"
     return law.misfit(value, value["moments"])
 
 
@@ -153,17 +162,19 @@ _GROUP: dict[str, Check] = {
     "index": Array("int", ("C",), low=0, below="D", rising=True),
     "shift": Array("float", ("C",)),
     "scale": Array("float", ("C",), above=0.0),
-    "levels": Maybe(Array("float", ("V",), rising=True, low=-1e150, high=1e150, rules=(_some,))),
+    "levels": Maybe(
+        Array("float", ("V",), rising=True, low=-1e150, high=1e150, rules=(_not_empty,))
+    ),
     "weight": counts("C"),
     "moments": model_units("P", "C"),
     "varies": Array("bool", ("C",)),
     "absent_zero": Flag(),
 }
-_ALSO: dict[str, Check] = {"logged": Flag()}
+_OPTIONAL: dict[str, Check] = {"logged": Flag()}
 
 
 def one_group(statistics: int | str) -> Record:
-    """The one group of a model that has one likelihood, all columns in it."""
+    """The only group of a model with one likelihood, which has all columns."""
     sizes = {"C": "D", "P": statistics}
 
     def renamed(check: Check) -> Check:
@@ -173,10 +184,10 @@ def one_group(statistics: int | str) -> Record:
         return Array(**{**vars(check), "shape": shape})
 
     entries = {name: renamed(check) for name, check in _GROUP.items()}
-    return Record(entries, _ALSO, rules=(_law_fits,))
+    return Record(entries, _OPTIONAL, rules=(_law_fits,))
 
 
-def _are_apart(value: list[dict[str, Any]], scope: Scope) -> str | None:
+def _are_disjoint(value: list[Stored], scope: Scope) -> str | None:
     """No column is in two groups."""
     every = np.concatenate([group["index"] for group in value])
     return None if len(np.unique(every)) == len(every) else "has a column in two groups"
@@ -188,27 +199,27 @@ GROUPS = Each(
             **_GROUP,
             "law": Text(tuple(LAWS)),
         },
-        # What laws save of themselves; each looks at its own.
+        # Values that a likelihood stores, and checks itself.
         {
-            **_ALSO,
+            **_OPTIONAL,
             **{name: Anything() for law in LAWS.values() for name in law.saved},
             "ordered": Flag(),
-            "resolution": Number(low=0.0, high=REACH),
-            "cuts": Each(Number(low=-REACH, high=REACH)),
+            "resolution": Number(low=0.0, high=MAX_VALUE),
+            "cuts": Each(Number(low=-MAX_VALUE, high=MAX_VALUE)),
         },
         rules=(_law_fits,),
     ),
     "G",
     own=("C", "P", "V"),
-    rules=(_are_apart,),
+    rules=(_are_disjoint,),
 )
 
 
 def calibration(mapped: int | str) -> Record:
-    """Corrected probabilities, of so many columns."""
+    """Calibrated probabilities, for so many columns."""
     return Record(
         {
-            "knots": Array("float", ("maps", CALIBRATED), low=-REACH, high=REACH),
+            "knots": Array("float", ("maps", N_CALIBRATION_LEVELS), low=-MAX_VALUE, high=MAX_VALUE),
             "map_of": Array("int", (mapped,), low=0, below="maps"),
         }
     )
@@ -220,12 +231,12 @@ GATE = Record(
         "g": Array("float", ("K", "D"), low=0.0, high=1.0 + ROUNDING, rules=(adds_up,)),
         "counts": counts("K", "D"),
         "log_a": model_units("K", "D"),
-        "cost": Number(low=-REACH, high=REACH),
+        "cost": Number(low=-MAX_VALUE, high=MAX_VALUE),
     }
 )
 _LEARNED: dict[str, Check] = {
     "lower_bound_": Number(),
-    "lower_bounds_": Array("float", ("sweeps",), rules=(_some,)),
+    "lower_bounds_": Array("float", ("sweeps",), rules=(_not_empty,)),
     "n_iter_": Whole(),
     "converged_": Flag(),
     "n_features_in_": Whole(low=1),
@@ -237,7 +248,7 @@ _SEEN: dict[str, Check] = {
 }
 
 
-# Moves of a search for sizes.
+# Steps of a search for sizes.
 PATH = Each(
     Record(
         {"kind": Text(), "gain": Number(), "accepted": Flag()},
@@ -253,12 +264,12 @@ PATH = Each(
 
 
 def learned(may: Mapping[str, Check] | None = None, **entries: Check) -> Record:
-    """What all fits have learned, and entries that a model adds or may add."""
+    """Learned values of all fits, and entries that a model adds or may add."""
     return Record({**_LEARNED, **entries}, {**_SEEN, **(may or {})}, rules=(_columns_named,))
 
 
-def _columns_named(value: dict[str, Any], scope: Scope) -> str | None:
-    """Names are as many as columns were given to fit."""
+def _columns_named(value: Stored, scope: Scope) -> str | None:
+    """There is one name per column given to fit."""
     names, given = value.get("feature_names_in_"), value["n_features_in_"]
     if names is not None and len(names) != given:
         return f"has {len(names)} names of {given} columns"
@@ -268,14 +279,14 @@ def _columns_named(value: dict[str, Any], scope: Scope) -> str | None:
 # --- tables ---
 
 
-def widest(group: Mapping[str, Any]) -> float:
+def widest(group: Stored) -> float:
     """Largest number among the units of a group."""
     shift, scale = group["shift"], group["scale"]
     return max(float(np.abs(shift).max(initial=0.0)), float(scale.max(initial=0.0)))
 
 
-def units_fit(value: dict[str, Any], scope: Scope) -> str | None:
-    """Units are numbers of the dtype."""
+def units_fit(value: Stored, scope: Scope) -> str | None:
+    """Units can be represented in the dtype."""
     groups = value["columns"] if isinstance(value["columns"], list | tuple) else [value["columns"]]
     largest = float(np.finfo(value["dtype"]).max)
     for group in groups:
@@ -284,8 +295,8 @@ def units_fit(value: dict[str, Any], scope: Scope) -> str | None:
     return None
 
 
-def _levels_fit(value: dict[str, Any], scope: Scope) -> str | None:
-    """A kind that has levels has some, and two for yes or no."""
+def _levels_fit(value: Stored, scope: Scope) -> str | None:
+    """A kind with levels has some; yes or no has two."""
     kind, levels = value["kind"], value["levels"]
     if any(level is None or level != level for level in levels):
         return "has a level that is a missing value"
@@ -297,16 +308,16 @@ def _levels_fit(value: dict[str, Any], scope: Scope) -> str | None:
     if has_levels(kind) and not levels:
         return "has no levels"
     if kind == IGNORED or value["form"] == "other":
-        return None if kind == IGNORED else "holds objects, which no model knows"
+        return None if kind == IGNORED else "contains objects, which no model can use"
     if value["form"] == "level" and not has_levels(kind):
-        return f"holds levels, but is {kind}"
+        return f"contains levels, but is {kind}"
     if has_levels(kind) and value["form"] != "level":
         numbers = all(isinstance(level, int | float) for level in levels)
-        return None if numbers else "has levels that are no numbers"
+        return None if numbers else "has levels that are not numbers"
     return None
 
 
-def _ends_ordered(value: dict[str, Any], scope: Scope) -> str | None:
+def _ends_ordered(value: Stored, scope: Scope) -> str | None:
     """Bounds and range have their lower end first."""
     ordered = value["low"] <= value["high"] and value["smallest"] <= value["largest"]
     return None if ordered else "has ends in the wrong order"
@@ -337,8 +348,8 @@ _TABLE_COLUMN = Record(
 )
 
 
-def _types_known(value: dict[str, Any], scope: Scope) -> str | None:
-    """Columns that are given back are of types that their kind of table has."""
+def _types_known(value: Stored, scope: Scope) -> str | None:
+    """Columns have types that exist in their kind of table."""
     for i, column in enumerate(value["columns"]):
         if column["form"] != "other" and not has_type(value["frame"], column["dtype"]):
             return f"has a column {i} of an unknown type"
@@ -355,8 +366,8 @@ TABLE = Record(
 )
 
 
-def kinds_fit(value: dict[str, Any], scope: Scope) -> str | None:
-    """Groups are of the kinds that the table says."""
+def kinds_fit(value: Stored, scope: Scope) -> str | None:
+    """Groups have the kinds of the table's columns."""
     if value["schema"] is None:
         return None
     for group in value["columns"]:
@@ -370,10 +381,10 @@ def kinds_fit(value: dict[str, Any], scope: Scope) -> str | None:
             ):
                 return f"has levels of column {d} that do not match the table's"
             if (column["kind"] == LOGGED) != group.get("logged", False):
-                return f"says in two ways whether column {d} is logarithms"
+                return f"is inconsistent about whether column {d} is logarithms"
     names = value["learned"].get("feature_names_in_")
     if names is not None and names.tolist() != [str(name) for name in value["schema"]["names"]]:
-        return "has two lists of columns' names"
+        return "has two different lists of column names"
     given = sum(column["kind"] != IGNORED for column in value["schema"]["columns"])
     grouped = sum(len(group["index"]) for group in value["columns"])
     return None if given == grouped else f"has {grouped} of {given} columns in groups"

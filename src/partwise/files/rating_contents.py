@@ -6,7 +6,7 @@ Sizes: D items; members have their own, as in `partwise.files.contents`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,17 +22,18 @@ from partwise.files.schema import (
     OneOf,
     Record,
     Scope,
+    Stored,
     Text,
     Whole,
     inside,
 )
 
 # Checks the state of an estimator, by its class and arguments.
-Member: TypeAlias = Callable[[str, Mapping[str, Any], object, Scope], None]
+Member: TypeAlias = Callable[[str, Mapping[str, object], object, Scope], None]
 
 
-def _items_fit(value: dict[str, Any], scope: Scope) -> str | None:
-    """Items differ, and somebody rated one."""
+def _items_fit(value: Stored, scope: Scope) -> str | None:
+    """Items are distinct, and at least one was rated."""
     if differ(value["items"].tolist(), scope) is not None:
         return "has an item twice"
     return None if value["counts"].sum() > 0 else "has no rating"
@@ -50,7 +51,7 @@ def _csr(entries: str, columns: str) -> Record:
     )
 
 
-def _rows_end(value: dict[str, Any], scope: Scope) -> str | None:
+def _rows_end(value: Stored, scope: Scope) -> str | None:
     """Rows of a sparse matrix follow each other, without repeated columns."""
     at, index = value["indptr"], value["indices"]
     if len(at) < 1 or at[0] != 0 or at[-1] != len(index) or np.any(np.diff(at) < 0):
@@ -62,7 +63,7 @@ def _rows_end(value: dict[str, Any], scope: Scope) -> str | None:
     return None if np.all(rises[inner]) else "has rows whose columns do not rise"
 
 
-def _users_fit(value: dict[str, Any], scope: Scope) -> str | None:
+def _users_fit(value: Stored, scope: Scope) -> str | None:
     """There is a row for every user, and no user twice."""
     n = len(value["ids"])
     lent = value["lent"]
@@ -73,7 +74,7 @@ def _users_fit(value: dict[str, Any], scope: Scope) -> str | None:
     return None if differ(value["ids"].tolist(), scope) is None else "has a user twice"
 
 
-def _rows_fit(value: dict[str, Any], scope: Scope) -> str | None:
+def _rows_fit(value: Stored, scope: Scope) -> str | None:
     """Weights of items without ratings have a row for every item; ratings are on the scale."""
     D = scope.sizes["D"]
     if "lent" in value and len(value["lent"]["indptr"]) != D + 1:
@@ -158,8 +159,8 @@ def recommender(value: object, scope: Scope, member: Member) -> None:
     inside("state", contents, value["state"], scope)
 
 
-def _scales_agree(value: dict[str, Any], scope: Scope) -> str | None:
-    """Members know the levels that all have."""
+def _scales_agree(value: Stored, scope: Scope) -> str | None:
+    """All members have the same number of levels."""
     for member in value["members"]:
         levels = member["columns"][0]["levels"]
         if levels is not None and len(levels) != len(value["levels"]):

@@ -1,4 +1,4 @@
-"""Text files as records: bytes to text, the separator, and lines cut at it."""
+"""Text files as records: encoding, separator, and values per line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 DOUBLE_COLON = "::"  # between user, item, rating and time in MovieLens' own files
 
-# Lines that tell separator and header.
+# Lines from which separator and header are detected.
 FIRST_LINES = 200
 
 
@@ -26,7 +26,7 @@ class Decoded(NamedTuple):
     content: bytes
     text: str
     codec: str
-    mark: bytes = b""  # of the order of bytes, which begins some files
+    mark: bytes = b""  # byte order mark, if the file has one
 
 
 _MARKS = (
@@ -37,13 +37,13 @@ _MARKS = (
 
 
 def decode(path: Path, encoding: str | None = None) -> Decoded:
-    """Read the text of a file, and refuse what is none.
+    """Read the text of a file; refuse files that are not text.
 
     Parameters
     ----------
     path : Path
     encoding : str, optional
-        UTF-8, or what the first bytes say, if not given.
+        By default the one of the byte order mark, or UTF-8.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def decode(path: Path, encoding: str | None = None) -> Decoded:
     except (LookupError, ValueError):
         raise ValueError(f"There is no encoding {encoding!r}; try utf-8 or latin-1.") from None
     if not text.strip():
-        raise ValueError(f"{path} is empty; name a file that holds rows.")
+        raise ValueError(f"{path} is empty; name a file with rows.")
     if "\0" in text[:10_000]:
         raise ValueError(
             f"{path} is neither text, parquet, .npy nor .npz; convert it to one of these."
@@ -73,13 +73,13 @@ def decode(path: Path, encoding: str | None = None) -> Decoded:
     if codec != "utf-8" and (found := _CONTROL.search(text)) and _is_latin(codec):
         line = text.count("\n", 0, found.start()) + 1
         raise ValueError(
-            f"{path}, line {line}: the text holds a control character in {codec}; its encoding is "
-            "probably --encoding cp1252."
+            f"{path}, line {line}: the text contains a control character in {codec}; its encoding "
+            "is probably --encoding cp1252."
         )
     return Decoded(content, text, codec, mark)
 
 
-# Characters that texts do not hold: in cp1252 the same bytes are dashes, quotes and the euro.
+# Control characters; in cp1252 the same bytes are dashes, quotes and the euro sign.
 _CONTROL = re.compile("[\x80-\x84\x86-\x9f]")
 
 
@@ -88,17 +88,17 @@ def _is_latin(codec: str) -> bool:
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
-    """Read the text of a file as `decode` does; it ends with one line end."""
+    """Read the text of a file as `decode` does, ending with one line break."""
     return ended(decode(path, encoding).text)
 
 
 def ended(text: str) -> str:
-    """End a text with one line end."""
+    """End a text with one line break."""
     return text.rstrip("\r\n") + "\n"
 
 
 def after_lines(text: str, n: int) -> int:
-    """Place in a text where its first n lines end."""
+    """Position in a text after its first n lines."""
     lines = io.StringIO(text, newline="")
     for _ in islice(lines, n):
         pass
@@ -108,7 +108,7 @@ def after_lines(text: str, n: int) -> int:
 def records(
     path: Path, text: str, separator: str, skipped: int = 0
 ) -> Iterator[tuple[int, list[str]]]:
-    """Records of a text that are not blank, with the line each ends in; some were skipped."""
+    """Records of a text that are not blank, with the line in which each ends."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
         for record in reader:
@@ -122,28 +122,28 @@ def records(
 
 
 def separator_of(path: Path, text: str) -> str:
-    """What cuts most of the first lines into equally many pieces: one of SEPARATORS, or "::"."""
+    """The separator that gives most of the first lines the same number of values."""
     best, chosen = (0.0, 0), ","
     for separator in (*SEPARATORS, DOUBLE_COLON):
         widths = Counter[int]()
-        with suppress(ValueError):  # without the right one a line may be too long for one value
+        with suppress(ValueError):  # with a wrong separator, a value may be too long
             widths.update(islice(_widths(path, text, separator), FIRST_LINES))
         width, times = (widths.most_common(1) or [(0, 0)])[0]
-        least = 3 if separator == DOUBLE_COLON else 2  # ratings have a user, an item and a rating
+        least = 3 if separator == DOUBLE_COLON else 2  # user, item and rating
         if width >= least and (times / widths.total(), width) > best:
             best, chosen = (times / widths.total(), width), separator
     return chosen
 
 
 def _widths(path: Path, text: str, separator: str) -> Iterator[int]:
-    """Number of pieces of every record that is not blank."""
+    """Number of values of every record that is not blank."""
     if separator == DOUBLE_COLON:
         return (len(line.split(separator)) for line in io.StringIO(text) if line.strip())
     return (len(row) for _, row in records(path, text, separator))
 
 
 def after_records(path: Path, text: str, separator: str, n: int) -> int:
-    """Place in a text where its first n records end."""
+    """Position in a text after its first n records."""
     if n == 0:
         return 0
     line, _ = next(islice(records(path, text, separator), n - 1, None))
@@ -151,21 +151,21 @@ def after_records(path: Path, text: str, separator: str, n: int) -> int:
 
 
 def check_lengths(path: Path, text: str, separator: str, width: int, skipped: int = 0) -> int:
-    """Number of records; all must be of one length."""
+    """Number of records; all must have the same length."""
     n = 0
     for line, record in records(path, text, separator, skipped):
         n += 1
         if len(record) != width:
             raise ValueError(
                 f"{path}, line {line}: {len(record)} values where the first line has {width}; "
-                f"correct the line (values that hold {SEPARATORS[separator]} stand in quotes)"
+                f"correct the line (put values that contain {SEPARATORS[separator]} in quotes)"
                 f"{_titles(path, text, separator, skipped)}."
             )
     return n
 
 
 def _titles(path: Path, text: str, separator: str, skipped: int) -> str:
-    """A hint where the first lines are of other lengths than most."""
+    """A hint for the case that the first lines have other lengths than most."""
     first = [(line, len(row)) for line, row in islice(records(path, text, separator), FIRST_LINES)]
     usual = Counter(width for _, width in first).most_common(1)[0][0]
     above = next(i for i, (_, width) in enumerate(first) if width == usual)
@@ -185,5 +185,5 @@ def check_quotes(path: Path, text: str, separator: str, skipped: int = 0) -> Non
     except csv.Error:
         raise ValueError(
             f"{path}, line {line + 1}: a quote opens that does not close at the end of its value; "
-            "close it, or take it out."
+            "close or remove it."
         ) from None

@@ -1,29 +1,28 @@
-"""What a stored value must be: a few checks that combine, and say in one sentence what is wrong.
+"""Checks of stored values, which can be combined; an error is one sentence.
 
-A check looks at one plain value (numbers, text, arrays, and lists and dicts of these) and raises
+A check takes one plain value (numbers, text, arrays, and lists and dicts of these) and raises
 `MisfitError`, which names the entry. Sizes are symbols: the first array that has a size ``"D"``
-says what it is, and all others must agree. A size may be a sum or product, ``"J+1"``, ``"K*J"``.
+sets its value, and all others must agree. A size may be a sum or product, ``"J+1"``, ``"K*J"``.
 
 ============  ==================================================================================
 check         what passes
 ============  ==================================================================================
 `Array`       an array of a kind of numbers or text, of a shape, within bounds
 `Number`      a finite number within bounds
-`Whole`       a whole number within bounds, which may be or name a size
+`Whole`       an integer within bounds, which may be a size
 `Flag`        True or False
 `Text`        text, of some choices
 `Plain`       any scalar
 `Anything`    any value
-`Maybe`       None, or what passes another check
+`Maybe`       None, or a value that passes another check
 `Each`        a list or tuple whose items pass a check; sizes may differ from item to item
 `Record`      a dict with these entries, some of which may be absent, and no others
 `Mapped`      a dict of any names whose values pass a check
-`Value`       a tuple or dataclass of one class, whose fields pass checks
-`OneOf`       what passes one of several checks
-`Apart`       what passes a check with sizes of its own, but for some
+`OneOf`       a value that passes one of several checks
+`Apart`       a value that passes a check with separate sizes, except for some shared ones
 ============  ==================================================================================
 
-Every check takes rules besides: functions of the value and the sizes that give None, or what is
+Checks may have rules in addition: functions of the value and the sizes that return None, or what is
 wrong.
 """
 
@@ -32,24 +31,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 Size = int | str
 Rule = Callable[..., str | None]  # of the value and the scope
+# A record whose entries passed their checks; rules read entries whose kinds are known.
+Stored: TypeAlias = dict[str, Any]
 
 # Longest value that is shown in a sentence.
 _SHOWN = 60
 
 
 class MisfitError(ValueError):
-    """An entry is not what it must be."""
+    """An entry does not pass its check."""
 
 
 @dataclass
 class Scope:
-    """Sizes known so far; those of items hide those of the whole."""
+    """Sizes known so far; sizes of items hide those of the whole."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     lists: dict[str, list[int]] = field(default_factory=dict)
@@ -73,26 +74,26 @@ class Scope:
         return product
 
     def agree(self, size: Size, value: int) -> bool:
-        """Whether a size is this one; a symbol without a size takes it."""
+        """Whether a size has this value; an unknown size is set to it."""
         known = self.get(size)
         if known is None:
             assert isinstance(size, str)
             if not size.isidentifier():
-                raise MisfitError(f"has a size {value} that nothing else says")
+                raise MisfitError(f"has a size {value} that no other entry determines")
             self.sizes[size] = known = value
         return known == value
 
 
 class Check(Protocol):
-    """Looks at one value."""
+    """A check of one value."""
 
     def __call__(self, value: object, scope: Scope) -> None:
-        """Raise `MisfitError` if the value is not right."""
+        """Raise `MisfitError` if the value is wrong."""
         ...
 
 
 def _shown(value: object) -> str:
-    """A value in a sentence."""
+    """A value for a message."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}"
     if isinstance(value, dict | list | tuple):
@@ -109,25 +110,25 @@ def _kind(value: object) -> str:
 
 def _obey(rules: tuple[Rule, ...], value: object, scope: Scope) -> None:
     for rule in rules:
-        told = rule(value, scope)
-        if told is not None:
-            raise MisfitError(told)
+        problem = rule(value, scope)
+        if problem is not None:
+            raise MisfitError(problem)
 
 
 def inside(name: str | int, check: Check, value: object, scope: Scope) -> None:
-    """Check an entry of a value; what is wrong names the entry."""
+    """Check an entry of a value; the error names the entry."""
     try:
         check(value, scope)
     except MisfitError as error:
-        place, told = error.args if len(error.args) == 2 else ("", error.args[0])
+        place, problem = error.args if len(error.args) == 2 else ("", error.args[0])
         here = f"[{name}]" if isinstance(name, int) else f".{name}"
-        raise MisfitError(here + place, told) from None
+        raise MisfitError(here + place, problem) from None
 
 
 def sentence(error: MisfitError) -> str:
-    """What is wrong, with the entry's name first."""
-    place, told = error.args if len(error.args) == 2 else ("", error.args[0])
-    return f"{place.lstrip('.') or 'it'} {told}"
+    """The error as a sentence that starts with the entry's name."""
+    place, problem = error.args if len(error.args) == 2 else ("", error.args[0])
+    return f"{place.lstrip('.') or 'it'} {problem}"
 
 
 # --- numbers and text ---
@@ -137,8 +138,8 @@ def sentence(error: MisfitError) -> str:
 class Array:
     """An array; ``low`` and ``high`` are inclusive, ``above`` and ``below`` not.
 
-    Kinds are "float", "int", "bool", "text" and "any". ``below`` may be a size; ``rising`` asks for
-    values that grow along the last axis. Numbers are finite unless ``infinite``.
+    Kinds are "float", "int", "bool", "text" and "any". ``below`` may be a size; ``rising`` requires
+    increasing values along the last axis. Numbers are finite unless ``infinite``.
     """
 
     kind: str
@@ -160,7 +161,7 @@ class Array:
         if not isinstance(value, np.ndarray):
             raise MisfitError(f"is {_shown(value)}, not an array")
         if value.dtype.kind not in self._KINDS[self.kind] or value.dtype == np.float16:
-            raise MisfitError(f"holds {value.dtype}, not {self.kind}")
+            raise MisfitError(f"contains {value.dtype}, not {self.kind}")
         if len(self.shape) != value.ndim:
             raise MisfitError(f"has {value.ndim} axes, not {len(self.shape)}")
         for axis, size in enumerate(self.shape):
@@ -169,7 +170,7 @@ class Array:
         if value.dtype.kind == "O":
             for item in value.ravel():
                 if not isinstance(item, str if self.kind == "text" else str | int | float):
-                    raise MisfitError(f"holds {_shown(item)}")
+                    raise MisfitError(f"contains {_shown(item)}")
         elif value.size and value.dtype.kind in "fiu":
             self._bounds(value, scope)
         _obey(self.rules, value, scope)
@@ -181,11 +182,11 @@ class Array:
     def _bounds(self, value: np.ndarray, scope: Scope) -> None:
         least, most = float(value.min()), float(value.max())
         if not self.infinite and not (np.isfinite(least) and np.isfinite(most)):
-            raise MisfitError("holds values that are not finite")
+            raise MisfitError("contains values that are not finite")
         _bound(self, least, scope)
         _bound(self, most, scope)
         if self.rising and np.any(value[..., 1:] <= value[..., :-1]):
-            raise MisfitError("has values that do not rise")
+            raise MisfitError("has values that do not increase")
 
 
 def _bound(check: Array | Number | Whole, value: float, scope: Scope) -> None:
@@ -201,7 +202,7 @@ def _bound(check: Array | Number | Whole, value: float, scope: Scope) -> None:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number, whole or not."""
+    """A finite number, integer or not."""
 
     low: float | None = None
     high: float | None = None
@@ -222,7 +223,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number; ``size`` is a size that it is."""
+    """An integer; ``size`` names the size that it is."""
 
     low: float | None = 0
     high: float | None = 2.0**63 - 1
@@ -234,7 +235,7 @@ class Whole:
     def __call__(self, value: object, scope: Scope) -> None:
         """Type, bounds, then the size."""
         if isinstance(value, bool) or not isinstance(value, int):
-            raise MisfitError(f"is {_shown(value)}, not a whole number")
+            raise MisfitError(f"is {_shown(value)}, not an integer")
         if self.size is not None and not scope.agree(self.size, value):
             raise MisfitError(f"is {_shown(value)}, not {scope.get(self.size)}")
         if not math.isfinite(min(abs(value), 2**64)):
@@ -268,7 +269,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Plain:
-    """None, truth values, numbers and text."""
+    """None, booleans, numbers and text."""
 
     def __call__(self, value: object, scope: Scope) -> None:
         """Type."""
@@ -278,10 +279,10 @@ class Plain:
 
 @dataclass(frozen=True)
 class Anything:
-    """What something else checks."""
+    """Any value; checked elsewhere."""
 
     def __call__(self, value: object, scope: Scope) -> None:
-        """Nothing is wrong."""
+        """Accept."""
 
 
 # --- combinations ---
@@ -289,19 +290,19 @@ class Anything:
 
 @dataclass(frozen=True)
 class Maybe:
-    """None, or what passes."""
+    """None, or a value that passes."""
 
     check: Check
 
     def __call__(self, value: object, scope: Scope) -> None:
-        """Nothing to check in None."""
+        """Accept None, check others."""
         if value is not None:
             self.check(value, scope)
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """What passes one of several checks; the last one says what is wrong."""
+    """A value that passes one of several checks; errors are those of the last one."""
 
     checks: tuple[Check, ...]
 
@@ -320,13 +321,13 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Apart:
-    """What passes with sizes of its own; those in ``shared`` are those of all."""
+    """A value with separate sizes; only the sizes in ``shared`` are those of the whole."""
 
     check: Check
     shared: tuple[str, ...] = ()
 
     def __call__(self, value: object, scope: Scope) -> None:
-        """Sizes that are shared come back."""
+        """Check, then return the shared sizes to the scope."""
         inner = Scope({name: scope.sizes[name] for name in self.shared if name in scope.sizes})
         self.check(value, inner)
         scope.sizes.update({k: inner.sizes[k] for k in self.shared if k in inner.sizes})
@@ -336,8 +337,8 @@ class Apart:
 class Each:
     """Items of a list or tuple, as many as ``length``.
 
-    Sizes in ``own`` differ from item to item: the first list that has them says what they are, and
-    other lists agree with it item by item. ``total`` is a size that is the sum of the first of
+    Sizes in ``own`` differ from item to item: the first list that has them sets their values, and
+    other lists must agree with it item by item. ``total`` is a size that is the sum of the first of
     them.
     """
 
@@ -377,7 +378,7 @@ class Record:
     rules: tuple[Rule, ...] = ()
 
     def __call__(self, value: object, scope: Scope) -> None:
-        """Names, then entries, then what they say together."""
+        """Names, then entries, then rules."""
         if not isinstance(value, dict):
             raise MisfitError(f"is {_shown(value)}, not a dict")
         for name in value:
@@ -403,21 +404,3 @@ class Mapped:
             raise MisfitError(f"is {_shown(value)}, not a dict")
         for name, item in value.items():
             inside(name, self.check, item, scope)
-
-
-@dataclass(frozen=True)
-class Value:
-    """An object of the class of that name, whose fields are checked as those of a `Record`."""
-
-    name: str
-    fields: Mapping[str, Check]
-    rules: tuple[Rule, ...] = ()
-
-    def __call__(self, value: object, scope: Scope) -> None:
-        """Class, then fields."""
-        cls = type(value)
-        if f"{cls.__module__}.{cls.__name__}" != self.name:
-            raise MisfitError(f"is {_shown(value)}, not a {self.name}")
-        for name, check in self.fields.items():
-            inside(name, check, getattr(value, name), scope)
-        _obey(self.rules, value, scope)

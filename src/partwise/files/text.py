@@ -1,4 +1,4 @@
-"""Tables as text: separator, names and types of columns are found out, values read as they are."""
+"""Tables as text: separator, column names and types are detected."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ from partwise.files.records import (
     records,
     separator_of,
 )
+from partwise.fitted import unnamed
 
-# Columns of a text: so many take polars five seconds and 250 MB, however few the rows are.
-MOST_COLUMNS = 100_000
-# Records by which it is decided whether the first one names the columns.
+# Columns of a text file: polars takes five seconds and 250 MB for so many, even with few rows.
+MAX_TEXT_COLUMNS = 100_000
+# Records from which a header is detected.
 _LOOKED_AT = 999
 
 
 @dataclass(frozen=True)
 class _Text:
-    """The part of a text file that holds a table."""
+    """The part of a text file that contains the table."""
 
     path: Path
-    text: str  # ends with one line end
+    text: str  # ends with one line break
     separator: str
     skipped: int  # lines above it
 
@@ -68,11 +69,11 @@ def read_table(
     path : Path
     options : TextOptions
     encoding : str, optional
-        UTF-8, or what the first bytes of the file say, if not given.
+        By default the one of the byte order mark, or UTF-8.
     header : bool, optional
-        Whether the first line names the columns; found out if not given.
+        Whether the first line contains column names; detected by default.
     skip_rows : int
-        Lines above the table.
+        Lines before the table.
 
     Returns
     -------
@@ -88,19 +89,19 @@ def read_table(
         refuse_rating_list(path)
     found = _Text(path, text, separator, skip_rows)
     first = found.records()[0]
-    if len(first) > MOST_COLUMNS:
+    if len(first) > MAX_TEXT_COLUMNS:
         raise ValueError(
-            f"{path} has {len(first):,} columns, more than the {MOST_COLUMNS:,} that a text may "
+            f"{path} has {len(first):,} columns, above the {MAX_TEXT_COLUMNS:,} that a text may "
             "have; save the table as .npy, .npz or .parquet."
         )
     n_records = check_lengths(path, text, separator, len(first), skip_rows)
     header = _names_columns(found) if header is None else header
-    names = _names(first) if header else [f"column {i + 1}" for i in range(len(first))]
+    names = _names(first) if header else [unnamed(d) for d in range(len(first))]
     refuse_rating_columns(path, names)
     if n_records - header < 1:
         raise ValueError(
-            f"{path} names columns, but has no rows; add some, or say --no-header if its first "
-            "line is one."
+            f"{path} has column names, but no rows; add rows, or use --no-header if the first line "
+            "is a row."
         )
     cells = _cells(found, header, names, n_records - header)
     try:
@@ -113,19 +114,19 @@ def read_table(
     forms = dict(zip(names, read.forms, strict=True))
     layout = Layout(source, separator, start, header, cells, forms, options.missing)
     notes = [*read.notes, *_nones(cells, options)]
-    return Data(frame, _told(frame, separator, header, notes), layout=layout)
+    return Data(frame, _described(frame, separator, header, notes), layout=layout)
 
 
-def _told(frame: pl.DataFrame, separator: str, header: bool, notes: list[str]) -> str:
-    named = "the first line names the columns" if header else (
-        "no line names the columns, so they are called column 1, column 2 and so on"
+def _described(frame: pl.DataFrame, separator: str, header: bool, notes: list[str]) -> str:
+    named = "the first line has the column names" if header else (
+        "no line contains column names, so they are x0, x1 and so on"
     )  # fmt: skip
     split = f", separated by {SEPARATORS[separator]}" if frame.width > 1 else ""
     return "; ".join([f"{table_size(frame)}{split}", named, *notes])
 
 
 def _nones(cells: pl.DataFrame, options: TextOptions) -> list[str]:
-    """Say where the word None, which may be an answer, is taken as missing."""
+    """A note on columns where the word None, which may be an answer, is taken as missing."""
     if "None" not in options.missing:
         return []
     names = [column.name for column in cells.get_columns() if (column == "None").any()]
@@ -137,8 +138,8 @@ def _nones(cells: pl.DataFrame, options: TextOptions) -> list[str]:
 def _cells(found: _Text, header: bool, names: list[str], n_rows: int) -> pl.DataFrame:
     """All cells as texts.
 
-    Polars takes quotes and lines that end with a carriage return otherwise than Python does, and
-    not the same way in all releases. Such a text is written anew in the form that all agree on.
+    Polars reads quotes and carriage returns differently from Python, and differently between its
+    releases. Such a text is first converted to a form that all read in the same way.
     """
     text, separator = found.text, found.separator
     frame = None
@@ -154,16 +155,16 @@ def _cells(found: _Text, header: bool, names: list[str], n_rows: int) -> pl.Data
         frame = _frame(out.getvalue(), separator, len(names))
     if frame is None or len(frame) != n_rows:
         raise ValueError(
-            f"{found.path} cannot be read as a table, though its lines are of one length; save it "
-            "anew as comma-separated text in UTF-8, or as .parquet."
+            f"{found.path} cannot be read as a table, though its lines have the same length; save "
+            "it as comma-separated text in UTF-8, or as .parquet."
         )
     frame.columns = names
     return frame.select(pl.all().fill_null(""))
 
 
 def _frame(body: str, separator: str, width: int) -> pl.DataFrame | None:
-    """What polars makes of lines without a header; None if it cannot."""
-    # What polars calls columns without names differs between its releases.
+    """The table that polars reads from lines without a header; None if it cannot."""
+    # Polars' own names of unnamed columns differ between its releases.
     names = [f"c{i}" for i in range(width)]
     try:
         return pl.read_csv(
@@ -179,7 +180,7 @@ def _frame(body: str, separator: str, width: int) -> pl.DataFrame | None:
 
 
 def _names_columns(found: _Text) -> bool:
-    """Whether the first record names columns: no value in it is a number, or occurs again."""
+    """Whether the first record is a header: no value in it is a number, or occurs again."""
     first, *rows = found.records()
     first = [cell.strip() for cell in first]
     if not any(first):
@@ -190,8 +191,8 @@ def _names_columns(found: _Text) -> bool:
         return False
     if len(first) > 2 and sum(map(bool, first)) == 1 and rows and all(rows[0]):
         raise ValueError(
-            f"{found.path}, line {found.line(0)}: one value alone looks like a title; leave it out "
-            f"with --skip-rows {found.line(0)}, or say --header or --no-header."
+            f"{found.path}, line {found.line(0)}: a single value looks like a title; skip it with "
+            f"--skip-rows {found.line(0)}, or use --header or --no-header."
         )
     numbers = [float(cell.replace(",", ".")) for cell in first if _is_number(cell)]
     named = [cell for cell in first if cell and not _is_number(cell)]
@@ -204,14 +205,14 @@ def _names_columns(found: _Text) -> bool:
         return True
     if named and _are_counted(numbers):
         raise ValueError(
-            f"{found.path}, line {found.line(0)}: the first line may name the columns "
-            f"({', '.join(first[:4])}) or be a row of values; say --header or --no-header."
+            f"{found.path}, line {found.line(0)}: the first line may be column names "
+            f"({', '.join(first[:4])}) or a row of values; use --header or --no-header."
         )
     return False
 
 
 def _are_counted(numbers: list[float]) -> bool:
-    """Whether numbers may be names: different years, or three and more that go on evenly."""
+    """Whether numbers may be names: distinct years, or at least three with equal steps."""
     years = all(1900 <= number <= 2100 and number == int(number) for number in numbers)
     steps = {b - a for a, b in pairwise(numbers)}
     even = len(numbers) > 2 and len(steps) == 1 and steps != {0.0}
@@ -227,10 +228,10 @@ def _is_number(text: str) -> bool:
 
 
 def _names(first: list[str]) -> list[str]:
-    """Names of columns, all different."""
+    """Distinct names of columns."""
     times, out = Counter[str](), dict[str, None]()
     for i, cell in enumerate(first):
-        name = plain = cell.strip() or f"column {i + 1}"
+        name = plain = cell.strip() or unnamed(i)
         while name in out:
             times[plain] += 1
             name = f"{plain} ({times[plain] + 1})"

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.fitted import feature_names
 from partwise.plot._draw import get_figure
 
 if TYPE_CHECKING:
@@ -96,13 +97,12 @@ class ComponentsDisplay:
             )
         some = np.linspace(0, len(rows) - 1, min(len(rows), MAX_PLOTTED_ROWS)).astype(int)
         n = int(np.max(estimator.effective_dimension_))
-        plain = [f"column {d}" for d in range(rows.shape[1])]
-        names = getattr(estimator, "feature_names_in_", plain)
+
         display = cls(
             rows=rows[some],
             means=estimator.means_.astype(float),
             directions=estimator.components_[:, :n].astype(float),
-            feature_names=[str(name) for name in names],
+            feature_names=feature_names(estimator, rows.shape[1]),
         )
         return display.plot(ax=ax)
 

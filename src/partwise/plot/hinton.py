@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.fitted import feature_names
 from partwise.plot._draw import get_figure, name_columns, plain
 
 if TYPE_CHECKING:
@@ -107,12 +108,12 @@ class HintonDisplay:
         padded = np.pad(found, ((0, 0), (0, wide - found.shape[1]), (0, 0)))[:, :shown]
         variances = 1.0 / np.asarray(estimator.relevances_, dtype=float)
         variances = np.pad(variances, (0, wide - len(variances)))[:shown]
-        names = getattr(estimator, "feature_names_in_", range(found.shape[2]))
+
         display = cls(
             loadings=[padded[m].T.astype(float) for m in order],
             variances=variances,
             titles=titles,
-            feature_names=[str(name) for name in names],
+            feature_names=feature_names(estimator, found.shape[2]),
         )
         return display.plot(figure=figure)
 

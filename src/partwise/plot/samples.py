@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from partwise.fitted import feature_names
 from partwise.plot._display import Display
 from partwise.plot._draw import (
     DEVIATIONS,
@@ -170,7 +171,6 @@ class SamplesDisplay(Display):
             raise ValueError("A hybrid takes parts from several classes; this model has no parts.")
         rng = as_generator(estimator.random_state if random_state is None else random_state)
         shown = getattr(estimator, "classes_", ()) if classes is None else np.atleast_1d(classes)
-        names = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
         sampled = [
             estimator.sample(n_samples, random_state=rng, **({} if c is None else {"classes": c}))[
                 0
@@ -185,7 +185,7 @@ class SamplesDisplay(Display):
             labels=[str(label) for label in shown] or [""],
             limits=shades(samples, samples[:0]),
             parts=np.zeros(samples.shape[2], int),
-            feature_names=[str(name) for name in names],
+            feature_names=feature_names(estimator, estimator.n_features_in_),
             center=every.mean(axis=0),
             spread=np.where(spread > 0, spread, 1.0),
             image_shape=check_image_shape(image_shape, samples.shape[2]),

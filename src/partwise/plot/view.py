@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.fitted import schema_of
+from partwise.fitted import feature_names, schema_of
 from partwise.likelihoods import zero_if_absent
 from partwise.typing import DataLike
 
@@ -327,14 +327,12 @@ def _common(
         total = between + inside
     positive = np.where(total > 0, total, 1.0)  # a constant column deviates by nothing
     gates = np.asarray(estimator.gates_, dtype=float)
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        names = [f"x{d}" for d in range(gates.shape[0])]
+
     return {
         "model": estimator,
         "gates": gates,
         "parts": np.asarray(estimator.parts_),
-        "names": [str(name) for name in names],
+        "names": feature_names(estimator, len(gates)),
         "center": center,
         "spread": np.sqrt(positive),
         "part_names": part_names_of(estimator, gates.shape[1]),

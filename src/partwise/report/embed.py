@@ -8,7 +8,7 @@ blocks of one likelihood each, so that a table may mix several.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import singledispatch
 from typing import NotRequired, TypedDict
 
@@ -25,13 +25,13 @@ from partwise.data import ColumnGroup
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.estimators.recommender import Recommender
-from partwise.fitted import AnyParts, fitted_of
+from partwise.fitted import AnyParts, feature_names, fitted_of
 from partwise.likelihoods.predictive import Predictive
 from partwise.models import factors, predict_factors
 from partwise.models.gating import Tied
 from partwise.models.rowwise import Rowwise
 from partwise.report.content import Packed
-from partwise.typing import DataLike, Name
+from partwise.typing import DataLike
 
 # A gate below this changes no number that the page shows.
 _MIN_GATE = 1e-9
@@ -295,7 +295,4 @@ def names_of(model: BaseEstimator) -> list[str]:
     """Names of a model's columns, or of a recommender's items."""
     if isinstance(model, Recommender):
         return [str(item) for item in model.items_]
-    given: Sequence[Name] | None = getattr(model, "feature_names_in_", None)
-    if given is None:
-        return [f"x{d}" for d in range(model.n_features_in_)]
-    return [str(name) for name in given]
+    return feature_names(model, model.n_features_in_)
