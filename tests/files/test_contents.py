@@ -122,7 +122,7 @@ def test_entries_that_are_missing_or_unknown_are_refused(path, tmp_path):
         ("recommender", "members.0.columns.0.shift", 1e100, "units that float32 cannot represent"),
         ("gvq", "columns.scale", 1e300, "units whose squares numbers cannot represent"),
         ("gvq", "columns.shift", -1e200, "units whose squares numbers cannot represent"),
-        ("mcfa-ordinal", "columns.0.shift", 1e178, "units that do not suit the likelihood"),
+        ("mcfa-ordinal", "columns.0.shift", 1e178, "units that do not match the likelihood"),
         ("mcfa-ordinal", "loadings.1.cov", 1e30, "cov has the value 1e+30, which is out of range"),
         ("bayesian-pca-mixture", "theta.0.cov", 1e18, "cov has the value 1e+18"),
     ],
