@@ -121,6 +121,11 @@ HIDE = """() => {
   inspector.hide((row) => row >= 16, "The bottom half is hidden.");
   inspector.element.scrollIntoView();
 }"""
+TIES = """() => document.getElementById("ties").scrollIntoView()"""
+ROW = """() => {
+  partwise.panels.choose(5);
+  document.getElementById("explore").scrollIntoView();
+}"""
 SCROLL = """() => {
   partwise.panels.sketch.only(3);
   document.querySelector(".studio").scrollIntoView();
@@ -138,7 +143,8 @@ SHOTS = [
     ("explorer-images", image_page, "light", (1100, 1120), None),
     ("explorer-completion", image_page, "dark", (1100, 740), HIDE),
     ("explorer-phone", image_page, "light", (390, 720), SCROLL),
-    ("explorer-table", table_page, "light", (1100, 1360), "() => partwise.panels.choose(5)"),
+    ("explorer-table", table_page, "light", (1100, 1360), TIES),
+    ("explorer-rows", table_page, "light", (1100, 1240), ROW),
     ("explorer-text", text_page, "light", (1100, 760), None),
     ("explorer-ratings", ratings_page, "light", (1100, 860), ANSWER),
 ]
@@ -164,7 +170,7 @@ def main():
             target = IMAGES / f"{name}.png"
             page.screenshot(path=target)
             # Few colors are needed, and the file is a third of the size.
-            Image.open(target).convert("RGB").quantize(160).save(target, optimize=True)
+            Image.open(target).convert("RGB").quantize(250).save(target, optimize=True)
             page.close()
         browser.close()
 

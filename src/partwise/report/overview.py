@@ -29,6 +29,9 @@ from partwise.report.content import (
 from partwise.report.embed import pack
 from partwise.report.rows import PageRows
 
+# The sentence about a state that differs in no column from the whole table.
+AVERAGE = "near the average in every column"
+
 N_BARS = 12
 MAX_LEVEL_BARS = 8
 MAX_TIES = 200
@@ -124,10 +127,10 @@ def _column(seen: View, d: int, schema: Schema | None, values: np.ndarray | None
         return line
     if column is not None and column.has_levels:
         counts = np.bincount(known.astype(int), minlength=len(column.levels))
-        order = np.arange(len(counts))
+        order, n_bars = np.arange(len(counts)), 2 * N_BARS
         if not column.ordered and column.form == "level":
-            order = np.argsort(-counts, kind="stable")
-        shown = order[:MAX_LEVEL_BARS]
+            order, n_bars = np.argsort(-counts, kind="stable"), MAX_LEVEL_BARS
+        shown = order[:n_bars]
         line["bars"] = [_bar(column.text(v), counts[v], len(known), counts.max()) for v in shown]
         line["low"] = column.text(order[0])
         line["high"] = column.text(shown[-1]) if len(shown) > 1 else ""
@@ -297,7 +300,7 @@ def states_of_parts(model: BaseEstimator, n_parts: int) -> list[list[State]]:
     for part, state, share, profile in zip(*(list(table[key]) for key in keys), strict=True):
         if str(part) not in place:  # the background
             continue
-        text = str(profile)
+        text = AVERAGE if str(profile) == "average" else str(profile)
         out[place[str(part)]].append(
             {
                 "number": int(np.asarray(state)),
