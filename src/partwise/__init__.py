@@ -34,6 +34,7 @@ _PUBLIC = {
     "make_shapes": "partwise.datasets",
     "make_survey": "partwise.datasets",
     "part_stability": "partwise.stability",
+    "write_parquet": "partwise.estimators.sinks",
 }
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "make_shapes",
     "make_survey",
     "part_stability",
+    "write_parquet",
 ]
 
 if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """Tables that are not in memory: the same schema, parameters and imputed table as in memory."""
 
+import contextlib
 import gzip
 import os
 import shutil
@@ -13,7 +14,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-from partwise import MCFA, MCVQ, DaskRunner, RowSource
+from partwise import MCFA, MCVQ, DaskRunner, PartsImputer, RowSource, write_parquet
 from partwise.data.frame_sources import frames_of
 
 arrow = pytest.importorskip("pyarrow")
@@ -285,3 +286,61 @@ def test_postgresql_by_adbc(in_memory, tmp_path):
     finally:
         subprocess.run(["pg_ctl", "-D", data, "-m", "fast", "stop"], check=True)
     assert_allclose(found.lower_bound_, in_memory.lower_bound_, rtol=1e-6)
+
+
+def test_results_are_written_piece_by_piece(in_memory, tmp_path):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    write(source, "parquet")
+    seen = []
+    files = write_parquet(
+        in_memory.impute, source, out, on_progress=lambda *rows: seen.append(rows)
+    )
+    assert [path.name for path in files] == ["00000.parquet", "00001.parquet", "00002.parquet"]
+    assert seen[-1] == (N, N)
+    assert pl.read_parquet(files).equals(in_memory.impute(survey()))
+    from pyarrow import parquet
+
+    groups = [parquet.ParquetFile(path).num_row_groups for path in files]
+    assert groups == [parquet.ParquetFile(path).num_row_groups for path in sorted(source.iterdir())]
+    scores = write_parquet(in_memory.anomaly_scores, source, tmp_path / "scores")
+    assert pl.read_parquet(scores).columns == ["anomaly_scores0", "anomaly_scores1"]
+    ends = write_parquet(in_memory.predict_interval, source, tmp_path / "ends")
+    assert "height_lower" in pl.read_parquet(ends).columns
+    with pytest.raises(ValueError, match="results of another model, method or table"):
+        write_parquet(in_memory.add_states, source, out)
+
+
+def test_writing_continues_where_it_was_interrupted(in_memory, tmp_path):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    write(source, "parquet")
+    expected = in_memory.impute(survey())
+
+    for stop in range(1, 9):
+        calls = 0
+
+        def interrupt(done, total, stop=stop):
+            nonlocal calls
+            calls += 1
+            if calls == stop:
+                raise KeyboardInterrupt
+
+        with contextlib.suppress(KeyboardInterrupt):
+            write_parquet(in_memory.impute, source, out, on_progress=interrupt)
+        for path in out.glob("*.parquet"):
+            assert pl.read_parquet(path).width == expected.width  # complete
+    files = write_parquet(in_memory.impute, source, out)
+    assert pl.read_parquet(files).equals(expected)
+
+
+def test_imputer_of_files(tmp_path):
+    folder = write(tmp_path, "parquet")
+    with pytest.warns(UserWarning, match="note"):
+        expected = PartsImputer(2, 2, n_fits=2, random_state=0).fit(survey())
+    with pytest.warns(UserWarning, match="note"):
+        found = PartsImputer(2, 2, n_fits=2, random_state=0).fit(folder)
+    table, filled = expected.transform(survey()), found.transform(folder)
+    for name in ("town", "yes", "answer"):
+        assert filled[name].equals(table[name])
+    assert_allclose(filled["height"].to_numpy(), table["height"].to_numpy(), rtol=1e-6)

@@ -478,9 +478,9 @@ class FrameStore:
 
 
 def read_frames(
-    frames: Frames, columns: Sequence[Name] | None = None
+    frames: Frames, columns: Sequence[Name] | None = None, which: Sequence[int] | None = None
 ) -> Iterator[tuple[int, int, Frame | Array]]:
-    """First and last row of each piece, and its frame; the next one is read ahead."""
+    """Bounds of the rows of all pieces, or of some, and their frames; the next is read ahead."""
 
     def read(i: int) -> Frame | Array:
         piece = frames.pieces[i]
@@ -489,15 +489,15 @@ def read_frames(
         except (OSError, ValueError, KeyError) as error:
             raise OSError(f"{piece.name} could not be read: {error}.") from error
 
-    lo = 0
+    order = range(len(frames.pieces)) if which is None else which
+    ends = np.cumsum([piece.n_rows for piece in frames.pieces])
     with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(read, 0)
-        for i, piece in enumerate(frames.pieces):
-            frame = coming.result()
-            if i + 1 < len(frames.pieces):
-                coming = reader.submit(read, i + 1)
-            yield lo, lo + piece.n_rows, frame
-            lo += piece.n_rows
+        coming = [reader.submit(read, i) for i in order[:1]]
+        for i, after in zip(order, [*order[1:], None], strict=False):
+            frame = coming.pop().result()
+            if after is not None:
+                coming.append(reader.submit(read, after))
+            yield int(ends[i]) - frames.pieces[i].n_rows, int(ends[i]), frame
 
 
 def survey_frames(frames: Frames, likelihood: Likelihood, used: Array | None = None) -> Schema:

@@ -21,7 +21,7 @@ from partwise.data.stores import (
     ArrayStore,
     BlockStore,
     FileStore,
-    SomeColumns,
+    MappedRows,
     SomeRows,
     Store,
     find_files,
@@ -174,7 +174,11 @@ class RowSource:
 
     def some_columns(self, which: Array) -> RowSource:
         """Some of the columns."""
-        return RowSource.of(SomeColumns(self.store, which))
+        return self.mapped(lambda rows: rows[:, which], len(which))
+
+    def mapped(self, function: Callable[[Matrix], Matrix], n_columns: int) -> RowSource:
+        """The rows through a function, which gives ``n_columns`` columns."""
+        return RowSource.of(MappedRows(self.store, function, n_columns))
 
     @staticmethod
     def of(store: Store) -> RowSource:

@@ -35,7 +35,7 @@ TABLES = (*PARQUET, *ARROW, *TEXT)
 
 
 # Type, mode, offset and shape of a memory map.
-MappedRows: TypeAlias = tuple[DType, Literal["r"], int, tuple[int, ...]]
+MemoryMap: TypeAlias = tuple[DType, Literal["r"], int, tuple[int, ...]]
 
 # Reads rows lo to hi of a piece.
 Reader: TypeAlias = Callable[[int, int], Matrix]
@@ -123,7 +123,7 @@ class ArrayStore:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         if self._path is not None:
-            self.X = self._root = np.memmap(self._path, *cast(MappedRows, state["X"]))
+            self.X = self._root = np.memmap(self._path, *cast(MemoryMap, state["X"]))
 
     def read(self, i: int, lo: int, hi: int) -> Matrix:
         """Rows of piece ``i``."""
@@ -350,23 +350,23 @@ class SomeRows:
         return self.store.take(piece, own[rows])
 
 
-class SomeColumns:
-    """Some columns of a store, by their places."""
+class MappedRows:
+    """Rows of a store through a function, which gives ``n_columns`` columns."""
 
     portable = False
 
-    def __init__(self, store: Store, which: Array) -> None:
-        self.store, self.which = store, which
+    def __init__(self, store: Store, function: Callable[[Matrix], Matrix], n_columns: int) -> None:
+        self.store, self.function = store, function
         self.names: object = None
-        self.pieces = [replace(piece, n_columns=len(which)) for piece in store.pieces]
+        self.pieces = [replace(piece, n_columns=n_columns) for piece in store.pieces]
 
     def read(self, i: int, lo: int, hi: int) -> Matrix:
         """Rows of piece ``i``."""
-        return self.store.read(i, lo, hi)[:, self.which]
+        return self.function(self.store.read(i, lo, hi))
 
     def take(self, i: int, rows: Array) -> Matrix:
         """Some rows of piece ``i``."""
-        return self.store.take(i, rows)[:, self.which]
+        return self.function(self.store.take(i, rows))
 
 
 def read_piece(store: Store, i: int, read: Callable[[], Matrix]) -> Matrix:

@@ -20,6 +20,8 @@ import numpy as np
 from partwise.answers import factors, imputation
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
+from partwise.data import RowSource
+from partwise.data.rows import Rows
 from partwise.estimators._gated import fit_coded
 from partwise.estimators.mcfa import MCFA
 from partwise.fitted import fitted_of
@@ -91,7 +93,7 @@ class NumberFactors:
     def learn(
         cls,
         fits: Sequence[FittedStates],
-        coded: Array,
+        coded: Array | RowSource,
         most: int,
         rng: np.random.Generator,
         sample_weight: Array,
@@ -107,7 +109,11 @@ class NumberFactors:
             return None
         factors = MCFA(1, min(most, width - 1), n_jobs=n_jobs, random_state=rng)
         kept = sample_weight > 0
-        X = columns.spread(coded[kept])
+        if isinstance(coded, RowSource):
+            source = coded if kept.all() else coded.some(kept)
+            X: Rows = source.mapped(lambda rows: columns.spread(np.asarray(rows)), width)
+        else:
+            X = columns.spread(coded[kept])
         factors = fit_coded(factors, TrainingRows(X, sample_weight[kept], kept))
         alone = cls(columns, factors, columns.numbers.astype(float))
         return cls(columns, factors, alone._shares(fits, coded, sample_weight, rng, n_jobs))
@@ -124,7 +130,7 @@ class NumberFactors:
     def _shares(
         self,
         fits: Sequence[FittedStates],
-        coded: Array,
+        coded: Array | RowSource,
         weight: Array,
         rng: np.random.Generator,
         n_jobs: int | None,
@@ -132,7 +138,7 @@ class NumberFactors:
         """Shares by weighted least squares over held-out cells."""
         numbers = self.columns.numbers
         rows = np.sort(rng.permutation(len(coded))[:MOST_COMPARED_ROWS])
-        some = coded[rows]
+        some = np.asarray(coded[rows])
         hidden = (rng.random(some.shape) < HELD_OUT) & ~np.isnan(some) & numbers
         holed = np.where(hidden, np.nan, some)
         hidden, true = hidden[:, numbers], some[:, numbers]

@@ -17,9 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.answers import imputation, tables
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
+from partwise.data import RowSource
+from partwise.data.frame_sources import encode_frames, frames_of
 from partwise.estimators._base import checked_rows
 from partwise.estimators._factor_blend import NumberColumns, NumberFactors
 from partwise.estimators._gated import fit_coded
+from partwise.estimators._rows import by_rows
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
 from partwise.fitting.options import TrainingRows
@@ -131,10 +134,16 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         with warnings.catch_warnings():
             # The first fit has already warned about the columns.
             warnings.simplefilter("ignore", UserWarning)
-            coded = checked_rows(first, X)
+            frames, fitted = frames_of(X), fitted_of(first)
+            coded: Matrix | RowSource
+            if frames is not None and fitted.schema is not None:
+                coded = encode_frames(frames, fitted.schema)
+            else:
+                coded = checked_rows(first, X)
             given = read_weights(sample_weight, coded.shape[0])
-            kept, fitted = given > 0, fitted_of(first)
-            rows = TrainingRows(coded[kept], given[kept], kept, fitted.names, fitted.schema)
+            kept = given > 0
+            chosen = coded.some(kept) if isinstance(coded, RowSource) else coded[kept]
+            rows = TrainingRows(chosen, given[kept], kept, fitted.names, fitted.schema)
             sizes = self._sizes_of_others(first, int(kept.sum()))
             for other in others:
                 weight = rows.weight * other.exponential(size=len(kept))[kept]
@@ -179,6 +188,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         n_states = [min(times * int(J), n_rows) for J in first.n_states_]
         return first.n_parts_, n_states
 
+    _is_table = True  # `by_rows` reads frames
+
     @property
     def model_(self) -> MCVQ:
         """The first fit."""
@@ -197,6 +208,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self.model_.feature_names_in_
 
+    @by_rows
     def transform(self, X: DataLike) -> Matrix | Frame:
         """Impute missing values; observed ones stay unchanged.
 
