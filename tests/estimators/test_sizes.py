@@ -3,16 +3,20 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn import datasets
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import partwise
 from partwise import MCVQ, Prior, RowSource, SizeOptions, make_shapes
 from partwise.data import BlockSource, learn_columns, source
+from partwise.estimators.mcvq import RESOLUTION
 from partwise.fitting.options import SearchLimits
-from partwise.fitting.state_search import Search
+from partwise.fitting.state_search import Search, _same_pairs
+from partwise.fitting.state_trials import Trials
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
 from partwise.models.sizes import Judge, Part, add_overlaps, added
@@ -47,17 +51,15 @@ def auto(X, *, y=None, sample_weight=None, n_parts="auto", n_states="auto", **ar
     return model.fit(X, y, sample_weight=sample_weight)
 
 
-def search(X, prior, n_states=None):
-    """A search about to begin."""
+def trials(X, prior, n_states=None):
+    """Trials of a search about to begin."""
     columns = learn_columns(X, "gaussian", np.ones(len(X)), False, prior)
     family = MCVQ(prior=prior)._family()
     core = family.core(columns, X.shape[1], X.dtype, (1, 1), ClassVariable(), None)
-    made = Search(
+    return Trials(
         core, BlockSource(X, columns, np.ones(len(X))), Serial(), np.random.default_rng(0),
-        lambda: False, SearchLimits(None, n_states, None, 1e-3),
+        SearchLimits(None, n_states, None, 1e-3),
     )  # fmt: skip
-    made._prepare()
-    return made
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -87,10 +89,10 @@ def test_evidence_is_the_chain_rule_s():
     X, parts, states = draw(n=40, per_part=3, n_idle=2)
     X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
     prior = Prior(states=0.7)
-    made = search(X, prior)
-    order = made._found.rows  # rows as the search samples them
+    made = trials(X, prior)
+    order = made.found.rows  # rows as the search samples them
     columns = [np.flatnonzero(parts == k) for k in range(3)]
-    begun = made._begun(columns, [states[order, k] for k in range(3)])
+    begun = made.begun(columns, [states[order, k] for k in range(3)])
     slow = reference.evidence(X, parts, states, SIZES, prior)
     assert made.evidence(begun) == pytest.approx(slow, rel=1e-10)
     assert made.evidence([]) == pytest.approx(
@@ -102,14 +104,14 @@ def test_evidence_is_the_chain_rule_s():
 
 def test_evidence_of_added_states_is_that_of_their_rows():
     X, parts, states = draw(n=60, per_part=3, n_idle=0)
-    made = search(X, Prior())
-    kind = states[made._found.rows, 2]
+    made = trials(X, Prior())
+    kind = states[made.found.rows, 2]
     columns = np.flatnonzero(parts == 2)
-    (four,) = made._begun([columns], [kind])
-    (three,) = made._begun([columns], [np.where(kind == 3, 1, kind)])
+    (four,) = made.begun([columns], [kind])
+    (three,) = made.begun([columns], [np.where(kind == 3, 1, kind)])
     judge = Judge.of(made.core, columns)
     assert judge.worth(added(four, [[0], [1, 3], [2]])) == pytest.approx(judge.worth(three))
-    (twice,) = made._begun([columns], [kind + 4 * (np.arange(len(kind)) % 2)])
+    (twice,) = made.begun([columns], [kind + 4 * (np.arange(len(kind)) % 2)])
     groups = sorted(sorted(group) for group in judge.groups(twice))
     assert groups == [[0, 4], [1, 5], [2, 6], [3, 7]]
 
@@ -265,7 +267,7 @@ def test_saved_and_resumed(tmp_path):
 def test_parts_at_a_time_do_not_matter(monkeypatch):
     X, _, _ = draw(n=150)
     whole = auto(X)
-    monkeypatch.setattr("partwise.fitting.state_search.MOST_SUMS", 3 * X.shape[1] * 5)
+    monkeypatch.setattr("partwise.fitting.state_trials.MOST_SUMS", 3 * X.shape[1] * 5)
     pieces = auto(X)
     assert pieces.parts_.tolist() == whole.parts_.tolist()
     assert pieces.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-9)
@@ -301,3 +303,68 @@ def test_states_have_a_largest_number():
     assert SizeOptions().sample_rows(10**6, 20 * 10**6) == 50_000
     assert SizeOptions().sample_rows(10**6, 10**9) == 2000
     assert SizeOptions(sample=None).sample_rows(10**6, 10**9) == 10**6
+
+
+def weather(n=150):
+    """Ozone, sun, wind, temperature, month and day: few columns, one of which depends on none."""
+    rng = np.random.default_rng(0)
+    month, day = 5 + np.arange(n) // 30, 1 + np.arange(n) % 30
+    temperature = np.array([65.5, 79, 84, 84, 77])[month - 5] + rng.normal(0, 6.5, n)
+    wind = np.clip(10 - 0.17 * (temperature - 78) + rng.normal(0, 3.1, n), 1.7, None)
+    sun = np.clip(185 + 2.2 * (temperature - 78) + rng.normal(0, 85, n), 7, 334)
+    ozone = np.exp(3.4 + 0.05 * (temperature - 78) - 0.06 * (wind - 10) + rng.normal(0, 0.45, n))
+    table = pd.DataFrame({"ozone": ozone, "sun": sun, "wind": wind, "temperature": temperature})
+    table = table.round(0).assign(month=month.astype(float), day=day.astype(float))
+    return table.mask(rng.random(table.shape) < 0.05)
+
+
+def nats(table, *sizes, seed=0):
+    """Total bound with the prior of an automatic size."""
+    prior = Prior(resolution=RESOLUTION)
+    model = MCVQ(*sizes, likelihood="auto", prior=prior, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Parts are uncertain")
+        return model.fit(table).lower_bound_ * len(table)
+
+
+def test_no_size_of_a_grid_is_better_whatever_the_seed():
+    table = weather()
+    found = [nats(table, "auto", "auto", seed=seed) for seed in range(3)]
+    assert max(found) - min(found) < 2
+    assert min(found) > max(nats(table, K, J) for K in (1, 2) for J in (2, 3)) - 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["iris", "wine", "ccard", "grunfeld", "statecrime", "macrodata", "anes96", "fair"]
+)
+def test_no_size_of_a_grid_is_better_on_real_tables(name):
+    if name in ("iris", "wine"):
+        table = getattr(datasets, f"load_{name}")(as_frame=True).frame
+    else:
+        real = pytest.importorskip("statsmodels.api").datasets
+        table = getattr(real, name).load_pandas().data
+    table = table.sample(min(len(table), 600), random_state=0).reset_index(drop=True)
+    found = [nats(table, "auto", "auto", seed=seed) for seed in range(10)]
+    grid = [nats(table, K, J) for K in range(1, 7) for J in range(1, 7)]
+    assert min(found) > max(grid) - 1
+    # States of categories have many optima of nearly the same bound.
+    assert max(found) - min(found) < (6 if name == "fair" else 2)
+
+
+def test_uncertain_parts_are_warned_of():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(2, size=(2, 60))
+    X = np.stack([a, a, b, b], axis=1) * 2.0 + rng.normal(0, 1, (60, 4))
+    one, other = (
+        [Part(np.array(c), (), np.ones(2), np.zeros((2, 2))) for c in division]
+        for division in ([[0, 1], [2, 3]], [[0, 2], [1, 3]])
+    )
+    assert _same_pairs(one, one) == 1.0
+    assert _same_pairs(one, other) == 0.0
+    search = Search(trials(X, Prior()), lambda: False)
+    search._starts = lambda: iter([one, other])
+    search._improved = lambda parts: parts
+    search.on.evidence = lambda parts: -10.0 if parts is one else -11.5
+    with pytest.warns(UserWarning, match="another division of the columns is only 1.5 nats worse"):
+        assert search.run() == one

@@ -9,67 +9,60 @@ for all parts; the same sums show which parts are not needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from itertools import pairwise
-from operator import add
-from typing import NamedTuple, TypeAlias, TypeVar
+from functools import cached_property
+from itertools import combinations, pairwise
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import special
 
-from partwise.contracts import Array, Layout, Runner, Stats
-from partwise.data import BlockSource, RowBlock
-from partwise.engine import Monitor, climb
+from partwise._warnings import warn
+from partwise.contracts import Array
+from partwise.data import RowBlock
 from partwise.fitting.checkpoint import SizePath
-from partwise.fitting.options import SearchLimits
+from partwise.fitting.state_trials import MERGE_EM, SPLIT_EM, Trials
 from partwise.models.mcvq import MCVQ, MCVQParams
 from partwise.models.sizes import (
     HeldParams,
     HeldParts,
-    Judge,
     Part,
     Survey,
     assembled,
-    column_cost,
     laid_out,
-    padded,
-    parts_of,
     summed,
-    survey,
     together,
 )
 from partwise.starts.dependence import (
-    Dependence,
-    dependence,
     group_columns,
     labelled_columns,
-    sums_of_rows,
 )
-from partwise.starts.kmeans import masked_kmeans
-from partwise.starts.rows import some_rows
 
 # Numbers of groups of columns to begin with; the best goes on. Larger ones are left out once so
 # many in a row have not helped, and a group has on average no fewer columns than this.
-FIRST_PARTS = (2, 4, 8, 16, 32)
+FIRST_PARTS = (1, 2, 4, 8, 16, 32)
 MISSES = 2
 LEAST_COLUMNS = 3
 
-# Most states of a part, and numbers in the sums of all states of some parts in all columns: where
-# columns are many, fewer states (but not less than the least) and fewer parts at a time.
-MOST_STATES = (16, 64)
-MOST_SUMS = 20_000_000
+# Where cells are few, so many of the best starts go through all moves, and the best end is kept.
+FEW_STARTS = 2
 
-# Fewest and most rows that 2-means splits, and the number of cells in between; its runs and steps.
-SPLIT_ROWS = (1500, 4000)
-SPLIT_CELLS = 2_000_000
-SPLIT_RUNS = 2
-SPLIT_STEPS = 10
+# Parts are uncertain if another end has less than so many nats less, but keeps together less than
+# this share of the pairs of columns that are together in either.
+UNCERTAIN_GAP = 3.0
+SAME_PAIRS = 0.5
 
-# EM iterations of a trial: after states were split, and after they were merged.
-SPLIT_EM = 6
-MERGE_EM = 4
+# Most columns that are tried as parts by themselves.
+MOST_SINGLE = 32
+
+# Times that states of a part are begun again by some of its columns, if cells are few and if not.
+TRIALS = (8, 1)
+
+# States that are less than so many nats worse than before get more EM iterations before they are
+# given up.
+NEAR = 10.0
+NEAR_EM = 20
 
 # Most rounds of all moves; one that adds less than this share of what the parts explain is the
 # last. Rounds of splits in a start, in each of which states may double. Starts of different numbers
@@ -88,7 +81,13 @@ LEAST_JOINT_ROWS = 1.0
 
 # Moves that were tried without success, by what they would change.
 Tried: TypeAlias = set[tuple[object, ...]]
-Sums = TypeVar("Sums", Stats, Survey, Array)
+
+
+class Singles(NamedTuple):
+    """Columns as parts by themselves."""
+
+    columns: Array
+    parts: dict[int, Part]
 
 
 class Change(NamedTuple):
@@ -103,190 +102,107 @@ class Change(NamedTuple):
 class Search:
     """Sizes of an MCVQ on one source.
 
-    ``core`` gives the priors, whatever its sizes; ``late()`` says whether time is up.
+    ``late()`` says whether time is up.
     """
 
-    core: MCVQ
-    source: BlockSource
-    runner: Runner
-    rng: np.random.Generator
+    on: Trials
     late: Callable[[], bool]
-    limits: SearchLimits
     path: SizePath = field(default_factory=list)
 
     def run(self) -> list[Part]:
         """Parts of the sizes found, at least one, by their first column."""
-        self._prepare()
-        parts, tried = self._best_start(), Tried()
+        found = []
+        for start in self._starts():
+            self.path = []
+            parts = self._improved(start)
+            found.append((self.on.evidence(parts), parts, self.path))
+        found.sort(key=lambda one: -one[0])
+        highest, parts, self.path = found[0]
+        for reached, others, _ in found[1:]:
+            if highest - reached < UNCERTAIN_GAP and _same_pairs(parts, others) < SAME_PAIRS:
+                warn(
+                    "Parts are uncertain: another division of the columns is only "
+                    f"{highest - reached:.1f} nats worse; see part_stability, or set n_parts."
+                )
+                break
+        nothing = self.on.every.of_columns(self.on.core, np.empty(0, int))
+        return sorted(
+            parts or [nothing],
+            key=lambda part: int(part.columns.min(initial=self.on.core.n_columns)),
+        )
+
+    def _improved(self, parts: list[Part]) -> list[Part]:
+        """Parts after rounds of all moves."""
+        tried: Tried = set()
         self._note("start", tuple(range(len(parts))), 0.0, parts)
         for _ in range(MOST_ROUNDS):
-            before, n_noted = self.evidence(parts), len(self.path)
+            before, n_noted = self.on.evidence(parts), len(self.path)
             for move in self._moves():
                 if self.late():
                     break
                 parts = move(parts, tried)
-            gain, explained = self.evidence(parts) - before, before - self.evidence([])
+            gain, explained = self.on.evidence(parts) - before, before - self.on.evidence([])
             made = any(move["accepted"] for move in self.path[n_noted:])
             if self.late() or not made or gain <= LEAST_GAIN * explained:
                 break
-        nothing = self._all.of_columns(self.core, np.empty(0, int))
-        return sorted(
-            parts or [nothing], key=lambda part: int(part.columns.min(initial=self.core.n_columns))
-        )
+        return parts
 
     def parameters(self, core: MCVQ, parts: Sequence[Part]) -> MCVQParams:
         """Parameters of the model ``core`` of these parts, all columns free to choose."""
-        model, params = assembled(self.core, parts, self._all)
+        model, params = assembled(self.on.core, parts, self.on.every)
         gates = np.zeros((len(parts) + 1, core.n_columns))
         for layout, columns in zip(model.layouts, core.columns, strict=True):
             gates[layout.parts, columns] = 1.0
-        return core.start(self._everywhere(model, params).stats, gates)
+        return core.start(self.on.everywhere(model, params).stats, gates)
 
     def _moves(self) -> list[Callable[[list[Part], Tried], list[Part]]]:
         """Kinds of moves, in the order of a round."""
-        states = [self._split_states] if self.limits.size is None else []
-        parts = [self._merge_parts, self._split_parts, self._new_parts]
-        return [*states, self._place_columns, *(parts if self.limits.n_parts is None else [])]
-
-    def evidence(self, parts: Sequence[Part]) -> float:
-        """Bound of the model of these parts, at the best parameters for their posteriors."""
-        rest = np.ones(self.core.n_columns, bool)
-        for part in parts:
-            rest[part.columns] = False
-        own = sum(self._worth(part) for part in parts)
-        return own + float(self._alone[rest].sum()) + self._base - self._choice(len(parts))
-
-    def _worth(self, part: Part) -> float:
-        return Judge.of(self.core, part.columns).worth(part)
-
-    def _choice(self, n_parts: int) -> float:
-        """What it costs all columns to choose among so many parts, at least one, and none."""
-        return self.core.n_columns * column_cost(self.core.chooser, max(n_parts, 1) + 1)
-
-    # --- the data ---
-
-    def _prepare(self) -> None:
-        """Look at what no move changes: dependence, a sample of rows, columns on their own."""
-        source, core = self.source, self.core
-        n_statistics = max(prior.likelihood.n_statistics for prior in core.priors)
-        self._most_summed = MOST_SUMS // (n_statistics * core.n_columns)
-        most = int(np.clip(self._most_summed // FIRST_PARTS[-1], *MOST_STATES))
-        self._most_states = min(self.limits.max_size or most, most)
-        self._weight = float(source.weight.sum())
-        self._found: Dependence = dependence(source, self.rng)
-        most = SPLIT_CELLS // max(len(self._found.columns), 1)
-        few = some_rows(self._found.weight, int(np.clip(most, *SPLIT_ROWS)), self.rng)
-        self._sample = self._found.sample[few]
-        self._some = source.of_rows(self._found.rows[few], self._found.weight[few])
-        layouts = [Layout(np.full(len(own), -1), (1,)) for own in core.columns]
-
-        def on_block(block: RowBlock) -> Stats:
-            w = block.weight.astype(block.dtype)[None]
-            base = float(block.weight @ block.base)
-            return Stats(base, w.sum(axis=1, dtype=float)[None], block.collect(w, layouts))
-
-        total = self._total(on_block)
-        sums = tuple(packed.shared for packed in total.sums)
-        self._base, every = total.bound, np.arange(core.n_columns)
-        self._all = Part(every, sums, np.array([self._weight]), np.zeros((1, 1)))
-        self._alone = self._by_column(sums, np.array([0]))[0]
-
-    def _by_column(self, sums: Sequence[Array], first: Array) -> Array:
-        """Evidence of every column under every part, from sums of all states (P, S, D); (K, D)."""
-        out = np.empty((len(first), self.core.n_columns))
-        for prior, columns, values in zip(self.core.priors, self.core.columns, sums, strict=True):
-            out[:, columns] = np.add.reduceat(prior.evidence(values), first, axis=0)
-        return out
-
-    def _total(self, on_block: Callable[[RowBlock], Sums]) -> Sums:
-        """Sum over all blocks."""
-        return reduce(add, self.runner.map(on_block, self.source))
-
-    def _parts(self, model: HeldParts, on_block: Callable[[RowBlock], Survey]) -> list[Part]:
-        """Parts by what their posteriors sum to."""
-        found = self._total(on_block)
-        return parts_of(model, found.stats, found.overlap)
-
-    def _everywhere(self, model: HeldParts, params: HeldParams) -> Survey:
-        """Sums of the posteriors in all columns."""
-
-        def on_block(block: RowBlock) -> Survey:
-            return summed(model, model.expect(params, block)[0], block, everywhere=True)
-
-        return self._total(on_block)
-
-    def _fitted(self, parts: Sequence[Part], n_steps: int) -> list[Part]:
-        """Parts after some EM iterations with fixed columns."""
-        if not parts:
-            return []
-        model, params = assembled(self.core, parts, self._all)
-        monitor = Monitor(n_steps, self.limits.tol, self._weight)
-        params = climb(model, params, self.source, self.runner, monitor)
-        return self._parts(model, lambda block: survey(model, params, block))
-
-    def _merged(self, parts: Sequence[Part]) -> list[Part]:
-        """Parts with states merged where that gains, then fitted."""
-        return self._fitted([self._merged_states(part) for part in parts], MERGE_EM)
-
-    def _merged_states(self, part: Part) -> Part:
-        """The part with states merged where that gains, or to the number that was asked for."""
-        least, most = self.limits.size or 1, self.limits.size or self._most_states
-        fewer = Judge.of(self.core, part.columns).merged(part, least, most)
-        return padded(fewer, least)
-
-    def _begun(self, columns: Sequence[Array], kinds: Sequence[Array]) -> list[Part]:
-        """Parts of given columns that begin with given states of the sample's rows, (n,) each."""
-        sizes = [max(int(kind.max(initial=0)) + 1, self.limits.size or 1) for kind in kinds]
-        model, n = laid_out(self.core, columns, sizes), len(self._sample)
-        m = np.zeros((model.core.first[-1], n), self.source.X.dtype)
-        for first, kind in zip(model.core.first, [*kinds, np.zeros(n, int)], strict=False):
-            m[first + kind, np.arange(n)] = 1.0
-        stats = sums_of_rows(self._some, m, model.layouts, self._weight)
-        return parts_of(model, stats, np.zeros((len(m), len(m))))
-
-    def _halves(self, part: Part, kind: Array, J: int = 2) -> Array:
-        """Kinds (n,) of the sample's rows, each split in J by the entries of the part's columns."""
-        own = np.isin(self._found.columns[self._found.owner], part.columns)
-        rows = self._sample[:, own]
-        return _split_rows(rows, kind, part.n_states, J, self._some.weight, self.rng)
+        states = [self._split_states] if self.on.limits.size is None else []
+        parts = [self._merge_parts, self._split_parts, self._new_parts, self._single_out]
+        parts = parts if self.on.limits.n_parts is None else []
+        return [*states, self._place_columns, *parts, self._begin_again]
 
     # --- starts ---
 
-    def _best_start(self) -> list[Part]:
+    def _starts(self) -> Iterator[list[Part]]:
         """Best of several numbers of groups of columns, states grown in each."""
-        if self.limits.n_parts is not None:
-            return self._start(self.limits.n_parts, DOUBLINGS)
-        most = int(self._found.of_more_than_chance().sum()) // LEAST_COLUMNS
-        best: list[Part] = []
-        highest, misses = self.evidence(best), 0
+        if self.on.limits.n_parts is not None:
+            yield self._start(self.on.limits.n_parts, DOUBLINGS)
+            return
+        most = int(self.on.found.of_more_than_chance().sum()) // LEAST_COLUMNS
+        found: list[tuple[float, list[Part]]] = [(self.on.evidence([]), [])]
+        misses = 0
         for n_groups in FIRST_PARTS:
-            if best and (misses == MISSES or self.late() or n_groups > most):
+            if n_groups > 2 and (misses == MISSES or self.late() or n_groups > most):
                 break
             parts = self._start(n_groups, FIRST_DOUBLINGS)
-            reached = self.evidence(parts)
-            misses = 0 if reached > highest else misses + 1
-            if reached > highest:
-                best, highest = parts, reached
-        return self._grown(best, DOUBLINGS - FIRST_DOUBLINGS)
+            reached = self.on.evidence(parts)
+            misses = 0 if reached > max(found, key=lambda one: one[0])[0] else misses + 1
+            found.append((reached, parts))
+        found.sort(key=lambda one: -one[0])
+        for _, parts in found[: FEW_STARTS if self.on.few else 1]:
+            yield self._grown(parts, DOUBLINGS - FIRST_DOUBLINGS)
+            if self.late():
+                break
 
     def _start(self, n_groups: int, doublings: int) -> list[Part]:
         """Columns grouped by their dependence, states found in each group."""
-        labels = labelled_columns(self._found, n_groups, True, self.rng)
-        columns = [self._found.columns[labels == k] for k in range(n_groups)]
-        nothing = np.zeros(len(self._sample), int)
-        parts = self._begun(columns, [nothing] * n_groups)
-        if self.limits.size is not None:
-            kinds = [self._halves(part, nothing, self.limits.size) for part in parts]
-            parts = self._fitted(self._begun(columns, kinds), SPLIT_EM)
+        labels = labelled_columns(self.on.found, n_groups, True, self.on.rng)
+        columns = [self.on.found.columns[labels == k] for k in range(n_groups)]
+        nothing = np.zeros(len(self.on.sample), int)
+        parts = self.on.begun(columns, [nothing] * n_groups)
+        if self.on.limits.size is not None:
+            kinds = [self.on.halves(part, nothing, self.on.limits.size) for part in parts]
+            parts = self.on.fitted(self.on.begun(columns, kinds), SPLIT_EM)
         return self._place_columns(self._grown(parts, doublings), set(), noted=False)
 
     def _grown(self, parts: list[Part], doublings: int) -> list[Part]:
         """Parts with their states split while that gains."""
         tried: Tried = set()
         for _ in range(doublings):
-            before = self.evidence(parts)
+            before = self.on.evidence(parts)
             parts = self._split_states(parts, tried, noted=False)
-            if self.late() or self.evidence(parts) <= before:
+            if self.late() or self.on.evidence(parts) <= before:
                 break
         return parts
 
@@ -298,7 +214,7 @@ class Search:
         now = last if parts is None else {
             "n_parts": len(parts),
             "n_states": tuple(part.n_states for part in parts),
-            "evidence": self.evidence(parts),
+            "evidence": self.on.evidence(parts),
         }  # fmt: skip
         self.path.append(
             {
@@ -312,22 +228,60 @@ class Search:
 
     def _split_states(self, parts: list[Part], tried: Tried, noted: bool = True) -> list[Part]:
         """Split all states of all parts, and merge them again where that gains."""
-        keys = [("states", part.columns.tobytes(), part.n_states) for part in parts]
+        return self._restated(parts, tried, "states", self.on.halves, noted)
+
+    def _begin_again(self, parts: list[Part], tried: Tried) -> list[Part]:
+        """Split states, or begin with as many new ones, by some columns of each part."""
+        for i in range(TRIALS[0] if self.on.few else TRIALS[1]):
+            if self.late():
+                break
+            parts = self._restated(parts, tried, f"again {i}", self._loose if i % 2 else self._new)
+        return parts
+
+    def _loose(self, part: Part, kind: Array) -> Array:
+        """Kinds (n,) of the sample's rows, each split in two by some of the part's columns."""
+        return self.on.halves(part, kind, some=True)
+
+    def _new(self, part: Part, kind: Array) -> Array:
+        """New kinds (n,) of the sample's rows, as many or more, by some of the part's columns."""
+        J = part.n_states + int(self.on.rng.integers(part.n_states + 3))
+        return self.on.halves(part, np.zeros_like(kind), max(J, 2), some=True)
+
+    def _restated(
+        self,
+        parts: list[Part],
+        tried: Tried,
+        way: str,
+        propose: Callable[[Part, Array], Array],
+        noted: bool = True,
+    ) -> list[Part]:
+        """Parts with the states that ``propose`` begins, merged and fitted, where that gains.
+
+        ``propose(part, kind)`` gives new kinds of the sample's rows from those that they are, (n,).
+        """
+        keys = [(way, part.columns.tobytes(), part.n_states) for part in parts]
         which = [k for k, part in enumerate(parts) if keys[k] not in tried and len(part.columns)]
         if not which:
             return parts
         before = [parts[k] for k in which]
-        model, params = assembled(self.core, before, self._all)
-        m = np.concatenate([model.expect(params, b)[0] for b in self._some.blocks()], axis=1)
+        model, params = assembled(self.on.core, before, self.on.every)
+        m = np.concatenate([model.expect(params, b)[0] for b in self.on.some.blocks()], axis=1)
         kinds = [
-            self._halves(part, m[lo:hi].argmax(axis=0))
+            propose(part, m[lo:hi].argmax(axis=0))
             for part, (lo, hi) in zip(before, pairwise(model.core.first), strict=False)
         ]
-        halves = self._begun([part.columns for part in before], kinds)
-        after = self._merged(self._merged(self._fitted(halves, SPLIT_EM)))
+        begun = self.on.begun([part.columns for part in before], kinds)
+        after = self.on.merged(self.on.merged(self.on.fitted(begun, SPLIT_EM)))
+        near = [
+            i
+            for i, (old, new) in enumerate(zip(before, after, strict=True))
+            if -NEAR < self.on.worth(new) - self.on.worth(old) <= 0
+        ]
+        for i, new in zip(near, self.on.fitted([after[i] for i in near], NEAR_EM), strict=True):
+            after[i] = new
         parts = list(parts)
         for k, old, new in zip(which, before, after, strict=True):
-            gain = self._worth(new) - self._worth(old)
+            gain = self.on.worth(new) - self.on.worth(old)
             if gain > 0:
                 parts[k] = new
             else:
@@ -343,13 +297,13 @@ class Search:
         if not parts:
             return parts
         worth, choice = self._by_part(parts)
-        dead = _deaths(worth, choice, self._choice) if self.limits.n_parts is None else []
+        dead = _deaths(worth, choice, self.on.choice) if self.on.limits.n_parts is None else []
         alive = np.setdiff1d(np.arange(len(worth)), [k for k, _ in dead])
         left = np.arange(len(worth))
         for k, gain in dead if noted else []:
             left = left[left != k]
             self._note("death", (k,), gain, self._moved(parts, worth, left))
-        return self._fitted(self._moved(parts, worth, alive), MERGE_EM)
+        return self.on.fitted(self._moved(parts, worth, alive), MERGE_EM)
 
     def _by_part(self, parts: list[Part]) -> tuple[Array, Array]:
         """Evidence of every column under every part and in the background, (K + 1, D).
@@ -358,18 +312,18 @@ class Search:
         """
         worth, choice = [], []
         first = np.cumsum([0, *(part.n_states for part in parts)])
-        piece = first[:-1] // max(self._most_summed, 1)
+        piece = first[:-1] // max(self.on.most_summed, 1)
         for i in np.unique(piece):
             some = [part for part, own in zip(parts, piece, strict=True) if own == i]
-            model, params = assembled(self.core, some, self._all)
-            found, first = self._everywhere(model, params), model.core.first
+            model, params = assembled(self.on.core, some, self.on.every)
+            found, first = self.on.everywhere(model, params), model.core.first
             sums = [packed.shared for packed in found.stats.sums]
-            worth.append(self._by_column(sums, first[:-1])[:-1])
+            worth.append(self.on.by_column(sums, first[:-1])[:-1])
             entropy, counts = np.diag(found.overlap), found.stats.states[0]
             for lo, hi in list(pairwise(first))[:-1]:
-                chosen = self.core.state_prior.evidence(counts[lo:hi])
+                chosen = self.on.core.state_prior.evidence(counts[lo:hi])
                 choice.append(chosen + float(entropy[lo:hi].sum()))
-        return np.concatenate([*worth, self._alone[None]]), np.array(choice)
+        return np.concatenate([*worth, self.on.alone[None]]), np.array(choice)
 
     def _moved(self, parts: list[Part], worth: Array, alive: Array) -> list[Part]:
         """Some of the parts, every column in that of most evidence, the rows' states as they are.
@@ -377,38 +331,38 @@ class Search:
         The last of ``worth`` (K + 1, D) and of ``alive`` is the background.
         """
         owner = alive[worth[alive].argmax(axis=0)]
-        model, params = assembled(self.core, parts, self._all)
+        model, params = assembled(self.on.core, parts, self.on.every)
         kept = [np.arange(*model.core.first[[k, k + 1]]) for k in alive]
         columns = [np.flatnonzero(owner == k) for k in alive[:-1]]
-        moved = laid_out(self.core, columns, [len(states) for states in kept[:-1]])
+        moved = laid_out(self.on.core, columns, [len(states) for states in kept[:-1]])
         states = np.concatenate(kept)
 
         def on_block(block: RowBlock) -> Survey:
             m, _ = model.expect(params, block)
             return summed(moved, m[states], block)
 
-        return self._parts(moved, on_block)
+        return self.on.parts_in(moved, on_block)
 
     def _changed(self, parts: list[Part], changes: list[Change]) -> list[Part]:
         """Try changes of different parts in the same EM iterations; make those that gain."""
-        new = self._merged(self._fitted([p for c in changes for p in c.new], SPLIT_EM))
+        new = self.on.merged(self.on.fitted([p for c in changes for p in c.new], SPLIT_EM))
         trials, start = [], 0
         for change in changes:
             own = new[start : start + len(change.new)]
             start += len(change.new)
-            gain = sum(self._worth(part) for part in own)
-            gain -= sum(self._worth(parts[k]) for k in change.old)
+            gain = sum(self.on.worth(part) for part in own)
+            gain -= sum(self.on.worth(parts[k]) for k in change.old)
             taken = np.setdiff1d(
                 np.concatenate([part.columns for part in own]),
                 np.concatenate([parts[k].columns for k in change.old] or [np.empty(0, int)]),
             )
-            trials.append((gain - float(self._alone[taken].sum()), change, own))
+            trials.append((gain - float(self.on.alone[taken].sum()), change, own))
         gone: set[int] = set()
         more: list[Part] = []
         for gain, change, own in sorted(trials, key=lambda trial: -trial[0]):
             n_parts = len(parts) - len(gone) + len(more)
             after = n_parts - len(change.old) + len(own)
-            gain -= self._choice(after) - self._choice(n_parts)
+            gain -= self.on.choice(after) - self.on.choice(n_parts)
             if gain > 0:
                 gone |= set(change.old)
                 more += own
@@ -420,10 +374,10 @@ class Search:
 
     def _merge_parts(self, parts: list[Part], tried: Tried) -> list[Part]:
         """Merge two parts whose states depend on each other."""
-        model, params = assembled(self.core, parts, self._all)
-        both = self._total(lambda block: together(model, params, block))
+        model, params = assembled(self.on.core, parts, self.on.every)
+        both = self.on.total(lambda block: together(model, params, block))
         for _ in range(MATCHINGS):
-            pairs = _pairs(model.core.first[:-1], both, parts, tried, self._weight)
+            pairs = _pairs(model.core.first[:-1], both, parts, tried, self.on.weight)
             if not pairs or self.late():
                 break
             left = self._changed(parts, self._joined(model, params, parts, both, pairs))
@@ -444,12 +398,12 @@ class Search:
         cells = []
         for a, b in pairs:
             T = both[core.first[a] : core.first[a + 1], core.first[b] : core.first[b + 1]]
-            order = np.argsort(-T.ravel(), kind="stable")[: 4 * self._most_states]
+            order = np.argsort(-T.ravel(), kind="stable")[: 4 * self.on.most_states]
             cells.append(
                 np.unravel_index(order[: max(int((T > LEAST_JOINT_ROWS).sum()), 1)], T.shape)
             )
         union = [np.union1d(parts[a].columns, parts[b].columns) for a, b in pairs]
-        joined = laid_out(self.core, union, [len(cell[0]) for cell in cells])
+        joined = laid_out(self.on.core, union, [len(cell[0]) for cell in cells])
         first = joined.core.first
 
         def on_block(block: RowBlock) -> Survey:
@@ -459,9 +413,9 @@ class Search:
                 joint[first[k] : first[k + 1]] = m[core.first[a] + i] * m[core.first[b] + j]
             return summed(joined, joint, block)
 
-        merged = self._parts(joined, on_block)
+        merged = self.on.parts_in(joined, on_block)
         return [
-            Change("merge", pair, [self._merged_states(part)])
+            Change("merge", pair, [self.on.merged_states(part)])
             for pair, part in zip(pairs, merged, strict=True)
         ]
 
@@ -470,37 +424,77 @@ class Search:
         changes = []
         for k, part in enumerate(parts):
             key = ("split", part.columns.tobytes())
-            own = np.isin(self._found.columns, part.columns)
+            own = np.isin(self.on.found.columns, part.columns)
             if key in tried or own.sum() < 2 * LEAST_COLUMNS:
                 continue
             tried.add(key)
-            labels = group_columns(self._found.affinity[np.ix_(own, own)], 2, self.rng)
-            one = self._found.columns[own][labels == 1]
+            labels = group_columns(self.on.found.affinity[np.ix_(own, own)], 2, self.on.rng)
+            one = self.on.found.columns[own][labels == 1]
             other = np.setdiff1d(part.columns, one)
             if min(len(one), len(other)):
-                halves = [part.of_columns(self.core, columns) for columns in (one, other)]
+                halves = [part.of_columns(self.on.core, columns) for columns in (one, other)]
                 changes.append(
-                    Change("split", (k,), [self._merged_states(half) for half in halves])
+                    Change("split", (k,), [self.on.merged_states(half) for half in halves])
                 )
         return self._changed(parts, changes) if changes else parts
 
     def _new_parts(self, parts: list[Part], tried: Tried) -> list[Part]:
         """Begin parts with columns of the background that depend on each other."""
         taken = np.concatenate([np.empty(0, int), *(part.columns for part in parts)])
-        free = ~np.isin(self._found.columns, taken) & self._found.of_more_than_chance()
-        columns = self._found.columns[free]
+        free = ~np.isin(self.on.found.columns, taken) & self.on.found.of_more_than_chance()
+        columns = self.on.found.columns[free]
         key = ("birth", columns.tobytes())
-        if len(columns) < LEAST_COLUMNS or key in tried:
+        if len(columns) > 1 and key not in tried:
+            tried.add(key)
+            labels = group_columns(self.on.found.affinity[np.ix_(free, free)], 1, self.on.rng)
+            if np.sum(labels == 0) > 1:
+                born = Change("birth", (), self._births([columns[labels == 0]]))
+                after = self._changed(parts, [born])
+                if len(after) > len(parts):
+                    return after
+        alone = np.setdiff1d(self._singles.columns, taken)
+        key = ("births", alone.tobytes())
+        if not len(alone) or key in tried:
             return parts
         tried.add(key)
-        labels = group_columns(self._found.affinity[np.ix_(free, free)], 1, self.rng)
-        columns = columns[labels == 0]
-        if len(columns) < 2:
-            return parts
-        (begun,) = self._begun([columns], [np.zeros(len(self._sample), int)])
-        kind = self._halves(begun, np.zeros(len(self._sample), int), self.limits.size or 4)
-        changes = [Change("birth", (), self._begun([columns], [kind]))]
-        return self._changed(parts, changes)
+        singles = [self._singles.parts[int(d)] for d in alone]
+        return self._changed(parts, [Change("birth", (), [part]) for part in singles])
+
+    def _single_out(self, parts: list[Part], tried: Tried) -> list[Part]:
+        """Make a part of one column of each part, the one that has most states by itself."""
+        changes = []
+        for k, part in enumerate(parts):
+            key = ("single", part.columns.tobytes(), part.n_states)
+            own = np.intersect1d(part.columns, self._singles.columns)
+            if key in tried or len(part.columns) < 2 or not len(own):
+                continue
+            tried.add(key)
+            gains = [self.on.worth(self._singles.parts[d]) - self.on.alone[d] for d in own.tolist()]
+            d = int(own[np.argmax(gains)])
+            rest = part.of_columns(self.on.core, np.setdiff1d(part.columns, d))
+            # States that the column has formed say little about the others, so these begin again.
+            kind = np.zeros(len(self.on.sample), int)
+            kind = self.on.halves(rest, kind, self.on.limits.size or part.n_states + 1)
+            new = [*self.on.begun([rest.columns], [kind]), self._singles.parts[d]]
+            changes.append(Change("split", (k,), new))
+        return self._changed(parts, changes) if changes else parts
+
+    @cached_property
+    def _singles(self) -> Singles:
+        """Columns as parts by themselves, none where they are many."""
+        columns = self.on.found.columns
+        if len(columns) > MOST_SINGLE:
+            return Singles(columns[:0], {})
+        begun = self._births(list(columns[:, None]))
+        parts = self.on.merged(self.on.merged(self.on.fitted(begun, SPLIT_EM)))
+        return Singles(columns, dict(zip(columns.tolist(), parts, strict=True)))
+
+    def _births(self, columns: list[Array]) -> list[Part]:
+        """Parts of some background columns each, with first states."""
+        nothing = np.zeros(len(self.on.sample), int)
+        begun = self.on.begun(columns, [nothing] * len(columns))
+        kinds = [self.on.halves(part, nothing, self.on.limits.size or 4) for part in begun]
+        return self.on.begun(columns, kinds)
 
 
 def _pairs(
@@ -528,26 +522,6 @@ def _pairs(
     return out
 
 
-def _split_rows(
-    rows: Array, kind: Array, n_kinds: int, J: int, weight: Array, rng: np.random.Generator
-) -> Array:
-    """Kinds (n,) of rows (n, D), each split in J by k-means; NaN is missing."""
-    out = np.zeros(len(kind), int)
-    n_found = 0
-    for j in range(n_kinds):
-        which = np.flatnonzero(kind == j)
-        Z = rows[which]
-        Z = Z[:, ~np.isnan(Z).all(axis=0)]
-        side = np.zeros(len(which), int)
-        if len(which) > 1 and Z.shape[1]:
-            runs = {"n_init": SPLIT_RUNS, "n_steps": SPLIT_STEPS}
-            side = masked_kmeans(Z, J, weight[which], rng, **runs)
-            side = np.unique(side, return_inverse=True)[1]
-        out[which] = n_found + side
-        n_found += int(side.max(initial=0)) + 1
-    return out
-
-
 def _deaths(worth: Array, choice: Array, cost: Callable[[int], float]) -> list[tuple[int, float]]:
     """Parts that are not needed, one after the other, each with the gain of dropping it.
 
@@ -567,3 +541,18 @@ def _deaths(worth: Array, choice: Array, cost: Callable[[int], float]) -> list[t
         dead.append((int(alive[k]), float(gains[k])))
         alive = np.delete(alive, k)
     return dead
+
+
+def _same_pairs(parts: Sequence[Part], others: Sequence[Part]) -> float:
+    """Share of the pairs of columns together in either division that are together in both."""
+    pairs = [
+        {
+            pair
+            for part in division
+            if part.n_states > 1
+            for pair in combinations(part.columns.tolist(), 2)
+        }
+        for division in (parts, others)
+    ]
+    either = len(pairs[0] | pairs[1])
+    return len(pairs[0] & pairs[1]) / either if either else 1.0

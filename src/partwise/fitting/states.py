@@ -15,6 +15,7 @@ from partwise.fitted import FittedParts, GatedCore, GatedModel, P, R, SavedState
 from partwise.fitting.family import Family, Starts
 from partwise.fitting.options import SearchLimits
 from partwise.fitting.state_search import Search
+from partwise.fitting.state_trials import Trials
 from partwise.likelihoods import Dirichlet
 from partwise.models import predict
 from partwise.models.class_variable import ClassVariable
@@ -99,7 +100,8 @@ class States(Family[MCVQParams, MCVQPrepared]):
     ) -> tuple[MCVQParams, list[dict[str, object]]]:
         """Parameters of the sizes that the ELBO selects, and the moves of the search."""
         own = self.core_in(core)
-        search = Search(own, source, runner, rng, late, SearchLimits.of(self.options))
+        trials = Trials(own, source, runner, rng, SearchLimits.of(self.options))
+        search = Search(trials, late)
         parts = search.run()
         n_states = (*(part.n_states for part in parts), self.background)
         dtype = source.X.dtype

@@ -1,0 +1,197 @@
+"""Trials of parts whose columns are given: evidence, first states and EM iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import TypeVar
+
+import numpy as np
+
+from partwise.contracts import Array, Layout, Runner, Stats
+from partwise.data import BlockSource, RowBlock
+from partwise.engine import Monitor, climb
+from partwise.fitting.options import SearchLimits
+from partwise.models.mcvq import MCVQ
+from partwise.models.sizes import (
+    HeldParams,
+    HeldParts,
+    Judge,
+    Part,
+    Survey,
+    assembled,
+    column_cost,
+    laid_out,
+    padded,
+    parts_of,
+    summed,
+    survey,
+)
+from partwise.starts.dependence import Dependence, dependence, sums_of_rows
+from partwise.starts.kmeans import masked_kmeans
+from partwise.starts.rows import some_rows
+
+# Tables of at most so many cells are searched more thoroughly.
+FEW_CELLS = 20_000
+
+# Most states of a part, and numbers in the sums of all states of some parts in all columns: where
+# columns are many, fewer states (but not less than the least) and fewer parts at a time.
+MOST_STATES, MOST_PARTS = (16, 64), 32
+MOST_SUMS = 20_000_000
+
+# Fewest and most rows that 2-means splits, and the number of cells in between; its runs and steps.
+SPLIT_ROWS = (1500, 4000)
+SPLIT_CELLS = 2_000_000
+SPLIT_RUNS = 2
+SPLIT_STEPS = 10
+
+# EM iterations of a trial: after states were split, and after they were merged.
+SPLIT_EM = 6
+MERGE_EM = 4
+
+Sums = TypeVar("Sums", Stats, Survey, Array)
+
+
+@dataclass
+class Trials:
+    """Parts of an MCVQ on one source, whose columns are given.
+
+    ``core`` gives the priors, whatever its sizes. ``alone`` (D,) is the evidence of the columns in
+    the background; ``found`` their dependence; ``sample`` (n, ...) scores of some rows, which
+    ``some`` encodes; ``few`` says whether there are few cells.
+    """
+
+    core: MCVQ
+    source: BlockSource
+    runner: Runner
+    rng: np.random.Generator
+    limits: SearchLimits
+
+    def __post_init__(self) -> None:
+        """Look at what no move changes: dependence, a sample of rows, columns on their own."""
+        source, core = self.source, self.core
+        n_statistics = max(prior.likelihood.n_statistics for prior in core.priors)
+        self.most_summed = MOST_SUMS // (n_statistics * core.n_columns)
+        most = int(np.clip(self.most_summed // MOST_PARTS, *MOST_STATES))
+        self.most_states = min(self.limits.max_size or most, most)
+        self.weight = float(source.weight.sum())
+        self.few = source.X.shape[0] * core.n_columns <= FEW_CELLS
+        self.found: Dependence = dependence(source, self.rng)
+        most = SPLIT_CELLS // max(len(self.found.columns), 1)
+        few = some_rows(self.found.weight, int(np.clip(most, *SPLIT_ROWS)), self.rng)
+        self.sample = self.found.sample[few]
+        self.some = source.of_rows(self.found.rows[few], self.found.weight[few])
+        layouts = [Layout(np.full(len(own), -1), (1,)) for own in core.columns]
+
+        def on_block(block: RowBlock) -> Stats:
+            w = block.weight.astype(block.dtype)[None]
+            base = float(block.weight @ block.base)
+            return Stats(base, w.sum(axis=1, dtype=float)[None], block.collect(w, layouts))
+
+        total = self.total(on_block)
+        sums = tuple(packed.shared for packed in total.sums)
+        self.base, every = total.bound, np.arange(core.n_columns)
+        self.every = Part(every, sums, np.array([self.weight]), np.zeros((1, 1)))
+        self.alone = self.by_column(sums, np.array([0]))[0]
+
+    def evidence(self, parts: Sequence[Part]) -> float:
+        """Bound of the model of these parts, at the best parameters for their posteriors."""
+        rest = np.ones(self.core.n_columns, bool)
+        for part in parts:
+            rest[part.columns] = False
+        own = sum(self.worth(part) for part in parts)
+        return own + float(self.alone[rest].sum()) + self.base - self.choice(len(parts))
+
+    def worth(self, part: Part) -> float:
+        """The part's share of the bound, but for the choice of its columns."""
+        return Judge.of(self.core, part.columns).worth(part)
+
+    def choice(self, n_parts: int) -> float:
+        """What it costs all columns to choose among so many parts, at least one, and none."""
+        return self.core.n_columns * column_cost(self.core.chooser, max(n_parts, 1) + 1)
+
+    def by_column(self, sums: Sequence[Array], first: Array) -> Array:
+        """Evidence of every column under every part, from sums of all states (P, S, D); (K, D)."""
+        out = np.empty((len(first), self.core.n_columns))
+        for prior, columns, values in zip(self.core.priors, self.core.columns, sums, strict=True):
+            out[:, columns] = np.add.reduceat(prior.evidence(values), first, axis=0)
+        return out
+
+    def total(self, on_block: Callable[[RowBlock], Sums]) -> Sums:
+        """Sum over all blocks."""
+        return reduce(add, self.runner.map(on_block, self.source))
+
+    def parts_in(self, model: HeldParts, on_block: Callable[[RowBlock], Survey]) -> list[Part]:
+        """Parts by what their posteriors sum to."""
+        found = self.total(on_block)
+        return parts_of(model, found.stats, found.overlap)
+
+    def everywhere(self, model: HeldParts, params: HeldParams) -> Survey:
+        """Sums of the posteriors in all columns."""
+
+        def on_block(block: RowBlock) -> Survey:
+            return summed(model, model.expect(params, block)[0], block, everywhere=True)
+
+        return self.total(on_block)
+
+    def fitted(self, parts: Sequence[Part], n_steps: int) -> list[Part]:
+        """Parts after some EM iterations with fixed columns."""
+        if not parts:
+            return []
+        model, params = assembled(self.core, parts, self.every)
+        monitor = Monitor(n_steps, self.limits.tol, self.weight)
+        params = climb(model, params, self.source, self.runner, monitor)
+        return self.parts_in(model, lambda block: survey(model, params, block))
+
+    def merged(self, parts: Sequence[Part]) -> list[Part]:
+        """Parts with states merged where that gains, then fitted."""
+        return self.fitted([self.merged_states(part) for part in parts], MERGE_EM)
+
+    def merged_states(self, part: Part) -> Part:
+        """The part with states merged where that gains, or to the number that was asked for."""
+        least, most = self.limits.size or 1, self.limits.size or self.most_states
+        fewer = Judge.of(self.core, part.columns).merged(part, least, most)
+        return padded(fewer, least)
+
+    def begun(self, columns: Sequence[Array], kinds: Sequence[Array]) -> list[Part]:
+        """Parts of given columns that begin with given states of the sample's rows, (n,) each."""
+        sizes = [max(int(kind.max(initial=0)) + 1, self.limits.size or 1) for kind in kinds]
+        model, n = laid_out(self.core, columns, sizes), len(self.sample)
+        m = np.zeros((model.core.first[-1], n), self.source.X.dtype)
+        for first, kind in zip(model.core.first, [*kinds, np.zeros(n, int)], strict=False):
+            m[first + kind, np.arange(n)] = 1.0
+        stats = sums_of_rows(self.some, m, model.layouts, self.weight)
+        return parts_of(model, stats, np.zeros((len(m), len(m))))
+
+    def halves(self, part: Part, kind: Array, J: int = 2, some: bool = False) -> Array:
+        """Kinds (n,) of the sample's rows, each split in J by the part's columns, or some of them.
+
+        Rows that all columns split in one way may be split better by fewer.
+        """
+        own = np.flatnonzero(np.isin(self.found.columns[self.found.owner], part.columns))
+        if some and len(own) > 1:
+            own = self.rng.choice(own, int(self.rng.integers(1, len(own))), replace=False)
+        rows = self.sample[:, own]
+        return split_rows(rows, kind, part.n_states, J, self.some.weight, self.rng)
+
+
+def split_rows(
+    rows: Array, kind: Array, n_kinds: int, J: int, weight: Array, rng: np.random.Generator
+) -> Array:
+    """Kinds (n,) of rows (n, D), each split in J by k-means; NaN is missing."""
+    out = np.zeros(len(kind), int)
+    n_found = 0
+    for j in range(n_kinds):
+        which = np.flatnonzero(kind == j)
+        Z = rows[which]
+        Z = Z[:, ~np.isnan(Z).all(axis=0)]
+        side = np.zeros(len(which), int)
+        if len(which) > 1 and Z.shape[1]:
+            runs = {"n_init": SPLIT_RUNS, "n_steps": SPLIT_STEPS}
+            side = masked_kmeans(Z, J, weight[which], rng, **runs)
+            side = np.unique(side, return_inverse=True)[1]
+        out[which] = n_found + side
+        n_found += int(side.max(initial=0)) + 1
+    return out
