@@ -5,8 +5,10 @@ kind            which columns
 ==============  ================================================================================
 "bernoulli"     truth values; anything that takes two values
 "categorical"   text and unordered categories
-"ordinal"       categories with an order; numbers of at most ten values, each seen five times
-"poisson"       whole numbers from 0 that spread no more than five times their mean of up to 30
+"ordinal"       categories with an order; numbers of at most ten values, each seen five times; whole
+                numbers of up to forty such values, where levels predict held-out values better
+"poisson"       whole numbers from 0 that spread no more than five times their mean of up to 30,
+                unless another kind predicts held-out values better
 "lognormal"     positive numbers so skewed to the right that their logarithms are far less so
 "gaussian"      all other numbers, and dates
 others          those of `partwise.likelihoods.LAWS`, where the user asks for them
@@ -26,6 +28,7 @@ import numpy as np
 from partwise._warnings import warn
 from partwise.data.columns import MOST_LEVELS
 from partwise.data.frames import sorts_of
+from partwise.data.number_kinds import likely_kind
 from partwise.data.survey import MAX_DISTINCT, ColumnSurvey, Counts
 from partwise.data.table_column import IGNORED, OTHER, TableColumn, has_levels, law_of_kind
 from partwise.typing import Name
@@ -45,6 +48,11 @@ MAX_TEXT_LEVELS = 20
 IDENTIFIER_ROWS = 20
 
 _NAMED_AS_IDENTIFIER = re.compile(r"(^|[_\s.-])(id|uuid|guid|identifier)$", re.IGNORECASE)
+
+# Names of columns whose repeated, scattered integers are names rather than amounts.
+_NAMED_AS_CODE = re.compile(
+    r"(^|[_\s.-])(id|code|no|nr|num|number|zip|zipcode|postcode|plz|fips|school)$", re.IGNORECASE
+)
 
 _LEFT_OUT = "left out of the model and returned unchanged"
 
@@ -158,7 +166,7 @@ def _learn_numbers(
         empty = survey.form != "number" or survey.dtype in ("object", "Null")
         note = "empty" if empty else "no number"
         return replace(base, note=note), [*problems, note]
-    whole, lowest = survey.whole, survey.lowest
+    whole = survey.whole
     base = replace(base, whole=whole, support=survey.support)
     if asked != "auto":
         return _asked_numbers(survey, asked, base), problems
@@ -177,20 +185,34 @@ def _learn_numbers(
             return replace(base, note="identifier"), [*problems, "identifier"]
         if survey.all_differ:
             problems.append("differ")
-    if lowest < 0:
-        return replace(base, kind="gaussian"), problems
-    if whole and survey.counts is not None:
+    by_rule = _number_by_rule(survey, base)
+    if not whole or survey.counts is None or n_seen < IDENTIFIER_ROWS:
+        return by_rule, problems
+    kind = likely_kind(*survey.counts, by_rule.kind)
+    if kind == "codes":
+        kind = "categorical" if _NAMED_AS_CODE.search(str(survey.name)) else "ordinal"
+        return replace(base, levels=levels, kind=kind, note="codes"), problems
+    if kind == "ordinal":
+        return replace(base, levels=levels, kind=kind), problems
+    return by_rule if kind == by_rule.kind else replace(base, kind=kind), problems
+
+
+def _number_by_rule(survey: ColumnSurvey, base: TableColumn) -> TableColumn:
+    """The kind of numbers by their mean, variance and skewness."""
+    if survey.lowest < 0:
+        return replace(base, kind="gaussian")
+    if survey.whole and survey.counts is not None:
         mean, variance = _mean_and_variance(survey.counts)
         if mean <= MAX_COUNT_MEAN and variance <= MAX_COUNT_SPREAD * mean:
-            return replace(base, kind="poisson"), problems
-    if n_seen >= IDENTIFIER_ROWS:
+            return replace(base, kind="poisson")
+    if survey.n_seen >= IDENTIFIER_ROWS:
         offset, (values, counts) = _offset(survey), survey.weighted
         skewness = _skewness((values, counts))
         logs = np.log(values + offset), counts
         if skewness > SKEWED and abs(_skewness(logs)) < 0.5 * skewness:
             note = f"logarithm of x + {offset:g}" if offset else "logarithm"
-            return replace(base, kind="lognormal", offset=offset, note=note), problems
-    return replace(base, kind="gaussian"), problems
+            return replace(base, kind="lognormal", offset=offset, note=note)
+    return replace(base, kind="gaussian")
 
 
 def _asked_numbers(survey: ColumnSurvey, asked: str, base: TableColumn) -> TableColumn:
