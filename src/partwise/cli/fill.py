@@ -10,6 +10,7 @@ import typer
 
 from partwise.cli.completion import complete_column_value
 from partwise.cli.console import busy, fail, nameless, plural, say
+from partwise.cli.folders import impute_folder, is_table_folder
 from partwise.cli.tables import (
     Model,
     Reading,
@@ -87,10 +88,17 @@ def impute(
 
       partwise impute survey.safetensors survey.csv -o filled.csv --intervals 0.9
 
+      partwise impute survey.safetensors survey/ -o imputed/
+
       partwise impute survey.safetensors survey.csv --list --id name
 
       partwise impute survey.safetensors survey.csv -o completed.csv --number 5
     """
+    if is_table_folder(data):
+        if out is None or listed or number is not None or intervals is not None:
+            fail("Error: a folder is imputed to a folder, named with -o, without other options.", 2)
+        impute_folder(load_for(model, "impute", "impute"), data, out)
+        return
     check_out(out)
     if out is None and not listed:
         fail("Error: name the table to write with -o, or give --list.", 2)

@@ -26,6 +26,7 @@ from partwise.cli.console import (
     print_table,
     say,
 )
+from partwise.cli.folders import is_table_folder, left_out, read_folder
 from partwise.cli.tables import Reading, Seed, check_names, pair, reads_tables
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def fit(
 
       partwise fit survey.csv --kind postcode=categorical --ignore remarks --report survey.html
 
+      partwise fit survey/ --parts 4 --states 5 (a folder of parquet or CSV files)
+
       partwise fit faces/ --resize 32x32 --parts 6 --states 10 -o faces.safetensors
     """
     out = Path(f"{data.resolve().stem}.safetensors") if out is None else out
@@ -139,8 +142,12 @@ def fit(
 
     with busy(f"Reading {data}"):
         texts = [name for name, kind in kinds.items() if kind in ("categorical", "ignored")]
-        found = reading.read(data, texts, kinds.keys() - texts)
-        found = replace(found, X=_chosen(found.X, columns, ignore))
+        if is_table_folder(data):
+            found = read_folder(data)
+            kinds |= left_out(found, columns, ignore)
+        else:
+            found = reading.read(data, texts, kinds.keys() - texts)
+            found = replace(found, X=_chosen(found.X, columns, ignore))
     if hasattr(found.X, "columns"):
         check_names(list(kinds), found.X.columns)
     complain(f"Read {data}: {found.description}.")
@@ -157,7 +164,8 @@ def fit(
             from partwise.report import write_report
 
             title = f"Parts of {data.name}"
-            write_report(estimator, report, found.X, found.image_shape, title, out.name)
+            rows = found.X if getattr(found.X, "frames", None) is None else None
+            write_report(estimator, report, rows, found.image_shape, title, out.name)
         content["report"] = str(report)
     if as_json:
         say(json.dumps(content, indent=1, allow_nan=False, default=str))
@@ -201,6 +209,10 @@ def _chosen(X: Rows, columns: str | None, ignore: str | None) -> Rows:
     return X.select(kept) if kept else fail("Error: no column is left to fit.", 2)
 
 
+def _has_names(found: Data) -> bool:
+    return hasattr(found.X, "columns") or getattr(found.X, "frames", None) is not None
+
+
 def _estimator(
     model: str,
     sizes: list[int | str | None],
@@ -217,7 +229,7 @@ def _estimator(
 
     common: _Common = {"random_state": seed, "max_time": max_time}
     law = likelihood
-    if kinds and (model == "mcfa" or not hasattr(found.X, "columns") or likelihood != "auto"):
+    if kinds and (model == "mcfa" or not _has_names(found) or likelihood != "auto"):
         fail("Error: --kind needs columns with names, --model mcvq and --likelihood auto.", 2)
     n_parts, each = (size or "auto" for size in sizes)
     if model == "mcfa":
@@ -246,7 +258,7 @@ def _print_sample(estimator: MCVQ | MCFA, X: Rows) -> None:
     """Print on how many rows sizes were selected, if not on all."""
     from partwise import SizeOptions
 
-    n_rows, n_cells = X.shape[0], getattr(X, "nnz", X.shape[0] * X.shape[1])
+    n_rows, n_cells = X.shape[0], getattr(X, "nnz", None) or X.shape[0] * X.shape[1]
     n = (estimator.sizes or SizeOptions()).sample_rows(n_rows, n_cells)
     if n < n_rows and hasattr(estimator, "size_path_"):
         complain(f"Sizes were selected on {n:,} of the rows.")

@@ -13,7 +13,7 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.data.frame_sources import FrameBlocks, Frames, frames_of, read_frames
-from partwise.data.frames import is_pandas, is_polars
+from partwise.data.frames import is_pandas, is_polars, names_of
 from partwise.data.stores import TABLES, optional
 from partwise.typing import DataLike, Frame, PathLike
 
@@ -96,7 +96,7 @@ def write_parquet(
     for i, (_, _, frame) in zip(wanted, read_frames(frames, which=wanted), strict=True):
         g = file_of[i]
         try:
-            table = _as_arrow(method(frame), method.__name__)
+            table = _as_arrow(method(frame), method.__name__, [str(n) for n in names_of(frame)])
         except ValueError as error:
             raise ValueError(f"{frames.pieces[i].name}: {error}") from error
         if i == groups[g][1][0]:
@@ -149,12 +149,17 @@ def _claim(folder: Path, fingerprint: str) -> None:
         )
 
 
-def _as_arrow(result: Array | Frame | tuple[Array | Frame, ...], name: str) -> pa.Table:
-    """Results of some rows as an Arrow table; fields of a tuple get numbered names."""
+def _as_arrow(
+    result: Array | Frame | tuple[Array | Frame, ...], name: str, columns_in: Sequence[str]
+) -> pa.Table:
+    """Results of some rows as an Arrow table.
+
+    Fields of a tuple get a suffix. An array has the names of X if it has as many columns.
+    """
     arrow = optional("pyarrow", "parquet files")
     if isinstance(result, tuple):
         words = ("lower", "upper") if len(result) == 2 else range(len(result))
-        tables = [_as_arrow(one, name) for one in result]
+        tables = [_as_arrow(one, name, columns_in) for one in result]
         columns = [column for table in tables for column in table.columns]
         names = [
             f"{column}_{word}"
@@ -169,11 +174,8 @@ def _as_arrow(result: Array | Frame | tuple[Array | Frame, ...], name: str) -> p
     values = np.asarray(result)
     values = values[:, None] if values.ndim == 1 else values
     columns = [arrow.array(values[:, d]) for d in range(values.shape[1])]
-    return arrow.Table.from_arrays(columns, _numbered(name, values.shape[1]))
-
-
-def _numbered(name: str, n: int) -> Sequence[str]:
-    return [f"{name}{d}" for d in range(n)]
+    names = columns_in if len(columns) == len(columns_in) else None
+    return arrow.Table.from_arrays(columns, names or [f"{name}{d}" for d in range(len(columns))])
 
 
 __all__ = ["write_parquet"]
