@@ -174,8 +174,9 @@ def _as_arrow(
     values = np.asarray(result)
     values = values[:, None] if values.ndim == 1 else values
     columns = [arrow.array(values[:, d]) for d in range(values.shape[1])]
-    names = columns_in if len(columns) == len(columns_in) else None
-    return arrow.Table.from_arrays(columns, names or [f"{name}{d}" for d in range(len(columns))])
+    numbered = [f"{name}{d}" for d in range(len(columns))]
+    same = len(columns) == len(columns_in)
+    return arrow.Table.from_arrays(columns, list(columns_in) if same else numbered)
 
 
 __all__ = ["write_parquet"]
