@@ -43,7 +43,7 @@ def test_kinds_of_a_table():
     frame = pd.DataFrame(
         {
             "month": RNG.integers(1, 13, 300),
-            "visits": RNG.poisson(3.0, 300),
+            "visits": RNG.poisson(8.0, 300),
             "school_id": RNG.choice(SCHOOLS, 300),
             "fee": RNG.choice(SCHOOLS[:20], 300),
         }

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -224,3 +225,20 @@ def test_few_rows(n_rows):
     for sample_weight in (None, weight):
         filled = PartsImputer(random_state=0).fit(X, sample_weight=sample_weight).transform(X)
         assert np.isfinite(filled).all()
+
+
+def test_encoded_for_the_next_estimator():
+    made = make_survey(150, n_parts=2, n_columns_per_kind=1, random_state=0)
+    table = made.frame
+    imputer = PartsImputer(2, 2, n_fits=1, n_factors=2, encode=True, random_state=0).fit(table)
+    numbers, names = imputer.transform(table), imputer.get_feature_names_out()
+    assert numbers.shape == (150, len(names))
+    assert np.isfinite(numbers).all()
+    unordered = [n for n, k in zip(table, imputer.model_.kinds_, strict=True) if k == "categorical"]
+    for name in unordered:
+        own = [i for i, one in enumerate(names) if one.startswith(f"{name}_")]
+        assert len(own) == len(imputer.model_.column_levels_[name])
+        assert_array_equal(numbers[:, own].sum(axis=1), 1.0)
+    with_states = clone(imputer).set_params(add_states=True).fit(table)
+    assert with_states.transform(table).shape == (150, len(names) + with_states.model_.n_parts_)
+    assert imputer.set_output(transform="pandas").transform(table).columns.tolist() == list(names)

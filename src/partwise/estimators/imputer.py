@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.answers import imputation, tables
+from partwise.answers import imputation, states, tables
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
 from partwise.data import RowSource
@@ -61,6 +61,10 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         number of states, twice as many. Averaging improves the probabilities most.
     add_states : bool, default=False
         Append the row's state of each part as columns part0, part1, ...
+    encode : bool, default=False
+        Return numbers for the next estimator of a pipeline: unordered levels as a column of 0 and 1
+        each, named column_level; ordered levels and booleans as 0, 1, ...; dates as days. Numbers
+        are expectations, not rounded. Columns that the model ignores are dropped.
     n_jobs : int or None, default=None
     random_state : int, Generator, RandomState or None, default=None
 
@@ -95,6 +99,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         n_factors: int = 16,
         n_fits: int = 4,
         add_states: bool = False,
+        encode: bool = False,
         n_jobs: int | None = None,
         random_state: Seed = None,
     ) -> None:
@@ -104,6 +109,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         self.n_factors = n_factors
         self.n_fits = n_fits
         self.add_states = add_states
+        self.encode = encode
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -219,6 +225,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         Returns
         -------
         filled : ndarray or DataFrame of shape (n, D), with states (n, D + K)
+            With ``encode=True`` an array of floats, named by `get_feature_names_out`.
         """
         check_is_fitted(self)
         if sparse.issparse(X):
@@ -228,6 +235,12 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         filled = imputation.likely(fits[0], imputation.expected(fits, coded, self.n_jobs))
         if factors is not None:
             filled = factors.blend(coded, filled, self.n_jobs)
+        if self.encode:
+            known = np.where(np.isnan(coded), filled, coded)
+            blocks = [NumberColumns.of(fits[0]).spread(known)]
+            if self.add_states:
+                blocks.append(states.predict_states(fits[0], coded, self.n_jobs))
+            return np.hstack(blocks).astype(fits[0].dtype, copy=False)
         table = tables.fill(fits[0], X, coded, filled)
         return self.model_.add_states(X, table) if self.add_states else table
 
@@ -264,8 +277,21 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         names = [self._fitted.fits[0].column_name(d) for d in range(self.n_features_in_)]
 
-        states = [f"part{k}" for k in range(self.model_.n_parts_)] if self.add_states else []
-        return np.asarray([*names, *states], dtype=object)
+        if self.encode:
+            names = self._encoded_names(names)
+        parts = [f"part{k}" for k in range(self.model_.n_parts_)] if self.add_states else []
+        return np.asarray([*names, *parts], dtype=object)
+
+    def _encoded_names(self, names: Sequence[object]) -> list[str]:
+        """A name per column of numbers: that of its column, with the level where it has one."""
+        fitted, out = self._fitted.fits[0], []
+        for d, n_levels in enumerate(NumberColumns.of(fitted).levels):
+            if n_levels > 0:
+                assert fitted.schema is not None
+                out += [f"{names[d]}_{level}" for level in fitted.schema.columns[d].levels]
+            elif n_levels == 0:
+                out.append(str(names[d]))
+        return out
 
     def save(self, path: PathLike) -> None:
         """Write the fitted imputer to one safetensors file; `partwise.load` reads it.

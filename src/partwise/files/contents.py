@@ -371,6 +371,7 @@ def _imputer(value: object, scope: Scope) -> None:
             "n_factors": Whole(),
             "n_fits": Whole(low=1),
             "add_states": Flag(),
+            "encode": Flag(),
             "n_jobs": Maybe(Whole(low=-MAX_VALUE)),
             "random_state": Maybe(Whole(high=2**32 - 1)),
         },
