@@ -75,12 +75,14 @@ def test_rows_stand_by_their_states_with_holes(survey, model):
 
 
 def test_names_of_parts_are_used(survey, model):
-    named = copy(model)
-    named.part_names_ = ["habits", "$views"]
+    named = copy(model).set_params(part_names=["habits", "$views"])
     assert TableDisplay.from_estimator(named, survey.frame).sorted_by in named.part_names_
     assert ProfilesDisplay.from_estimator(named, 1).ax_.get_title() == r"\$views"
     shown = [text.get_text() for text in DependenceDisplay.from_estimator(named).ax_.texts]
     assert shown == ["habits", r"\$views"]
+    parts = collect(named, survey.frame)["parts"]
+    assert [part["name"] for part in parts] == ["habits", "$views"]
+    assert all(part["states"] for part in parts)
 
 
 def test_profiles_of_many_levels_keep_the_most_informative(model):

@@ -553,6 +553,8 @@ def test_the_overview_of_a_table(browser, mixed, tmp_path):
         page.keyboard.press("Enter")
         assert heading.inner_text().startswith("body & money")
         assert "body & money" in page.locator("#table-columns").inner_text()
+        code = page.locator("#own-names code").inner_text()
+        assert code == 'model.set_params(part_names={0: "body & money"})'
         orders = page.get_by_role("combobox", name="Order of the rows").locator("option")
         assert "state of body & money" in orders.all_inner_texts()
         assert "body & money" in page.locator(".row-parts h4").all_inner_texts()[0]

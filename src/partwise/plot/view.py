@@ -53,8 +53,9 @@ class View(ABC):
     @property
     def sizes(self) -> np.ndarray:
         """States or factors of every part, (K,): its columns in what ``transform`` gives."""
-        names = self.model.get_feature_names_out()
-        owners = [int(name.removeprefix("part").partition("_")[0]) for name in names]
+        usual = [f"part{k}" for k in range(self.n_parts)]
+        place = {name: k for k, name in enumerate(getattr(self.model, "part_names_", usual))}
+        owners = [place[name.rpartition("_")[0]] for name in self.model.get_feature_names_out()]
         return np.bincount(owners, minlength=self.n_parts)
 
     def columns(self, part: int) -> np.ndarray:

@@ -98,9 +98,20 @@ class OverviewPanels {
       button.addEventListener("click", () => downloadCsv(`${button.dataset.csv}.csv`, this.lines(button.dataset.csv)));
     }
     for (const button of document.querySelectorAll("[data-rename]")) button.addEventListener("click", () => this.rename(button));
+    page.partNames.listeners.push(() => this.showOwnNames());
+    this.showOwnNames();
     const { ties } = content.overview;
     const place = document.getElementById("tie-map");
     if (place && ties.columns.length > 1) place.replaceChildren(tieMap(place.firstChild.namespaceURI, ties, content));
+  }
+
+  /* The line of Python that gives the parts the names of the reader. */
+  showOwnNames() {
+    const { own } = this.page.partNames;
+    const place = document.getElementById("own-names");
+    place.hidden = !Object.keys(own).length;
+    const names = Object.entries(own).map(([k, name]) => `${k}: ${JSON.stringify(name)}`);
+    place.querySelector("code").textContent = `model.set_params(part_names={${names.join(", ")}})`;
   }
 
   /* A field instead of the name; Enter keeps it, Escape does not. */
