@@ -262,6 +262,13 @@ def canvas_columns(
     )
 
 
+def in_common_units(group: ColumnGroup, X: Rows, weight: Array) -> ColumnGroup:
+    """The same columns in the units of all entries together."""
+    shift, scale = _common_units(group, X, weight)
+    D = len(group.index)
+    return replace(group, shift=np.full(D, shift), scale=np.full(D, scale))
+
+
 def _common_units(group: ColumnGroup, X: Rows, weight: Array) -> tuple[float, float]:
     """Mean and deviation of all observed entries."""
     total = max(float(group.weight.sum()), np.finfo(float).tiny)

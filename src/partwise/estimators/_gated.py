@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from types import ModuleType
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers.classes import draw_classes
 from partwise.answers.moving import MovedAnswers, is_moving
+from partwise.answers.moving_parts import PartsAnswers
 from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.data.columns import Kind
 from partwise.data.table import Schema
 from partwise.estimators._base import PartsEstimator
+from partwise.fitted import Fitted
 from partwise.fitting.add_columns import with_new_columns
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.course import fit_parts
@@ -30,6 +32,7 @@ from partwise.fitting.options import AscentOptions, PartsOptions, SizeOptions, T
 from partwise.fitting.saved import restored, saved
 from partwise.fitting.stream import StreamingOptions, learn_block, refused
 from partwise.likelihoods import Prior
+from partwise.models.moving_parts import MovingParts
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
 from partwise.typing import Classes, DataLike, Hybrid, Matrix, PartNames, PathLike, Seed, State
@@ -143,10 +146,17 @@ class GatedEstimator(PartsEstimator):
         >>> model.parts_.shape
         (4,)
         """
-        rows = self._training_rows(X, sample_weight)
+        return self._adopt(self._fitted_to(self._training_rows(X, sample_weight), y, checkpoint))
+
+    def _fitted_to(
+        self,
+        rows: TrainingRows,
+        y: ArrayLike | None,
+        checkpoint: PathLike | Checkpoint | None,
+    ) -> Fitted[Any, Any, Any]:
+        """What is learned from checked rows."""
         last = self._fitted if self.warm_start and hasattr(self, "_fitted") else None
-        family = self._family(rows.schema)
-        return self._adopt(fit_parts(family, rows, y, self._listen, last, checkpoint))
+        return fit_parts(self._family(rows.schema), rows, y, self._listen, last, checkpoint)
 
     def _fit_coded(self, rows: TrainingRows) -> Self:
         """Learn from coded rows, without calibrating intervals."""
@@ -208,8 +218,10 @@ class GatedEstimator(PartsEstimator):
         return TrainingRows(*found, getattr(self, "feature_names_in_", None))
 
     @property
-    def _asked(self) -> ModuleType | MovedAnswers:
+    def _asked(self) -> ModuleType | MovedAnswers | PartsAnswers:
         """What answers: the module of the kind of parts, or its answers over transformations."""
+        if hasattr(self, "_fitted") and isinstance(self._fitted.model, MovingParts):
+            return PartsAnswers()
         moving = hasattr(self, "_fitted") and is_moving(self._fitted)
         return MovedAnswers(self._answers) if moving else self._answers
 

@@ -8,19 +8,25 @@ from functools import wraps
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import moving
+from partwise.answers.moving_parts import PartsAnswers
 from partwise.contracts import Array
 from partwise.data.table import Schema
 from partwise.estimators._rows import by_rows
 from partwise.estimators._state_rows import StateRows
+from partwise.fitted import Fitted
+from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.family import Family
+from partwise.fitting.moving_parts import fit_moving_parts
 from partwise.fitting.moving_states import MovingStates
+from partwise.fitting.options import TrainingRows
 from partwise.models.transformations import Transformations
-from partwise.typing import DataLike, Frame, Given, Seed
+from partwise.typing import DataLike, Frame, Given, PathLike, Seed
 
 
 def _moves(estimator: MovingEstimator) -> bool:
@@ -29,6 +35,16 @@ def _moves(estimator: MovingEstimator) -> bool:
             "Rows have no transformations; set transformations, such as Translations(image_shape)."
         )
     return True
+
+
+def _by_part(estimator: MovingEstimator) -> bool:
+    """Whether parts move on their own."""
+    return getattr(estimator.transformations, "by", "row") == "part"
+
+
+def _by_row(estimator: MovingEstimator) -> bool:
+    """Whether rows are transformed as a whole."""
+    return _moves(estimator) and not _by_part(estimator)
 
 
 def _in_place(name: str) -> Callable[..., Any]:
@@ -79,7 +95,7 @@ class MovingEstimator(StateRows):
             raise ValueError(f"sample(given=) {ON_CANVAS}")
         return super()._sample_given(n_samples, given, random_state)
 
-    @available_if(_moves)
+    @available_if(_by_row)
     def canvas_model(self) -> Self:
         """The model of the canvas, for rows in place such as `align` gives.
 
@@ -120,6 +136,23 @@ class MovingEstimator(StateRows):
             self._asked.score_cells(self._fitted, X, (rows, columns, values), self.n_jobs)
         )
 
+    def _fitted_to(
+        self,
+        rows: TrainingRows,
+        y: ArrayLike | None,
+        checkpoint: PathLike | Checkpoint | None,
+    ) -> Fitted[Any, Any, Any]:
+        if not _by_part(self):
+            return super()._fitted_to(rows, y, checkpoint)
+        if checkpoint is not None or self.warm_start:
+            raise ValueError('Translations(by="part") does not support checkpoint and warm_start.')
+        return fit_moving_parts(self._family(rows.schema).options, rows, y, self._listen)
+
+    def __partwise_state__(self) -> dict[str, object]:
+        if _by_part(self):
+            raise TypeError('Models with Translations(by="part") cannot be saved yet; pickle them.')
+        return super().__partwise_state__()
+
     @available_if(_moves)
     @by_rows
     def shifts(self, X: Any) -> Array:
@@ -134,12 +167,15 @@ class MovingEstimator(StateRows):
         shifts : ndarray of shape (n, q)
             Of `Translations` the shift in pixels, rows then columns, of `Rotations` the angle, of
             `Scalings` the factor. One common shift of all rows is not identified; the fit
-            begins with a mean shift of about 0.
+            begins with a mean shift of about 0. With ``by="part"`` the shifts of all parts, of
+            shape (n, K, 2), each up to a constant.
         """
+        if _by_part(self):
+            return PartsAnswers().shifts(self._fitted, self._checked(X), self.n_jobs)
         found = moving.best(self._fitted, self._checked(X), self.n_jobs)
         return self.transformations.values[found]  # type: ignore[union-attr]  # available_if
 
-    @available_if(_moves)
+    @available_if(_by_row)
     @by_rows
     def shift_proba(self, X: Any) -> Array:
         """Posterior probability of every transformation of each row.
@@ -155,7 +191,7 @@ class MovingEstimator(StateRows):
         """
         return moving.posterior(self._fitted, self._checked(X), self.n_jobs)
 
-    @available_if(_moves)
+    @available_if(_by_row)
     @by_rows
     def align(self, X: Any) -> Array:
         """Rows on the canvas, under their most probable transformations.

@@ -85,6 +85,9 @@ class Translations(Transformations):
         Height and width of the image of a row. A series is an image of height 1.
     max_shift : int or two int, default=3
         Largest shift in pixels, the same in both directions or one per direction.
+    by : {"row", "part"}, default="row"
+        Whether all parts of a row have the same shift, or each part its own, before a
+        background that stays in place.
 
     Attributes
     ----------
@@ -105,9 +108,12 @@ class Translations(Transformations):
 
     image_shape: Sequence[int]
     max_shift: int | Sequence[int] = 3
+    by: str = "row"
 
     def __post_init__(self) -> None:
         shape = _checked_shape(self.image_shape)
+        if self.by not in ("row", "part"):
+            raise ValueError(f'by={self.by!r} must be "row" or "part".')
         most = self._most
         if len(most) != 2 or not all(isinstance(s, Integral) and s >= 0 for s in most):
             raise ValueError(

@@ -1,0 +1,363 @@
+"""Parts that move on their own: templates with masks, before a background.
+
+======  ==========  ==========  ==================================================================
+symbol  code        shape       meaning
+======  ==========  ==========  ==================================================================
+t       t           (n, K)      transformation of each part of a row
+s       s           (n, K)      state of each part of a row
+a       odds        (K, D_c)    mask: odds of a part against the background, on its canvas
+mu, v   mean, var   (K, J, D_c) Gaussian appearance of a state, on its canvas
+-       back_*      (D,)        mean and variance of the background
+eps     outlier     -           share of entries that the background does not explain
+rho, b  log_rho     (K, T)      priors of transformations and states (log_b, (K, J))
+======  ==========  ==========  ==================================================================
+
+Pixel d of a row shows pixel t_k(d) of the canvas of part k. Given all t and s it is explained by
+one part or by the background, with odds a and 1, which move with the parts and are summed out:
+
+    p(x_d | t, s) = [p_0(x_d) + sum_k a_k,t_k(d) N(x_d; mu, v)] / Z_d,   Z_d = 1 + sum_k a_k,t_k(d),
+
+where p_0 is the background's Gaussian and, with share eps, a broad one. Rows keep one t and s per
+part, so that the bound of log p(x) is log p(x, t, s): a coordinate step takes the best (t, s) of a
+part given the others, by going through all. The M-step weighs entries by the posterior of who
+explains them; log Z_d is bounded by its tangent, log z + Z_d / z - 1, which gives the odds as a
+ratio of sums. Odds are 0 beyond the window of a template. Parameters are most probable values under
+conjugate priors. No step lowers the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import cached_property, reduce
+from itertools import permutations
+from operator import add
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from partwise._compiled import check_sizes, compiled
+from partwise.contracts import Additive, Array, Block
+from partwise.models.transformations import Transformations
+
+# Rounds over the parts, from one order of them.
+ROUNDS = 3
+
+# Orders of the parts from which rows without memory begin; all of them for few parts.
+MOST_ORDERS = 6
+
+# Pseudo-counts: of the mean of a pixel, of its variance, of odds and of their scale.
+MEAN_ROWS, VARIANCE_ROWS, ODDS_ROWS, SCALE_ROWS = 0.1, 2.0, 0.01, 1.0
+
+_HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
+
+
+class Assignment(NamedTuple):
+    """Transformation and state of every part of some rows, each (n, K)."""
+
+    t: Array
+    s: Array
+
+
+@dataclass(frozen=True, eq=False)
+class PartsParams:
+    """What is learned, in model units."""
+
+    odds: Array
+    mean: Array
+    var: Array
+    log_rho: Array
+    log_b: Array
+    back_mean: Array
+    back_var: Array
+    outlier: float
+
+    @property
+    def params(self) -> PartsParams:
+        """Nothing is to be prepared."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class PartsStats:
+    """Sums over rows."""
+
+    bound: float
+    sums: Array  # of q, q x and q x^2 of every state, (3, K, J, D_c)
+    mass: Array  # of 1 / z where a pixel of the canvas is seen, (K, D_c)
+    moves: Array  # rows under each transformation, (K, T)
+    states: Array  # rows in each state, (K, J)
+    back: Array  # of q, q x and q x^2 of the background, (3, D)
+    outliers: float
+
+    def __add__(self, other: PartsStats) -> PartsStats:
+        names = [field.name for field in fields(self)]
+        return PartsStats(*(getattr(self, name) + getattr(other, name) for name in names))
+
+    @staticmethod
+    def total(results: Iterable[PartsStats]) -> PartsStats:
+        """Sum of all, in their order."""
+        return reduce(add, results)
+
+
+@dataclass(frozen=True, eq=False)
+class MovingParts:
+    """The model.
+
+    Parameters
+    ----------
+    n_parts, n_states : int
+    transformations : Transformations
+        Of every part.
+    noise : float
+        Prior guess of a variance, in model units.
+    """
+
+    n_parts: int
+    n_states: int
+    transformations: Transformations
+    noise: float
+    needs: ClassVar[tuple[type, ...]] = (Additive,)
+    remembers: ClassVar[bool] = True
+
+    @cached_property
+    def maps(self) -> Array:
+        """Pixel of the canvas of each pixel of a row, (T, D)."""
+        return self.transformations.maps
+
+    def fresh_memory(self, index: int) -> None:
+        """Rows begin anywhere."""
+        return
+
+    def prepare(self, params: PartsParams) -> PartsParams:
+        """The same."""
+        return params
+
+    begin = prepare
+
+    def thorough(self, prepared: PartsParams) -> None:
+        """No short cuts are taken."""
+        return
+
+    # --- E-step ---
+
+    def background(self, params: PartsParams, x: Array) -> Array:
+        """Log p_0 of entries, (n, D)."""
+        plain = np.log1p(-params.outlier) + log_normal(x, params.back_mean, params.back_var)
+        return np.logaddexp(plain, np.log(params.outlier) + log_normal(x, 0.0, 2.0))
+
+    def part(
+        self, params: PartsParams, x: Array, k: int, t: Array, s: Array
+    ) -> tuple[Array, Array]:
+        """Odds of a part at the pixels of rows, and their log times the density; (n, D) each."""
+        place = self.maps[t]
+        odds = params.odds[k][place]
+        on = odds > 0
+        out = np.full(x.shape, -np.inf)
+        row = np.nonzero(on)[0]
+        at = s[row], place[on]
+        density = log_normal(x[on], params.mean[k][at], params.var[k][at])
+        out[on] = np.log(odds[on]) + density
+        return odds, out
+
+    def explained(
+        self, params: PartsParams, x: Array, found: Assignment, parts: Iterable[int]
+    ) -> tuple[Array, Array]:
+        """Log of the numerator of p(x_d | t, s) with some of the parts, and Z; (n, D) each."""
+        total, Z = self.background(params, x), np.ones(x.shape)
+        for k in parts:
+            odds, density = self.part(params, x, k, found.t[:, k], found.s[:, k])
+            total, Z = np.logaddexp(total, density), Z + odds
+        return total, Z
+
+    def row_bounds(
+        self, params: PartsParams, x: Array, seen: Array, found: Assignment, parts: Iterable[int]
+    ) -> Array:
+        """log p(x, t, s) with some of the parts, (n,)."""
+        parts = list(parts)
+        total, Z = self.explained(params, x, found, parts)
+        out = ((total - np.log(Z)) * seen).sum(axis=1)
+        for k in parts:
+            out += params.log_rho[k][found.t[:, k]] + params.log_b[k][found.s[:, k]]
+        return np.asarray(out)
+
+    def gains(
+        self, params: PartsParams, x: Array, seen: Array, k: int, rest: Array, Z: Array
+    ) -> Array:
+        """What part k adds to log p(x, t, s) at every t in every state; (n, T, J).
+
+        ``rest`` and ``Z`` (n, D) are those of the others.
+        """
+        out = np.empty((len(x), len(self.maps), self.n_states))
+        out[:] = params.log_rho[k][:, None] + params.log_b[k]
+        of = x, seen, rest, Z, self.maps, params.odds[k], params.mean[k], params.var[k]
+        check_sizes(columns=(x.shape[1], self.maps.shape[1]), rows=(len(x), len(seen), len(rest)))
+        add_gains(*of, out)
+        return out
+
+    def improved(
+        self,
+        params: PartsParams,
+        x: Array,
+        seen: Array,
+        found: Assignment,
+        order: Iterable[int],
+        placed: Iterable[int],
+    ) -> Assignment:
+        """One round over parts: the best (t, s) of each given the others that are ``placed``."""
+        t, s, placed = found.t.copy(), found.s.copy(), set(placed)
+        for k in order:
+            others = sorted(placed - {k})
+            rest, Z = self.explained(params, x, Assignment(t, s), others)
+            gain = self.gains(params, x, seen, k, rest, Z).reshape(len(x), -1)
+            best = gain.argmax(axis=1)
+            t[:, k], s[:, k] = np.divmod(best, self.n_states)
+            placed.add(k)
+        return Assignment(t, s)
+
+    def begun(self, params: PartsParams, x: Array, seen: Array) -> Assignment:
+        """Assignments of rows without memory: the best of several orders of the parts."""
+        K, n = self.n_parts, len(x)
+        orders = list(permutations(range(K)))[:MOST_ORDERS] if K <= 3 else _rotations(K)
+        best, highest = Assignment(np.zeros((n, K), int), np.zeros((n, K), int)), None
+        for order in orders:
+            found = self.improved(params, x, seen, best, order, ())
+            for _ in range(ROUNDS - 1):
+                found = self.improved(params, x, seen, found, order, range(K))
+            bounds = self.row_bounds(params, x, seen, found, range(K))
+            if highest is None:
+                best, highest = found, bounds
+                continue
+            better = (bounds > highest)[:, None]
+            best = Assignment(np.where(better, found.t, best.t), np.where(better, found.s, best.s))
+            highest = np.maximum(bounds, highest)
+        return best
+
+    def assign(
+        self, params: PartsParams, x: Array, seen: Array, memory: Assignment | None
+    ) -> Assignment:
+        """Assignments of rows (n, D), no worse than those they remember."""
+        if memory is None:
+            return self.begun(params, x, seen)
+        parts = range(self.n_parts)
+        return self.improved(params, x, seen, memory, parts, parts)
+
+    def expect(
+        self, prepared: PartsParams, block: Block[Additive], memory: Assignment | None
+    ) -> tuple[Assignment, PartsStats]:
+        """Assignments, which rows remember, and sums."""
+        x, seen = rows_of(block)
+        found = self.assign(prepared, x, seen, memory)
+        return found, self.sums(prepared, x, seen, block.weight, found)
+
+    def sums(
+        self, params: PartsParams, x: Array, seen: Array, weight: Array, found: Assignment
+    ) -> PartsStats:
+        """Sums of rows with given assignments."""
+        K, J, (T, _), Dc = self.n_parts, self.n_states, self.maps.shape, params.odds.shape[1]
+        total, Z = self.explained(params, x, found, range(K))
+        bound = self.row_bounds(params, x, seen, found, range(K))
+        w = seen * weight[:, None]
+        sums, mass = np.zeros((3, K, J, Dc)), np.zeros((K, Dc))
+        moves, states = np.zeros((K, T)), np.zeros((K, J))
+        for k in range(K):
+            t, s = found.t[:, k], found.s[:, k]
+            place, odds = self.maps[t], params.odds[k][self.maps[t]]
+            at = s[:, None], place
+            density = log_normal(x, params.mean[k][at], params.var[k][at])
+            q = w * odds * np.exp(density - total)
+            np.add.at(mass[k], place, w / Z)
+            for p, value in enumerate((q, q * x, q * x * x)):
+                np.add.at(sums[p, k], (s[:, None], place), value)
+            np.add.at(moves[k], t, weight)
+            np.add.at(states[k], s, weight)
+        plain = np.log1p(-params.outlier) + log_normal(x, params.back_mean, params.back_var)
+        q = w * np.exp(plain - total)
+        back = np.stack([q.sum(axis=0), (q * x).sum(axis=0), (q * x * x).sum(axis=0)])
+        odd = np.log(params.outlier) + log_normal(x, 0.0, 2.0)
+        outliers = float((w * np.exp(odd - total)).sum())
+        return PartsStats(float(weight @ bound), sums, mass, moves, states, back, outliers)
+
+    # --- M-step ---
+
+    def maximize(self, prepared: PartsParams, stats: PartsStats) -> PartsParams:
+        """Most probable parameters given who explains the entries."""
+        mean, var = self._moments(stats.sums)
+        back_mean, back_var = self._moments(stats.back)
+        odds = (stats.sums[0].sum(axis=1) + ODDS_ROWS) / (stats.mass + SCALE_ROWS)
+        odds = np.where(prepared.odds > 0, odds, 0.0)  # pixels beyond the template have none
+        moves, states = stats.moves + 1.0, stats.states + 1.0
+        outlier = (stats.outliers + 1.0) / (stats.outliers + stats.back[0].sum() + 2.0)
+        return PartsParams(
+            odds,
+            mean,
+            var,
+            np.log(moves / moves.sum(axis=1, keepdims=True)),
+            np.log(states / states.sum(axis=1, keepdims=True)),
+            back_mean,
+            back_var,
+            float(outlier),
+        )
+
+    def _moments(self, sums: Array) -> tuple[Array, Array]:
+        count, first, second = sums
+        mean = first / (count + MEAN_ROWS)
+        squares = second - 2 * mean * first + (count + MEAN_ROWS) * mean**2
+        return mean, (squares + VARIANCE_ROWS * self.noise) / (count + VARIANCE_ROWS)
+
+    def bound(self, prepared: PartsParams, stats: PartsStats) -> float:
+        """Log joint density of rows, their assignments and the parameters, up to a constant."""
+        p = prepared
+        odds = p.odds[p.odds > 0]
+        prior = float(np.sum(ODDS_ROWS * np.log(odds) - SCALE_ROWS * odds))
+        prior += float(p.log_rho.sum() + p.log_b.sum())
+        prior += float(np.log(p.outlier) + np.log1p(-p.outlier))
+        for mean, var in ((p.mean, p.var), (p.back_mean, p.back_var)):
+            lean = VARIANCE_ROWS * self.noise + MEAN_ROWS * mean**2
+            prior -= 0.5 * float(np.sum(VARIANCE_ROWS * np.log(var) + lean / var))
+        return stats.bound + prior
+
+
+@compiled(fastmath={"contract", "reassoc"})
+def add_gains(x, seen, rest, Z, maps, odds, mean, var, out):  # type: ignore[no-untyped-def]  # compiled
+    """out[i, t, j] += sum_d log (rest + odds p) / rest - log (Z + odds) / Z, logs in ``rest``."""
+    n, D = x.shape
+    T, J = out.shape[1], out.shape[2]
+    start = np.log(np.maximum(odds, 1e-300)) - 0.5 * np.log(2 * np.pi * var)
+    scale = -0.5 / var
+    for t in range(T):
+        for d in range(D):
+            u = maps[t, d]
+            if odds[u] <= 0:
+                continue
+            for i in range(n):
+                if seen[i, d] == 0:
+                    continue
+                less = np.log1p(odds[u] / Z[i, d])
+                for j in range(J):
+                    z = start[j, u] + scale[j, u] * (x[i, d] - mean[j, u]) ** 2 - rest[i, d]
+                    if z > 30.0:
+                        out[i, t, j] += z - less
+                    elif z > -40.0:
+                        out[i, t, j] += np.log1p(np.exp(z)) - less
+                    else:
+                        out[i, t, j] -= less
+
+
+def rows_of(block: Block[Additive]) -> tuple[Array, Array]:
+    """Entries of a block (n, D), 0 where missing, and 1 where they are seen."""
+    view = block.groups[0].additive()
+    x = np.ascontiguousarray(view.x.T, dtype=float)
+    seen = np.ones_like(x) if view.shown is None else np.ascontiguousarray(view.shown.T, float)
+    return x, seen
+
+
+def log_normal(x: Array, mean: Array | float, var: Array | float) -> Array:
+    """Log density of a Gaussian."""
+    out: Array = -_HALF_LOG_2PI - 0.5 * (np.log(var) + (x - mean) ** 2 / var)
+    return out
+
+
+def _rotations(K: int) -> list[tuple[int, ...]]:
+    """Some orders of many parts."""
+    return [tuple((k + i) % K for k in range(K)) for i in range(min(K, MOST_ORDERS))]

@@ -1,0 +1,144 @@
+"""Where parts that move on their own begin: patches that recur, one part after the other.
+
+The background is the median of every pixel. A template begins as a patch of some row around a pixel
+that the background does not explain; a few EM iterations on some of the rows show how much it
+explains elsewhere. The best of several patches becomes a part, whose pixels are explained from then
+on, and the next part is sought in what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from partwise.contracts import Array
+from partwise.models.moving_parts import Assignment, MovingParts, PartsParams
+
+# Patches tried for a part, EM iterations of each, rows on which they are tried, and EM iterations
+# of the best with all of these rows.
+N_PATCHES, N_TRIAL, TRIAL_ROWS, N_SETTLE = 16, 3, 100, 4
+
+# Deviations from the background, in units of the noise, of a pixel that it does not explain.
+FAR = 5.0
+
+# Odds of patches' pixels that the background explains, and first share of unexplained pixels.
+FAINT_ODDS, FIRST_OUTLIERS = 0.02, 0.1
+
+
+def recurring_start(
+    model: MovingParts,
+    x: Array,
+    seen: Array,
+    image_shape: Sequence[int],
+    rng: np.random.Generator,
+) -> PartsParams:
+    """First parameters from rows (n, D), 0 where they are not ``seen``."""
+    if len(x) > 4 * TRIAL_ROWS:
+        rows = rng.choice(len(x), 4 * TRIAL_ROWS, replace=False)
+        x, seen = x[rows], seen[rows]
+    with_gaps = np.where(seen > 0, x, np.nan)
+    middle = np.nanmedian(with_gaps, axis=0)
+    params = _no_parts(model, np.where(np.isnan(middle), 0.0, middle))
+    n = len(x)
+    found = Assignment(np.zeros((n, 0), int), np.zeros((n, 0), int))
+    for k in range(model.n_parts):
+        own = replace(model, n_parts=k + 1)
+        some = rng.choice(n, min(n, TRIAL_ROWS), replace=False)
+        params = _best_patch(
+            own, params, x[some], seen[some], Assignment(found.t[some], found.s[some]),
+            image_shape, rng,
+        )  # fmt: skip
+        none = np.zeros((n, 1), int)
+        found = Assignment(np.hstack([found.t, none]), np.hstack([found.s, none]))
+        found = own.improved(params, x, seen, found, [k], range(k))
+        for _ in range(N_SETTLE):
+            params = own.maximize(params, own.sums(params, x, seen, np.ones(n), found))
+            found = own.improved(params, x, seen, found, [k], range(k + 1))
+    return params
+
+
+def _no_parts(model: MovingParts, middle: Array) -> PartsParams:
+    """Parameters of a background alone."""
+    T, Dc, J = len(model.maps), model.transformations.n_canvas, model.n_states
+    return PartsParams(
+        np.zeros((0, Dc)),
+        np.zeros((0, J, Dc)),
+        np.ones((0, J, Dc)),
+        np.zeros((0, T)),
+        np.zeros((0, J)),
+        middle,
+        np.full(len(middle), model.noise),
+        FIRST_OUTLIERS,
+    )
+
+
+def _with_patch(
+    model: MovingParts, params: PartsParams, odds: Array, patches: Array
+) -> PartsParams:
+    """Parameters with one more part; ``odds`` is (D_c,), ``patches`` (J, D_c)."""
+    T, J = len(model.maps), model.n_states
+    return replace(
+        params,
+        odds=np.concatenate([params.odds, odds[None]]),
+        mean=np.concatenate([params.mean, patches[None]]),
+        var=np.concatenate([params.var, np.full((1, *patches.shape), 4.0 * model.noise)]),
+        log_rho=np.concatenate([params.log_rho, np.full((1, T), -np.log(T))]),
+        log_b=np.concatenate([params.log_b, np.full((1, J), -np.log(J))]),
+    )
+
+
+def _best_patch(
+    model: MovingParts,
+    params: PartsParams,
+    x: Array,
+    seen: Array,
+    found: Assignment,
+    image_shape: Sequence[int],
+    rng: np.random.Generator,
+) -> PartsParams:
+    """Parameters with the patch that explains most."""
+    k, n = model.n_parts - 1, len(x)
+    total, _ = model.explained(params, x, found, range(k))
+    left = (seen > 0) & (np.abs(x - params.back_mean) > FAR * np.sqrt(model.noise))
+    left &= total - model.background(params, x) < 1.0  # no other part explains it
+    cells = np.argwhere(left)
+    cells = cells if len(cells) else np.argwhere(seen > 0)
+    none = np.zeros((n, 1), int)
+    begun = Assignment(np.hstack([found.t, none]), np.hstack([found.s, none]))
+    best, highest = None, -np.inf
+    for _ in range(N_PATCHES):
+        some = cells[rng.integers(len(cells), size=model.n_states)]
+        views = [_patch(model, x[i], left[i], seen[i], d, image_shape) for i, d in some]
+        odds = np.max([odds for odds, _ in views], axis=0)
+        tried = _with_patch(model, params, odds, np.stack([patch for _, patch in views]))
+        own = begun
+        for i in range(N_TRIAL):
+            own = model.improved(tried, x, seen, own, [k], range(k if i == 0 else k + 1))
+            tried = model.maximize(tried, model.sums(tried, x, seen, np.ones(n), own))
+        bound = model.row_bounds(tried, x, seen, own, range(k + 1)).sum()
+        if bound > highest:
+            best, highest = tried, bound
+    assert best is not None
+    return best
+
+
+def _patch(
+    model: MovingParts, x: Array, left: Array, seen: Array, d: int, image_shape: Sequence[int]
+) -> tuple[Array, Array]:
+    """Odds and values on the canvas of a window around pixel d of a row."""
+    height, width = image_shape
+    canvas = model.transformations.canvas_shape
+    side = (min(height, width) // 2 - 1) | 1
+    odds, values = np.zeros(canvas), np.zeros(canvas)
+    top, first = (canvas[0] - side) // 2, (canvas[1] - side) // 2
+    odds[top : top + side, first : first + side] = FAINT_ODDS
+    for i in range(side):
+        for j in range(side):
+            y, z = d // width + i - side // 2, d % width + j - side // 2
+            if 0 <= y < height and 0 <= z < width and seen[y * width + z]:
+                values[top + i, first + j] = x[y * width + z]
+                if left[y * width + z]:
+                    odds[top + i, first + j] = 1.0
+    return odds.ravel(), values.ravel()
