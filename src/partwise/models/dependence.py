@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+from scipy import special
 
 from partwise.contracts import Array
 
@@ -43,35 +44,67 @@ def mutual_information(
 ) -> Array:
     """Of every pair of columns, (D, D); on the diagonal that of a column and its part's state.
 
-    ``tables`` has None for columns that the model says nothing about, which tell nothing.
+    ``tables`` has None for columns without a model, whose information is 0. Bins of all columns are
+    numbered in one row, column after column, so that a column meets all others in one product.
     """
-    D = len(tables)
+    D, parts, one_class = len(tables), list(pairwise(first)), len(classes) == 1
     out = np.zeros((D, D))
-    parts = list(pairwise(first))
-    one_class = len(classes) == 1
+    sizes = np.array([0 if table is None else table.shape[1] for table in tables])
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    owner = np.repeat(np.arange(D), sizes)  # column of each bin
+    bins = [np.flatnonzero(gates[k, owner] > 0) for k in range(len(parts))]  # of each part
+    stacked = [
+        np.concatenate([t[lo:hi] for d, t in enumerate(tables) if t is not None and gates[k, d] > 0]
+                       or [np.zeros((hi - lo, 0))], axis=1)
+        for k, (lo, hi) in enumerate(parts)
+    ]  # fmt: skip
+    # By class and part the probability of every bin, and over all parts.
+    alone = [[b[lo:hi] @ stacked[k] for k, (lo, hi) in enumerate(parts)] for b in shares]
+    every = np.zeros((len(classes), len(owner)))
+    for c, by_part in enumerate(alone):
+        for k, own in enumerate(by_part):
+            every[c, bins[k]] += gates[k, owner[bins[k]]] * own
+    decided = (gates[:, owner] == 1.0).any(axis=0) & ((gates[:, owner] > 0).sum(axis=0) == 1)
+    whole = one_class and bool(decided.all())
     for d, table in enumerate(tables):
         if table is None:
             continue
         out[d, d] = state_information(table, gates[:, d], classes @ shares, first)
-        for e in range(d):
-            other = tables[e]
-            if other is None or (one_class and not np.any(gates[:, d] * gates[:, e])):
-                continue
-            joint = np.zeros((table.shape[1], other.shape[1]))
-            for share, b in zip(classes, shares, strict=True):
-                mine, theirs = np.zeros(table.shape[1]), np.zeros(other.shape[1])
-                tied = np.zeros_like(joint)
-                for k, (lo, hi) in enumerate(parts):
-                    a, c = b[lo:hi] @ table[lo:hi], b[lo:hi] @ other[lo:hi]
-                    both = gates[k, d] * gates[k, e]
-                    if both > 0:
-                        tied += both * ((table[lo:hi] * b[lo:hi, None]).T @ other[lo:hi])
-                        tied -= both * np.outer(a, c)
-                    mine += gates[k, d] * a
-                    theirs += gates[k, e] * c
-                joint += share * (tied + np.outer(mine, theirs))
-            out[d, e] = out[e, d] = _information(np.maximum(joint, 0.0) / joint.sum())
+        mine = [int(k) for k in np.flatnonzero(gates[:, d] > 0)]
+        others = {k: bins[k][: np.searchsorted(bins[k], starts[d])] for k in mine}
+        before = np.arange(starts[d])
+        if one_class:  # columns of other parts are independent
+            before = np.unique(np.concatenate([np.zeros(0, np.int64), *others.values()]))
+        if not len(before):
+            continue
+        joint = np.zeros((table.shape[1], 0 if whole else len(before)))
+        for c, (share, b) in enumerate(zip(classes, shares, strict=True)):
+            if not whole:
+                joint += share * np.outer(every[c, starts[d] : starts[d + 1]], every[c, before])
+            for k in mine:
+                lo, hi = parts[k]
+                product = (table[lo:hi] * b[lo:hi, None]).T @ stacked[k][:, : len(others[k])]
+                if whole:  # one part per column: nothing but this product
+                    joint = product
+                    continue
+                product -= np.outer(b[lo:hi] @ table[lo:hi], alone[c][k][: len(others[k])])
+                both = share * gates[k, d] * gates[k, owner[others[k]]]
+                joint[:, np.searchsorted(before, others[k])] += both * product
+        met, at = np.unique(owner[before], return_index=True)
+        out[d, met] = out[met, d] = _information_by_column(joint, at)
     return out
+
+
+def _information_by_column(joint: Array, at: Array) -> Array:
+    """Mutual information of joint tables that stand side by side, from columns ``at`` on."""
+    joint = np.maximum(joint, 0.0)
+    rows, columns = np.add.reduceat(joint, at, axis=1), joint.sum(axis=0)
+    total = np.add.reduceat(columns, at)
+    logs = np.log(np.maximum(joint, np.finfo(float).tiny))
+    found = np.add.reduceat(np.einsum("ij,ij->j", joint, logs), at)
+    found -= special.xlogy(rows, rows).sum(axis=0)
+    found -= np.add.reduceat(special.xlogy(columns, columns), at)
+    return np.maximum(found / total + np.log(total), 0.0)
 
 
 def _information(joint: Array) -> float:
