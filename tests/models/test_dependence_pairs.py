@@ -1,5 +1,7 @@
 """Mutual information of all pairs of columns equals that of each pair by its definition."""
 
+import itertools
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -10,7 +12,7 @@ from partwise.models.dependence import mutual_information, state_information
 def reference(tables, gates, shares, classes, first, d, e):
     """Joint distribution of the bins of two columns, by summing over classes, parts and states."""
     joint = np.zeros((tables[d].shape[1], tables[e].shape[1]))
-    spans = list(zip(first[:-1], first[1:], strict=True))
+    spans = list(itertools.pairwise(first))
     for share, b in zip(classes, shares, strict=True):
         for k, (lo, hi) in enumerate(spans):
             for m, (low, high) in enumerate(spans):
