@@ -96,7 +96,7 @@ def mutual_information(
 
 
 def _information_by_column(joint: Array, at: Array) -> Array:
-    """Mutual information of joint tables that stand side by side, from columns ``at`` on."""
+    """Mutual information of joint tables in one row, which begin at columns ``at``."""
     joint = np.maximum(joint, 0.0)
     rows, columns = np.add.reduceat(joint, at, axis=1), joint.sum(axis=0)
     total = np.add.reduceat(columns, at)
