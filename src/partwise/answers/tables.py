@@ -92,12 +92,41 @@ def state_columns(
     return columns
 
 
+def aligned(fitted: AnyFitted, X: DataLike) -> DataLike:
+    """The columns of the fit in its order, of a data frame with the same names; others as given.
+
+    Columns that the fit did not have are left out. An error names the columns that X lacks.
+    """
+    if fitted.schema is None or frame_of(X) == "array":
+        return X
+    known, names = [str(name) for name in fitted.schema.names], [str(n) for n in names_of(X)]
+    if known == names or len(set(names)) < len(names):
+        return X
+    absent = [name for name in known if name not in names]
+    if absent:
+        listed = ", ".join(repr(name) for name in absent[:8]) + (", ..." if len(absent) > 8 else "")
+        raise ValueError(
+            f"X lacks the columns {listed} of the fit; add them, with missing values where they "
+            "are not known."
+        )
+    places = [names.index(name) for name in known]
+    if is_pandas(X):
+        return X.iloc[:, places]
+    return cast("Frame", X)[:, places]
+
+
 def fill(
     fitted: FittedStates, X: DataLike, coded: Array, filled: Array, sampled: bool = False
 ) -> Array | Frame:
     """X with its missing values imputed from ``filled``; ``coded`` is X as numbers."""
     if fitted.schema is not None:
-        return fitted.schema.fill(X, coded, filled, sampled)
+        own = aligned(fitted, X)
+        found = fitted.schema.fill(own, coded, filled, sampled)
+        if own is X:
+            return found
+        if is_pandas(X):
+            return X.assign(**{str(name): found[name] for name in found})[list(X)]
+        return cast("Frame", X).with_columns(cast("Frame", found).get_columns())
     return np.where(np.isnan(coded), filled, coded).astype(fitted.dtype, copy=False)
 
 

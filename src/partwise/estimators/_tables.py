@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from partwise._compat import check_columns
 from partwise.answers import states as answers
 from partwise.answers import tables
+from partwise.answers.imputations import imputations
 from partwise.answers.results import Summary
 from partwise.contracts import Array
 from partwise.data import ObservedCells, RowSource
@@ -77,6 +78,7 @@ class TableEstimator(GatedEstimator):
             )
         X = np.asarray(X) if isinstance(X, np.memmap) else X  # a table is read whole
         X = as_table(X)
+        X = X if reset else as_table(tables.aligned(self._fitted, X))
         validate_data(self, with_own_names(X), reset=reset, skip_check_array=True)
         return X
 
@@ -398,6 +400,42 @@ class TableEstimator(GatedEstimator):
         return tables.anomalous_cells(self._fitted, X, coded, int(n_cells), self.n_jobs)
 
     @by_rows
+    def imputations(self, X: DataLike, coverage: float = 0.9) -> Frame:
+        """List the missing values of X with their imputed values, one row per missing cell.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D)
+        coverage : float, default=0.9
+            Probability that an interval contains the value.
+
+        Returns
+        -------
+        imputed : DataFrame
+            ``row`` (its label), ``column``, ``value``, ``lower`` and ``upper`` end of its interval
+            (missing for unordered categories), ``probability`` of a category, and ``how`` the value
+            was imputed: "expected value", "most probable level" or "median level". It says so if no
+            other column of the part is observed in the row.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> iris = load_iris(as_frame=True)
+        >>> table = iris.data.assign(species=iris.target_names[iris.target])
+        >>> model = MCVQ(n_parts=1, n_states=3, likelihood="auto", random_state=0).fit(table)
+        >>> table.loc[0, ["species", "petal width (cm)"]] = None
+        >>> model.imputations(table)[["row", "column", "how"]].values.tolist()
+        [[0, 'petal width (cm)', 'expected value'], [0, 'species', 'most probable level']]
+        """
+        coded = self._checked(X)
+        if sparse.issparse(coded):
+            raise ValueError("imputations needs dense X; pass X.toarray(), with NaN where missing.")
+        found = self.impute(X), *self.predict_interval(X, coverage)
+        places = range(self.n_features_in_)
+        shares = tables.predict_proba_columns(self._fitted, coded, places, self.n_jobs)
+        return imputations(self._fitted, X, coded, found, shares)
+
     def add_states(self, X: DataLike, onto: DataLike | None = None) -> Array | Frame:
         """Add columns with the state of every part, and the class if there are classes.
 
