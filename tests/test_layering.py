@@ -21,7 +21,7 @@ LAYERS = (
     ("cli", "__main__"),
     ("serve",),
     ("report", "plot"),
-    ("estimators", "compression", "datasets", "metrics", "stability"),
+    ("estimators", "compression", "datasets", "evaluation", "metrics", "stability"),
     ("answers", "fitting", "files"),
     ("fitted",),
     ("starts", "models"),

@@ -310,6 +310,26 @@ class RatingPredictions(RatingReasons):
 
     # --- people and items as arrays ---
 
+    def known_users(self) -> list[Hashable]:
+        """Ids of the users of the fit.
+
+        Returns
+        -------
+        users : list
+        """
+        check_is_fitted(self)
+        return list(self._fitted.remembered().ids)
+
+    def item_counts(self) -> Array:
+        """Number of ratings of each item, in the order of ``items_``.
+
+        Returns
+        -------
+        counts : ndarray of shape (n_items,)
+        """
+        check_is_fitted(self)
+        return self._fitted.counts.copy()
+
     def user_ratings(self, user: Name) -> dict[Hashable, float]:
         """Ratings of a user of the fit.
 

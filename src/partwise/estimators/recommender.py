@@ -187,7 +187,7 @@ class Recommender(RatingPredictions, BaseEstimator):
         with warnings.catch_warnings():
             # An item without ratings is predicted as the average item.
             warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ columns have no observed value")
-            members = members_of(self, X.shape[1], read.implicit)
+            members = members_of(self, X.shape[1], read.implicit, X.shape[0])
             fitted = [clone(member).fit(X) for member in members]
         return self._learn(fitted, read, levels, X, sides)
 
@@ -442,13 +442,15 @@ class Recommender(RatingPredictions, BaseEstimator):
         return hasattr(self, "_fitted")
 
 
-def members_of(model: Recommender, n_items: int, implicit: bool = False) -> list[Member]:
-    """Checked, unfitted estimators for this number of items."""
+def members_of(
+    model: Recommender, n_items: int, implicit: bool = False, n_users: int = STATES
+) -> list[Member]:
+    """Checked, unfitted estimators for these numbers of items and users."""
     if model.estimator is None and implicit:
         return [
             MCVQ(
                 max(min(PARTS, n_items // 2), 1),
-                STATES,
+                max(min(STATES, n_users), 1),
                 likelihood="bernoulli",
                 sparse_absent="zero",
                 tol=TOL,
