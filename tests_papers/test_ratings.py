@@ -13,6 +13,7 @@ from partwise_papers.experiments import (
     ratings_nmae,
     ratings_parts,
     ratings_table2,
+    ratings_top,
 )
 
 LEVELS = np.arange(1.0, 6.0)
@@ -163,3 +164,15 @@ def test_parts_and_series(X):
 def test_entropy_of_gates_counts_the_background():
     gates = np.array([[1, 0], [0.5, 0.5], [0.5, 0]], np.float32)
     np.testing.assert_allclose(ratings_parts.bits(gates), [0, 1, 1])
+
+
+def test_lists_of_ten_are_compared(X):
+    user, item = X.nonzero()
+    rating = np.asarray(X[user, item]).ravel()
+    als = {"factors": (2,), "regularization": (1.0,), "alpha": (1.0,)}
+    rows = ratings_top.compare(user, item, rating, quiet, (10.0, 100.0), als)
+    found = {row["model"]: row for row in rows}
+    assert {"Recommender, by value", "Recommender, by choice", "EASE", "popularity"} <= set(found)
+    value = found["Recommender, by value"]
+    assert value["ndcg low"] <= value["ndcg"] <= value["ndcg high"]
+    assert found["EASE"]["tuned"] in ("10", "100")

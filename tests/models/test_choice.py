@@ -52,6 +52,17 @@ def test_the_logistic_curve_is_the_most_likely():
     assert np.isfinite(logistic_curve(np.array([0.1, 0.9]), np.array([0.0, 1.0]))).all()
 
 
+def test_scores_that_say_nothing_give_the_share():
+    rng = np.random.default_rng(0)
+    score = rng.gamma(2.0, 0.1, 4000)
+    took = (rng.random(4000) < 0.3 / (1 + 5 * score)).astype(float)  # a falling curve
+    slope, intercept = logistic_curve(score, took)
+    p = special.expit(intercept + slope * log_score(score))
+    assert slope > 0
+    assert_allclose(p.mean(), took.mean(), rtol=1e-3)
+    assert np.ptp(p) < 0.01
+
+
 def test_an_item_taken_does_not_predict_itself():
     X = taken_items()
     model = fit_choice(X, max_items=100, rng=np.random.default_rng(0))

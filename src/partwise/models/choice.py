@@ -44,6 +44,9 @@ _BASE = 0.5
 # Below this score the logistic curve continues along its tangent; the logarithm would end at 0.
 _LEAST_SCORE = 1e-3
 
+# Least slope of the logistic curve.
+_LEAST_SLOPE = 1e-3
+
 # Newton steps of the two parameters of the curve; it converges in fewer than ten.
 _STEPS = 30
 
@@ -180,5 +183,8 @@ def logistic_curve(score: Array, took: Array) -> tuple[float, float]:
         beta += step * min(1.0, 4.0 / max(np.abs(step).max(), 1e-12))
         if np.abs(step).max() < 1e-9:
             break
-    # Ranks are those of the scores, so the curve must rise.
-    return float(max(beta[0], 1e-3)), float(beta[1])
+    if beta[0] >= _LEAST_SLOPE:
+        return float(beta[0]), float(beta[1])
+    # The order is that of the scores, so the curve must rise; where they say nothing, slightly.
+    mean = np.clip(took.mean(), 1e-9, 1.0 - 1e-9)
+    return _LEAST_SLOPE, float(special.logit(mean) - _LEAST_SLOPE * z.mean())

@@ -26,7 +26,7 @@ from partwise_papers.registry import Array, Row, Setting
 MISSING = "not measured, since implicit is not installed; pip install implicit"
 LIKE, K = 4.0, 10
 
-PENALTIES = (50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)
+PENALTIES = (100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0)
 ALS = {"factors": (32, 64, 128), "regularization": (0.01, 10.0), "alpha": (1.0, 4.0)}
 
 
