@@ -26,7 +26,7 @@ PUBLIC = frozenset(
 # What these modules may import besides: pieces of the library, and why.
 BELOW = {
     # A sweep alone, which no estimator offers.
-    "bench/_sweep.py": {"data", "likelihoods", "models", "runners", "starts"},
+    "bench/_sweep.py": {"contracts", "data", "likelihoods", "models", "runners", "starts"},
     # Commands print as the library's own do, and write files that a stop leaves whole.
     "commands.py": {"cli", "files"},
     "results_file.py": {"files"},

@@ -104,7 +104,7 @@ def compress(
     with warnings.catch_warnings():
         # Iterations are limited on purpose, and a simple image uses fewer features than allowed.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", "The codes of the rows leave")
+        warnings.filterwarnings("ignore", "The codes of the rows do not determine")
         codes = model.fit(blocks).encode(blocks)
     features = model.features_.reshape(n_sets, -1, blocks.shape[1])
     vectors = np.concatenate([features, model.origins_[:, None]], axis=1)

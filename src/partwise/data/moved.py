@@ -19,7 +19,7 @@ from partwise.data.columns import ColumnEntries, ColumnGroup
 from partwise.data.dense import DenseGroup
 from partwise.data.entries import EntryGroup
 from partwise.data.rows import Rows
-from partwise.data.source import BLOCK_BYTES, BlockSource, RowBlock
+from partwise.data.source import BlockSource, RowBlock
 
 
 class MovedView:
@@ -191,7 +191,7 @@ class MovingSource(BlockSource):
     """
 
     # Every transformation has a fixed cost per block.
-    block_bytes: ClassVar[int] = 4 * BLOCK_BYTES
+    block_factor: ClassVar[int] = 4
 
     def __init__(
         self,

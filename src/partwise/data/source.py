@@ -159,7 +159,8 @@ class BlockSource:
         How many of 1, x, x^2 the model asks for, if fewer than the likelihood has.
     """
 
-    block_bytes: ClassVar[int] = BLOCK_BYTES
+    # Size of a block in units of BLOCK_BYTES.
+    block_factor: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -186,7 +187,8 @@ class BlockSource:
             rows = C * BLOCK_ENTRIES // max(entries, 1)
         else:
             size = max(D * X.dtype.itemsize, 1)
-            rows = min(self.block_bytes // size, max(-(-C // MIN_BLOCKS), MIN_BLOCK_BYTES // size))
+            largest = self.block_factor * BLOCK_BYTES // size
+            rows = min(largest, max(-(-C // MIN_BLOCKS), MIN_BLOCK_BYTES // size))
         rows = int(np.clip(rows, 64, max(C, 64)))
         if max_rows is not None:
             rows = min(rows, max_rows)

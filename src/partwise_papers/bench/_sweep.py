@@ -22,13 +22,15 @@ from partwise.models.gating import Chooser, Tied
 from partwise.models.loadings import Relevant
 from partwise.models.mcfa import MCFA, column_totals
 from partwise.models.mcvq import MCVQ
-from partwise.models.moving import Moving
+from partwise.models.moving import REFRESH_EVERY, Moving
 from partwise.models.transformations import Transformations
 from partwise.runners import placed, runner_of
 from partwise.starts import random_start
 from partwise.starts.factors import random_loadings
 from partwise.starts.principal import encoded_rows, isotropic, principal_start
 from partwise_papers.registry import Array
+
+__all__ = ["REFRESH_EVERY", "Sweep"]
 
 
 class Sweep:

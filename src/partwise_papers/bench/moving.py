@@ -9,9 +9,8 @@ from functools import partial
 import numpy as np
 
 from partwise import Translations
-from partwise.models.moving import REFRESH_EVERY
 from partwise_papers.bench import register
-from partwise_papers.bench._sweep import of_moving, of_states
+from partwise_papers.bench._sweep import REFRESH_EVERY, of_moving, of_states
 from partwise_papers.bench._timing import best_ms
 from partwise_papers.registry import Row
 

@@ -89,7 +89,7 @@ def fitted(estimator: Any, train: Any, levels: Array) -> Any:
     served = Recommender(estimator, levels=levels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ columns have no observed entry")
+        warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ columns have no observed value")
         # The aspect model predicts ratings by itself.
         return (clone(estimator) if isinstance(estimator, AspectModel) else served).fit(train)
 
