@@ -5,8 +5,10 @@ import gzip
 import os
 import shutil
 import subprocess
+import tempfile
 from contextlib import nullcontext
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -268,14 +270,23 @@ def test_duckdb_relations(in_memory, tmp_path):
 
 
 @pytest.mark.slow
-def test_postgresql_by_adbc(in_memory, tmp_path):
+def test_postgresql_by_adbc(in_memory):
     driver = pytest.importorskip("adbc_driver_postgresql.dbapi")
-    if shutil.which("initdb") is None or os.geteuid() == 0:
-        pytest.skip("PostgreSQL is not installed, or the user is root, as whom it does not start")
-    data, port = tmp_path / "base", "54329"
-    subprocess.run(["initdb", "-D", data, "-A", "trust", "-U", "test"], check=True)
-    options = f"-p {port} -k {tmp_path} -c listen_addresses=localhost"
-    subprocess.run(["pg_ctl", "-D", data, "-o", options, "-w", "start"], check=True)
+    if shutil.which("initdb") is None:
+        pytest.skip("PostgreSQL is not installed")
+    place = Path(tempfile.mkdtemp())
+    server = {}
+    if os.geteuid() == 0:  # as whom it does not start
+        server = {"user": "nobody"}
+        shutil.chown(place, "nobody")
+    data, port = place / "base", "54329"
+
+    def run(*command):
+        subprocess.run(command, check=True, cwd=place, stdout=subprocess.DEVNULL, **server)
+
+    run("initdb", "-D", data, "-A", "trust", "-U", "test")
+    options = f"-p {port} -k {place} -c listen_addresses=localhost"
+    run("pg_ctl", "-D", data, "-o", options, "-l", place / "log", "-w", "start")
     try:
         address = f"postgresql://test@localhost:{port}/postgres"
         with driver.connect(address) as base, base.cursor() as cursor:
@@ -284,8 +295,20 @@ def test_postgresql_by_adbc(in_memory, tmp_path):
             cursor.execute("select * from t")
             found = fitted(cursor.fetch_record_batch())
     finally:
-        subprocess.run(["pg_ctl", "-D", data, "-m", "fast", "stop"], check=True)
+        run("pg_ctl", "-D", data, "-m", "fast", "stop")
+        shutil.rmtree(place)
     assert_allclose(found.lower_bound_, in_memory.lower_bound_, rtol=1e-6)
+
+
+def test_anomalous_cells_of_all_files(in_memory, in_pandas, tmp_path):
+    expected = in_memory.anomalous_cells(survey(), 12)
+    found = in_memory.anomalous_cells(write(tmp_path, "parquet"), 12)
+    assert found["row"].to_list() == expected["row"].to_list()
+    assert found["column"].to_list() == expected["column"].to_list()
+    whole = survey().to_pandas()
+    parts = [whole.iloc[:250], whole.iloc[250:]]
+    cells = in_pandas.anomalous_cells(parts, 5)
+    assert cells["row"].tolist() == in_pandas.anomalous_cells(whole, 5)["row"].tolist()
 
 
 def test_results_are_written_piece_by_piece(in_memory, tmp_path):

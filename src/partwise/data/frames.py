@@ -447,6 +447,20 @@ def select(X: Frame, columns: Sequence[Name]) -> Frame:
     return X[names] if is_pandas(X) else X.select([str(name) for name in names])
 
 
+def largest_rows(tables: Sequence[Frame], by: str, n: int) -> Frame:
+    """The n rows of several frames with the largest values in a column."""
+    whole = join_rows(tables)
+    if is_pandas(whole):
+        return whole.sort_values(by, ascending=False, kind="stable").head(n)
+    assert is_polars(whole)
+    return whole.sort(by, descending=True, maintain_order=True).head(n)
+
+
+def shifted(X: Frame, column: str, by: int) -> Frame:
+    """A frame with a number added to a column, for frames without row labels."""
+    return X.with_columns(X[column] + by) if is_polars(X) else X
+
+
 def join_rows(tables: Sequence[Frame | Array]) -> Frame | Array:
     """Tables of the same columns, one after the other."""
     first = tables[0]

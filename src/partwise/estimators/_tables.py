@@ -25,6 +25,7 @@ from partwise.data.frame_sources import (
     FrameStore,
     encode_frames,
     frames_of,
+    read_frames,
     survey_frames,
 )
 from partwise.data.frames import (
@@ -32,7 +33,11 @@ from partwise.data.frames import (
     as_table,
     frame_of,
     index_of,
+    is_pandas,
+    is_polars,
+    largest_rows,
     names_of,
+    shifted,
     with_columns,
     with_own_names,
 )
@@ -392,12 +397,27 @@ class TableEstimator(GatedEstimator):
         check_is_fitted(self)
         if not isinstance(n_cells, Integral) or n_cells < 1:
             raise ValueError(f"n_cells={n_cells!r} must be an integer of at least 1.")
+        frames = frames_of(X) if self._is_table else None
+        if frames is not None:
+            return self._anomalous_in(frames, int(n_cells))
         coded = self._checked(X)
         if sparse.issparse(coded):
             raise ValueError(
                 "anomalous_cells needs dense X; pass X.toarray(), with NaN for missing values."
             )
         return tables.anomalous_cells(self._fitted, X, coded, int(n_cells), self.n_jobs)
+
+    def _anomalous_in(self, frames: Frames, n_cells: int) -> Frame:
+        """The most anomalous cells of a table that is not in memory."""
+        best: list[Frame] = []
+        for lo, _, frame in read_frames(frames):
+            found = self.anomalous_cells(frame, n_cells)
+            if not (is_pandas(found) or is_polars(found)):
+                raise ValueError(
+                    "anomalous_cells of arrays needs them in memory; pass some rows at a time."
+                )
+            best = [largest_rows([*best, shifted(found, "row", lo)], "surprise", n_cells)]
+        return best[0]
 
     @by_rows
     def imputations(self, X: DataLike, coverage: float = 0.9) -> Frame:
