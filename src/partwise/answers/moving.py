@@ -265,7 +265,8 @@ class MovedAnswers:
         found: list[dict[str, object]] = self.core.explain(
             plain(fitted), placed(fitted, row, np.array([t])), n_columns, n_jobs
         )
-        shown = {str(place): d for d, place in enumerate(fitted.model.maps[t])}
+        canvas = plain(fitted)
+        shown = {canvas.column_name(place): d for d, place in enumerate(fitted.model.maps[t])}
         value = transformations(fitted).values[t]
         for part in found:
             part["transformation"] = [float(number) for number in value]
