@@ -19,8 +19,8 @@ from partwise.fitting import calibrate, class_calibration, component_fit, compon
 from partwise.starts import classes
 
 
-class FindingMCVQ(MCVQ):
-    """Classes are found: labels, of which the checks give now three, now four, are not told."""
+class Finding:
+    """Classes are found: labels, of which the checks give now three, now four, are ignored."""
 
     def fit(self, X, y=None, sample_weight=None):
         return super().fit(X, None, sample_weight)
@@ -28,15 +28,18 @@ class FindingMCVQ(MCVQ):
     def partial_fit(self, X, y=None, sample_weight=None):
         return super().partial_fit(X, None, sample_weight)
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = None  # a classifier would learn from the labels
+        return tags
 
-class FindingMCFA(MCFA):
-    """The same of factor analysers."""
 
-    def fit(self, X, y=None, sample_weight=None):
-        return super().fit(X, None, sample_weight)
+class FindingMCVQ(Finding, MCVQ):
+    pass
 
-    def partial_fit(self, X, y=None, sample_weight=None):
-        return super().partial_fit(X, None, sample_weight)
+
+class FindingMCFA(Finding, MCFA):
+    pass
 
 
 class LevelledMCFA(MCFA):
