@@ -161,20 +161,20 @@ class ColumnSurvey:
             found = replace(base, n_seen=int(counts.sum()))
             levels = dict(zip(raw.levels, counts.tolist(), strict=True))
             found = replace(found, levels=levels, ordered=raw.ordered, declared=raw.declared)
-            return found._bounded()
+            return found.bounded()
         values = raw.values[np.isfinite(raw.values)].astype(float) + 0.0  # no -0
         infinite = bool(np.isinf(raw.values).any())
         distinct = np.unique(values, return_counts=True)
         single = raw.values.dtype == np.float32
         found = replace(base, n_seen=len(values), infinite=infinite, counts=distinct, single=single)
-        return found._bounded()
+        return found.bounded()
 
-    def _bounded(self) -> ColumnSurvey:
+    def bounded(self) -> ColumnSurvey:
         """The same without single values if there are too many."""
         if self.levels is not None and len(self.levels) > MAX_DISTINCT:
             return replace(self, levels=None)
         if self.counts is not None and len(self.counts[0]) > MAX_DISTINCT:
-            return replace(self, counts=None, spread=self._summary)
+            return replace(self, counts=None, spread=self.summary)
         return self
 
     def merged(self, other: ColumnSurvey) -> ColumnSurvey:
@@ -184,7 +184,9 @@ class ColumnSurvey:
             # Rows without values say nothing about the type.
             one = max(self, other, key=lambda s: (s.n_seen > 0, s.form, s.dtype))
             return replace(one, n_rows=n_rows, infinite=infinite)
-        if self.form != other.form or (self.ordered and list(self._known) != list(other._known)):
+        if self.form != other.form or (
+            self.ordered and list(self.known_levels) != list(other.known_levels)
+        ):
             raise ValueError(
                 f"column {self.name!r} has {_described(other)}, but {_described(self)} before"
             )
@@ -201,15 +203,16 @@ class ColumnSurvey:
         if self.form == "level":
             declared = self.declared and other.declared
             levels = self._merged_levels(other)
-            return replace(whole, levels=levels, declared=declared)._bounded()
+            return replace(whole, levels=levels, declared=declared).bounded()
         if self.counts is not None and other.counts is not None:
             counts = _merged_counts(self.counts, other.counts)
-            return replace(whole, counts=counts)._bounded()
-        mine, others = (one._summary for one in (self, other))
+            return replace(whole, counts=counts).bounded()
+        mine, others = (one.summary for one in (self, other))
         return replace(whole, counts=None, spread=mine.merged(others))
 
     @property
-    def _known(self) -> dict[Value, int]:
+    def known_levels(self) -> dict[Value, int]:
+        """Levels and their counts, where they are counted."""
         return self.levels or {}
 
     def _merged_levels(self, other: ColumnSurvey) -> dict[Value, int] | None:
@@ -274,11 +277,11 @@ class ColumnSurvey:
     @property
     def support(self) -> Support:
         """The values that the column can take."""
-        one, times = self._summary, self.form != "number"
+        one, times = self.summary, self.form != "number"
         return Support.of_ends(one.ends, self.n_seen, self.n_distinct, one.fitting, times)
 
     @property
-    def _summary(self) -> Spread:
+    def summary(self) -> Spread:
         """The summary of numbers, however they are kept."""
         if self.counts is None:
             return self._spread
