@@ -220,11 +220,11 @@ def test_other_files_are_refused_and_kept(left, tmp_path):
         MCVQ(2, 3, random_state=0).fit(X, checkpoint=left)
     assert left.read_bytes() == content[:-1]
     left.write_bytes(content)
-    with pytest.raises(ModelFileError, match="checkpoint of a fit that has not ended"):
+    with pytest.raises(ModelFileError, match="checkpoint of an unfinished fit"):
         load(left)
     model = tmp_path / "model.safetensors"
     MCVQ(2, 3, max_iter=2, random_state=0).fit(X).save(model)
-    with pytest.raises(ModelFileError, match="holds a MCVQ, no checkpoint"):
+    with pytest.raises(ModelFileError, match="contains a MCVQ, not a checkpoint"):
         MCVQ(2, 3, random_state=0).fit(X, checkpoint=model)
     assert isinstance(load(model), MCVQ)
 
@@ -325,3 +325,32 @@ def test_twenty_kills_at_random_moments(tmp_path):
             break
     assert n_killed >= 20
     assert n_writing > 0
+
+
+def test_a_search_for_sizes_resumes(monkeypatch, tmp_path):
+    path = tmp_path / "sizes.checkpoint"
+    rows = HOLED[:, ::6]
+
+    def fit():
+        where = Checkpoint(path, every=0)
+        return MCVQ("auto", "auto", random_state=3, max_iter=10).fit(rows, checkpoint=where)
+
+    whole_fit = fit()
+    keep, n_starts = checkpoint.FitLog.keep, 0
+    for moment in (0, 1, 0, 0, 2):
+        left = count(moment, -1)
+
+        def kept(log, *arguments, left=left):
+            keep(log, *arguments)
+            if next(left) == 0:
+                raise Killed
+
+        monkeypatch.setattr(checkpoint.FitLog, "keep", kept)
+        try:
+            fit()
+        except Killed:
+            n_starts += 1
+    monkeypatch.setattr(checkpoint.FitLog, "keep", keep)
+    assert n_starts > 2
+    assert_equal_models(fit(), whole_fit)
+    assert not path.exists()

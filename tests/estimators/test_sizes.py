@@ -13,10 +13,11 @@ from sklearn.metrics import adjusted_rand_score
 import partwise
 from partwise import MCVQ, Prior, RowSource, SizeOptions, make_shapes
 from partwise.data import BlockSource, learn_columns, source
-from partwise.estimators.mcvq import RESOLUTION
+from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.options import SearchLimits
 from partwise.fitting.state_search import Search, _same_pairs
 from partwise.fitting.state_trials import Trials
+from partwise.fitting.states import SEARCH_RESOLUTION
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
 from partwise.models.sizes import Judge, Part, add_overlaps, added
@@ -320,7 +321,7 @@ def weather(n=150):
 
 def nats(table, *sizes, seed=0):
     """Total bound with the prior of an automatic size."""
-    prior = Prior(resolution=RESOLUTION)
+    prior = Prior(resolution=SEARCH_RESOLUTION)
     model = MCVQ(*sizes, likelihood="auto", prior=prior, random_state=seed)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Parts are uncertain")
@@ -362,9 +363,9 @@ def test_uncertain_parts_are_warned_of():
     )
     assert _same_pairs(one, one) == 1.0
     assert _same_pairs(one, other) == 0.0
-    search = Search(trials(X, Prior()), lambda: False)
+    search = Search(trials(X, Prior()), lambda: False, FitLog(0))
     search._starts = lambda: iter([one, other])
-    search._improved = lambda parts: parts
+    search._improved = lambda i, parts: parts
     search.on.evidence = lambda parts: -10.0 if parts is one else -11.5
     with pytest.warns(UserWarning, match="another division of the columns is only 1.5 nats worse"):
         assert search.run() == one

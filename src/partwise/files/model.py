@@ -118,6 +118,7 @@ _VALUES = frozenset(
         "partwise.models.mcvq.MCVQPrepared",
         "partwise.models.moving.MovingParams",
         "partwise.models.moving.MovingPrepared",
+        "partwise.models.sizes.Part",
     ]
 )
 CHECKPOINT = "Checkpoint"

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -74,6 +74,18 @@ class Checkpoint:
             raise ValueError(f"every={self.every!r} must be a number of seconds, 0 or more.")
 
 
+class SearchMemo(Protocol):
+    """Keeps states of a search by name, so that another process may go on from them."""
+
+    def latest(self, name: str, rng: np.random.Generator) -> SavedState | None:
+        """What was last kept under a name; ``rng`` goes on from there."""
+        ...
+
+    def keep(self, name: str, rng: np.random.Generator, state: SavedState) -> None:
+        """Keep a state under a name."""
+        ...
+
+
 class FitLog:
     """What a fit has done so far; in a file too, if there is a checkpoint.
 
@@ -103,6 +115,7 @@ class FitLog:
         self._checkpoint: Checkpoint | None = checkpoint
         self._state: SavedState = {
             "made": {},
+            "search": {},
             "start": 0,
             "stage": 0,
             "place": None,
@@ -145,7 +158,23 @@ class FitLog:
             return value
         value = make()
         made[name] = (value, rng.bit_generator.state)
+        self._state["search"] = {}
         return value
+
+    # --- searches ---
+
+    def latest(self, name: str, rng: np.random.Generator) -> SavedState | None:
+        """What was last kept under a name; ``rng`` goes on from there."""
+        if name not in self._state["search"]:
+            return None
+        state, rng.bit_generator.state = self._state["search"][name]
+        return dict(state)
+
+    def keep(self, name: str, rng: np.random.Generator, state: SavedState) -> None:
+        """Keep a state of a search under a name; write it if it is time."""
+        if self._checkpoint is not None:
+            self._state["search"][name] = (state, rng.bit_generator.state)
+            self._write_if_due(self._state)
 
     # --- starts and stages ---
 
@@ -156,7 +185,7 @@ class FitLog:
         for i in range(self._state["start"], len(children)):
             if i > self._state["start"]:
                 self._state["made"].pop("start", None)
-                self._state |= {"start": i, "stage": 0, "place": None}
+                self._state |= {"start": i, "stage": 0, "place": None, "search": {}}
             self._child = children[i]
             yield i, children[i]
 
@@ -180,10 +209,16 @@ class FitLog:
         if self._checkpoint is None:
             return
         self._state |= {"place": place, "child": self._child.bit_generator.state}
+        if time.monotonic() >= self._due:
+            here = place._replace(memory=_here(place.memory), remembered=_here(place.remembered))
+            self._write_if_due(self._state | {"place": here})
+
+    def _write_if_due(self, state: SavedState) -> None:
+        """Write a state if it is time, and put off the next time."""
+        assert self._checkpoint is not None
         begun = time.monotonic()
         if begun >= self._due:
-            here = place._replace(memory=_here(place.memory), remembered=_here(place.remembered))
-            self._save(self._state | {"place": here})
+            self._save(state)
             ended = time.monotonic()
             pause = max(self._checkpoint.every, (ended - begun) * (1.0 / MOST_WRITING - 1.0))
             self._due = ended + pause

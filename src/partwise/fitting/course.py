@@ -22,7 +22,7 @@ from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column, learn_c
 from partwise.data.rows import is_sparse
 from partwise.fitted import Fitted, FittedParts, GatedCore, GatedModel, P, R
 from partwise.fitting.calibrate import calibrate
-from partwise.fitting.checkpoint import Checkpoint, FitLog
+from partwise.fitting.checkpoint import Checkpoint, FitLog, SearchMemo
 from partwise.fitting.family import Family
 from partwise.fitting.labels import read_labels
 from partwise.fitting.options import Listen, Listener, PartsOptions, TrainingRows
@@ -156,7 +156,7 @@ def fit_rows(
         own = core
         if sought:
             late = partial(_is_over, listener, deadline)
-            search = partial(_search, family, core, source, child, late)
+            search = partial(_search, family, core, source, child, late, log)
             params, path = log.once("start", child, search)
             own = core_with(family.sizes_in(params), ClassVariable())
             log.note_path(i, path)
@@ -244,6 +244,7 @@ def _search(
     source: BlockSource,
     rng: np.random.Generator,
     late: Callable[[], bool],
+    memo: SearchMemo,
 ) -> tuple[P, list[dict[str, object]]]:
     """Parameters of the sizes that the ELBO selects, and the moves of the search."""
     some = _size_sample(family, source, rng)
@@ -258,7 +259,7 @@ def _search(
         totals, dtype = family.totals(some), some.X.dtype
         core = family.core(columns, core.n_columns, dtype, core.sizes, core.classes, totals)
     with runner_of(family.options.ascent.n_jobs, some) as runner:
-        return family.search(core, some, runner, rng, late)
+        return family.search(core, some, runner, rng, late, memo)
 
 
 def _size_sample(

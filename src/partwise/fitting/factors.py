@@ -19,6 +19,7 @@ from partwise.fitted import (
     core_of,
     fields_of,
 )
+from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.factor_search import FactorSearch
 from partwise.fitting.family import Family, Starts
 from partwise.fitting.options import SearchLimits
@@ -110,6 +111,7 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
+        memo: SearchMemo,
     ) -> tuple[MCFAParams, list[dict[str, object]]]:
         """Parameters of the sizes that the ELBO selects, and the moves of the search."""
         if isinstance(source.X, RowSource):

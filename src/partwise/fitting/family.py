@@ -23,6 +23,7 @@ from partwise.fitted import (
     RowPosteriors,
     SavedState,
 )
+from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.options import PartsOptions, Size, TrainingRows
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
@@ -124,6 +125,7 @@ class Family(ABC, Generic[P, R]):
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
+        memo: SearchMemo,
     ) -> tuple[P, list[dict[str, object]]]:
         """Parameters of the sizes that the ELBO selects, and the moves of the search."""
 

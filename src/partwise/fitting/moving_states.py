@@ -14,6 +14,7 @@ from partwise.data import BlockSource, ColumnGroup, RowBlock
 from partwise.data.moved import MovingSource, canvas_columns
 from partwise.data.rows import is_sparse
 from partwise.fitted import FittedParts, GatedCore, GatedModel, SavedState, core_of
+from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.family import Family, Starts
 from partwise.fitting.options import PartsOptions, TrainingRows
 from partwise.fitting.states import States, states_of_rows
@@ -127,6 +128,7 @@ class MovingStates(Family[MovingParams, MovingPrepared]):
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
+        memo: SearchMemo,
     ) -> tuple[MovingParams, list[dict[str, object]]]:
         """Sizes are given: `refused` says so before."""
         raise NotImplementedError

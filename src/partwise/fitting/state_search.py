@@ -9,9 +9,10 @@ for all parts; the same sums show which parts are not needed.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import partial
 from itertools import combinations, pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -21,9 +22,8 @@ from scipy import special
 from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data import RowBlock
-from partwise.fitting.checkpoint import SizePath
+from partwise.fitting.checkpoint import SearchMemo, SizePath
 from partwise.fitting.state_trials import MERGE_EM, SPLIT_EM, Trials
-from partwise.models.mcvq import MCVQ, MCVQParams
 from partwise.models.sizes import (
     HeldParams,
     HeldParts,
@@ -53,9 +53,6 @@ FEW_STARTS = 2
 UNCERTAIN_GAP = 3.0
 SAME_PAIRS = 0.5
 
-# Most columns that are tried as parts by themselves.
-MOST_SINGLE = 32
-
 # Times that states of a part are begun again by some of its columns, if cells are few and if not.
 TRIALS = (8, 1)
 
@@ -80,14 +77,7 @@ MATCHINGS = 3
 LEAST_JOINT_ROWS = 1.0
 
 # Moves that were tried without success, by what they would change.
-Tried: TypeAlias = set[tuple[object, ...]]
-
-
-class Singles(NamedTuple):
-    """Columns as parts by themselves."""
-
-    columns: Array
-    parts: dict[int, Part]
+Tried: TypeAlias = set[str]
 
 
 class Change(NamedTuple):
@@ -102,19 +92,19 @@ class Change(NamedTuple):
 class Search:
     """Sizes of an MCVQ on one source.
 
-    ``late()`` says whether time is up.
+    ``late()`` says whether time is up; ``memo`` keeps what is done, for a search that was killed.
     """
 
     on: Trials
     late: Callable[[], bool]
+    memo: SearchMemo
     path: SizePath = field(default_factory=list)
 
     def run(self) -> list[Part]:
         """Parts of the sizes found, at least one, by their first column."""
         found = []
-        for start in self._starts():
-            self.path = []
-            parts = self._improved(start)
+        for i, start in enumerate(self._starts()):
+            parts = self._improved(i, start)
             found.append((self.on.evidence(parts), parts, self.path))
         found.sort(key=lambda one: -one[0])
         highest, parts, self.path = found[0]
@@ -131,11 +121,16 @@ class Search:
             key=lambda part: int(part.columns.min(initial=self.on.core.n_columns)),
         )
 
-    def _improved(self, parts: list[Part]) -> list[Part]:
-        """Parts after rounds of all moves."""
-        tried: Tried = set()
+    def _improved(self, i: int, parts: list[Part]) -> list[Part]:
+        """Parts after rounds of all moves from start i."""
+        name, rng = f"rounds {i}", self.on.rng
+        self.path, tried, done = [], Tried(), 0
         self._note("start", tuple(range(len(parts))), 0.0, parts)
-        for _ in range(MOST_ROUNDS):
+        kept = self.memo.latest(name, rng)
+        if kept is not None:
+            done, parts, self.path, tried = kept["done"], kept["parts"], kept["path"], kept["tried"]
+            parts, tried = list(parts), set(tried)
+        for n in range(done, MOST_ROUNDS):
             before, n_noted = self.on.evidence(parts), len(self.path)
             for move in self._moves():
                 if self.late():
@@ -143,17 +138,13 @@ class Search:
                 parts = move(parts, tried)
             gain, explained = self.on.evidence(parts) - before, before - self.on.evidence([])
             made = any(move["accepted"] for move in self.path[n_noted:])
-            if self.late() or not made or gain <= LEAST_GAIN * explained:
+            last = self.late() or not made or gain <= LEAST_GAIN * explained
+            done = MOST_ROUNDS if last else n + 1
+            state = {"done": done, "parts": parts, "path": self.path, "tried": sorted(tried)}
+            self.memo.keep(name, rng, state)
+            if last:
                 break
         return parts
-
-    def parameters(self, core: MCVQ, parts: Sequence[Part]) -> MCVQParams:
-        """Parameters of the model ``core`` of these parts, all columns free to choose."""
-        model, params = assembled(self.on.core, parts, self.on.every)
-        gates = np.zeros((len(parts) + 1, core.n_columns))
-        for layout, columns in zip(model.layouts, core.columns, strict=True):
-            gates[layout.parts, columns] = 1.0
-        return core.start(self.on.everywhere(model, params).stats, gates)
 
     def _moves(self) -> list[Callable[[list[Part], Tried], list[Part]]]:
         """Kinds of moves, in the order of a round."""
@@ -167,23 +158,34 @@ class Search:
     def _starts(self) -> Iterator[list[Part]]:
         """Best of several numbers of groups of columns, states grown in each."""
         if self.on.limits.n_parts is not None:
-            yield self._start(self.on.limits.n_parts, DOUBLINGS)
+            yield self._once("start", partial(self._start, self.on.limits.n_parts, DOUBLINGS))
             return
+        _ = self.on.singles  # made before what a memo keeps, so that random numbers are the same
         most = int(self.on.found.of_more_than_chance().sum()) // LEAST_COLUMNS
         found: list[tuple[float, list[Part]]] = [(self.on.evidence([]), [])]
         misses = 0
         for n_groups in FIRST_PARTS:
             if n_groups > 2 and (misses == MISSES or self.late() or n_groups > most):
                 break
-            parts = self._start(n_groups, FIRST_DOUBLINGS)
+            make = partial(self._start, n_groups, FIRST_DOUBLINGS)
+            parts = self._once(f"start {n_groups}", make)
             reached = self.on.evidence(parts)
             misses = 0 if reached > max(found, key=lambda one: one[0])[0] else misses + 1
             found.append((reached, parts))
         found.sort(key=lambda one: -one[0])
-        for _, parts in found[: FEW_STARTS if self.on.few else 1]:
-            yield self._grown(parts, DOUBLINGS - FIRST_DOUBLINGS)
+        for i, (_, parts) in enumerate(found[: FEW_STARTS if self.on.few else 1]):
+            yield self._once(f"grown {i}", partial(self._grown, parts, DOUBLINGS - FIRST_DOUBLINGS))
             if self.late():
                 break
+
+    def _once(self, name: str, make: Callable[[], list[Part]]) -> list[Part]:
+        """Parts that ``make`` gives, made once in all."""
+        kept = self.memo.latest(name, self.on.rng)
+        if kept is not None:
+            return list(kept["parts"])
+        parts = make()
+        self.memo.keep(name, self.on.rng, {"parts": parts})
+        return parts
 
     def _start(self, n_groups: int, doublings: int) -> list[Part]:
         """Columns grouped by their dependence, states found in each group."""
@@ -259,7 +261,7 @@ class Search:
 
         ``propose(part, kind)`` gives new kinds of the sample's rows from those that they are, (n,).
         """
-        keys = [(way, part.columns.tobytes(), part.n_states) for part in parts]
+        keys = [_key(way, part.columns, part.n_states) for part in parts]
         which = [k for k, part in enumerate(parts) if keys[k] not in tried and len(part.columns)]
         if not which:
             return parts
@@ -423,7 +425,7 @@ class Search:
         """Split the columns of every part into two groups by their dependence."""
         changes = []
         for k, part in enumerate(parts):
-            key = ("split", part.columns.tobytes())
+            key = _key("split", part.columns)
             own = np.isin(self.on.found.columns, part.columns)
             if key in tried or own.sum() < 2 * LEAST_COLUMNS:
                 continue
@@ -443,58 +445,48 @@ class Search:
         taken = np.concatenate([np.empty(0, int), *(part.columns for part in parts)])
         free = ~np.isin(self.on.found.columns, taken) & self.on.found.of_more_than_chance()
         columns = self.on.found.columns[free]
-        key = ("birth", columns.tobytes())
+        key = _key("birth", columns)
         if len(columns) > 1 and key not in tried:
             tried.add(key)
             labels = group_columns(self.on.found.affinity[np.ix_(free, free)], 1, self.on.rng)
             if np.sum(labels == 0) > 1:
-                born = Change("birth", (), self._births([columns[labels == 0]]))
+                born = Change("birth", (), self.on.births([columns[labels == 0]]))
                 after = self._changed(parts, [born])
                 if len(after) > len(parts):
                     return after
-        alone = np.setdiff1d(self._singles.columns, taken)
-        key = ("births", alone.tobytes())
+        alone = np.setdiff1d(self.on.singles.columns, taken)
+        key = _key("births", alone)
         if not len(alone) or key in tried:
             return parts
         tried.add(key)
-        singles = [self._singles.parts[int(d)] for d in alone]
+        singles = [self.on.singles.parts[int(d)] for d in alone]
         return self._changed(parts, [Change("birth", (), [part]) for part in singles])
 
     def _single_out(self, parts: list[Part], tried: Tried) -> list[Part]:
         """Make a part of one column of each part, the one that has most states by itself."""
         changes = []
         for k, part in enumerate(parts):
-            key = ("single", part.columns.tobytes(), part.n_states)
-            own = np.intersect1d(part.columns, self._singles.columns)
+            key = _key("single", part.columns, part.n_states)
+            own = np.intersect1d(part.columns, self.on.singles.columns)
             if key in tried or len(part.columns) < 2 or not len(own):
                 continue
             tried.add(key)
-            gains = [self.on.worth(self._singles.parts[d]) - self.on.alone[d] for d in own.tolist()]
+            alone, singles = self.on.alone, self.on.singles.parts
+            gains = [self.on.worth(singles[d]) - alone[d] for d in own.tolist()]
             d = int(own[np.argmax(gains)])
             rest = part.of_columns(self.on.core, np.setdiff1d(part.columns, d))
             # States that the column has formed say little about the others, so these begin again.
             kind = np.zeros(len(self.on.sample), int)
             kind = self.on.halves(rest, kind, self.on.limits.size or part.n_states + 1)
-            new = [*self.on.begun([rest.columns], [kind]), self._singles.parts[d]]
+            new = [*self.on.begun([rest.columns], [kind]), singles[d]]
             changes.append(Change("split", (k,), new))
         return self._changed(parts, changes) if changes else parts
 
-    @cached_property
-    def _singles(self) -> Singles:
-        """Columns as parts by themselves, none where they are many."""
-        columns = self.on.found.columns
-        if len(columns) > MOST_SINGLE:
-            return Singles(columns[:0], {})
-        begun = self._births(list(columns[:, None]))
-        parts = self.on.merged(self.on.merged(self.on.fitted(begun, SPLIT_EM)))
-        return Singles(columns, dict(zip(columns.tolist(), parts, strict=True)))
 
-    def _births(self, columns: list[Array]) -> list[Part]:
-        """Parts of some background columns each, with first states."""
-        nothing = np.zeros(len(self.on.sample), int)
-        begun = self.on.begun(columns, [nothing] * len(columns))
-        kinds = [self.on.halves(part, nothing, self.on.limits.size or 4) for part in begun]
-        return self.on.begun(columns, kinds)
+def _key(way: str, *what: Array | int) -> str:
+    """Name of a move by what it would change."""
+    told = [one.tolist() if isinstance(one, np.ndarray) else one for one in what]
+    return hashlib.sha1(f"{way} {told}".encode()).hexdigest()
 
 
 def _pairs(
@@ -509,7 +501,7 @@ def _pairs(
             expected = np.outer(T.sum(axis=1), T.sum(axis=0)) / weight
             shared = float(np.sum(special.xlogy(T, T) - special.xlogy(T, expected)))
             chance = 0.5 * (len(T) - 1) * (T.shape[1] - 1)
-            key = ("merge", *(parts[k].columns.tobytes() for k in (a, b)))
+            key = _key("merge", *(parts[k].columns for k in (a, b)))
             if shared > chance and key not in tried:
                 scored.append((shared - chance, (a, b), key))
     used: set[int] = set()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from partwise.contracts import Array, Layout, Runner, Stats
 from partwise.data import BlockSource, RowBlock
 from partwise.engine import Monitor, climb
 from partwise.fitting.options import SearchLimits
-from partwise.models.mcvq import MCVQ
+from partwise.models.mcvq import MCVQ, MCVQParams
 from partwise.models.sizes import (
     HeldParams,
     HeldParts,
@@ -36,6 +36,9 @@ from partwise.starts.rows import some_rows
 # Tables of at most so many cells are searched more thoroughly.
 FEW_CELLS = 20_000
 
+# Most columns that are tried as parts by themselves.
+MOST_SINGLE = 32
+
 # Most states of a part, and numbers in the sums of all states of some parts in all columns: where
 # columns are many, fewer states (but not less than the least) and fewer parts at a time.
 MOST_STATES, MOST_PARTS = (16, 64), 32
@@ -52,6 +55,13 @@ SPLIT_EM = 6
 MERGE_EM = 4
 
 Sums = TypeVar("Sums", Stats, Survey, Array)
+
+
+class Singles(NamedTuple):
+    """Columns as parts by themselves."""
+
+    columns: Array
+    parts: dict[int, Part]
 
 
 @dataclass
@@ -175,6 +185,31 @@ class Trials:
             own = self.rng.choice(own, int(self.rng.integers(1, len(own))), replace=False)
         rows = self.sample[:, own]
         return split_rows(rows, kind, part.n_states, J, self.some.weight, self.rng)
+
+    def parameters(self, core: MCVQ, parts: Sequence[Part]) -> MCVQParams:
+        """Parameters of the model ``core`` of these parts, all columns free to choose."""
+        model, params = assembled(self.core, parts, self.every)
+        gates = np.zeros((len(parts) + 1, core.n_columns))
+        for layout, columns in zip(model.layouts, core.columns, strict=True):
+            gates[layout.parts, columns] = 1.0
+        return core.start(self.everywhere(model, params).stats, gates)
+
+    @cached_property
+    def singles(self) -> Singles:
+        """Columns as parts by themselves, none where they are many."""
+        columns = self.found.columns
+        if len(columns) > MOST_SINGLE:
+            return Singles(columns[:0], {})
+        begun = self.births(list(columns[:, None]))
+        parts = self.merged(self.merged(self.fitted(begun, SPLIT_EM)))
+        return Singles(columns, dict(zip(columns.tolist(), parts, strict=True)))
+
+    def births(self, columns: list[Array]) -> list[Part]:
+        """Parts of some background columns each, with first states."""
+        nothing = np.zeros(len(self.sample), int)
+        begun = self.begun(columns, [nothing] * len(columns))
+        kinds = [self.halves(part, nothing, self.limits.size or 4) for part in begun]
+        return self.begun(columns, kinds)
 
 
 def split_rows(

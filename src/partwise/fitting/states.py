@@ -12,6 +12,7 @@ import numpy as np
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock
 from partwise.fitted import FittedParts, GatedCore, GatedModel, P, R, SavedState, core_of
+from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.family import Family, Starts
 from partwise.fitting.options import SearchLimits
 from partwise.fitting.state_search import Search
@@ -97,16 +98,17 @@ class States(Family[MCVQParams, MCVQPrepared]):
         runner: Runner,
         rng: np.random.Generator,
         late: Callable[[], bool],
+        memo: SearchMemo,
     ) -> tuple[MCVQParams, list[dict[str, object]]]:
         """Parameters of the sizes that the ELBO selects, and the moves of the search."""
         own = self.core_in(core)
         trials = Trials(own, source, runner, rng, SearchLimits.of(self.options))
-        search = Search(trials, late)
+        search = Search(trials, late, memo)
         parts = search.run()
         n_states = (*(part.n_states for part in parts), self.background)
         dtype = source.X.dtype
         sized = self.core(source.columns, own.n_columns, dtype, n_states, own.classes, None)
-        return search.parameters(sized, parts), search.path
+        return trials.parameters(sized, parts), search.path
 
     def sizes_in(self, params: MCVQParams) -> tuple[int, ...]:
         """Numbers of states."""
