@@ -328,6 +328,14 @@ def test_the_overview():
     assert all(state["sentence"] for part in content["parts"] for state in part["states"])
 
 
+def test_missing_values_that_coincide_by_chance_are_not_named():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 120))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    model = MCVQ(2, 2, random_state=0, max_iter=3, tol=1.0).fit(X)
+    assert collect(model, X)["overview"]["missing"]["together"] == []
+
+
 def test_every_picture_opens(faces_page):
     pictures = Page(faces_page).every("img")
     assert len(pictures) == 1 + 3 * (1 + 9)

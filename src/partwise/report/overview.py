@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
+from scipy.stats import hypergeom
 from sklearn.base import BaseEstimator
 
 from partwise.data.table import Schema, TableColumn, number_text
@@ -40,9 +41,10 @@ MAX_MAP_COLUMNS = 60
 MAX_PATTERNS = 12
 # Missing values of two columns coincide if they are correlated by this much.
 MIN_COINCIDENCE = 0.3
+MAX_BY_CHANCE = 0.01
 MAX_ANOMALOUS_CELLS = 25
 # Above this many columns all pairs would take longer than the rest of the page.
-MAX_TIED_COLUMNS = 600
+MAX_TIED_COLUMNS = 150
 
 # The kinds of columns in words: what the column is, and how the model describes it.
 KINDS = {
@@ -228,16 +230,21 @@ def _missing(seen: View, schema: Schema | None, coded: np.ndarray) -> MissingVal
 
 def _together(absent: np.ndarray, some: np.ndarray) -> list[MissingTogether]:
     """Groups of columns whose missing values coincide more often than by chance."""
-    x = absent[:, some].astype(float)
-    x = (x - x.mean(axis=0)) / np.maximum(x.std(axis=0), 1e-12)
-    close = (x.T @ x) / len(x) >= MIN_COINCIDENCE
+    own = absent[:, some].astype(float)
+    n, each, both = len(own), own.sum(axis=0), own.T @ own
+    x = (own - own.mean(axis=0)) / np.maximum(own.std(axis=0), 1e-12)
+    close = (x.T @ x) / n >= MIN_COINCIDENCE
+    # Of many pairs some coincide by chance: probability of so many common rows, for all pairs.
+    a, b = np.nonzero(close)
+    by_chance = hypergeom.sf(both[a, b] - 1, n, each[a], each[b]) * max(close.size / 2, 1.0)
+    close[a, b] = by_chance < MAX_BY_CHANCE
     n_groups, label = connected_components(close, directed=False)
     groups: list[MissingTogether] = []
     for g in range(n_groups):
-        own = some[label == g]
-        if len(own) > 1:
-            n_rows = int(absent[:, own].all(axis=1).sum())
-            groups.append({"columns": [int(d) for d in own], "n_rows": n_rows})
+        columns = some[label == g]
+        if len(columns) > 1:
+            n_rows = int(absent[:, columns].all(axis=1).sum())
+            groups.append({"columns": [int(d) for d in columns], "n_rows": n_rows})
     return sorted(groups, key=lambda group: -group["n_rows"])
 
 
