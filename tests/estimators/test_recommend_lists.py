@@ -180,6 +180,10 @@ def test_implicit_feedback_needs_no_ratings():
     # What goes together is recommended, and predicted as more probable.
     found = [one.item for one in model.recommend([0, 2, 4], 5)]
     assert sum(item % 2 == 0 for item in found) >= 4
+    for by in ("value", "choice"):
+        listed = model.recommend([0, 2, 4], D, by=by)
+        assert_allclose([one.value for one in listed], [one.choice for one in listed])
+        assert all(a.choice >= b.choice for a, b in pairwise(listed))
     p = model.predict([0, 2, 4])
     assert p.shape == (D,)
     assert p[6::2].mean() > 1.5 * p[7::2].mean()

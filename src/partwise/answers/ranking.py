@@ -63,6 +63,8 @@ def ranking_of(
     """Checked arguments of a ranking."""
     if by not in RANKINGS:
         raise ValueError(f"by={by!r} must be one of {', '.join(RANKINGS)}.")
+    if catalog.implicit:  # taking an item is all that is known
+        by = "choice"
     if not 0 <= exponent < np.inf:
         raise ValueError(f"exponent={exponent!r} must be a number of at least 0, such as 1.")
     if utility is None:
