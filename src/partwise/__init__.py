@@ -29,6 +29,7 @@ _PUBLIC = {
     "Rotations": "partwise.models.transformations",
     "Scalings": "partwise.models.transformations",
     "Translations": "partwise.models.transformations",
+    "drift": "partwise.estimators.drift",
     "load": "partwise.files.model",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
@@ -60,6 +61,7 @@ __all__ = [
     "StreamingOptions",
     "Translations",
     "__version__",
+    "drift",
     "load",
     "make_faces",
     "make_shapes",
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from partwise.estimators.bayesian_pca import BayesianPCA
     from partwise.estimators.bayesian_pca_mixture import BayesianPCAMixture
     from partwise.estimators.cvq import CVQ
+    from partwise.estimators.drift import drift
     from partwise.estimators.gvq import GVQ
     from partwise.estimators.imputer import PartsImputer
     from partwise.estimators.mcfa import MCFA

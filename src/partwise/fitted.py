@@ -21,6 +21,7 @@ from partwise.data.table import Schema
 from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser
+from partwise.models.reference import Reference
 from partwise.models.rowwise import HasGate, Natural
 from partwise.typing import Matrix
 
@@ -252,6 +253,8 @@ class Fitted(Generic[ModelT_co, Params_co, Prepared_co]):
         Names of the classes of rows.
     running : Running or None
         Where a stream of rows goes on; files do not keep it.
+    reference : Reference or None
+        Distribution of the training rows, for comparison with later rows.
     """
 
     model: ModelT_co
@@ -266,6 +269,7 @@ class Fitted(Generic[ModelT_co, Params_co, Prepared_co]):
     calibration: Calibration | None = None
     classes: Array | None = None
     running: Running | None = None
+    reference: Reference | None = None
 
     @cached_property
     def prepared(self) -> Prepared_co:

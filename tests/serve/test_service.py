@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from partwise import MCFA, MCVQ, Recommender, load, make_survey
+from partwise import MCFA, MCVQ, Recommender, drift, load, make_survey
 from partwise.serve import Limits
 from tests.serve.client import client, talk
 
@@ -327,3 +327,16 @@ def test_a_replaced_model_is_served_and_a_damaged_one_is_not(folder, frame, tmp_
             assert not await has_problem()
 
     asyncio.run(run())
+
+
+def test_drift_is_that_of_the_library(folder, frame, model):
+    changed = frame.with_columns(group0=pl.lit("a"))
+    (same, other) = ask(
+        folder, (ROWS + "drift", {"rows": records(frame)}),
+        (ROWS + "drift", {"rows": records(changed)}),
+    )  # fmt: skip
+    assert same.json()["drifted"] == []
+    assert other.json()["drifted"] == drift(model, changed).drifted
+    assert other.json()["results"][0]["name"] == "group0"
+    (refused,) = ask(folder, ("/models/films/drift", {"rows": [{}]}), name="films")
+    assert refused.status_code == 404

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from partwise import __version__
-from partwise.cli import ask, compress, demo, fill, fit, recommend, report, serve, warm_up
+from partwise.cli import ask, compress, demo, drift, fill, fit, recommend, report, serve, warm_up
 from partwise.cli.console import complain, fail, say
 
 # Typer prints messages of its own errors. Their class depends on its release, but all of them have
@@ -159,6 +159,7 @@ app.command("sample")(fill.sample)
 app.command("states")(ask.states)
 app.command("predict")(ask.predict)
 app.command("odd")(ask.odd)
+app.command("drift")(drift.drift)
 app.command("report")(report.report)
 app.command("recommend")(recommend.recommend)
 app.command("serve")(serve.serve)

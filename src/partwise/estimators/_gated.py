@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers.classes import draw_classes
+from partwise.answers.drift import learn_reference
 from partwise.answers.moving import MovedAnswers, is_moving
 from partwise.answers.moving_parts import PartsAnswers
 from partwise.contracts import Array
@@ -146,7 +147,8 @@ class GatedEstimator(PartsEstimator):
         >>> model.parts_.shape
         (4,)
         """
-        return self._adopt(self._fitted_to(self._training_rows(X, sample_weight), y, checkpoint))
+        rows = self._training_rows(X, sample_weight)
+        return self._adopt(self._fitted_to(rows, y, checkpoint))._adopt_reference(rows)
 
     def _fitted_to(
         self,
@@ -157,6 +159,17 @@ class GatedEstimator(PartsEstimator):
         """What is learned from checked rows."""
         last = self._fitted if self.warm_start and hasattr(self, "_fitted") else None
         return fit_parts(self._family(rows.schema), rows, y, self._listen, last, checkpoint)
+
+    def _adopt_reference(self, rows: TrainingRows) -> Self:
+        """Keep the distribution of dense rows, for `partwise.drift`."""
+        fitted, answers = self._fitted, self._asked
+        if not isinstance(rows.X, np.ndarray) or not isinstance(answers, ModuleType):
+            return self
+        # Scores are held out by sums without some rows, which must be sums without labels.
+        plain = fitted.classes is None and refused(self._family(rows.schema), None) is None
+        scores = answers.anomaly_scores if plain else None
+        reference = learn_reference(fitted, rows.X, rows.weight, scores)
+        return self._adopt(replace(fitted, reference=reference))
 
     def _fit_coded(self, rows: TrainingRows) -> Self:
         """Learn from coded rows, without calibrating intervals."""

@@ -32,6 +32,7 @@ from partwise.files.pieces import (
     MAX_VALUE,
     MIN_POSITIVE,
     PATH,
+    REFERENCE,
     ROUNDING,
     TABLE,
     WIDEST,
@@ -206,7 +207,7 @@ _MCVQ = Record(
             }
         ),
     },
-    {"transformation_counts": counts("T")},
+    {"transformation_counts": counts("T"), "reference": REFERENCE},
     rules=(_n_columns, _classes_fit, kinds_fit, units_fit),
 )  # fmt: skip
 _MCFA = Record(
@@ -242,6 +243,7 @@ _MCFA = Record(
         "dtype": DTYPE,
         "learned": learned({"classes_": _CLASSES, "n_parts_": Whole(low=1), "size_path_": PATH}),
     },
+    may={"reference": REFERENCE},
     rules=(_n_columns, _classes_fit, units_fit),
 )
 

@@ -27,6 +27,7 @@ from partwise.files.schema import (
     Whole,
 )
 from partwise.likelihoods import LAWS, ORDERED, law_class
+from partwise.models.reference import N_BINS
 
 # Largest number in model units: data beyond are clipped (`partwise.data.columns`), and the square
 # of a larger number would overflow.
@@ -225,6 +226,21 @@ def calibration(mapped: int | str) -> Record:
     )
 
 
+def _edges_fit(value: np.ndarray, scope: Scope) -> str | None:
+    """Ends of bins do not decrease; unused ones are infinite."""
+    wrong = np.isnan(value).any() or np.any(value[:, 1:] < value[:, :-1])
+    return "has ends of bins that decrease" if wrong else None
+
+
+# Distribution of the training rows (`partwise.models.reference`).
+REFERENCE = Record(
+    {
+        "edges": Array("float", ("D", N_BINS - 1), infinite=True, rules=(_edges_fit,)),
+        "counts": counts("D", N_BINS + 1),
+        "part_edges": Array("float", ("scored", N_BINS - 1), infinite=True, rules=(_edges_fit,)),
+        "part_counts": counts("scored", N_BINS + 1),
+    }
+)
 DTYPE = Text(("float32", "float64"))
 GATE = Record(
     {

@@ -20,6 +20,7 @@ from partwise.fitted import (
 from partwise.fitting.family import Family
 from partwise.models.calibration import Calibration, identity
 from partwise.models.gating import Gates
+from partwise.models.reference import Reference
 from partwise.models.selection import Expected
 
 
@@ -35,6 +36,7 @@ def saved(family: Family[P, R], fitted: FittedParts[P, R]) -> dict[str, object]:
         "columns": [group.state() for group in fitted.columns],
         family.size_name: list(family.core_in(fitted.model).sizes),
         "calibration": fields_of(calibration),
+        **({} if fitted.reference is None else {"reference": fields_of(fitted.reference)}),
         "dtype": np.dtype(fitted.dtype).name,
         "learned": learned,
     }
@@ -64,5 +66,6 @@ def restored(family: Family[P, R], state: SavedState) -> FittedParts[P, R]:
         dtype=dtype,
         schema=None if schema is None else Schema.restore(schema),
         calibration=Calibration(**state["calibration"]),
+        reference=Reference(**state["reference"]) if "reference" in state else None,
         **fields,
     )

@@ -301,6 +301,17 @@ def _add_tables(app: FastAPI, service: Service) -> None:
         cells = await service.compute(partial(table.anomalous_cells, read.numbers, body.n_cells))
         return bodies.Cells(cells=cells, notes=read.notes)
 
+    @app.post("/models/{name}/drift", tags=["rows"])
+    async def drift(name: str, body: bodies.ToCompare) -> bodies.Drifted:
+        """Columns and parts in which rows differ from the rows of the fit."""
+        _, table = service.table(name, "drift")
+        read = table.records.read(body.rows)
+        service.check_rows(len(read.numbers))
+        found = await service.compute(partial(table.drift, read.numbers, body.alpha))
+        return bodies.Drifted(
+            notes=read.notes, drifted=found.drifted, results=found.to_frame().to_dicts()
+        )
+
     @app.post("/models/{name}/explain", tags=["rows"])
     async def explain(name: str, body: bodies.ToExplain) -> bodies.Explanation:
         """State of every part of one row, and the columns that support it."""

@@ -45,6 +45,12 @@ class ToFind(Rows):
     n_cells: int = Field(20, ge=1, le=10_000)
 
 
+class ToCompare(Rows):
+    """Rows to compare with the rows of the fit."""
+
+    alpha: float = Field(0.01, gt=0, lt=1, description="Probability of any false alarm.")
+
+
 class ToExplain(Body):
     """One row to explain."""
 
@@ -134,6 +140,13 @@ class Cells(Answer):
     """Anomalous cells, the most surprising first."""
 
     cells: list[dict[str, Scalar]]
+
+
+class Drifted(Answer):
+    """Columns and parts that differ, and all tests, the most significant first."""
+
+    drifted: list[str]
+    results: list[dict[str, object]]
 
 
 class Explanation(Answer):

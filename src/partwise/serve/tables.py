@@ -15,6 +15,7 @@ import numpy as np
 from partwise.answers import states
 from partwise.answers.rows import CLASS_DRAWS
 from partwise.contracts import Array
+from partwise.estimators.drift import Drift, drift
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of, schema_of
 from partwise.sampling.importance import mix_classes
@@ -68,6 +69,8 @@ class Table:
             if hasattr(estimator, verb)
         }
         more = {"predict": "impute", **{q: q for q in ("anomalous_cells", "explain", "sample")}}
+        if getattr(getattr(estimator, "_fitted", None), "reference", None) is not None:
+            more["drift"] = "anomaly_scores"
         can = [question for question, verb in more.items() if hasattr(estimator, verb)]
         self.questions = [*self._answers, *can]
 
@@ -102,6 +105,10 @@ class Table:
         """State and supporting columns of every part of one row."""
         found = self.estimator.explain(self._frame(X), n_columns)
         return [as_json_object(part) for part in found]
+
+    def drift(self, X: Array, alpha: float) -> Drift:
+        """Differences between rows and the rows of the fit."""
+        return drift(self.estimator, self._frame(X), alpha=alpha)
 
     def sample(self, n: int, given: Array | None, seed: int | None) -> list[dict[str, Scalar]]:
         """Synthetic rows."""
