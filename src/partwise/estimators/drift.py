@@ -108,8 +108,8 @@ class Drift:
         significant = self.adjusted[order] < self.alpha
         colors = np.where(significant, "tab:orange", "tab:gray")
         ax.barh([self.names[d] for d in order], self.distances[order], color=colors)
-        ax.set_xlabel("fraction of rows in other bins (total variation distance)")
-        ax.set_title(f"Drift of {self.n_rows:,} rows: {len(self.drifted)} of {len(self.names)}")
+        ax.set_xlabel("fraction of rows in other bins")
+        ax.set_title(f"{self.n_rows:,} rows: {len(self.drifted)} of {len(self.names)} differ")
         return ax
 
     def __repr__(self) -> str:
