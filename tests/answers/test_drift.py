@@ -15,6 +15,7 @@ from partwise.answers.drift import holm, homogeneity
 from partwise.cli import app
 from partwise.fitted import fitted_of
 from partwise.models.reference import N_BINS, binned, count
+from partwise.plot import DriftDisplay
 
 
 def rows(n, seed, D=12):
@@ -163,6 +164,6 @@ def test_what_has_no_reference_is_refused(model):
 def test_the_picture(model):
     new = rows(1500, 1)
     new[:, 9] += 0.5
-    ax = drift(model, new).plot(n_shown=5)
+    ax = DriftDisplay(drift=drift(model, new)).plot(n_shown=5).ax_
     assert len(ax.patches) == 5
     assert ax.get_yticklabels()[-1].get_text() == "x9"

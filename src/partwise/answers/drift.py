@@ -30,6 +30,9 @@ MIN_ROWS = 40
 # Neighboring bins are merged until the expected count is so large, as usual for chi-square tests.
 MIN_EXPECTED = 5.0
 
+# Of scores, in nats: without columns, a part's score is 0 up to rounding.
+DECIMALS = 6
+
 Scores = Callable[[FittedParts[P, R], Array], Array]
 
 
@@ -62,7 +65,7 @@ def learn_reference(
     held_out = np.empty((0, 0))
     if scores is not None and len(X) >= MIN_ROWS:
         held_out = _held_out_scores(fitted, X, weight, some, scores)
-    part_edges, part_counts = binned(held_out, own[: len(held_out)])
+    part_edges, part_counts = binned(held_out.round(DECIMALS), own[: len(held_out)])
     return Reference(*binned(rows, own), part_edges, part_counts)
 
 
@@ -72,20 +75,24 @@ def _held_out_scores(
     """Anomaly scores of rows by parameters learned without them, (n, K)."""
     model = fitted.model
 
-    def total(prepared: R, which: Array) -> Stats:
-        source = BlockSource(X[which], fitted.columns, weight[which])
+    def total(prepared: R, rows: Array, own: Array) -> Stats:
+        source = BlockSource(rows, fitted.columns, own)
         memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
         with runner_of(1, source) as runner:
             return runner.total(model, prepared, source, memory)
 
     out: Array | None = None
-    everyone = np.arange(len(X))
+    is_long = len(some) < len(X)  # then rows are not copied, and one step forgets the few
+    everything = total(fitted.prepared, X, weight) if is_long else None
     for fold in range(N_FOLDS):
-        which = some[fold::N_FOLDS]
-        prepared, others = fitted.prepared, np.delete(everyone, which)
-        # The fold's rows are few among many: then one step forgets them.
-        for _ in range(FORGETTING_STEPS if len(X) == len(some) else 1):
-            prepared = model.maximize(prepared, total(prepared, others))
+        which, prepared = some[fold::N_FOLDS], fitted.prepared
+        if everything is not None:
+            without = everything + total(prepared, X[which], weight[which]).scaled(-1.0)
+            prepared = model.maximize(prepared, without)
+        else:
+            others = np.delete(np.arange(len(X)), which)
+            for _ in range(FORGETTING_STEPS):
+                prepared = model.maximize(prepared, total(prepared, X[others], weight[others]))
         # Parts keep their columns: a background column that changed sides would shift all scores.
         params = cast(P, replace(prepared.params, gate=fitted.params.gate))  # type: ignore[type-var]
         found = scores(replace(fitted, params=params), X[which])
@@ -110,7 +117,7 @@ def compare(reference: Reference, X: Array, scores: Array | None) -> Comparison:
     now = [count(X, weight, reference.edges)]
     before = [reference.counts]
     if scores is not None and len(reference.part_counts):
-        now.append(count(scores, weight, reference.part_edges))
+        now.append(count(scores.round(DECIMALS), weight, reference.part_edges))
         before.append(reference.part_counts)
     old, new = np.concatenate(before), np.concatenate(now)
     p = np.array([homogeneity(a, b) for a, b in zip(old, new, strict=True)])

@@ -15,7 +15,6 @@ from partwise.typing import DataLike
 
 if TYPE_CHECKING:
     import polars as pl
-    from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
 
 
@@ -87,31 +86,6 @@ class Drift:
             }
         )
 
-    def plot(self, ax: Axes | None = None, n_shown: int = 20) -> Axes:
-        """Plot the effect sizes as bars; those of columns and parts that differ are orange.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-        n_shown : int, default=20
-            The most significant results that are shown.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        import matplotlib.pyplot as plt
-
-        order = np.lexsort((-self.distances, self.adjusted))[:n_shown][::-1]
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6, 0.8 + 0.28 * len(order)), layout="constrained")
-        significant = self.adjusted[order] < self.alpha
-        colors = np.where(significant, "tab:orange", "tab:gray")
-        ax.barh([self.names[d] for d in order], self.distances[order], color=colors)
-        ax.set_xlabel("fraction of rows in other bins")
-        ax.set_title(f"{self.n_rows:,} rows: {len(self.drifted)} of {len(self.names)} differ")
-        return ax
-
     def __repr__(self) -> str:
         found = self.drifted
         shown = ", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
@@ -142,7 +116,7 @@ def drift(model: BaseEstimator, X: DataLike, *, alpha: float = 0.01) -> Drift:
     Returns
     -------
     drift : Drift
-        Has ``drifted``, `to_frame` and `plot`.
+        Has ``drifted`` and `to_frame`; `partwise.plot.DriftDisplay` draws it.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from partwise.plot.bound import BoundDisplay
 from partwise.plot.classes import ClassPriorsDisplay, ClassTableDisplay
 from partwise.plot.codebook import CodebookDisplay
 from partwise.plot.components import ComponentsDisplay
+from partwise.plot.drift import DriftDisplay
 from partwise.plot.features import CodesDisplay, FeaturesDisplay
 from partwise.plot.gates import GatesDisplay
 from partwise.plot.hinton import HintonDisplay
@@ -36,6 +37,7 @@ __all__ = [
     "DensityRocDisplay",
     "DependenceDisplay",
     "Display",
+    "DriftDisplay",
     "FeaturesDisplay",
     "GatesDisplay",
     "HintonDisplay",
