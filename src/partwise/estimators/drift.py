@@ -116,7 +116,7 @@ def drift(model: BaseEstimator, X: DataLike, *, alpha: float = 0.01) -> Drift:
     Returns
     -------
     drift : Drift
-        Has ``drifted`` and `to_frame`; `partwise.plot.DriftDisplay` draws it.
+        Has ``drifted`` and `to_frame`; `partwise.plot.DriftDisplay` plots it.
 
     Examples
     --------
