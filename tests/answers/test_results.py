@@ -127,3 +127,27 @@ def test_numbers_given_as_text_or_objects_stay_numbers():
     X = pd.DataFrame({"a": [1.0, 2, None, 4] * 5, "b": [0.5, 1.5, 2.5, 3.5] * 5}, dtype=object)
     assert not hasattr(MCVQ(1, 2, random_state=0).fit(X), "kinds_")
     assert np.isnan(MCVQ(1, 2, random_state=0).fit(X).means_).sum() == 0
+
+
+def test_numbers_have_the_precision_of_their_column():
+    rng = np.random.default_rng(0)
+    big = rng.random(400) < 0.5
+    table = pd.DataFrame(
+        {
+            "grams": np.rint(rng.normal(2500.0 + 1700.0 * big, 80.0)),
+            "cm": np.round(rng.normal(5.0 + 3.0 * big, 0.3), 1),
+            "dose": np.exp(rng.normal(1.0 + 2.0 * big, 0.5)),
+        }
+    )
+    kinds = {"dose": "lognormal", "grams": "gaussian", "cm": "gaussian"}
+    model = MCVQ(1, 2, likelihood=kinds, random_state=0).fit(table)
+    rows = {j: table[model.predict_states(table)[:, 0] == j] for j in range(2)}
+    profiles = model.state_profiles(0)
+    for j, texts in zip(profiles["state"], profiles["text"], strict=True):
+        told = dict(zip(profiles["name"], texts, strict=True))
+        mean = rows[int(j)].mean()
+        assert told["grams"].replace(",", "").isdigit()
+        assert abs(float(told["grams"].replace(",", "")) - mean["grams"]) < 20
+        assert len(told["cm"].partition(".")[2]) <= 1
+        # An arithmetic mean, which is 13 % above the median here.
+        assert abs(float(told["dose"]) / mean["dose"] - 1.0) < 0.06

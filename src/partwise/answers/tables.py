@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple, cast
 
 import numpy as np
+from scipy import special
 
 from partwise.answers.results import Summary, make_table
 from partwise.answers.rows import map_rows, parts_of, source_of
@@ -38,6 +39,7 @@ from partwise.data.frames import (
     names_of,
 )
 from partwise.data.table import TableColumn
+from partwise.data.table_column import LOGGED
 from partwise.fitted import AnyFitted
 from partwise.models import dependence as information
 from partwise.models import predict
@@ -335,9 +337,19 @@ def features(fitted: FittedStates, part: int) -> list[Feature]:
             else:
                 mean, variance = law.mean[lo:hi, i], law.variance[lo:hi, i]
                 units = group.scale[i], group.shift[i]
-                found[d] = [_feature(name, None, mean, variance, b, column, *units)]
+                feature = _feature(name, None, mean, variance, b, column, *units)
+                if column is not None and column.kind == LOGGED:
+                    feature = _with_arithmetic_means(feature, variance * group.scale[i] ** 2, b)
+                found[d] = [feature]
     order = sorted(found, key=lambda d: -told[d])
     return [feature for d in order for feature in found[d]]
+
+
+def _with_arithmetic_means(feature: Feature, variances: Array, b: Array) -> Feature:
+    """The feature of a logarithm with values whose exponentials are means, not medians."""
+    values = feature.values + 0.5 * variances
+    usual = float(special.logsumexp(values, b=b))
+    return Feature(feature.name, None, values, usual, feature.away, feature.column)
 
 
 def _feature(

@@ -153,16 +153,23 @@ class TableColumn:
             minutes = round(shown / np.timedelta64(1, "m"))
             return f"{minutes // 60}:{minutes % 60:02}"
         if isinstance(shown, float):
-            return f"{shown:.0f}" if self.whole and self.has_levels else number_text(shown)
+            return (
+                f"{shown:.0f}"
+                if self.whole and self.has_levels
+                else number_text(shown, self.support.step)
+            )
         return str(shown)
 
 
-def number_text(value: float) -> str:
+def number_text(value: float, step: float = 0.0) -> str:
     """A number as readable text: three digits, and all digits before the decimal point.
 
     Parameters
     ----------
     value : float
+    step : float, default=0.0
+        Resolution of its column, if there is one: there are no more decimals than the column has,
+        and one for small averages of whole numbers.
 
     Returns
     -------
@@ -173,7 +180,13 @@ def number_text(value: float) -> str:
     >>> from partwise.data.table import number_text
     >>> number_text(3360.4), number_text(0.12345), number_text(2013.0)
     ('3,360', '0.123', '2013')
+    >>> number_text(5.006, step=0.1), number_text(0.246, step=0.1), number_text(2.31, step=1.0)
+    ('5', '0.2', '2.3')
     """
+    if step > 0 and np.isfinite(value):
+        decimals = max(round(-np.log10(step)), 1 if abs(value) < 100 else 0)
+        rounded = round(value, decimals)
+        value = rounded if rounded or not value else value
     if not 1000 <= round(abs(value)) < 10**15:
         return f"{value:.3g}"
     is_year = 1900 <= value <= 2100 and value == round(value)
