@@ -33,6 +33,10 @@ class ColumnNames(NamedTuple):
     rating: Hashable | None = "rating"
     timestamp: Hashable | None = None
 
+    def by_role(self) -> dict[str, Hashable | None]:
+        """Names by what the columns contain."""
+        return dict(zip(("user", "item", "rating", "timestamp"), self, strict=True))
+
 
 class Ratings(NamedTuple):
     """Ratings with users and items numbered; row i of ``matrix`` is user ``users[i]``.
@@ -136,7 +140,7 @@ def _of_frame(frame: pd.DataFrame, names: ColumnNames) -> tuple[Array, ...]:
     present = list(frame.columns)
     alias = {ALIASES.get(str(name).lower().replace("_", ""), name): name for name in present}
     found = []
-    for role, name in zip(ColumnNames._fields, names, strict=True):
+    for role, name in names.by_role().items():
         if name is None:
             continue
         known = name if name in present else alias.get(name)

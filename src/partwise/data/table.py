@@ -242,21 +242,21 @@ def _restored(fields: dict[str, object]) -> TableColumn:
     return TableColumn(**known)  # type: ignore[arg-type]  # from a file
 
 
-def _asked(likelihood: Likelihood, names: list[Name]) -> list[str]:
+def _asked(given: Likelihood, names: list[Name]) -> list[str]:
     """The requested kind of every column, or "auto"."""
-    if isinstance(likelihood, str):
-        asked = [likelihood] * len(names)
-    elif isinstance(likelihood, Mapping):
+    if isinstance(given, str):
+        asked = [given] * len(names)
+    elif isinstance(given, Mapping):
         known = set(names) | set(range(len(names)))
-        unknown = [name for name in likelihood if name not in known]
+        unknown = [name for name in given if name not in known]
         if unknown:
             raise ValueError(
                 f"likelihood names {listed(unknown, bare=True)}, but X has the columns "
                 f"{listed(names, bare=True)}."
             )
-        asked = [likelihood.get(name, likelihood.get(i, "auto")) for i, name in enumerate(names)]
+        asked = [given.get(name, given.get(i, "auto")) for i, name in enumerate(names)]
     else:
-        asked = list(likelihood)
+        asked = list(given)
         if len(asked) != len(names):
             raise ValueError(f"likelihood has {len(asked)} kinds, but X has {len(names)} columns.")
     for kind in asked:

@@ -231,7 +231,7 @@ class Recommender(RatingPredictions, BaseEstimator):
         names = ColumnNames(user, item, rating, timestamp)
         features = {"item_features": item_features, "user_features": user_features}
         if not hasattr(self, "_fitted"):
-            return self.fit(ratings, y, **names._asdict(), **features)
+            return self.fit(ratings, y, **names.by_role(), **features)
         read, known = self._read(ratings, names), self._fitted
         if read.implicit != known.implicit:
             raise ValueError("Ratings and implicit feedback cannot be mixed; give what fit had.")

@@ -212,32 +212,11 @@ class MCFA(FactorRows):
 
     def learn_states(self, params: MCFAParams, moments: Array) -> MCFAParams:
         """Priors of classes, and of the factors in each, from sums of features (N, F)."""
-        eta, sigma = self._class_gaussians(moments)
+        eta, sigma = _class_gaussians(self, moments)
         counts = moments[:, 0]
         return replace(
             params, class_counts=counts, log_beta=self.classes.learn(counts), eta=eta, sigma=sigma
         )
-
-    def _class_gaussians(self, moments: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-        """Mean and covariance of every part's factors in each class."""
-        if self.classes.n_classes == 1:
-            centres = tuple(np.zeros((1, J)) for J in self.n_factors)
-            return centres, tuple(np.eye(J)[None] for J in self.n_factors)
-        c, spans = self.class_strength, self.spans()
-        n = np.maximum(moments[:, 0] + c, np.finfo(float).tiny)[:, None]  # a class may be empty
-        etas, sigmas = [np.empty(0)] * len(spans), [np.empty(0)] * len(spans)
-        for parts in self.stacks:
-            J = self.n_factors[parts[0]]
-            eta = np.stack([moments[:, spans[k][1]] for k in parts]) / n
-            pairs = np.stack([moments[:, spans[k][2]] for k in parts])
-            second = factors.unpack(pairs, J) + c * np.eye(J)
-            sigma = second / n[:, :, None] - eta[..., :, None] * eta[..., None, :]
-            values, vectors = np.linalg.eigh(sigma)
-            spread = np.maximum(values, LEAST_SPREAD)[..., None, :]
-            sigma = (vectors * spread) @ np.swapaxes(vectors, -1, -2)
-            for i, k in enumerate(parts):
-                etas[k], sigmas[k] = eta[i], sigma[i]
-        return tuple(etas), tuple(sigmas)
 
     def _rescale(self, params: MCFAParams, moments: Array, stake: Array) -> MCFAParams:
         """Factors of mean 0 and covariance I, rotated to the directions of relevance.
@@ -440,7 +419,7 @@ class MCFA(FactorRows):
         plain = self.without_classes()
         return MCFAParams(
             tuple(first), tuple(relevance), self.chooser.learn(gates), rows,
-            plain.classes.learn(rows), *plain._class_gaussians(rows[:, None]),
+            plain.classes.learn(rows), *_class_gaussians(plain, rows[:, None]),
         )  # fmt: skip
 
     # --- bound ---
@@ -479,3 +458,25 @@ def _regression_sums(ss: Array, s: Array, sx: Array, totals: Array) -> Regressio
     full[:, :J, J] = full[:, J, :J] = s.T
     full[:, J, J] = totals[0]
     return RegressionSums(full, np.vstack([sx, totals[1]]).T, totals[2], totals[0])
+
+
+def _class_gaussians(model: MCFA, moments: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Mean and covariance of every part's factors in each class."""
+    if model.classes.n_classes == 1:
+        centers = tuple(np.zeros((1, J)) for J in model.n_factors)
+        return centers, tuple(np.eye(J)[None] for J in model.n_factors)
+    c, spans = model.class_strength, model.spans()
+    n = np.maximum(moments[:, 0] + c, np.finfo(float).tiny)[:, None]  # a class may be empty
+    etas, sigmas = [np.empty(0)] * len(spans), [np.empty(0)] * len(spans)
+    for parts in model.stacks:
+        J = model.n_factors[parts[0]]
+        eta = np.stack([moments[:, spans[k][1]] for k in parts]) / n
+        pairs = np.stack([moments[:, spans[k][2]] for k in parts])
+        second = factors.unpack(pairs, J) + c * np.eye(J)
+        sigma = second / n[:, :, None] - eta[..., :, None] * eta[..., None, :]
+        values, vectors = np.linalg.eigh(sigma)
+        spread = np.maximum(values, LEAST_SPREAD)[..., None, :]
+        sigma = (vectors * spread) @ np.swapaxes(vectors, -1, -2)
+        for i, k in enumerate(parts):
+            etas[k], sigmas[k] = eta[i], sigma[i]
+    return tuple(etas), tuple(sigmas)

@@ -291,7 +291,7 @@ class MCVQ:
     def _learn_columns(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
         """The same with all but weights and layouts, which are those before."""
         share = self.chooser.gating.share(prepared.params.gates)
-        after, gain, looked_at = self._learn_entries(prepared, stats, share)
+        after, gain, looked_at = _learn_entries(self, prepared, stats, share)
         gate = self.chooser.choose(after.params.gate, gain, after.divergence, looked_at)
         return replace(
             after,
@@ -302,52 +302,10 @@ class MCVQ:
     def maximize_selected(self, prepared: MCVQPrepared, stats: Stats) -> MCVQPrepared:
         """The same where every row selected parts for itself, the selections being in the sums."""
         assert stats.gates is not None
-        after, *_ = self._learn_entries(self.open_all_gates(prepared), stats, None)
+        after, *_ = _learn_entries(self, self.open_all_gates(prepared), stats, None)
         params = self.learn_states(after.params, stats.states)
         params = replace(params, gate=self.chooser.select(params.gate, stats.gates))
         return self._packed(replace(after, params=params), self.all_undecided)
-
-    def _learn_entries(
-        self, prepared: MCVQPrepared, stats: Stats, share: Array | None
-    ) -> tuple[MCVQPrepared, Array, Array]:
-        """Posteriors of the entries' parameters from the sums, weighted by ``share`` (K, D).
-
-        Also the expected log-likelihood of every column under every part, (K, D), and the columns
-        for which that is known, all parts having been looked at.
-        """
-        params = prepared.params
-        gain = np.zeros_like(params.gates)
-        looked_at = self.unseen.copy()
-        divergence = prepared.divergence.copy()
-        chis, naturals = [], []
-        for g, (columns, layout, packed) in enumerate(
-            zip(self.columns, prepared.layouts, stats.sums, strict=True)
-        ):
-            own_columns, columns = columns[layout.decided], columns[layout.undecided]
-            prior = self.priors[g].take(layout.undecided)
-            sums = packed.shared
-            if share is not None:
-                sums = sums * share[self.part_of][:, columns]
-            chi = prior.posterior(sums)
-            eta = prior.natural(chi)
-            gain[:, columns] = self._by_part(np.einsum("psd,psd->sd", eta, packed.shared))
-            divergence[:, columns] = self._by_part(prior.divergence(chi, eta))
-            looked_at[columns] = True
-            # A decided column's gate is one, so its own part's sums count whole.
-            prior = self.priors[g].take(layout.decided)
-            own_chi = prior.posterior(packed.own)
-            own_eta = prior.natural(own_chi)
-            own = np.where(layout.own_states >= 0, prior.divergence(own_chi, own_eta), 0.0)
-            divergence[layout.parts[layout.decided], own_columns] = own.sum(axis=0)
-            chis.append(layout.unpack(Packed(own_chi, chi), params.chi[g]))
-            naturals.append(layout.unpack(Packed(own_eta, eta), prepared.natural[g]))
-        after = replace(
-            prepared,
-            params=replace(params, chi=tuple(chis)),
-            natural=tuple(naturals),
-            divergence=divergence,
-        )
-        return after, gain, looked_at
 
     def parameters(self, chi: Sequence[Array], gate: Gates, counts: Array) -> MCVQParams:
         """Parameters with these pseudo-sums, gates, and classes' counts of states (N, S)."""
@@ -415,7 +373,7 @@ class MCVQ:
         gate = self.chooser.learn(np.hstack([params.gates[:, :n], other.gates[:, n:]]))
         return replace(params, chi=(chi,), gate=gate)
 
-    def _by_part(self, per_state: Array) -> Array:
+    def by_part(self, per_state: Array) -> Array:
         """Sum (S, ...) over each part's states; (K, ...)."""
         return np.add.reduceat(per_state, self.first[:-1], axis=0)
 
@@ -457,7 +415,7 @@ class MCVQ:
         natural = tuple(p.natural(c) for p, c in zip(self.priors, chi, strict=True))
         divergence = np.zeros((len(self.n_states), self.n_columns))
         for prior, columns, c, eta in zip(self.priors, self.columns, chi, natural, strict=True):
-            divergence[:, columns] = self._by_part(prior.divergence(c, eta))
+            divergence[:, columns] = self.by_part(prior.divergence(c, eta))
         return MCVQPrepared(
             params, natural, divergence, 0, *self._weights(params.gates, natural, parts)
         )
@@ -539,3 +497,46 @@ def exponentiate(score: Array, log_b: Array) -> Array:
     np.maximum(score, LEAST_LOG, out=score)
     np.exp(score, out=score)
     return top.astype(float)
+
+
+def _learn_entries(
+    model: MCVQ, prepared: MCVQPrepared, stats: Stats, share: Array | None
+) -> tuple[MCVQPrepared, Array, Array]:
+    """Posteriors of the entries' parameters from the sums, weighted by ``share`` (K, D).
+
+    Also the expected log-likelihood of every column under every part, (K, D), and the columns
+    for which that is known, all parts having been looked at.
+    """
+    params = prepared.params
+    gain = np.zeros_like(params.gates)
+    looked_at = model.unseen.copy()
+    divergence = prepared.divergence.copy()
+    chis, naturals = [], []
+    for g, (columns, layout, packed) in enumerate(
+        zip(model.columns, prepared.layouts, stats.sums, strict=True)
+    ):
+        own_columns, columns = columns[layout.decided], columns[layout.undecided]
+        prior = model.priors[g].take(layout.undecided)
+        sums = packed.shared
+        if share is not None:
+            sums = sums * share[model.part_of][:, columns]
+        chi = prior.posterior(sums)
+        eta = prior.natural(chi)
+        gain[:, columns] = model.by_part(np.einsum("psd,psd->sd", eta, packed.shared))
+        divergence[:, columns] = model.by_part(prior.divergence(chi, eta))
+        looked_at[columns] = True
+        # A decided column's gate is one, so its own part's sums count whole.
+        prior = model.priors[g].take(layout.decided)
+        own_chi = prior.posterior(packed.own)
+        own_eta = prior.natural(own_chi)
+        own = np.where(layout.own_states >= 0, prior.divergence(own_chi, own_eta), 0.0)
+        divergence[layout.parts[layout.decided], own_columns] = own.sum(axis=0)
+        chis.append(layout.unpack(Packed(own_chi, chi), params.chi[g]))
+        naturals.append(layout.unpack(Packed(own_eta, eta), prepared.natural[g]))
+    after = replace(
+        prepared,
+        params=replace(params, chi=tuple(chis)),
+        natural=tuple(naturals),
+        divergence=divergence,
+    )
+    return after, gain, looked_at
