@@ -17,6 +17,7 @@ PUBLIC = frozenset(
         "partwise.association",
         "partwise.compression",
         "partwise.datasets",
+        "partwise.evaluation",
         "partwise.metrics",
         "partwise.plot",
         "partwise.report",

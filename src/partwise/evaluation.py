@@ -21,7 +21,9 @@ from partwise.metrics import calibration_error, chance_error
 from partwise.sampling.randomness import as_generator
 from partwise.typing import RatingsLike, Seed
 
-__all__ = ["Score", "evaluate", "leave_last_out", "random_split", "time_split", "user_split"]
+__all__ = [
+    "Recommend", "Score", "evaluate", "leave_last_out", "random_split", "time_split", "user_split",
+]  # fmt: skip
 
 # Recommends k items to each of some users: (users, k) -> items, (n, k), None where there are fewer.
 Recommend: TypeAlias = Callable[[list[Hashable], int], Array]

@@ -45,8 +45,10 @@ def schema_of(frames, frame="polars"):
     for other in frames[1:]:
         total = merge_tables(total, survey_table(other))
     names = list(frames[0].columns)
-    with pytest.warns(UserWarning, match="'constant': constant"):
-        return Schema.of(total, "auto", names, frame)
+    with pytest.warns(UserWarning, match="Column") as caught:
+        schema = Schema.of(total, "auto", names, frame)
+    assert any("'constant': constant" in str(one.message) for one in caught)
+    return schema
 
 
 @pytest.mark.parametrize("limit", [40, 1 << 16])

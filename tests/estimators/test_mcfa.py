@@ -529,7 +529,7 @@ def test_scores_add_up_over_parts_and_explanations_name_what_decided():
         evidence = [c["evidence"] for c in part["columns"]]
         assert evidence == sorted(evidence, reverse=True)
         for column in part["columns"]:
-            d = int(column["column"])
+            d = int(column["column"].removeprefix("x"))
             assert model.parts_[d] == k
             assert column["value"] == X[0, d]
             assert_allclose(column["expected"], model.reconstruct(X[:1])[0, d])

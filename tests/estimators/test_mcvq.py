@@ -196,7 +196,7 @@ def test_explanation_names_what_decided():
     total = sum(p["log_likelihood"] for p in parts)
     np.testing.assert_allclose(total, model.score_samples(X[:1])[0])
     columns = parts[0]["columns"]
-    assert all(model.parts_[int(c["column"])] == 0 for c in columns)
+    assert all(model.parts_[int(c["column"].removeprefix("x"))] == 0 for c in columns)
     assert columns[0]["evidence"] >= columns[-1]["evidence"] > 0
 
 

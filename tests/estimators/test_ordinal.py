@@ -321,7 +321,7 @@ def test_explanations_name_levels():
         for column in part["columns"]:
             assert column["value"] in model.levels_
             assert 1 <= column["expected"] <= 5
-            assert model.parts_[int(column["column"])] == k
+            assert model.parts_[int(column["column"].removeprefix("x"))] == k
     assert_allclose(
         -model.anomaly_scores(X).sum(axis=1), model.score_samples(X), atol=0.5
     )  # both are drawn

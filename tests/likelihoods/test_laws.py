@@ -163,7 +163,8 @@ def test_divergence_is_zero_at_the_prior_and_positive_elsewhere(name):
 def test_a_law_comes_back_from_a_file(name):
     law = LAWS[name].make(Prior(), V)
     state = law_state(law)
-    assert set(state) == {"law", *law.saved}
+    may = {"resolution"} if name == "gaussian" else set()  # which older files lack
+    assert set(state) == {"law", *law.saved} | may
     assert restore_law(state, Prior(), V) == law
     moments = np.ones((V if law.has_levels else law.family.n_statistics, 2))
     assert law.misfit(state, moments) is None

@@ -17,6 +17,9 @@ from scipy import special
 
 from partwise.contracts import Array
 
+# Whole numbers up to here are exact in double precision.
+LARGEST_WHOLE = 2.0**53
+
 # Levels are considered for so many distinct values, each seen so often on average; or for more,
 # if they are codes: few of the possible values between the ends occur.
 MOST_LEVELS_OF_NUMBERS = 40
@@ -68,6 +71,8 @@ def likely_kind(found: Array, counts: Array, rule: str) -> str:
     'codes'
     """
     found, n_values = found.astype(float), int(counts.sum())
+    if np.abs(found).max(initial=0.0) > LARGEST_WHOLE:
+        return rule
     step = float(np.gcd.reduce(np.diff(found).astype(np.int64))) if len(found) > 1 else 1.0
     possible = (found[-1] - found[0]) / step + 1.0
     often = n_values >= OFTEN * len(found)

@@ -147,7 +147,8 @@ class Support:
             return values
         decimals = max(round(-np.log10(self.step)), 0)
         if np.isclose(10.0**-decimals, self.step, rtol=1e-12, atol=0.0):
-            return np.round(values, decimals)  # to the float that is written so
+            with np.errstate(over="ignore"):
+                return np.round(values, decimals)  # to the float that is written so
         return np.rint(values / self.step) * self.step
 
 
@@ -157,7 +158,8 @@ def fitting_steps(found: Array, times: bool, single: bool) -> tuple[bool, ...]:
         ratios = (found / step for step in TIME_STEPS)
         return tuple(bool(np.all(np.abs(x - np.rint(x)) <= 1e-4)) for x in ratios)
     close = (1e-6 if single else 1e-11) * np.maximum(np.abs(found), 1.0)
-    rounded = (np.round(found, decimals) for decimals in range(MOST_DECIMALS + 1))
+    with np.errstate(over="ignore"):  # numpy multiplies numbers to round them
+        rounded = [np.round(found, decimals) for decimals in range(MOST_DECIMALS + 1)]
     return tuple(bool(np.all(np.abs(x - found) <= close)) for x in rounded)
 
 

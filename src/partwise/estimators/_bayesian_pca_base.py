@@ -158,7 +158,7 @@ class ComponentEstimator(PartsEstimator):
         >>> X = load_iris().data
         >>> model = BayesianPCA().fit(X)
         >>> model.explain(X[0])[0]["columns"][0]["column"]
-        '2'
+        'x2'
         """
         row = self._one_row(x)
         return Explanation(components.explain(self._fitted, row, n_columns, self.n_jobs))

@@ -201,7 +201,7 @@ class StateRows(TableEstimator):
         >>> model = MCVQ(n_parts=1, n_states=3, random_state=0).fit(X)
         >>> (part,) = model.explain(X[0])
         >>> part["columns"][0]["column"], part["columns"][0]["value"]
-        ('2', 1.4)
+        ('x2', 1.4)
         """
         row = self._one_row(x)
         given = self._values_of_row(x)

@@ -271,7 +271,6 @@ class TableEstimator(TableRows):
             best = [largest_rows([*best, shifted(found, "row", lo)], "surprise", n_cells)]
         return best[0]
 
-    @by_rows
     def imputations(self, X: DataLike, coverage: float = 0.9) -> Frame:
         """List the missing values of X with their imputed values, one row per missing cell.
 
@@ -308,6 +307,7 @@ class TableEstimator(TableRows):
         shares = tables.predict_proba_columns(self._fitted, coded, places, self.n_jobs)
         return imputations(self._fitted, X, coded, found, shares)
 
+    @by_rows
     def add_states(self, X: DataLike, onto: DataLike | None = None) -> Array | Frame:
         """Add columns with the state of every part, and the class if there are classes.
 
