@@ -112,6 +112,7 @@ def test_debug_lets_the_error_through(tmp_path):
 def test_interrupt_of_the_real_thing(tmp_path):
     code = """if True:  # while it learns, all imports being done
         import os, signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
         from partwise.cli import app
         from partwise.engine import Monitor
         stop = Monitor.stop
