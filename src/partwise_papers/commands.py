@@ -297,7 +297,7 @@ def _table(rows: list[Row], shown: list[Row]) -> Table:
 
 
 def _write_page(path: Path, content: dict[str, Any], pictures: Path | None) -> None:
-    from partwise.files.model import write_atomically
+    from partwise.files.atomic import write_atomically
     from partwise_papers.pages import results_page
 
     folder = "pictures" if pictures is None else os.path.relpath(pictures, path.parent)

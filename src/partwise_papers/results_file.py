@@ -49,7 +49,7 @@ def new_content(kind: str, results: Sequence[Mapping[str, Any]]) -> dict[str, An
 
 def write_results(path: Path, content: Mapping[str, Any]) -> None:
     """Write a file of results, atomically."""
-    from partwise.files.model import write_atomically
+    from partwise.files.atomic import write_atomically
 
     text = json.dumps(content, indent=1, allow_nan=False, default=str) + "\n"
     write_atomically(path, text.encode())

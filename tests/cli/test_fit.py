@@ -201,6 +201,7 @@ def test_interrupt_keeps_the_best_model(tmp_path):
     np.save(tmp_path / "x.npy", rng.normal(size=(400, 12)))
     code = """if True:  # once it climbs, one sweep after the other and no end to it
         import os, signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
         from partwise.cli import app
         from partwise.engine import Monitor
         stop = Monitor.stop

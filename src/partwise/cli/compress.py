@@ -50,7 +50,7 @@ def compress(
     """
     need_folders(out)
     from partwise import compression
-    from partwise.files.model import write_atomically
+    from partwise.files.atomic import write_atomically
 
     picture = compression.read_picture(image)
     coded = compression.compress(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from partwise import __version__
+from partwise.files.atomic import write_atomically
 from partwise.files.model import (
     CHECKPOINT,
     Decoded,
@@ -22,7 +23,6 @@ from partwise.files.model import (
     seal,
     serialize,
     short,
-    write_atomically,
 )
 from partwise.typing import PathLike
 

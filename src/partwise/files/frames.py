@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from partwise.contracts import Array
+from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
-from partwise.files.model import write_atomically
 from partwise.files.ratings import refuse_rating_columns
 from partwise.fitted import unnamed
 from partwise.typing import Frame, PathLike

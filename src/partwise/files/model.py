@@ -40,12 +40,9 @@ import hmac
 import json
 import math
 import os
-import secrets
 import stat
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Protocol, TypeAlias
 
 import numpy as np
@@ -54,6 +51,7 @@ from safetensors import SafetensorError
 
 from partwise import __version__
 from partwise._compat import check_arguments
+from partwise.files.atomic import write_atomically
 from partwise.files.contents import check_contents
 from partwise.files.schema import MisfitError, sentence
 from partwise.sampling.randomness import freeze, thaw
@@ -209,48 +207,6 @@ def save(estimator: Saveable, path: str | os.PathLike[str]) -> None:
     3
     """
     write_atomically(path, _serialize_model(estimator))
-
-
-def write_atomically(path: PathLike, content: bytes, temporary: Path | None = None) -> None:
-    """Write a file under a temporary name in the same folder, then rename it.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A symbolic link is followed.
-    content : bytes
-    temporary : Path, optional
-        The temporary name, whose file may exist; by default a new name.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written. No partial file is left.
-    """
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"{path} cannot be written: the folder {target.parent} does not exist; make it first."
-        )
-    if target.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; name a file in it.")
-    mode = "xb" if temporary is None else "wb"
-    temporary = temporary or target.parent / f".partwise-{secrets.token_hex(8)}.tmp"
-    try:
-        with open(temporary, mode) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:  # an interrupt, too, must leave no partial file
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            reason = error.strerror or error
-            message = f"{path} cannot be written: {reason}; free some space, or name another file."
-            raise OSError(error.errno, message) from error  # the subclass follows from the number
-        raise
-    _flush_folder(target.parent)
 
 
 def load(path: PathLike) -> BaseEstimator:
@@ -440,17 +396,6 @@ def _digest(file: BinaryIO, start: bytes) -> bytes:
     while chunk := file.read(1 << 20):  # in pieces, so that a wrong file needs no memory
         total.update(chunk)
     return total.hexdigest().encode()
-
-
-def _flush_folder(folder: Path) -> None:
-    """Write the folder to disk, so that the rename survives a power failure."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _find_class(allowed: Mapping[str, str], name: str) -> Callable[..., Decoded]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from partwise.contracts import Array
+from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, unreadable
-from partwise.files.model import write_atomically
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp")
 # Modes of pillow without color.

@@ -13,7 +13,7 @@ from typing import TypedDict
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from sklearn.base import BaseEstimator
 
-from partwise.files.model import write_atomically
+from partwise.files.atomic import write_atomically
 from partwise.plot.view import percent
 from partwise.report.collect import collect
 from partwise.report.content import Content
