@@ -1,5 +1,7 @@
 """Results are containers that read well, in the user's terms and units."""
 
+import datetime
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -9,7 +11,7 @@ from sklearn.datasets import load_iris
 
 import partwise
 from partwise import MCFA, MCVQ, BayesianPCA
-from partwise.answers.results import WIDTH, Explanation, Summary
+from partwise.answers.results import WIDTH, Explanation, Summary, make_table
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +153,14 @@ def test_numbers_have_the_precision_of_their_column():
         assert len(told["cm"].partition(".")[2]) <= 1
         # An arithmetic mean, which is 13 % above the median here.
         assert abs(float(told["dose"]) / mean["dose"] - 1.0) < 0.06
+
+
+def test_values_of_several_types_become_text_in_polars():
+    day = datetime.date(2020, 1, 2)
+    mixed = np.array([0, None, np.int64(2)], dtype=object)
+    columns = {"row": mixed, "value": [1.5, day, None], "x": [1, 2.5, None], "y": np.arange(3)}
+    found = make_table(columns, "polars")
+    assert found["row"].to_list() == [0, None, 2]
+    assert found["value"].to_list() == ["1.5", "2020-01-02", None]
+    assert found["x"].to_list() == [1.0, 2.5, None]
+    assert [str(dtype) for dtype in found.dtypes] == ["Int64", "String", "Float64", "Int64"]

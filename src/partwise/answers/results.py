@@ -8,7 +8,7 @@ data frame of the library that the model was fitted with.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
 
@@ -45,7 +45,20 @@ def make_table(columns: Mapping[str, object], frame: str) -> Frame:
         return pd.DataFrame(dict(columns))
     import polars as pl
 
-    return pl.DataFrame(dict(columns), strict=False)
+    return pl.DataFrame({name: _of_one_type(values) for name, values in columns.items()})
+
+
+def _of_one_type(values: object) -> object:
+    """Values for a polars column, which has one type: as text where a list has several types."""
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return values
+    assert isinstance(values, Iterable)
+    found = [value.item() if isinstance(value, np.generic) else value for value in values]
+    kinds = {type(value) for value in found if value is not None}
+    if len(kinds) <= 1:
+        return found
+    as_one = float if kinds == {int, float} else str
+    return [None if value is None else as_one(value) for value in found]
 
 
 class Summary(dict[str, list[object]]):
