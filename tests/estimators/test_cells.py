@@ -208,6 +208,7 @@ def test_what_it_refuses():
         fitted(CVQ(2, 2), train).score(test)
 
 
+@pytest.mark.slow
 def test_cells_check_the_choice_of_the_evidence_in_one_line():
     rng = np.random.default_rng(0)
     kind = rng.integers(3, size=(120, 2))

@@ -309,6 +309,7 @@ def kill_again_and_again(folder, n_kills, rng):
     return n_killed, n_writing
 
 
+@pytest.mark.slow
 def test_killed_processes_go_on(tmp_path):
     assert kill_again_and_again(tmp_path, 2, random.Random(0))[0] > 0
 

@@ -74,6 +74,7 @@ def test_factors_fill_what_states_cannot(bent):
     pd.testing.assert_frame_equal(filled.where(observed), holed)
 
 
+@pytest.mark.slow
 def test_factors_hold_their_tongue_where_states_know(survey):
     """Drawn surveys have states only: factors count little, and do no harm."""
     complete = make_survey(300, n_parts=2, n_columns_per_kind=1, missing=0.0, random_state=3).frame
@@ -155,6 +156,7 @@ def test_a_whole_number_seeds_the_first_fit_alone():
     assert others == again
 
 
+@pytest.mark.slow
 def test_sizes_of_the_other_fits(survey):
     imputer = PartsImputer(2, "auto", n_factors=0, n_fits=2, random_state=0).fit(survey.frame)
     first, second = imputer.models_

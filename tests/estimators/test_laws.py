@@ -76,7 +76,10 @@ def test_the_bound_never_falls(law, prior, gating):
     assert np.all(np.isfinite(model.score_samples(X)))
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(
+    "law",
+    [pytest.param(law, marks=pytest.mark.slow) if law == "zero_inflated" else law for law in LAWS],
+)
 def test_sizes_are_found(law):
     X, _ = planted(law, 500)
     model = MCVQ("auto", "auto", likelihood=law, random_state=0).fit(X)

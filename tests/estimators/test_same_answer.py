@@ -78,6 +78,7 @@ def told():
     return "\n".join([*(repr(one.tolist()) for one in map(np.asarray, numbers)), str(filled)])
 
 
+@pytest.mark.slow
 def test_the_order_of_hashes_does_not_count():
     root = str(Path(__file__).parents[2])
     code = f"import sys; sys.path.insert(0, {root!r}); from {__name__} import told; print(told())"

@@ -148,6 +148,7 @@ def test_evidence_never_falls_and_the_bound_goes_on_from_it():
     assert max(move["gain"] for move in refused) <= 0
 
 
+@pytest.mark.slow
 def test_blocks_and_threads_do_not_matter(monkeypatch):
     X, _, _ = draw(n=400)
     whole = auto(X, n_jobs=1)
@@ -274,6 +275,7 @@ def test_parts_at_a_time_do_not_matter(monkeypatch):
     assert pieces.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_sizes_on_a_sample_of_rows_in_memory_or_not(monkeypatch, tmp_path):
     monkeypatch.setattr("partwise.fitting.options.SAMPLE_ROWS", 200)
     X, parts, states = draw(n=600)

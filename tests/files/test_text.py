@@ -130,6 +130,7 @@ def test_files_without_text_are_empty(tmp_path, content):
         read_data(path)
 
 
+@pytest.mark.slow
 def test_lines_may_be_longer_than_a_value(write):
     wide = "\n".join(",".join(str(i + j) for i in range(40_000)) for j in range(2))
     assert read_data(write(wide)).X.shape == (2, 40_000)
