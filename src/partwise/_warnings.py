@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 
 # The library, and those that call it on a user's behalf: pipelines, searches, wrapped methods.
@@ -14,8 +14,8 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
 
     In a worker thread or process there may be no such line; the outermost one is named there.
     """
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and _package(frame.f_globals) in _PASSED:
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_back is not None and _package(frame.f_globals) in _PASSED:
         level, frame = level + 1, frame.f_back
     warnings.warn(text, category, stacklevel=level)
 

@@ -165,7 +165,7 @@ class Catalog:
         for features in found.features:
             features[:, cold] = (lent @ features.T).T
         profiles = sparse.csr_matrix(found.profiles + known.lent @ found.profiles)
-        return found._replace(profiles=profiles)
+        return People(found.taken, profiles, found.features)
 
     def remembered(self) -> KnownUsers:
         """People of the fit, or an error if they are not kept."""

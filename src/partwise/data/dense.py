@@ -78,9 +78,12 @@ class DenseGroup:
     def of_rows(self, rows: Array) -> DenseGroup:
         """The same columns of some rows."""
         other = copy(self)
-        other._powers = [np.take(power, rows, axis=1) for power in self._powers]
-        other._values = None if self._values is None else np.take(self._values, rows, axis=1)
-        other._patterns, other.n_rows = None, len(rows)
+        vars(other).update(
+            _powers=[np.take(power, rows, axis=1) for power in self._powers],
+            _values=None if self._values is None else np.take(self._values, rows, axis=1),
+            _patterns=None,
+            n_rows=len(rows),
+        )
         return other
 
     def arrange(self, layout: Layout) -> None:

@@ -158,7 +158,8 @@ class EntryGroup:
         """The same entries with other values, (nnz,), kept as numbers."""
         assert self._order is not None
         other = copy.copy(self)
-        other.values, other._by_column = values, self._sorted_statistics(values, self._order)
+        by_column = self._sorted_statistics(values, self._order)
+        vars(other).update(values=values, _by_column=by_column)
         return other
 
     def codes(self) -> EntryList:

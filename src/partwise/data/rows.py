@@ -91,8 +91,8 @@ class RowSource:
     # How many times larger than in memory blocks are.
     grain = 1
 
-    def __init__(self, data: DataLike | Callable[[], Iterable[ArrayLike]]) -> None:
-        self.store: Store = _open(data)
+    def __init__(self, data: DataLike | Store | Callable[[], Iterable[ArrayLike]]) -> None:
+        self.store: Store = cast(Store, data) if hasattr(data, "pieces") else _open(data)
         self._learn()
 
     def _learn(self) -> None:
@@ -183,10 +183,7 @@ class RowSource:
     @staticmethod
     def of(store: Store) -> RowSource:
         """The rows of a store."""
-        rows = object.__new__(RowSource)
-        rows.store = store
-        rows._learn()
-        return rows
+        return RowSource(store)
 
     def check(self, *, absent_zero: bool) -> None:
         """Read all rows once: values must be finite, and every piece needs observed values."""

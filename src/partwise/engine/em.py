@@ -1,7 +1,7 @@
 """The only EM loop."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import NamedTuple, Protocol, Self, TypeVar, cast
 
 from partwise.contracts import (
     Memory,
@@ -31,6 +31,12 @@ class Place(NamedTuple):
     memory: tuple[object, ...]  # what the rows of each block remember
     remembered: tuple[object, ...]  # the same with the plain parameters
     trace: tuple[float, ...]
+
+    def with_memory(self, memory: tuple[object, ...], remembered: tuple[object, ...]) -> Self:
+        """The same state with other copies of what the rows remember."""
+        return type(self)(
+            self.phase, self.step, self.prepared, self.plain, memory, remembered, self.trace
+        )
 
 
 class Log(Protocol):

@@ -116,7 +116,7 @@ class NumberFactors:
             X = columns.spread(coded[kept])
         factors = fit_coded(factors, TrainingRows(X, sample_weight[kept], kept))
         alone = cls(columns, factors, columns.numbers.astype(float))
-        return cls(columns, factors, alone._shares(fits, coded, sample_weight, rng, n_jobs))
+        return cls(columns, factors, alone.held_out_shares(fits, coded, sample_weight, rng, n_jobs))
 
     def _expected(self, coded: Array, n_jobs: int | None) -> Array:
         """Numbers that the factors expect of rows, (n, number of numeric columns)."""
@@ -127,7 +127,7 @@ class NumberFactors:
         told = np.where(np.isnan(X), expected, X)[:, first[columns.numbers]]
         return np.where(columns.counts[columns.numbers], np.maximum(told, 0.0), told)
 
-    def _shares(
+    def held_out_shares(
         self,
         fits: Sequence[FittedStates],
         coded: Array | RowSource,

@@ -148,7 +148,8 @@ class GatedEstimator(PartsEstimator):
         (4,)
         """
         rows = self._training_rows(X, sample_weight)
-        return self._adopt(self._fitted_to(rows, y, checkpoint))._adopt_reference(rows)
+        self._adopt(self._fitted_to(rows, y, checkpoint))
+        return self._adopt_reference(rows)
 
     def _fitted_to(
         self,

@@ -320,7 +320,8 @@ class GVQ(CodedRows):
 
     def __partwise_state__(self) -> dict[str, object]:
         fitted = self._fitted
-        certificate = dict(zip(Certificate._fields, self.certificate_, strict=True))
+        names = ("proven", "gap", "error", "lower_bound")
+        certificate = dict(zip(names, self.certificate_, strict=True))
         return {
             "theta": fields_of(fitted.params),
             "columns": fitted.columns[0].fields(),

@@ -210,7 +210,7 @@ class FitLog:
             return
         self._state |= {"place": place, "child": self._child.bit_generator.state}
         if time.monotonic() >= self._due:
-            here = place._replace(memory=_here(place.memory), remembered=_here(place.remembered))
+            here = place.with_memory(_here(place.memory), _here(place.remembered))
             self._write_if_due(self._state | {"place": here})
 
     def _write_if_due(self, state: SavedState) -> None:
