@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from partwise.answers.rows import score_cells
 from partwise.contracts import Array
 from partwise.data.moved import MovableBlock, MovingSource
-from partwise.fitted import Fitted
+from partwise.fitted import AnyFitted, AnyParts, Fitted
 from partwise.models.moving import Moving, MovingParams, MovingPrepared, likely
 from partwise.models.transformations import Transformations
 from partwise.runners import runner_of
@@ -29,14 +29,14 @@ from partwise.typing import Value
 FittedMoving: TypeAlias = Fitted[Moving, MovingParams, MovingPrepared]
 
 
-def is_moving(fitted: Fitted[Any, Any, Any]) -> bool:
+def is_moving(fitted: AnyFitted) -> bool:
     """Whether rows have undergone unknown transformations."""
     return isinstance(fitted.model, Moving)
 
 
-def plain(fitted: FittedMoving) -> Fitted[Any, Any, Any]:
+def plain(fitted: FittedMoving) -> AnyParts:
     """The model of the canvas."""
-    canvas: Fitted[Any, Any, Any] = fitted
+    canvas: AnyParts = cast(AnyParts, fitted)
     model, params = fitted.model.canvas, fitted.params.canvas
     return replace(canvas, model=model, params=params, n_columns=model.n_columns, names=None)
 
@@ -101,7 +101,7 @@ class MovedAnswers:
 
     # --- what was learned: of the canvas ---
 
-    def attributes(self, fitted: FittedMoving) -> dict[str, Any]:
+    def attributes(self, fitted: FittedMoving) -> dict[str, object]:
         """Learned attributes of the estimator, by name."""
         own = {"transformation_priors_": shares(fitted), "canvas_shape_": self._shape(fitted)}
         return {**self.core.attributes(plain(fitted)), **own}
@@ -279,7 +279,7 @@ class MovedAnswers:
         """States from their priors."""
         return np.asarray(self.core.draw_states(plain(fitted), sources, rng))
 
-    def checked_states(self, fitted: FittedMoving, states: Any, n_samples: int) -> Array:
+    def checked_states(self, fitted: FittedMoving, states: object, n_samples: int) -> Array:
         """States that there are."""
         return np.asarray(self.core.checked_states(plain(fitted), states, n_samples))
 

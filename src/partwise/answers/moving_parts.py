@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def _each(
 class PartsAnswers:
     """Answers for rows whose parts move on their own; what it lacks is refused by name."""
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
         if name.startswith("__"):
             raise AttributeError(name)
         raise ValueError(
