@@ -64,7 +64,6 @@ class LevelledMCFA(MCFA):
 # Without n_classes the checks' labels are the classes.
 ESTIMATORS = [
     MCVQ(2, 2, random_state=0),
-    FindingMCVQ(2, 2, n_classes=4, gating="tied", tol=0.1, random_state=0),
     MCFA(2, 1, tol=0.1, random_state=0),
     PartsImputer(2, 2, n_fits=2, random_state=0),
     CVQ(2, 2, random_state=0),
@@ -77,6 +76,7 @@ ESTIMATORS = [
 # The same code with other settings.
 VARIANTS = [
     LevelledMCFA(2, 1, likelihood="ordinal", tol=0.1, random_state=0),
+    FindingMCVQ(2, 2, n_classes=4, gating="tied", tol=0.1, random_state=0),
     FindingMCFA(2, 1, n_classes=4, gating="tied", tol=0.1, random_state=0),
     MCVQ(2, 2, inference="gibbs", max_iter=20, random_state=0),
     MCVQ(2, 3, gating="standard", prior=None, init="random", random_state=0),
