@@ -120,7 +120,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    # A search for sizes is also tested by `test_a_search_for_sizes_resumes`.
+    [pytest.param(case, marks=pytest.mark.slow) if case == "sizes" else case for case in CASES],
+)
 def test_interrupted_fit_ends_the_same(case, tmp_path, monkeypatch):
     make, data = CASES[case]
     shorter(monkeypatch)

@@ -82,6 +82,7 @@ def test_rows_in_blocks_and_threads_find_the_same(model, monkeypatch):
     assert_allclose(other.lower_bound_, model.lower_bound_, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_are_repetition():
     X, _ = planted(n_rows=120, n_noise=0)
     weight = np.ones(120)

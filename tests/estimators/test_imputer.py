@@ -62,6 +62,7 @@ def test_without_factors_it_is_the_model(survey):
         assert_array_equal(shares, model.predict_proba_columns(survey.frame)[name])
 
 
+@pytest.mark.slow
 def test_factors_fill_what_states_cannot(bent):
     X, holed, hidden = bent
     names = [f"x{d}" for d in range(5)]

@@ -248,6 +248,7 @@ def test_what_no_evidence_can_tell_is_refused(arguments, message):
         auto(draw(n=30)[0], **arguments)
 
 
+@pytest.mark.slow
 def test_saved_and_resumed(tmp_path):
     X, _, states = draw(n=150)
     model = auto(X, n_init=2, warm_start=True)
