@@ -94,6 +94,7 @@ def _held_out_scores(
             for _ in range(FORGETTING_STEPS):
                 prepared = model.maximize(prepared, total(prepared, X[others], weight[others]))
         # Parts keep their columns: a background column that changed sides would shift all scores.
+        # Parameters of every family are dataclasses with a gate, which P cannot say.
         params = cast(P, replace(prepared.params, gate=fitted.params.gate))  # type: ignore[type-var]
         found = scores(replace(fitted, params=params), X[which])
         out = np.empty((len(some), found.shape[1])) if out is None else out

@@ -29,6 +29,7 @@ class Commands(TyperGroup):
     def main(self, *args: object, **kwargs: object) -> object:
         """Parse arguments and run the command."""
         with _closable_output():
+            # Arguments are handed on as they came.
             return super().main(*args, **kwargs)  # type: ignore[arg-type]
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of click or typer

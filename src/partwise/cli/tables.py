@@ -155,6 +155,7 @@ def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
     parameters = [one.replace(kind=kind) for one in (*own, *added.values())]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {one.name: one.annotation for one in parameters}
+    # typer reads the signature of a function, which types do not know.
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run
 

@@ -89,6 +89,7 @@ class ColumnGroup:
     def restore(cls, state: dict[str, PlainValue], prior: Prior | None) -> ColumnGroup:
         """What `state` describes."""
         own = {f.name: state[f.name] for f in fields(cls) if f.name in state}
+        # The state is read from a file, whose levels are an array or None.
         n_levels = 0 if own["levels"] is None else np.size(own["levels"])  # type: ignore[arg-type]
         law = restore_law(state, prior, n_levels)
         return cls(likelihood=law, **own)  # type: ignore[arg-type]  # a file has been checked
