@@ -88,11 +88,6 @@ def placed(fitted: FittedMoving, X: Array, t: Array) -> Array:
     return on_canvas(X, fitted.model.maps[t], fitted.model.canvas.n_columns)
 
 
-def aligned(fitted: FittedMoving, X: Array, n_jobs: int | None = None) -> Array:
-    """Rows on the canvas under their most probable transformations."""
-    return placed(fitted, X, best(fitted, X, n_jobs))
-
-
 @dataclass(frozen=True)
 class MovedAnswers:
     """Answers for rows, from those for rows of the canvas (``core``, a module)."""
@@ -127,6 +122,18 @@ class MovedAnswers:
         return np.asarray(self.core.class_shares(plain(fitted)))
 
     # --- rows ---
+
+    def shifts(self, fitted: FittedMoving, X: Array, n_jobs: int | None = None) -> Array:
+        """Most probable transformation of every row, (n, q)."""
+        return transformations(fitted).values[best(fitted, X, n_jobs)]
+
+    def shift_proba(self, fitted: FittedMoving, X: Array, n_jobs: int | None = None) -> Array:
+        """Posterior of the transformations, (n, T)."""
+        return posterior(fitted, X, n_jobs)
+
+    def aligned(self, fitted: FittedMoving, X: Array, n_jobs: int | None = None) -> Array:
+        """Rows on the canvas under their most probable transformations."""
+        return placed(fitted, X, best(fitted, X, n_jobs))
 
     def _averaged(
         self,

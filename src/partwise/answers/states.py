@@ -424,7 +424,11 @@ def draw_rows(fitted: FittedStates, states: Array, rng: np.random.Generator) -> 
 
 def checked_states(fitted: FittedStates, states: ArrayLike, n_samples: int) -> Array:
     """States (n, K) as integers; raise an error for states that parts do not have."""
-    n_states = own_states(fitted)
+    return states_in_range(states, n_samples, own_states(fitted))
+
+
+def states_in_range(states: ArrayLike, n_samples: int, n_states: Sequence[int]) -> Array:
+    """States (n, K) as integers; raise an error for states that parts do not have."""
     asked, states = np.asarray(states), np.asarray(states, dtype=np.int64)
     if (
         np.any(states != asked)
@@ -433,6 +437,6 @@ def checked_states(fitted: FittedStates, states: ArrayLike, n_samples: int) -> A
     ):
         raise ValueError(
             f"states must have shape ({n_samples}, {len(n_states)}) and integers below the parts' "
-            f"numbers of states, {n_states}."
+            f"numbers of states, {tuple(n_states)}."
         )
     return states

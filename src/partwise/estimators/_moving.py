@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,19 +17,20 @@ from partwise.answers import moving
 from partwise.answers.moving_parts import PartsAnswers
 from partwise.contracts import Array
 from partwise.data.table import Schema
+from partwise.estimators._gated import GatedEstimator
 from partwise.estimators._rows import by_rows
 from partwise.estimators._state_rows import StateRows
 from partwise.fitted import Fitted
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.family import Family
-from partwise.fitting.moving_parts import fit_moving_parts
+from partwise.fitting.moving_parts import fit_moving_parts, restored_parts, saved_parts
 from partwise.fitting.moving_states import MovingStates
 from partwise.fitting.options import TrainingRows
 from partwise.models.transformations import Transformations
-from partwise.typing import DataLike, Frame, Given, PathLike, Seed
+from partwise.typing import DataLike, Frame, Given, PathLike, Seed, State
 
 
-def _moves(estimator: MovingEstimator) -> bool:
+def _moves(estimator: TransformedRows) -> bool:
     if estimator.transformations is None:
         raise AttributeError(
             "Rows have no transformations; set transformations, such as Translations(image_shape)."
@@ -37,12 +38,12 @@ def _moves(estimator: MovingEstimator) -> bool:
     return True
 
 
-def _by_part(estimator: MovingEstimator) -> bool:
+def _by_part(estimator: TransformedRows) -> bool:
     """Whether parts move on their own."""
     return getattr(estimator.transformations, "by", "row") == "part"
 
 
-def _by_row(estimator: MovingEstimator) -> bool:
+def _by_row(estimator: TransformedRows) -> bool:
     """Whether rows are transformed as a whole."""
     return _moves(estimator) and not _by_part(estimator)
 
@@ -53,47 +54,49 @@ def _in_place(name: str) -> Callable[..., Any]:
 
     @wraps(plain)
     def method(self: MovingEstimator, *arguments: object, **named: object) -> object:
-        if self.transformations is not None:
-            raise ValueError(f"{name} {ON_CANVAS}")
+        self._refuse_moving(name)
         return plain(self, *arguments, **named)
 
     return method
 
 
-# What to do instead where a method or a page is refused.
-ON_CANVAS = (
-    "is not available for rows with transformations; use canvas_model(), a model of the canvas, "
-    "with the rows that align(X) gives."
-)
+def refusal(by_part: bool) -> str:
+    """Why a method or a page is refused, and what to do instead."""
+    if by_part:
+        return (
+            'is not available for parts that move on their own; use Translations(by="row") and '
+            "its canvas_model()."
+        )
+    return (
+        "is not available for rows with transformations; use canvas_model(), a model of the "
+        "canvas, with the rows that align(X) gives."
+    )
 
 
-class MovingEstimator(StateRows):
-    """A model of parts with states, of rows that may have been transformed."""
+class TransformedRows(GatedEstimator):
+    """A model of parts, of rows that may have been transformed."""
 
     transformations: Transformations | None
+    _moving_kind: ClassVar[type[Family]]  # the kind of parts where rows are transformed
 
-    predict_proba_columns = _in_place("predict_proba_columns")
-    dependence = _in_place("dependence")
-    summary = _in_place("summary")
-    state_profiles = _in_place("state_profiles")
-    anomalous_cells = _in_place("anomalous_cells")
-    add_states = _in_place("add_states")
-    predict_columns = _in_place("predict_columns")
+    def _family(self, schema: Schema | None = None) -> Family[Any, Any]:
+        family = super()._family(schema)
+        if self.transformations is None:
+            return family
+        moves = self.transformations
+        return self._moving_kind(replace(family.options, transformations=moves, calibrated=False))
 
-    def impute(
-        self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
-    ) -> Array | Frame | list[Array | Frame]:
-        """As in `MCVQ`; several imputations are refused for rows with transformations."""
-        if n_imputations is not None and self.transformations is not None:
-            raise ValueError(f"impute(n_imputations=) {ON_CANVAS}")
-        return super().impute(X, n_imputations, random_state=random_state)
-
-    def _sample_given(
-        self, n_samples: int, given: Given, random_state: Seed
-    ) -> tuple[Array | Frame, Array]:
+    def _refuse_moving(self, what: str) -> None:
+        """Refuse a method where rows are transformed."""
         if self.transformations is not None:
-            raise ValueError(f"sample(given=) {ON_CANVAS}")
-        return super()._sample_given(n_samples, given, random_state)
+            raise ValueError(f"{what} {refusal(_by_part(self))}")
+
+    def _score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+        if self.transformations is None:
+            return super()._score_cells(X, rows, columns, values)
+        return np.asarray(
+            self._asked.score_cells(self._fitted, X, (rows, columns, values), self.n_jobs)
+        )
 
     @available_if(_by_row)
     def canvas_model(self) -> Self:
@@ -103,7 +106,7 @@ class MovingEstimator(StateRows):
 
         Returns
         -------
-        model : MCVQ
+        model : MCVQ or MCFA
             Fitted, without transformations.
 
         Examples
@@ -122,37 +125,6 @@ class MovingEstimator(StateRows):
         check_is_fitted(self)
         return clone(self).set_params(transformations=None)._adopt(moving.plain(self._fitted))
 
-    def _family(self, schema: Schema | None = None) -> Family[Any, Any]:
-        family = super()._family(schema)
-        if self.transformations is None:
-            return family
-        moves = self.transformations
-        return MovingStates(replace(family.options, transformations=moves, calibrated=False))
-
-    def _score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
-        if self.transformations is None:
-            return super()._score_cells(X, rows, columns, values)
-        return np.asarray(
-            self._asked.score_cells(self._fitted, X, (rows, columns, values), self.n_jobs)
-        )
-
-    def _fitted_to(
-        self,
-        rows: TrainingRows,
-        y: ArrayLike | None,
-        checkpoint: PathLike | Checkpoint | None,
-    ) -> Fitted[Any, Any, Any]:
-        if not _by_part(self):
-            return super()._fitted_to(rows, y, checkpoint)
-        if checkpoint is not None or self.warm_start:
-            raise ValueError('Translations(by="part") does not support checkpoint and warm_start.')
-        return fit_moving_parts(self._family(rows.schema).options, rows, y, self._listen)
-
-    def __partwise_state__(self) -> dict[str, object]:
-        if _by_part(self):
-            raise TypeError('Models with Translations(by="part") cannot be saved yet; pickle them.')
-        return super().__partwise_state__()
-
     @available_if(_moves)
     @by_rows
     def shifts(self, X: Any) -> Array:
@@ -170,12 +142,9 @@ class MovingEstimator(StateRows):
             begins with a mean shift of about 0. With ``by="part"`` the shifts of all parts, of
             shape (n, K, 2), each up to a constant.
         """
-        if _by_part(self):
-            return PartsAnswers().shifts(self._fitted, self._checked(X), self.n_jobs)
-        found = moving.best(self._fitted, self._checked(X), self.n_jobs)
-        return self.transformations.values[found]  # type: ignore[union-attr]  # available_if
+        return np.asarray(self._asked.shifts(self._fitted, self._checked(X), self.n_jobs))
 
-    @available_if(_by_row)
+    @available_if(_moves)
     @by_rows
     def shift_proba(self, X: Any) -> Array:
         """Posterior probability of every transformation of each row.
@@ -187,11 +156,12 @@ class MovingEstimator(StateRows):
         Returns
         -------
         probability : ndarray of shape (n, T)
-            In the order of ``transformations.values``.
+            In the order of ``transformations.values``. With ``by="part"`` of shape (n, K, T): of
+            every part, given the most probable places of the others.
         """
-        return moving.posterior(self._fitted, self._checked(X), self.n_jobs)
+        return np.asarray(self._asked.shift_proba(self._fitted, self._checked(X), self.n_jobs))
 
-    @available_if(_by_row)
+    @available_if(_moves)
     @by_rows
     def align(self, X: Any) -> Array:
         """Rows on the canvas, under their most probable transformations.
@@ -203,6 +173,67 @@ class MovingEstimator(StateRows):
         Returns
         -------
         rows : ndarray of shape (n, D of the canvas)
-            NaN where the row shows nothing; reshape to ``canvas_shape_`` for images.
+            NaN where the row shows nothing; reshape to ``canvas_shape_`` for images. With
+            ``by="part"`` of shape (n, K, D of the canvas): the row as each part sees it.
         """
-        return moving.aligned(self._fitted, self._checked(X), self.n_jobs)
+        return np.asarray(self._asked.aligned(self._fitted, self._checked(X), self.n_jobs))
+
+
+class MovingEstimator(TransformedRows, StateRows):
+    """A model of parts with states, of rows that may have been transformed."""
+
+    _moving_kind: ClassVar[type[Family]] = MovingStates
+
+    predict_proba_columns = _in_place("predict_proba_columns")
+    dependence = _in_place("dependence")
+    summary = _in_place("summary")
+    state_profiles = _in_place("state_profiles")
+    anomalous_cells = _in_place("anomalous_cells")
+    add_states = _in_place("add_states")
+    predict_columns = _in_place("predict_columns")
+
+    def impute(
+        self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
+    ) -> Array | Frame | list[Array | Frame]:
+        """As in `MCVQ`; several imputations are refused for rows with transformations."""
+        if n_imputations is not None:
+            self._refuse_moving("impute(n_imputations=)")
+        return super().impute(X, n_imputations, random_state=random_state)
+
+    def inverse_transform(self, X: ArrayLike) -> Array | Frame:
+        """As in `MCVQ`; rows of the canvas where rows are transformed."""
+        if _by_part(self):
+            raise ValueError(
+                "inverse_transform is not available for parts that move on their own, because "
+                "states do not say where parts are; use reconstruct(X) or sample(states=)."
+            )
+        return super().inverse_transform(X)
+
+    def _sample_given(
+        self, n_samples: int, given: Given, random_state: Seed
+    ) -> tuple[Array | Frame, Array]:
+        self._refuse_moving("sample(given=)")
+        return super()._sample_given(n_samples, given, random_state)
+
+    def _fitted_to(
+        self,
+        rows: TrainingRows,
+        y: ArrayLike | None,
+        checkpoint: PathLike | Checkpoint | None,
+    ) -> Fitted[Any, Any, Any]:
+        if not _by_part(self):
+            return super()._fitted_to(rows, y, checkpoint)
+        options, last = self._family(rows.schema).options, None
+        if self.warm_start and isinstance(self._asked, PartsAnswers):
+            last = self._fitted
+        return fit_moving_parts(options, rows, y, self._listen, last, checkpoint)
+
+    def __partwise_state__(self) -> dict[str, object]:
+        check_is_fitted(self)
+        return saved_parts(self._fitted) if _by_part(self) else super().__partwise_state__()
+
+    def __partwise_restore__(self, state: State) -> None:
+        if not _by_part(self):
+            return super().__partwise_restore__(state)
+        self._adopt(restored_parts(self._family().options, state))
+        return None

@@ -22,6 +22,7 @@ from functools import partial
 import numpy as np
 
 from partwise.data.table import IGNORED, has_levels, law_of_kind
+from partwise.files.moving_contents import MOVING_PARTS
 from partwise.files.pieces import (
     DTYPE,
     GATE,
@@ -436,6 +437,18 @@ _MEMBERS = {
     "MCVQ": _model(_MCVQ, _parts_of, _transformations_fit, _likelihood_fits, _prior_fits),
 }
 
+_OF_ROWS = _model(
+    _MCVQ, _columns_given, _parts_of, _transformations_fit, _likelihood_fits, _prior_fits
+)
+
+
+def _mcvq(value: object, scope: Scope) -> None:
+    """Parts of columns, or parts that move on their own."""
+    assert isinstance(value, dict)
+    moves = value["arguments"].get("transformations")
+    (MOVING_PARTS if getattr(moves, "by", "row") == "part" else _OF_ROWS)(value, scope)
+
+
 CONTENTS: dict[str, Check] = {
     "AspectModel": _model(
         Record(
@@ -527,9 +540,7 @@ CONTENTS: dict[str, Check] = {
         n_sets="M",
     ),
     "MCFA": _model(_MCFA, _columns_given, _parts_of, _likelihood_fits),
-    "MCVQ": _model(
-        _MCVQ, _columns_given, _parts_of, _transformations_fit, _likelihood_fits, _prior_fits
-    ),
+    "MCVQ": _mcvq,
     "PartsImputer": _imputer,
     "Recommender": partial(recommender, member=_member),
 }

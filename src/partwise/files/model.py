@@ -116,6 +116,8 @@ _VALUES = frozenset(
         "partwise.models.mcvq.MCVQPrepared",
         "partwise.models.moving.MovingParams",
         "partwise.models.moving.MovingPrepared",
+        "partwise.models.moving_parts.Assignment",
+        "partwise.models.moving_parts.PartsParams",
         "partwise.models.sizes.Part",
     ]
 )

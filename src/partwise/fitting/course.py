@@ -68,6 +68,11 @@ class Classes:
         """N, 1 without classes."""
         return 1 if self.names is None else len(self.names)
 
+    @property
+    def are_known(self) -> bool:
+        """Whether some rows have labels."""
+        return self.labels is not None and bool(np.any(self.labels >= 0))
+
 
 def fit_parts(
     family: Family[P, R],
@@ -97,15 +102,20 @@ def fit_parts(
     fitted : Fitted
     """
     options, deadline = family.options, family.options.ascent.deadline()
+    classes = numbered_classes(options, rows, y)
+    if options.n_classes == "auto" and classes.names is None:
+        classes = Classes(_found_classes(family, rows, listen, last, deadline))
+    return fit_rows(family, rows, classes, listen, deadline, last, checkpoint)
+
+
+def numbered_classes(options: PartsOptions, rows: TrainingRows, y: ArrayLike | None) -> Classes:
+    """Classes of the rows with weight, as labels ``y`` of all rows and ``n_classes`` say."""
     asked = None if options.n_classes == "auto" else options.n_classes
     assert not isinstance(asked, str)
     names, labels = read_labels(y, asked, len(rows.kept))
-    if options.n_classes == "auto" and names is None:
-        names = _found_classes(family, rows, listen, last, deadline)
     if labels is not None and names is not None:
         labels = _with_rows(labels[rows.kept], names)
-    classes = Classes(names, None if names is None else labels)
-    return fit_rows(family, rows, classes, listen, deadline, last, checkpoint)
+    return Classes(names, None if names is None else labels)
 
 
 def fit_rows(

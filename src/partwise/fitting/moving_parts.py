@@ -7,20 +7,22 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from partwise.contracts import Array
-from partwise.data import BlockSource, learn_columns
+from partwise.data import BlockSource, ColumnGroup, learn_columns
 from partwise.data.moved import in_common_units
-from partwise.fitted import Fitted
-from partwise.fitting.checkpoint import FitLog
+from partwise.fitted import Fitted, SavedState, fields_of, restored_fields, shared_attributes
+from partwise.fitting.checkpoint import Checkpoint, FitLog
+from partwise.fitting.course import Classes, numbered_classes, warn_of_holes
 from partwise.fitting.family import sizes_of
-from partwise.fitting.moving_states import refused
+from partwise.fitting.moving_states import check_columns, refused
 from partwise.fitting.options import Listen, PartsOptions, TrainingRows
 from partwise.fitting.record import recorded
-from partwise.fitting.restarts import Stage, fit_best
-from partwise.models.moving_parts import MovingParts, PartsParams, rows_of
+from partwise.fitting.restarts import Begun, Stage, fit_best
+from partwise.models.moving_parts import MovingParts, PartRows, PartsParams, rows_of
 from partwise.models.transformations import Translations
 from partwise.starts.recurring import recurring_start
+from partwise.typing import PathLike
 
 FittedMovingParts: TypeAlias = Fitted[MovingParts, PartsParams, PartsParams]
 
@@ -32,52 +34,102 @@ PER_MEDIAN, LEAST_NOISE = 1.4826, 1e-6
 
 
 def fit_moving_parts(
-    options: PartsOptions, rows: TrainingRows, labels: object, listen: Listen
+    options: PartsOptions,
+    rows: TrainingRows,
+    y: ArrayLike | None,
+    listen: Listen,
+    last: FittedMovingParts | None = None,
+    checkpoint: PathLike | Checkpoint | None = None,
 ) -> FittedMovingParts:
-    """Learn templates, masks and background from rows without classes."""
-    moves = options.transformations
-    assert isinstance(moves, Translations)
+    """Learn templates, masks and background, and classes by the labels ``y`` if there are some."""
+    moves, n_columns = _moves(options), rows.X.shape[1]
     reason = refused(options, rows)
     if reason is None and (options.likelihood != "gaussian" or options.prior is None):
         reason = 'likelihood="gaussian" and a prior'
-    if reason is None and (labels is not None or options.n_classes is not None):
-        reason = "rows without classes"
+    classes = Classes() if reason else numbered_classes(options, rows, y)
+    if reason is None and options.n_classes is not None and not classes.are_known:
+        reason = "labels y of the classes; without y, leave out n_classes"
+    sizes = () if reason else sizes_of(options.size, int(options.n_parts), "n_states")
+    if len(set(sizes)) > 1:
+        reason = "one number n_states for all parts"
     if reason is not None:
         raise ValueError(f'Translations(by="part") needs {reason}.')
-    n_columns = rows.X.shape[1]
-    if moves.n_columns != n_columns:
-        raise ValueError(
-            f"transformations are of rows with {moves.n_columns} columns, but X has {n_columns}; "
-            "give the image_shape of the rows of X."
-        )
-    sizes = sizes_of(options.size, int(options.n_parts), "n_states")
+    check_columns(moves, n_columns)
     (group,) = learn_columns(rows.X, "gaussian", rows.weight, False, options.prior)
+    warn_of_holes((group,), n_columns, rows.names)
     group = in_common_units(group, rows.X, rows.weight)
-    source = BlockSource(rows.X, (group,), rows.weight, n_powers=2)
-    log = FitLog(options.random_state)
+    if last is not None:
+        group = _resumed(last, sizes, classes, n_columns)
+    labels = classes.labels
+    source = BlockSource(rows.X, (group,), rows.weight, labels=labels, n_powers=2)
+    arguments = options.arguments
+    log = FitLog(options.random_state, checkpoint, arguments, rows.X, rows.weight, labels)
     rng = log.generator()
-    some = source.sample(MOST_CELLS, rng)
-    pairs = [rows_of(block) for block in some.blocks()]
-    x, seen = (np.concatenate(values) for values in zip(*pairs, strict=True))
-    model = MovingParts(len(sizes), max(sizes), moves, _noise(x, seen))
+    some = [rows_of(block) for block in source.sample(MOST_CELLS, rng).blocks()]
+    first = PartRows(*(np.concatenate([piece[i] for piece in some]) for i in range(2)))
+    noise = _noise(first) if last is None else last.model.noise
+    model = MovingParts(len(sizes), max(sizes), moves, noise)
 
-    def begin(
-        i: int, child: np.random.Generator
-    ) -> tuple[list[Stage[MovingParts, PartsParams]], PartsParams]:
-        start = partial(recurring_start, model, x, seen, moves.image_shape, child)
-        return [Stage(model)], start()
+    def begin(i: int, child: np.random.Generator) -> Begun[MovingParts, PartsParams]:
+        if last is not None:
+            return [Stage(model)], last.params
+        start = partial(recurring_start, model, first, moves.image_shape, child)
+        return [Stage(model)], log.once("start", child, start).with_classes(classes.number)
 
+    ascent = options.ascent if last is None else replace(options.ascent, n_init=1)
     with listen(rows.X) as listener:
-        deadline = options.ascent.deadline()
-        _, params, monitor = fit_best(source, begin, rng, options.ascent, log, listener, deadline)
+        deadline = ascent.deadline()
+        _, params, monitor = fit_best(source, begin, rng, ascent, log, listener, deadline)
     total = float(rows.weight.sum())
     record = replace(recorded(monitor, total), n_rows=len(rows.kept), weight=total)
     of = (group,), n_columns, rows.X.dtype, record, rows.names, model.n_parts
-    return Fitted(model, params, *of)
+    log.finish()
+    return Fitted(model, params, *of, classes=classes.names)
 
 
-def _noise(x: Array, seen: Array) -> float:
+def _moves(options: PartsOptions) -> Translations:
+    assert isinstance(options.transformations, Translations)
+    return options.transformations
+
+
+def _resumed(
+    last: FittedMovingParts, sizes: tuple[int, ...], classes: Classes, n_columns: int
+) -> ColumnGroup:
+    """The columns of the last fit, which must suit the new data."""
+    own = last.model.n_parts, last.model.n_states, last.n_columns, len(last.params.log_beta)
+    if own != (len(sizes), max(sizes), n_columns, classes.number):
+        raise ValueError(
+            "warm_start=True needs the columns, n_parts, n_states and classes of the last fit; "
+            "set warm_start=False to begin again."
+        )
+    return last.columns[0]  # units stay, or the parameters would mean something else
+
+
+def _noise(rows: PartRows) -> float:
     """Variance of the noise: most pixels of most rows are background."""
-    shown = np.where(seen > 0, x, np.nan)
+    shown = np.where(rows.seen > 0, rows.x, np.nan)
     apart = np.abs(shown - np.nanmedian(shown, axis=0))
     return max(float(PER_MEDIAN * np.nanmedian(apart)) ** 2, LEAST_NOISE)
+
+
+def saved_parts(fitted: FittedMovingParts) -> dict[str, object]:
+    """All that is learned as plain values, for a model file."""
+    learned = shared_attributes(fitted)
+    if fitted.names is not None:
+        learned["feature_names_in_"] = np.asarray([str(n) for n in fitted.names], dtype=object)
+    return {
+        "templates": fields_of(fitted.params),
+        "noise": fitted.model.noise,
+        "columns": [group.state() for group in fitted.columns],
+        "dtype": np.dtype(fitted.dtype).name,
+        "learned": learned,
+    }
+
+
+def restored_parts(options: PartsOptions, state: SavedState) -> FittedMovingParts:
+    """The fitted model of which a file holds the state."""
+    fields, params = restored_fields(state["learned"]), PartsParams(**state["templates"])
+    columns = tuple(ColumnGroup.restore(group, options.prior) for group in state["columns"])
+    K, J, _ = params.mean.shape
+    model = MovingParts(K, J, _moves(options), float(state["noise"]))
+    return Fitted(model, params, columns, dtype=np.dtype(state["dtype"]), **fields)

@@ -66,11 +66,7 @@ class MovingStates(Family[MovingParams, MovingPrepared]):
         reason = refused(self.options, rows)
         if reason is not None:
             raise ValueError(f"transformations need {reason}.")
-        if moves.n_columns != n_columns:
-            raise ValueError(
-                f"transformations are of rows with {moves.n_columns} columns, but X has "
-                f"{n_columns}; give the image_shape of the rows of X."
-            )
+        check_columns(moves, n_columns)
         found = canvas_columns(columns[0], rows.X, rows.weight, moves.maps, moves.n_canvas)
         return (found,)
 
@@ -175,6 +171,15 @@ class MovingStates(Family[MovingParams, MovingPrepared]):
         """State of every part in the training rows, (C, K), -1 for rows without weight."""
         first = self.core_in(fitted.model).first
         return states_of_rows(fitted, first, source, kept, self.options.ascent.n_jobs)
+
+
+def check_columns(moves: Transformations, n_columns: int) -> None:
+    """Refuse transformations of rows with other columns."""
+    if moves.n_columns != n_columns:
+        raise ValueError(
+            f"transformations are of rows with {moves.n_columns} columns, but X has {n_columns}; "
+            "give the image_shape of the rows of X."
+        )
 
 
 def refused(options: PartsOptions, rows: TrainingRows) -> str | None:

@@ -9,7 +9,8 @@ a       odds        (K, D_c)    mask: odds of a part against the background, on 
 mu, v   mean, var   (K, J, D_c) Gaussian appearance of a state, on its canvas
 -       back_*      (D,)        mean and variance of the background
 eps     outlier     -           share of entries that the background does not explain
-rho, b  log_rho     (K, T)      priors of transformations and states (log_b, (K, J))
+rho, b  log_rho     (K, T)      priors of transformations and states (log_b, (N, K, J))
+beta    log_beta    (N,)        prior of a row's class, on which the states depend
 ======  ==========  ==========  ==================================================================
 
 Pixel d of a row shows pixel t_k(d) of the canvas of part k. Given all t and s it is explained by
@@ -19,16 +20,16 @@ one part or by the background, with odds a and 1, which move with the parts and 
 
 where p_0 is the background's Gaussian and, with share eps, a broad one. Rows keep one t and s per
 part, so that the bound of log p(x) is log p(x, t, s): a coordinate step takes the best (t, s) of a
-part given the others, by going through all. The M-step weighs entries by the posterior of who
-explains them; log Z_d is bounded by its tangent, log z + Z_d / z - 1, which gives the odds as a
-ratio of sums. Odds are 0 beyond the window of a template. Parameters are most probable values under
-conjugate priors. No step lowers the bound.
+part given the others, by going through all. The class of a row is summed out unless it is known.
+The M-step weighs entries by the posterior of who explains them; log Z_d is bounded by its tangent,
+log z + Z_d / z - 1, which gives the odds as a ratio of sums. Odds are 0 beyond the window of a
+template. Parameters are most probable values under conjugate priors. No step lowers the bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
 from itertools import permutations
 from operator import add
@@ -49,6 +50,9 @@ MOST_ORDERS = 6
 # Pseudo-counts: of the mean of a pixel, of its variance, of odds and of their scale.
 MEAN_ROWS, VARIANCE_ROWS, ODDS_ROWS, SCALE_ROWS = 0.1, 2.0, 0.01, 1.0
 
+# Variance of entries that nothing explains, in model units.
+BROAD_VARIANCE = 2.0
+
 _HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
 
 
@@ -57,6 +61,32 @@ class Assignment(NamedTuple):
 
     t: Array
     s: Array
+
+    def take(self, rows: Array) -> Assignment:
+        """Those of some rows."""
+        return Assignment(self.t[rows], self.s[rows])
+
+    def with_part(self) -> Assignment:
+        """The same with one more part, at the first place in the first state."""
+        none = np.zeros((len(self.t), 1), int)
+        return Assignment(np.hstack([self.t, none]), np.hstack([self.s, none]))
+
+
+class PartRows(NamedTuple):
+    """Entries of rows (n, D), 0 where missing, 1 where they are seen, and known classes."""
+
+    x: Array
+    seen: Array
+    labels: Array | None = None  # (n,), -1 where unknown
+
+    def take(self, rows: Array) -> PartRows:
+        """Some of the rows."""
+        labels = None if self.labels is None else self.labels[rows]
+        return PartRows(self.x[rows], self.seen[rows], labels)
+
+    def of_class(self, z: int) -> PartRows:
+        """The same rows, all of one class."""
+        return self._replace(labels=np.full(len(self.x), z))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +98,15 @@ class PartsParams:
     var: Array
     log_rho: Array
     log_b: Array
+    log_beta: Array
     back_mean: Array
     back_var: Array
     outlier: float
+
+    def with_classes(self, n_classes: int) -> PartsParams:
+        """The same with so many classes instead of one, which are alike."""
+        log_b = np.repeat(self.log_b, n_classes, axis=0)
+        return replace(self, log_b=log_b, log_beta=np.full(n_classes, -np.log(n_classes)))
 
     @property
     def params(self) -> PartsParams:
@@ -86,7 +122,8 @@ class PartsStats:
     sums: Array  # of q, q x and q x^2 of every state, (3, K, J, D_c)
     mass: Array  # of 1 / z where a pixel of the canvas is seen, (K, D_c)
     moves: Array  # rows under each transformation, (K, T)
-    states: Array  # rows in each state, (K, J)
+    states: Array  # rows in each state of each class, (N, K, J)
+    classes: Array  # rows of each class, (N,)
     back: Array  # of q, q x and q x^2 of the background, (3, D)
     outliers: float
 
@@ -144,7 +181,7 @@ class MovingParts:
     def background(self, params: PartsParams, x: Array) -> Array:
         """Log p_0 of entries, (n, D)."""
         plain = np.log1p(-params.outlier) + log_normal(x, params.back_mean, params.back_var)
-        return np.logaddexp(plain, np.log(params.outlier) + log_normal(x, 0.0, 2.0))
+        return np.logaddexp(plain, np.log(params.outlier) + log_normal(x, 0.0, BROAD_VARIANCE))
 
     def part(
         self, params: PartsParams, x: Array, k: int, t: Array, s: Array
@@ -170,36 +207,49 @@ class MovingParts:
             total, Z = np.logaddexp(total, density), Z + odds
         return total, Z
 
+    def class_evidence(
+        self, params: PartsParams, rows: PartRows, found: Assignment, parts: Iterable[int]
+    ) -> Array:
+        """log p(class, states of some of the parts), -inf for classes a row is not in; (N, n)."""
+        out = np.repeat(params.log_beta[:, None], len(rows.x), axis=1)
+        for k in parts:
+            out += params.log_b[:, k][:, found.s[:, k]]
+        if rows.labels is not None:
+            classes = np.arange(len(out))[:, None]
+            out[(rows.labels >= 0) & (rows.labels != classes)] = -np.inf
+        return out
+
     def row_bounds(
-        self, params: PartsParams, x: Array, seen: Array, found: Assignment, parts: Iterable[int]
+        self, params: PartsParams, rows: PartRows, found: Assignment, parts: Iterable[int]
     ) -> Array:
         """log p(x, t, s) with some of the parts, (n,)."""
         parts = list(parts)
-        total, Z = self.explained(params, x, found, parts)
-        out = ((total - np.log(Z)) * seen).sum(axis=1)
+        total, Z = self.explained(params, rows.x, found, parts)
+        out = ((total - np.log(Z)) * rows.seen).sum(axis=1)
         for k in parts:
-            out += params.log_rho[k][found.t[:, k]] + params.log_b[k][found.s[:, k]]
-        return np.asarray(out)
+            out += params.log_rho[k][found.t[:, k]]
+        evidence = self.class_evidence(params, rows, found, parts)
+        return np.asarray(out + np.logaddexp.reduce(evidence, axis=0))
 
     def gains(
-        self, params: PartsParams, x: Array, seen: Array, k: int, rest: Array, Z: Array
+        self, params: PartsParams, rows: PartRows, k: int, found: Assignment, others: Iterable[int]
     ) -> Array:
-        """What part k adds to log p(x, t, s) at every t in every state; (n, T, J).
-
-        ``rest`` and ``Z`` (n, D) are those of the others.
-        """
-        out = np.empty((len(x), len(self.maps), self.n_states))
-        out[:] = params.log_rho[k][:, None] + params.log_b[k]
+        """What part k adds to log p(x, t, s) at every t in every state; (n, T, J)."""
+        others, (x, seen, _) = list(others), rows
+        rest, Z = self.explained(params, x, found, others)
+        classes = self.class_evidence(params, rows, found, others)  # (N, n)
+        joint = classes[:, :, None] + params.log_b[:, k][:, None]
+        prior = np.logaddexp.reduce(joint) - np.logaddexp.reduce(classes)[:, None]  # (n, J)
+        out = params.log_rho[k][None, :, None] + prior[:, None]
         of = x, seen, rest, Z, self.maps, params.odds[k], params.mean[k], params.var[k]
         check_sizes(columns=(x.shape[1], self.maps.shape[1]), rows=(len(x), len(seen), len(rest)))
         add_gains(*of, out)
-        return out
+        return np.asarray(out)
 
     def improved(
         self,
         params: PartsParams,
-        x: Array,
-        seen: Array,
+        rows: PartRows,
         found: Assignment,
         order: Iterable[int],
         placed: Iterable[int],
@@ -207,24 +257,22 @@ class MovingParts:
         """One round over parts: the best (t, s) of each given the others that are ``placed``."""
         t, s, placed = found.t.copy(), found.s.copy(), set(placed)
         for k in order:
-            others = sorted(placed - {k})
-            rest, Z = self.explained(params, x, Assignment(t, s), others)
-            gain = self.gains(params, x, seen, k, rest, Z).reshape(len(x), -1)
-            best = gain.argmax(axis=1)
+            gain = self.gains(params, rows, k, Assignment(t, s), sorted(placed - {k}))
+            best = gain.reshape(len(t), -1).argmax(axis=1)
             t[:, k], s[:, k] = np.divmod(best, self.n_states)
             placed.add(k)
         return Assignment(t, s)
 
-    def begun(self, params: PartsParams, x: Array, seen: Array) -> Assignment:
+    def begun(self, params: PartsParams, rows: PartRows) -> Assignment:
         """Assignments of rows without memory: the best of several orders of the parts."""
-        K, n = self.n_parts, len(x)
+        K, n = self.n_parts, len(rows.x)
         orders = list(permutations(range(K)))[:MOST_ORDERS] if K <= 3 else _rotations(K)
         best, highest = Assignment(np.zeros((n, K), int), np.zeros((n, K), int)), None
         for order in orders:
-            found = self.improved(params, x, seen, best, order, ())
+            found = self.improved(params, rows, best, order, ())
             for _ in range(ROUNDS - 1):
-                found = self.improved(params, x, seen, found, order, range(K))
-            bounds = self.row_bounds(params, x, seen, found, range(K))
+                found = self.improved(params, rows, found, order, range(K))
+            bounds = self.row_bounds(params, rows, found, range(K))
             if highest is None:
                 best, highest = found, bounds
                 continue
@@ -233,33 +281,34 @@ class MovingParts:
             highest = np.maximum(bounds, highest)
         return best
 
-    def assign(
-        self, params: PartsParams, x: Array, seen: Array, memory: Assignment | None
-    ) -> Assignment:
+    def assign(self, params: PartsParams, rows: PartRows, memory: Assignment | None) -> Assignment:
         """Assignments of rows (n, D), no worse than those they remember."""
         if memory is None:
-            return self.begun(params, x, seen)
+            return self.begun(params, rows)
         parts = range(self.n_parts)
-        return self.improved(params, x, seen, memory, parts, parts)
+        return self.improved(params, rows, memory, parts, parts)
 
     def expect(
         self, prepared: PartsParams, block: Block[Additive], memory: Assignment | None
     ) -> tuple[Assignment, PartsStats]:
         """Assignments, which rows remember, and sums."""
-        x, seen = rows_of(block)
-        found = self.assign(prepared, x, seen, memory)
-        return found, self.sums(prepared, x, seen, block.weight, found)
+        rows = rows_of(block)
+        found = self.assign(prepared, rows, memory)
+        return found, self.sums(prepared, rows, block.weight, found)
 
     def sums(
-        self, params: PartsParams, x: Array, seen: Array, weight: Array, found: Assignment
+        self, params: PartsParams, rows: PartRows, weight: Array, found: Assignment
     ) -> PartsStats:
         """Sums of rows with given assignments."""
+        x, seen, _ = rows
         K, J, (T, _), Dc = self.n_parts, self.n_states, self.maps.shape, params.odds.shape[1]
         total, Z = self.explained(params, x, found, range(K))
-        bound = self.row_bounds(params, x, seen, found, range(K))
+        bound = self.row_bounds(params, rows, found, range(K))
         w = seen * weight[:, None]
         sums, mass = np.zeros((3, K, J, Dc)), np.zeros((K, Dc))
-        moves, states = np.zeros((K, T)), np.zeros((K, J))
+        evidence = self.class_evidence(params, rows, found, range(K))
+        z = weight * np.exp(evidence - np.logaddexp.reduce(evidence))  # (N, n)
+        moves, states = np.zeros((K, T)), np.zeros((len(z), K, J))
         for k in range(K):
             t, s = found.t[:, k], found.s[:, k]
             place, odds = self.maps[t], params.odds[k][self.maps[t]]
@@ -270,13 +319,14 @@ class MovingParts:
             for p, value in enumerate((q, q * x, q * x * x)):
                 np.add.at(sums[p, k], (s[:, None], place), value)
             np.add.at(moves[k], t, weight)
-            np.add.at(states[k], s, weight)
+            np.add.at(states[:, k].swapaxes(0, 1), s, z.T)
         plain = np.log1p(-params.outlier) + log_normal(x, params.back_mean, params.back_var)
         q = w * np.exp(plain - total)
         back = np.stack([q.sum(axis=0), (q * x).sum(axis=0), (q * x * x).sum(axis=0)])
-        odd = np.log(params.outlier) + log_normal(x, 0.0, 2.0)
+        odd = np.log(params.outlier) + log_normal(x, 0.0, BROAD_VARIANCE)
         outliers = float((w * np.exp(odd - total)).sum())
-        return PartsStats(float(weight @ bound), sums, mass, moves, states, back, outliers)
+        of_rows = moves, states, z.sum(axis=1)
+        return PartsStats(float(weight @ bound), sums, mass, *of_rows, back, outliers)
 
     # --- M-step ---
 
@@ -293,7 +343,8 @@ class MovingParts:
             mean,
             var,
             np.log(moves / moves.sum(axis=1, keepdims=True)),
-            np.log(states / states.sum(axis=1, keepdims=True)),
+            np.log(states / states.sum(axis=2, keepdims=True)),
+            np.log((stats.classes + 1.0) / (stats.classes + 1.0).sum()),
             back_mean,
             back_var,
             float(outlier),
@@ -310,7 +361,7 @@ class MovingParts:
         p = prepared
         odds = p.odds[p.odds > 0]
         prior = float(np.sum(ODDS_ROWS * np.log(odds) - SCALE_ROWS * odds))
-        prior += float(p.log_rho.sum() + p.log_b.sum())
+        prior += float(p.log_rho.sum() + p.log_b.sum() + p.log_beta.sum())
         prior += float(np.log(p.outlier) + np.log1p(-p.outlier))
         for mean, var in ((p.mean, p.var), (p.back_mean, p.back_var)):
             lean = VARIANCE_ROWS * self.noise + MEAN_ROWS * mean**2
@@ -344,12 +395,12 @@ def add_gains(x, seen, rest, Z, maps, odds, mean, var, out):  # type: ignore[no-
                         out[i, t, j] -= less
 
 
-def rows_of(block: Block[Additive]) -> tuple[Array, Array]:
-    """Entries of a block (n, D), 0 where missing, and 1 where they are seen."""
+def rows_of(block: Block[Additive]) -> PartRows:
+    """Rows of a block."""
     view = block.groups[0].additive()
     x = np.ascontiguousarray(view.x.T, dtype=float)
     seen = np.ones_like(x) if view.shown is None else np.ascontiguousarray(view.shown.T, float)
-    return x, seen
+    return PartRows(x, seen, block.labels)
 
 
 def log_normal(x: Array, mean: Array | float, var: Array | float) -> Array:

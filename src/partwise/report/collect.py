@@ -124,7 +124,13 @@ def collect(
         input of the page's own code (None for models without parts).
     """
     check_is_fitted(model)
-    if getattr(model, "transformations", None) is not None:
+    moves = getattr(model, "transformations", None)
+    if getattr(moves, "by", "row") == "part":
+        raise ValueError(
+            "A report shows parts of columns, which parts that move on their own have not; plot "
+            "model.means_ and model.masks_."
+        )
+    if moves is not None:
         raise ValueError(
             "A report shows rows in place; pass model.canvas_model() and the rows that "
             "model.align(X) gives."

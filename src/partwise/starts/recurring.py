@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.models.moving_parts import Assignment, MovingParts, PartsParams
+from partwise.models.moving_parts import Assignment, MovingParts, PartRows, PartsParams
 
 # Patches tried for a part, EM iterations of each, rows on which they are tried, and EM iterations
 # of the best with all of these rows.
@@ -29,33 +29,26 @@ FAINT_ODDS, FIRST_OUTLIERS = 0.02, 0.1
 
 def recurring_start(
     model: MovingParts,
-    x: Array,
-    seen: Array,
+    rows: PartRows,
     image_shape: Sequence[int],
     rng: np.random.Generator,
 ) -> PartsParams:
-    """First parameters from rows (n, D), 0 where they are not ``seen``."""
-    if len(x) > 4 * TRIAL_ROWS:
-        rows = rng.choice(len(x), 4 * TRIAL_ROWS, replace=False)
-        x, seen = x[rows], seen[rows]
-    with_gaps = np.where(seen > 0, x, np.nan)
+    """First parameters, without classes."""
+    n = len(rows.x)
+    if n > 4 * TRIAL_ROWS:
+        rows, n = rows.take(rng.choice(n, 4 * TRIAL_ROWS, replace=False)), 4 * TRIAL_ROWS
+    with_gaps = np.where(rows.seen > 0, rows.x, np.nan)
     middle = np.nanmedian(with_gaps, axis=0)
     params = _no_parts(model, np.where(np.isnan(middle), 0.0, middle))
-    n = len(x)
     found = Assignment(np.zeros((n, 0), int), np.zeros((n, 0), int))
     for k in range(model.n_parts):
         own = replace(model, n_parts=k + 1)
         some = rng.choice(n, min(n, TRIAL_ROWS), replace=False)
-        params = _best_patch(
-            own, params, x[some], seen[some], Assignment(found.t[some], found.s[some]),
-            image_shape, rng,
-        )  # fmt: skip
-        none = np.zeros((n, 1), int)
-        found = Assignment(np.hstack([found.t, none]), np.hstack([found.s, none]))
-        found = own.improved(params, x, seen, found, [k], range(k))
+        params = _best_patch(own, params, rows.take(some), found.take(some), image_shape, rng)
+        found = own.improved(params, rows, found.with_part(), [k], range(k))
         for _ in range(N_SETTLE):
-            params = own.maximize(params, own.sums(params, x, seen, np.ones(n), found))
-            found = own.improved(params, x, seen, found, [k], range(k + 1))
+            params = own.maximize(params, own.sums(params, rows, np.ones(n), found))
+            found = own.improved(params, rows, found, [k], range(k + 1))
     return params
 
 
@@ -67,7 +60,8 @@ def _no_parts(model: MovingParts, middle: Array) -> PartsParams:
         np.zeros((0, J, Dc)),
         np.ones((0, J, Dc)),
         np.zeros((0, T)),
-        np.zeros((0, J)),
+        np.zeros((1, 0, J)),
+        np.zeros(1),
         middle,
         np.full(len(middle), model.noise),
         FIRST_OUTLIERS,
@@ -85,39 +79,36 @@ def _with_patch(
         mean=np.concatenate([params.mean, patches[None]]),
         var=np.concatenate([params.var, np.full((1, *patches.shape), 4.0 * model.noise)]),
         log_rho=np.concatenate([params.log_rho, np.full((1, T), -np.log(T))]),
-        log_b=np.concatenate([params.log_b, np.full((1, J), -np.log(J))]),
+        log_b=np.concatenate([params.log_b, np.full((1, 1, J), -np.log(J))], axis=1),
     )
 
 
 def _best_patch(
     model: MovingParts,
     params: PartsParams,
-    x: Array,
-    seen: Array,
+    rows: PartRows,
     found: Assignment,
     image_shape: Sequence[int],
     rng: np.random.Generator,
 ) -> PartsParams:
     """Parameters with the patch that explains most."""
-    k, n = model.n_parts - 1, len(x)
+    (x, seen, _), k, n = rows, model.n_parts - 1, len(rows.x)
     total, _ = model.explained(params, x, found, range(k))
     left = (seen > 0) & (np.abs(x - params.back_mean) > FAR * np.sqrt(model.noise))
     left &= total - model.background(params, x) < 1.0  # no other part explains it
     cells = np.argwhere(left)
     cells = cells if len(cells) else np.argwhere(seen > 0)
-    none = np.zeros((n, 1), int)
-    begun = Assignment(np.hstack([found.t, none]), np.hstack([found.s, none]))
     best, highest = None, -np.inf
     for _ in range(N_PATCHES):
         some = cells[rng.integers(len(cells), size=model.n_states)]
         views = [_patch(model, x[i], left[i], seen[i], d, image_shape) for i, d in some]
         odds = np.max([odds for odds, _ in views], axis=0)
         tried = _with_patch(model, params, odds, np.stack([patch for _, patch in views]))
-        own = begun
+        own = found.with_part()
         for i in range(N_TRIAL):
-            own = model.improved(tried, x, seen, own, [k], range(k if i == 0 else k + 1))
-            tried = model.maximize(tried, model.sums(tried, x, seen, np.ones(n), own))
-        bound = model.row_bounds(tried, x, seen, own, range(k + 1)).sum()
+            own = model.improved(tried, rows, own, [k], range(k if i == 0 else k + 1))
+            tried = model.maximize(tried, model.sums(tried, rows, np.ones(n), own))
+        bound = model.row_bounds(tried, rows, own, range(k + 1)).sum()
         if bound > highest:
             best, highest = tried, bound
     assert best is not None
