@@ -108,3 +108,16 @@ def test_the_gain_is_one_for_perfect_scores():
     assert leave_one_out_gain(perfect, X) == 1.0
     worst = Choice(-weights, np.arange(6), np.full(6, 0.5), 1.0, 0.0, 1.0)
     assert leave_one_out_gain(worst, X) == pytest.approx(1 / np.log2(5))  # rank 4 of 4
+
+
+def test_scores_of_many_people_are_those_of_each():
+    """Products by panels are the plain ones, with items beyond the first panel, and averages."""
+    X = taken_items(n=150, D=75)
+    weights = np.random.default_rng(0).normal(size=(75, 75)).astype(np.float32)
+    share = np.linspace(0.1, 0.9, 75)
+    choice = Choice(weights, np.arange(75), share, 1.0, 0.0, 1.0)
+    profiles = sparse.csr_matrix(0.3 * X + 0.7 * X[::-1])
+    expected = profiles.toarray() @ weights
+    expected += np.outer(0.5 / (1.0 + profiles.toarray().sum(axis=1)), share)
+    assert_allclose(choice.scores(profiles), expected, rtol=1e-4, atol=1e-5)
+    assert_allclose(choice.scores(profiles[:3]), expected[:3], rtol=1e-4, atol=1e-5)

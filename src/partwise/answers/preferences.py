@@ -20,7 +20,7 @@ from partwise.answers.states import FittedStates, laws, marginal
 from partwise.contracts import Array
 from partwise.fitted import AnyCore, AnyParts, core_of
 from partwise.likelihoods.ordinal import FARTHEST
-from partwise.models import factors, predict_factors, questions
+from partwise.models import factors, predict, predict_factors, questions
 from partwise.models import levels as scale
 from partwise.models.mcfa import MCFA
 from partwise.models.mcvq import MCVQ
@@ -120,6 +120,10 @@ class Tastes(ABC):
     @abstractmethod
     def shares(self, features: Array) -> Array:
         """Probability of every level of every item, (n, D, L)."""
+
+    @abstractmethod
+    def means(self, features: Array) -> Array:
+        """Expected rating of every item, (n, D)."""
 
     @abstractmethod
     def cell_shares(self, features: Array, rows: Array, columns: Array) -> Array:
@@ -222,15 +226,17 @@ class StateTastes(Tastes):
         out = features.T.astype(np.float32) @ self.table
         return out.reshape(features.shape[1], len(self.parts), len(self.levels))
 
+    def means(self, features: Array) -> Array:
+        """Expected rating of every item, (n, D)."""
+        return features.T.astype(np.float32) @ self.item_vectors().T.astype(np.float32)
+
     def cell_shares(self, features: Array, rows: Array, columns: Array) -> Array:
         """Probability of every level of chosen cells, (cells, L)."""
         L = len(self.levels)
-        table, out = self.table.reshape(len(self.P), -1, L), np.empty((len(rows), L))
-        step = max(CHUNK // (len(table) * L), 1)
-        for i in range(0, len(rows), step):
-            some = slice(i, i + step)
-            out[some] = np.einsum("sc,scl->cl", features[:, rows[some]], table[:, columns[some]])
-        return out
+        table, m = self.table.reshape(len(self.P), -1, L), np.ascontiguousarray(features.T)
+        return predict.mix_cells(
+            m, table, self.fitted.params.gates, self.core.first, (rows, columns)
+        )
 
     def best(self, features: Array, open_: Array) -> Array:
         """Best expected rating in each part, (K,), each item in its most probable part."""
@@ -293,8 +299,14 @@ class FactorTastes(Tastes):
 
     def shares(self, features: Array) -> Array:
         """Probability of every level of every item, (n, D, L)."""
-        mean, variance = predict_factors.moments(self.core, self.known, features)
-        return predict_factors.level_shares(mean, variance, self.fitted.params.gates, self.ends)
+        moments = predict_factors.moments(self.core, self.known, features)
+        return predict_factors.level_shares(*moments, self.fitted.params.gates, self.ends)
+
+    def means(self, features: Array) -> Array:
+        """Expected rating of every item, (n, D)."""
+        moments = predict_factors.moments(self.core, self.known, features)
+        gates, levels = self.fitted.params.gates, self.levels.astype(float)
+        return predict_factors.level_means(*moments, gates, self.ends, levels)
 
     def cell_shares(self, features: Array, rows: Array, columns: Array) -> Array:
         """Probability of every level of chosen cells, (cells, L)."""

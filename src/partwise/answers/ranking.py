@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from partwise._compiled import compiled
 from partwise.answers.recommend import (
     COVERAGE,
     Catalog,
@@ -103,10 +104,12 @@ def _rank_block(
     people, D = score.shape
     columns, value = np.empty((people, n), np.int64), np.empty((people, n))
     todo = np.arange(people)
+    if ranking.by == "rating":
+        worth = np.where(score == -np.inf, -np.inf, expected_ratings(catalog, features))
+        columns, todo = _best(worth, n), todo[:0]
+        value = np.take_along_axis(worth, columns, 1).astype(float)
     # No item outside a shortlist has a larger value than its probability of being taken allows.
-    m = D if ranking.by == "rating" else n
-    if ranking.by == "value":
-        m = min(max(SHORTLIST * n, LEAST_SHORTLIST), D)
+    m = min(max(SHORTLIST * n, LEAST_SHORTLIST), D) if ranking.by == "value" else n
     while len(todo):
         listed = _best(score[todo], m)
         worth, bound = _worth(catalog, features, score, todo, listed, ranking)
@@ -139,10 +142,6 @@ def _worth(
     take = catalog.choice.probability(np.where(barred, 0.0, own))
     if ranking.by == "choice":
         return np.where(barred, -np.inf, take), np.full(len(people), -np.inf)
-    if ranking.by == "rating":
-        worth = expected_ratings(catalog, [each[:, people] for each in features])
-        worth = np.take_along_axis(worth, listed, 1)
-        return np.where(barred, -np.inf, worth), np.full(len(people), -np.inf)
     shares = pair_shares(catalog, features, np.repeat(people, listed.shape[1]), listed.ravel())
     worth = (shares @ ranking.utility).reshape(listed.shape) * take**ranking.exponent
     bound = np.where(barred, 0.0, take**ranking.exponent).min(axis=1) * ranking.utility.max()
@@ -151,9 +150,52 @@ def _worth(
 
 def _best(score: Array, m: int) -> Array:
     """Columns of the m highest scores per row, (p, m), highest first."""
+    out = np.empty((len(score), m), np.int64)
     if m < score.shape[1]:
-        some = np.argpartition(-score, m - 1, axis=1)[:, :m]
-    else:
-        some = np.broadcast_to(np.arange(score.shape[1]), score.shape)
-    order = np.argsort(-np.take_along_axis(score, some, 1), axis=1, kind="stable")
-    return np.take_along_axis(some, order, 1)
+        _select(score, out)
+        return out
+    return np.argsort(-score, axis=1, kind="stable")
+
+
+@compiled()
+def _select(score, out):  # type: ignore[no-untyped-def]  # compiled
+    """Fill rows of ``out`` with the columns of the largest scores, largest first, ties by column.
+
+    The best so far are a heap with the worst of them on top, which few of many columns enter.
+    """
+    m = out.shape[1]
+    for i in range(len(score)):
+        own, heap = score[i], out[i]
+        for d in range(m):  # the first m columns, into place from the bottom
+            at, heap[d] = d, d
+            while at > 0 and _worse(own, d, heap[(at - 1) // 2]):
+                heap[at] = heap[(at - 1) // 2]
+                at = (at - 1) // 2
+            heap[at] = d
+        for d in range(m, len(own)):
+            if own[d] > own[heap[0]]:
+                _sink(own, heap, d, m)
+        for size in range(m - 1, 0, -1):  # the worst goes to the end
+            last, heap[size] = heap[size], heap[0]
+            _sink(own, heap, last, size)
+
+
+@compiled()
+def _sink(own, heap, d, size):  # type: ignore[no-untyped-def]  # compiled
+    """Put column d at the top of a heap and let it sink to its place."""
+    at = 0
+    while 2 * at + 1 < size:
+        below = 2 * at + 1
+        if below + 1 < size and _worse(own, heap[below + 1], heap[below]):
+            below += 1
+        if not _worse(own, heap[below], d):
+            break
+        heap[at] = heap[below]
+        at = below
+    heap[at] = d
+
+
+@compiled()
+def _worse(own, a, b):  # type: ignore[no-untyped-def]  # compiled
+    """Whether column a has a lower score than b, or the same and comes later."""
+    return own[a] < own[b] or (own[a] == own[b] and a > b)

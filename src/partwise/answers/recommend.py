@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from partwise._warnings import warn
-from partwise.answers.preferences import CHUNK, StateTastes, Tastes
+from partwise.answers.preferences import StateTastes, Tastes
 from partwise.contracts import Array
 from partwise.data.ratings import check_scale, plain, read_person
 from partwise.models import levels as scale
@@ -252,25 +252,27 @@ def take_scores(catalog: Catalog, profiles: sparse.csr_matrix) -> Array:
 
 def all_shares(catalog: Catalog, features: list[Array]) -> Array:
     """Probability of every level of every item for some people, (n, D, L)."""
-    unrated, lent = np.flatnonzero(catalog.counts == 0), catalog.lent
-    found = []
-    for taste, own in zip(catalog.tastes, features, strict=True):
-        shares = taste.shares(own)
-        if len(unrated) and lent is None:
-            shares[:, unrated] = (taste.popularity @ shares)[:, None]
-        elif lent is not None:
-            for person in shares:
-                person[unrated] = lent[unrated] @ person
-        found.append(shares)
-    return np.mean(found, axis=0)
+    tastes = zip(catalog.tastes, features, strict=True)
+    return _averaged(catalog, [taste.shares(own) for taste, own in tastes])
 
 
 def expected_ratings(catalog: Catalog, features: list[Array]) -> Array:
     """Expected rating of every item for some people, (n, D)."""
-    n, size = features[0].shape[1], len(catalog.items) * len(catalog.levels)
-    step = max(CHUNK // size, 1)
-    some = ([each[:, i : i + step] for each in features] for i in range(0, n, step))
-    return np.concatenate([scale.mean(all_shares(catalog, own), catalog.levels) for own in some])
+    tastes = zip(catalog.tastes, features, strict=True)
+    return _averaged(catalog, [taste.means(own) for taste, own in tastes])
+
+
+def _averaged(catalog: Catalog, found: list[Array]) -> Array:
+    """Mean of what the models predict, (n, D, ...); items without ratings get that of others."""
+    unrated, lent = np.flatnonzero(catalog.counts == 0), catalog.lent
+    out = found[0] if len(found) == 1 else np.mean(found, axis=0)
+    if len(unrated) and lent is None:
+        popularity = catalog.counts / catalog.counts.sum()
+        out[:, unrated] = np.tensordot(out, popularity, (1, 0))[:, None]
+    elif lent is not None:
+        for person in out:
+            person[unrated] = lent[unrated] @ person
+    return out
 
 
 def pair_shares(catalog: Catalog, features: list[Array], rows: Array, columns: Array) -> Array:

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse, special
 
+from partwise._compiled import check_sizes, compiled
 from partwise.contracts import Array, Span
 
 # Numbers of a dense block of people.
@@ -36,6 +37,10 @@ _BLOCK = 1 << 22
 
 # Above this share of stored entries, products of dense blocks are faster than sparse ones.
 _DENSE = 0.01
+
+# Columns of the weights that are read together: those of 4,000 items stay in a core's cache. Below
+# this number of people, the copy that this takes is not worth it.
+_PANEL, _FEW = 64, 64
 
 # Popularity counts as this score, divided by one more than the number of items taken: it ranks the
 # items for a person who has taken none, and matters less with each item taken.
@@ -82,14 +87,12 @@ class Choice:
         Rows may be averages of several people.
         """
         n_taken = np.asarray(X.sum(axis=1)).ravel()
-        out = np.outer(_BASE / (1.0 + n_taken), self.share).astype(np.float32)
+        base = (_BASE / (1.0 + n_taken)).astype(np.float32)
+        out = np.outer(base, self.share.astype(np.float32))
         if len(self.modeled) == 0:
             return out
         some = X if len(self.modeled) == X.shape[1] else X[:, self.modeled]
-        if some.nnz > _DENSE * some.shape[0] * some.shape[1]:
-            found = some.toarray() @ self.weights
-        else:
-            found = some @ self.weights
+        found = some @ self.weights if X.shape[0] < _FEW else _product(some, self.weights)
         if len(self.modeled) == X.shape[1]:
             out += found
         else:
@@ -128,6 +131,43 @@ def log_score(scores: Array) -> Array:
     """Logarithm of scores, continued along its tangent below `_LEAST_SCORE`."""
     low = np.minimum(scores, _LEAST_SCORE) / _LEAST_SCORE - 1.0
     return np.log(np.maximum(scores, _LEAST_SCORE)) + low
+
+
+def _product(X: sparse.csr_matrix, weights: Array) -> Array:
+    """The same as ``X @ weights``, for many rows."""
+    out = np.zeros((X.shape[0], weights.shape[1]), np.float32)
+    check_sizes(items=(X.shape[1], len(weights)))
+    _add_rows(X.indptr, X.indices, X.data.astype(np.float32), weights, out)
+    return out
+
+
+@compiled(fastmath={"contract", "reassoc"})
+def _add_rows(indptr, indices, values, weights, out):  # type: ignore[no-untyped-def]  # compiled
+    """out += X @ weights, in panels of columns that stay in the cache."""
+    M, D = weights.shape
+    panel, total = np.zeros((M, _PANEL), np.float32), np.zeros(_PANEL, np.float32)
+    for left in range(0, D, _PANEL):
+        width = min(_PANEL, D - left)
+        for j in range(M):
+            for c in range(width):
+                panel[j, c] = weights[j, left + c]
+        for i in range(len(indptr) - 1):
+            e, end = indptr[i], indptr[i + 1]
+            total[:] = 0.0
+            while e + 4 <= end:
+                a, b, c, d = values[e], values[e + 1], values[e + 2], values[e + 3]
+                p, q = panel[indices[e]], panel[indices[e + 1]]
+                r, s = panel[indices[e + 2]], panel[indices[e + 3]]
+                for k in range(_PANEL):
+                    total[k] += a * p[k] + b * q[k] + c * r[k] + d * s[k]
+                e += 4
+            while e < end:
+                a, p = values[e], panel[indices[e]]
+                for k in range(_PANEL):
+                    total[k] += a * p[k]
+                e += 1
+            for k in range(width):
+                out[i, left + k] += total[k]
 
 
 def blocks(X: sparse.csr_matrix) -> Iterator[Span]:

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from partwise._compiled import check_sizes, compiled
 from partwise.contracts import Array, Block, Entries, EntryList
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
 from partwise.likelihoods.predictive import Predictive
@@ -26,6 +27,35 @@ MOST_COMBINATIONS = 4096
 def expectation(values: Array, m: Array, gates: Array, part_of: Array) -> Array:
     """sum over parts and states of g m value: (S, D) to (n, D)."""
     return m.T @ (gates[part_of] * values)
+
+
+def mix_cells(
+    m: Array, table: Array, gates: Array, first: Array, cells: tuple[Array, Array]
+) -> Array:
+    """Mixtures of ``table`` (S, D, L), which has the gates in it, over the states of chosen cells.
+
+    ``m`` is (n, S), part k has states ``first[k]`` to ``first[k + 1]``; the result is (cells, L).
+    """
+    rows, columns = cells
+    check_sizes(
+        states=(m.shape[1], len(table), int(first[-1])), columns=(table.shape[1], gates.shape[1])
+    )
+    check_sizes(parts=(len(gates), len(first) - 1))
+    out = np.zeros((len(rows), table.shape[2]))
+    _mix_cells(m, table, gates, first, rows, columns, out)
+    return out
+
+
+@compiled(fastmath={"contract", "reassoc"})
+def _mix_cells(m, table, gates, first, rows, columns, out):  # type: ignore[no-untyped-def]  # compiled
+    """out[c] = sum of m table over the states of parts that the cell's column may be in."""
+    for c in range(len(rows)):
+        d = columns[c]
+        for k in range(len(gates)):
+            if gates[k, d] > 0.0:
+                for s in range(first[k], first[k + 1]):
+                    for level in range(out.shape[1]):
+                        out[c, level] += m[rows[c], s] * table[s, d, level]
 
 
 def quantile(law: Predictive, m: Array, gates: Array, part_of: Array, p: float | Array) -> Array:

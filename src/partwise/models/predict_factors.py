@@ -38,6 +38,12 @@ WIDER = 1.3
 WIDER_OF_LEVELS = 2.0
 
 
+# The normal distribution function at multiples of 1 / `PER_UNIT` up to 8 on either side: between
+# them the line is right to 5e-7, and several times faster than the function.
+PER_UNIT = 256
+BELOW = special.ndtr(np.arange(-8 * PER_UNIT, 8 * PER_UNIT + 1) / PER_UNIT)
+
+
 def part_moments(core: MCFA, params: MCFAParams, features: Array) -> tuple[Array, Array]:
     """Mean and variance of a new entry in every part, each (K, n, D)."""
     return moments(
@@ -50,12 +56,13 @@ def moments(
 ) -> tuple[Array, Array]:
     """The same from every part's `coefficients`."""
     shape = (len(known), features.shape[1], known[0][0].shape[1])
-    mean, variance = np.empty(shape), np.empty(shape)
+    mean, variance = (np.empty(shape, known[0][0].dtype) for _ in range(2))
     for k, (linear, second) in enumerate(known):
         f = _own(core, features, k).astype(linear.dtype, copy=False)
-        mean[k] = f[: len(linear)].T @ linear
-        variance[k] = f.T @ second - (mean[k] - linear[0]) ** 2
-    return mean, np.maximum(variance, 1e-12)
+        np.matmul(f[: len(linear)].T, linear, out=mean[k])
+        np.matmul(f.T, second, out=variance[k])
+        variance[k] -= (mean[k] - linear[0]) ** 2
+    return mean, np.maximum(variance, 1e-12, out=variance)
 
 
 def _own(core: MCFA, features: Array, k: int) -> Array:
@@ -142,9 +149,11 @@ def _cell_moments(
         live = np.flatnonzero(params.gates[k, columns] > least)
         own, d = np.unique(columns[live], return_inverse=True)
         mean, second = coefficients(core, params, k, own)
-        f = _own(core, features, k).astype(float).T[rows[live]]
-        expected = np.einsum("nf,nf->n", f[:, : len(mean)], mean.T[d])
-        square = np.einsum("nf,nf->n", f, second.T[d])
+        f = np.ascontiguousarray(_own(core, features, k).T, dtype=float)
+        check_sizes(features=(f.shape[1], len(second)))
+        tables = np.ascontiguousarray(mean.T), np.ascontiguousarray(second.T)
+        expected, square = np.empty(len(live)), np.empty(len(live))
+        _cell_products(f, *tables, rows[live], d, expected, square)
         spread = np.sqrt(np.maximum(square - (expected - mean[0, d]) ** 2, 1e-12))
         yield live, params.gates[k, columns[live]], expected, spread
 
@@ -157,6 +166,16 @@ def level_shares(mean: Array, variance: Array, gates: Array, ends: Array) -> Arr
     out = np.zeros((*mean.shape[1:], ends.shape[1] - 1))
     check_sizes(columns=(mean.shape[2], gates.shape[1], len(ends)), parts=(len(mean), len(gates)))
     _mix_levels(mean, variance, np.ascontiguousarray(gates, dtype=float), ends, out)
+    return out
+
+
+def level_means(mean: Array, variance: Array, gates: Array, ends: Array, levels: Array) -> Array:
+    """Expectations (n, D) of the distributions of `level_shares` over ``levels`` (L,)."""
+    out = np.empty(mean.shape[1:], np.float32)
+    check_sizes(columns=(mean.shape[2], gates.shape[1], len(ends)), parts=(len(mean), len(gates)))
+    check_sizes(levels=(ends.shape[1] - 1, len(levels)))
+    gates = np.ascontiguousarray(gates, dtype=float)
+    _mix_means(mean, variance, gates, ends, levels, BELOW, out)
     return out
 
 
@@ -376,6 +395,41 @@ def _given_factors(
         distance = np.einsum("nti,ij,ntj->nt", away, np.linalg.inv(sigma), away)
         total -= 0.5 * (distance + np.linalg.slogdet(sigma)[1] + J * np.log(2 * np.pi))
     return total
+
+
+@compiled(fastmath={"contract", "reassoc"})
+def _cell_products(f, mean, second, rows, columns, expected, square):  # type: ignore[no-untyped-def]  # compiled
+    """Products of the features of a row and the two coefficients of a column, for chosen cells."""
+    for c in range(len(rows)):
+        own, first, both = f[rows[c]], mean[columns[c]], second[columns[c]]
+        total, spread = 0.0, 0.0
+        for i in range(len(first)):
+            total += own[i] * first[i]
+        for i in range(len(both)):
+            spread += own[i] * both[i]
+        expected[c], square[c] = total, spread
+
+
+@compiled()
+def _mix_means(mean, variance, gates, ends, levels, below, out):  # type: ignore[no-untyped-def]  # compiled
+    """out[r, d] = sum_k g E[level | part k] / sum_k g, parts of hardly any weight left out."""
+    K, n, D = mean.shape
+    middle = len(below) // 2
+    for r in range(n):
+        for d in range(D):
+            total, found = 0.0, 0.0
+            for k in range(K):
+                if gates[k, d] > LEAST_WEIGHT:
+                    root, m = PER_UNIT / math.sqrt(variance[k, r, d]), mean[k, r, d]
+                    above = 0.0
+                    for level in range(1, len(levels)):
+                        z = min(max((m - ends[d, level]) * root, -middle), middle - 1e-6) + middle
+                        i = int(z)
+                        reached = below[i] + (z - i) * (below[i + 1] - below[i])
+                        above += reached * (levels[level] - levels[level - 1])
+                    total += gates[k, d]
+                    found += gates[k, d] * above
+            out[r, d] = levels[0] + found / total
 
 
 @compiled()

@@ -216,3 +216,27 @@ def ratings_latency(progress: Callable[[str], None]) -> list[Row]:
                 }
             )
     return rows
+
+
+@register("ratings_throughput")
+def ratings_throughput(progress: Callable[[str], None]) -> list[Row]:
+    """People per second when ten films are recommended to all users of MovieLens-1M.
+
+    The first call after a fit also infers the tastes of all users. Seconds are those of the
+    processor.
+    """
+    data = load_movielens("1m")
+    rows: list[Row] = []
+    states = MCVQ(5, 12, likelihood="categorical", random_state=0)
+    for name, estimator in {"default": None, "MCVQ 5x12": states}.items():
+        progress(f"{name}: fit")
+        model = Recommender(estimator).fit(data.data)
+        small = Recommender(estimator).fit(data.data[:300])  # compiles
+        for note, by in (("first call", "value"), ("", "value"), ("", "choice"), ("", "rating")):
+            progress(f"{name}: by {by}")
+            small.recommend_many(by=by)
+            begun = time.process_time()
+            model.recommend_many(by=by)
+            speed = model.n_users_ / (time.process_time() - begun)
+            rows.append({"model": name, "by": by, "note": note, "people per second": speed})
+    return rows
