@@ -15,12 +15,15 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, c
 import numpy as np
 from scipy import sparse
 
+from partwise.association import Certificate
 from partwise.contracts import AnyView, Array, Block, Source, Stats
 from partwise.data.columns import ColumnGroup
 from partwise.data.table import Schema
+from partwise.models.bayesian_pca import BayesianPCA, BayesianPCAParams
 from partwise.models.calibration import Calibration
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser
+from partwise.models.gvq import GVQ, GVQParams, GVQPrepared
 from partwise.models.reference import Reference
 from partwise.models.rowwise import HasGate, Natural
 from partwise.typing import Matrix
@@ -288,6 +291,54 @@ class Fitted(Generic[ModelT_co, Params_co, Prepared_co]):
                 return names.index(text)
         known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise ValueError(f"There is no column {name!r}; columns are {known}.")
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCodes(Fitted[GVQ, GVQParams, GVQPrepared]):
+    """A fitted GVQ, with the seed of its association and the certificates of its training rows."""
+
+    seed: int = 0
+    noise_variance: float = 0.0
+    certificate: Certificate | None = None
+
+    @property
+    def unit(self) -> float:
+        """A model unit in the user's units."""
+        return unit_of(self.columns)
+
+
+def unit_of(columns: tuple[ColumnGroup, ...]) -> float:
+    """A model unit in the user's units, the same for all columns."""
+    return float(columns[0].scale[0])
+
+
+@dataclass(frozen=True, eq=False)
+class FittedComponents(Fitted[BayesianPCA, tuple[BayesianPCAParams, ...], object]):
+    """Fitted components: parameters of the mixture of every class, or of one in all.
+
+    Parameters
+    ----------
+    n_directions : int
+        Largest number of directions of a component.
+    class_priors : ndarray of shape (N,) or None
+        Shares of the classes.
+    slope : float, and offsets : ndarray of shape (N,) or None
+        Calibration of log densities to class probabilities.
+    moves : list of dict, and size_posterior : ndarray, or None
+        Of the search for the number of components.
+    """
+
+    n_directions: int = 0
+    class_priors: Array | None = None
+    slope: float = 1.0
+    offsets: Array | None = None
+    moves: list[dict[str, object]] | None = None
+    size_posterior: Array | None = None
+
+    @property
+    def shares(self) -> Array:
+        """Shares of the classes, (N,)."""
+        return np.ones(1) if self.class_priors is None else self.class_priors
 
 
 def unnamed(d: int) -> str:

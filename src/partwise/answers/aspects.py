@@ -10,11 +10,9 @@ from scipy import sparse
 from partwise.answers.rows import map_rows
 from partwise.contracts import Array
 from partwise.data import RowBlock
-from partwise.fitted import Fitted
-from partwise.models.aspect import Aspect, AspectParams, AspectPrepared
+from partwise.fitting.aspects import FittedAspects
 from partwise.sampling.importance import RowLikelihood
 
-FittedAspects: TypeAlias = Fitted[Aspect, AspectParams, AspectPrepared]
 Ratings: TypeAlias = Array | sparse.csr_matrix
 
 # Densities evaluated at a time: rows, samples of the shares of aspects, and ratings.

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from partwise.association import Certificate, Exact
 from partwise.contracts import Array
-from partwise.data import BlockSource, ColumnGroup
-from partwise.fitted import Fitted
-from partwise.fitting.options import Rows
-from partwise.models.gvq import GVQ, GVQParams, GVQPrepared, RowCodes
+from partwise.data import BlockSource
+from partwise.fitted import FittedCodes
+from partwise.fitting.features import BLOCK_ROWS
+from partwise.fitting.options import Rows, TrainingRows
+from partwise.models.gvq import GVQ, RowCodes
 from partwise.models.gvq_binary import BinaryGVQ
 from partwise.runners import runner_of
-
-# Rows per block. The search dominates the time, and many blocks divide it evenly among threads.
-BLOCK_ROWS = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class FittedCodes(Fitted[GVQ, GVQParams, GVQPrepared]):
-    """A fitted GVQ, with the seed of its association and the certificates of its training rows."""
-
-    seed: int = 0
-    noise_variance: float = 0.0
-    certificate: Certificate | None = None
-
-    @property
-    def unit(self) -> float:
-        """A model unit in the user's units."""
-        return unit_of(self.columns)
-
-
-def unit_of(columns: tuple[ColumnGroup, ...]) -> float:
-    """A model unit in the user's units, the same for all columns."""
-    return float(columns[0].scale[0])
 
 
 def attributes(fitted: FittedCodes) -> dict[str, object]:
@@ -137,6 +116,19 @@ def certify(
         lower = np.where(proven, error, lower)
     squared = fitted.unit**2
     return Certificate(proven, (error - lower) * squared, error * squared, lower * squared)
+
+
+def certified(
+    fitted: FittedCodes, rows: TrainingRows, max_nodes: int, n_jobs: int | None
+) -> FittedCodes:
+    """The fitted model with codes of its training rows: certificates, noise, use of features."""
+    found = codes(fitted, rows.X, n_jobs)
+    return replace(
+        fitted,
+        params=replace(fitted.params, taken=fitted.model.count(found, rows.weight)),
+        noise_variance=noise_variance(fitted, found, rows.weight),
+        certificate=certify(fitted, rows.X, found, max_nodes, n_jobs),
+    )
 
 
 def noise_variance(fitted: FittedCodes, found: RowCodes, weight: Array) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -12,46 +11,17 @@ from scipy import special
 from partwise.answers.rows import map_rows, telling
 from partwise.contracts import Array, SumView
 from partwise.data import RowBlock
-from partwise.fitted import Fitted
+from partwise.fitted import FittedComponents
 from partwise.fitting.component_space import effective_dimension
 from partwise.likelihoods import mixtures
 from partwise.models import calibration
-from partwise.models.bayesian_pca import BayesianPCA, BayesianPCAParams, Found, pieces
+from partwise.models.bayesian_pca import BayesianPCAParams, Found, pieces
 from partwise.sampling.importance import RowLikelihood
 
 Answer = TypeVar("Answer")
 
 # Components of lower probability are left out when a row is explained.
 MIN_PROBABILITY = 0.01
-
-
-@dataclass(frozen=True, eq=False)
-class FittedComponents(Fitted[BayesianPCA, tuple[BayesianPCAParams, ...], object]):
-    """Fitted components: parameters of the mixture of every class, or of one in all.
-
-    Parameters
-    ----------
-    n_directions : int
-        Largest number of directions of a component.
-    class_priors : ndarray of shape (N,) or None
-        Shares of the classes.
-    slope : float, and offsets : ndarray of shape (N,) or None
-        Calibration of log densities to class probabilities.
-    moves : list of dict, and size_posterior : ndarray, or None
-        Of the search for the number of components.
-    """
-
-    n_directions: int = 0
-    class_priors: Array | None = None
-    slope: float = 1.0
-    offsets: Array | None = None
-    moves: list[dict[str, object]] | None = None
-    size_posterior: Array | None = None
-
-    @property
-    def shares(self) -> Array:
-        """Shares of the classes, (N,)."""
-        return np.ones(1) if self.class_priors is None else self.class_priors
 
 
 # --- attributes ---

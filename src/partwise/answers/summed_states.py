@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 
 from partwise.answers.rows import map_rows
 from partwise.association import Certificate, Codes, Exact
 from partwise.contracts import Array
-from partwise.fitted import Fitted
-from partwise.models.cvq import CVQ, CVQParams, CVQPrepared
+from partwise.fitting.sums import FittedSums
 from partwise.sampling.importance import RowLikelihood
-
-FittedSums: TypeAlias = Fitted[CVQ, CVQParams, CVQPrepared]
 
 # Densities of rows and combinations of states held at a time.
 MAX_DENSITIES = 4_000_000

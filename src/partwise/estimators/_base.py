@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self, cast
 
@@ -18,18 +17,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partwise._compat import CallbackSupportMixin, check_columns
 from partwise._warnings import warn
-from partwise.contracts import Array, Params
-from partwise.data import BlockSource, ColumnGroup, ObservedCells, RowSource
+from partwise.contracts import Array
+from partwise.data import ColumnGroup, ObservedCells, RowSource
 from partwise.data.frames import as_numbers, frame_of
 from partwise.data.indices import check_indices
 from partwise.data.rows import check_finite, is_sparse, out_of_memory
 from partwise.engine import Monitor
 from partwise.estimators._verbs import ClassMixin, DensityMixin, EntryMixin
 from partwise.fitted import Fitted, shared_attributes
+from partwise.fitting.ascent import Ascent
 from partwise.fitting.checkpoint import Checkpoint, FitLog
 from partwise.fitting.course import warn_of_holes
-from partwise.fitting.options import AscentOptions, Listener, Rows
-from partwise.fitting.restarts import Begun, ModelT, fit_best
+from partwise.fitting.options import AscentOptions, Listener, Rows, TrainingRows
 from partwise.fitting.weights import read_weights
 from partwise.likelihoods import Prior
 from partwise.runners import placed
@@ -184,40 +183,31 @@ class PartsEstimator(
         """
         self._halted = True
 
-    def _deadline(self) -> float:
-        """Value of ``time.monotonic()`` at which ``max_time``, counted from now, is over."""
-        return float("inf") if self.max_time is None else time.monotonic() + self.max_time
+    def _training_rows(
+        self, X: DataLike, sample_weight: ArrayLike | None, *, reset: bool = True
+    ) -> TrainingRows:
+        """Rows to learn from, checked."""
+        found = self._check_fit_rows(X, sample_weight, reset=reset)
+        return TrainingRows(*found, getattr(self, "feature_names_in_", None))
 
-    def _best_ascent(
-        self,
-        source: BlockSource,
-        begin: Callable[[int, np.random.Generator], Begun[ModelT, Params]],
-        rng: np.random.Generator,
-        X: Rows,
-        n_init: int,
-        deadline: float | None = None,
-        log: FitLog | None = None,
-    ) -> tuple[Params, Monitor]:
-        """Run EM from ``n_init`` starts and keep the best parameters and their monitor.
+    def _ascent_options(self) -> AscentOptions:
+        """How the bound is maximized."""
+        limits = getattr(self, "n_init", 1), self.max_iter, self.tol, self.max_time
+        return AscentOptions(type(self).__name__, *limits, self.n_jobs, bool(self.verbose))
 
-        ``begin(i, rng)`` returns the stages of start i and its first parameters; a later stage
-        continues from the one before. ``max_time`` counts from here unless a ``deadline`` is given.
-        Steps that the ``log`` records as done are not repeated.
-        """
-        name, verbose = type(self).__name__, bool(self.verbose)
-        limits = n_init, self.max_iter, self.tol, self.max_time
-        ascent = AscentOptions(name, *limits, self.n_jobs, verbose)
-        log = FitLog(self.random_state) if log is None else log
-        deadline = ascent.deadline() if deadline is None else deadline
-        with self._listen(X) as listener:
-            found = fit_best(source, begin, rng, ascent, log, listener, deadline)
-        return found[1], found[2]
+    def _ascent(
+        self, rows: TrainingRows, checkpoint: PathLike | Checkpoint | None = None
+    ) -> Ascent:
+        """A fit to rows, whose ``max_time`` begins now."""
+        seed, arguments, options = self.random_state, self._arguments(), self._ascent_options()
+        log = FitLog(seed, checkpoint, arguments, rows.X, rows.weight)
+        return Ascent(rows, options, log, self._listen, options.deadline())
 
-    def _log(
-        self, checkpoint: PathLike | Checkpoint | None, X: Rows, *arrays: Array | None
-    ) -> FitLog:
-        """The log of a fit to these rows (X, weights, labels)."""
-        return FitLog(self.random_state, checkpoint, self._arguments(), X, *arrays)
+    def _finish(self, ascent: Ascent, fitted: Fitted[Any, Any, Any]) -> Self:
+        """Take over what a fit has learned; its checkpoint is no longer needed."""
+        self._adopt(fitted)
+        ascent.log.finish()
+        return self
 
     def _arguments(self) -> dict[str, object]:
         """Name and arguments of the estimator, with which a checkpoint is compared."""

@@ -11,16 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions
 from partwise.answers import components
-from partwise.answers.components import FittedComponents
 from partwise.answers.results import Explanation
 from partwise.contracts import Array
-from partwise.data import BlockSource, ColumnGroup, learn_columns
-from partwise.engine import Monitor
+from partwise.data import ColumnGroup, learn_columns
 from partwise.estimators._base import PartsEstimator
-from partwise.fitted import fields_of, restored_fields
-from partwise.fitting.component_space import Ascend, ComponentOptions, shares_prior
-from partwise.fitting.options import Rows
-from partwise.fitting.restarts import Stage
+from partwise.fitted import FittedComponents, fields_of, restored_fields
+from partwise.fitting.ascent import Ascent
+from partwise.fitting.component_space import ComponentOptions, shares_prior
+from partwise.fitting.options import Rows, TrainingRows
 from partwise.likelihoods import Gaussian
 from partwise.models.bayesian_pca import BayesianPCA, BayesianPCAParams, Broad, PointValues
 from partwise.models.calibration import Calibration
@@ -75,15 +73,15 @@ class ComponentEstimator(PartsEstimator):
 
     def _read(
         self, X: DataLike, sample_weight: ArrayLike | None
-    ) -> tuple[Rows, Array, Array, ColumnGroup]:
-        """Checked rows, their weights, which rows they are, and the columns."""
-        X, weight, kept = self._check_fit_rows(X, sample_weight)
-        self._check_size(X)
-        columns = learn_columns(X, "gaussian", weight, False, None)
+    ) -> tuple[TrainingRows, ColumnGroup]:
+        """Checked rows, and the columns."""
+        rows = self._training_rows(X, sample_weight)
+        self._check_size(rows.X)
+        columns = learn_columns(rows.X, "gaussian", rows.weight, False, None)
         if not columns[0].weight.any():
             raise ValueError("X has no observed values, all are NaN; pass rows with some values.")
         self._warn_of_missing(columns)
-        return X, weight, kept, isotropic(columns[0])
+        return rows, isotropic(columns[0])
 
     def _prior(self) -> Broad | PointValues:
         if self.prior is None:
@@ -91,7 +89,7 @@ class ComponentEstimator(PartsEstimator):
         strength = STRENGTH if isinstance(self.prior, str) else float(self.prior)
         return Broad(strength, bool(getattr(self, "relevance", True)))
 
-    def _options(self, n_components: int | None, deadline: float) -> ComponentOptions:
+    def _options(self, n_components: int | None, ascent: Ascent) -> ComponentOptions:
         asked = getattr(self, self._size_name)
         return ComponentOptions(
             self._prior(),
@@ -99,20 +97,9 @@ class ComponentEstimator(PartsEstimator):
             None if asked is None else int(asked),
             self.max_iter,
             self.tol,
-            deadline,
+            ascent.deadline,
             self.n_jobs,
         )
-
-    def _ascend(self, rng: np.random.Generator, deadline: float) -> Ascend:
-        """EM to convergence, which calls callbacks."""
-
-        def ascend(
-            source: BlockSource, model: BayesianPCA, params: BayesianPCAParams, X: Rows
-        ) -> tuple[BayesianPCAParams, Monitor]:
-            begun = [Stage[BayesianPCA, BayesianPCAParams](model)], params
-            return self._best_ascent(source, lambda *_: begun, rng, X, 1, deadline)
-
-        return ascend
 
     def _absent_zero(self) -> bool:
         return False

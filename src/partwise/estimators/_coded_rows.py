@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import codes
-from partwise.answers.codes import FittedCodes
 from partwise.association import Certificate
 from partwise.contracts import Array
 from partwise.data import RowSource
 from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
+from partwise.fitted import FittedCodes
 from partwise.fitting.options import Rows
 from partwise.sampling.randomness import as_generator
 from partwise.typing import DataLike, Given, Matrix, Seed

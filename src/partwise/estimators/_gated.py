@@ -29,7 +29,7 @@ from partwise.fitting.add_columns import with_new_columns
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.course import fit_parts
 from partwise.fitting.family import Family
-from partwise.fitting.options import AscentOptions, PartsOptions, SizeOptions, TrainingRows
+from partwise.fitting.options import PartsOptions, SizeOptions, TrainingRows
 from partwise.fitting.saved import restored, saved
 from partwise.fitting.stream import StreamingOptions, learn_block, refused
 from partwise.likelihoods import Prior
@@ -224,13 +224,6 @@ class GatedEstimator(PartsEstimator):
         how, family = self.streaming or StreamingOptions(), self._family(rows.schema)
         return self._adopt(learn_block(family, how, rows, y, classes, self._listen, last))
 
-    def _training_rows(
-        self, X: DataLike, sample_weight: ArrayLike | None, *, reset: bool = True
-    ) -> TrainingRows:
-        """Rows to learn from, checked."""
-        found = self._check_fit_rows(X, sample_weight, reset=reset)
-        return TrainingRows(*found, getattr(self, "feature_names_in_", None))
-
     @property
     def _asked(self) -> ModuleType | MovedAnswers | PartsAnswers:
         """What answers: the module of the kind of parts, or its answers over transformations."""
@@ -241,7 +234,6 @@ class GatedEstimator(PartsEstimator):
 
     def _family(self, schema: Schema | None = None) -> Family:
         """The kind of parts, with the options that the arguments set."""
-        limits = self.n_init, self.max_iter, self.tol, self.max_time
         return self._kind(
             PartsOptions(
                 n_parts=self.n_parts,
@@ -255,7 +247,7 @@ class GatedEstimator(PartsEstimator):
                 absent_zero=self._absent_zero(),
                 init=self.init,
                 random_state=self.random_state,
-                ascent=AscentOptions(type(self).__name__, *limits, self.n_jobs, bool(self.verbose)),
+                ascent=self._ascent_options(),
                 arguments=self._arguments(),
                 sizes=self.sizes or SizeOptions(),
                 usual_prior=isinstance(self.prior, str),

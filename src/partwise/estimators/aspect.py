@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -14,22 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers import aspects
-from partwise.answers.aspects import FittedAspects
 from partwise.contracts import Array
-from partwise.data import BlockSource, RowBlock
+from partwise.data import RowBlock
 from partwise.data.rating_levels import ScaleGroup, learn_scale
 from partwise.estimators._base import PartsEstimator
 from partwise.estimators._rows import by_rows
 from partwise.fitted import Fitted, restored_fields
+from partwise.fitting.aspects import FittedAspects, fit_aspects
 from partwise.fitting.checkpoint import Checkpoint
-from partwise.fitting.record import recorded
-from partwise.fitting.restarts import Begun, Stage
-from partwise.fitting.temperature import likeliest_temperature
 from partwise.likelihoods import Categorical, Prior
 from partwise.models import aspect
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
-from partwise.starts import random_start
 from partwise.typing import DataLike, Matrix, PathLike, Seed, State
 
 # Pseudo-ratings per row and aspect of Prior(states=1). They are few, as a row has few ratings and
@@ -180,49 +174,12 @@ class AspectModel(PartsEstimator):
         -------
         self
         """
-        deadline = self._deadline()
-        X, weight, _ = self._check_fit_rows(X, sample_weight)
-        group = learn_scale(X, weight)
+        rows = self._training_rows(X, sample_weight)
+        group = learn_scale(rows.X, rows.weight)
         self._warn_of_missing((group,))
-        log = self._log(checkpoint, X, weight)
-        rng = log.generator()
-        source = BlockSource(X, (group,), weight)
-        core = self._core(group, 1.0)
-        seed = rng.spawn(1)[0]
-        theta = self._start(core, source, seed)
-        if isinstance(self.beta, str):
-            judge = partial(
-                likeliest_temperature,
-                core,
-                theta,
-                source,
-                rng,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                deadline=deadline,
-                n_jobs=self.n_jobs,
-            )
-            beta, enough = log.once("temperature", rng, judge)
-        else:
-            beta, enough = float(self.beta), None
-        model = replace(core, beta=beta)
-
-        def begin(_: int, __: np.random.Generator) -> Begun[aspect.Aspect, aspect.AspectParams]:
-            return [Stage(model, enough=enough)], theta
-
-        theta, monitor = self._best_ascent(source, begin, rng, X, 1, deadline, log)
-        fitted: FittedAspects = Fitted(
-            model,
-            theta,
-            (group,),
-            self.n_features_in_,
-            X.dtype,
-            recorded(monitor, float(weight.sum())),
-            getattr(self, "feature_names_in_", None),
-        )
-        self._adopt(fitted)
-        log.finish()
-        return self
+        ascent, core = self._ascent(rows, checkpoint), self._core(group, 1.0)
+        beta = None if isinstance(self.beta, str) else float(self.beta)
+        return self._finish(ascent, fit_aspects(ascent, core, group, beta))
 
     def _core(self, group: ScaleGroup, beta: float) -> aspect.Aspect:
         prior, levels = self._prior_strengths(), np.asarray(group.levels)
@@ -236,13 +193,6 @@ class AspectModel(PartsEstimator):
             0.0 if prior is None else MIXING * prior.states,
             beta,
         )
-
-    def _start(
-        self, core: aspect.Aspect, source: BlockSource, rng: np.random.Generator
-    ) -> aspect.AspectParams:
-        """Parameters from rows selected at random."""
-        first, _ = random_start(source, (core.n_aspects,), False, rng)
-        return core.start(first.sums[0].shared)
 
     def _attributes(self) -> Mapping[str, object]:
         return aspects.attributes(self._fitted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -12,18 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import fit_context
 from partwise.answers import components
-from partwise.answers.components import FittedComponents
-from partwise.answers.rows import source_of
 from partwise.contracts import Array
-from partwise.data import BlockSource
 from partwise.estimators._bayesian_pca_base import SHARED, SIZE, ComponentEstimator
 from partwise.estimators._rows import by_rows
 from partwise.fitting.checkpoint import Checkpoint
-from partwise.fitting.component_space import MOST_BEGUN, Space, begin, calibrated
-from partwise.fitting.record import recorded
-from partwise.fitting.restarts import Stage
-from partwise.models.bayesian_pca import BayesianPCAParams
-from partwise.starts.principal import encoded_rows, likely_dimension
+from partwise.fitting.component_classes import fit_directions
 from partwise.typing import DataLike, PathLike, Seed
 
 
@@ -176,43 +168,9 @@ class BayesianPCA(ComponentEstimator):
         >>> model.effective_dimension_
         3
         """
-        X, weight, _, group = self._read(X, sample_weight)
-        deadline = self._deadline()
-        options = self._options(1, deadline)
-        q = options.most_directions(X)
-        source = BlockSource(X, (group,), weight, n_powers=2)
-        model = options.model(source, q)
-
-        log = self._log(checkpoint, X, weight)
-
-        def start(child: np.random.Generator) -> BayesianPCAParams:
-            some = source.sample(MOST_BEGUN, child)
-            Z, alone = encoded_rows(some), np.ones((1, some.X.shape[0]))
-            stands = some.weight * (weight.sum() / some.weight.sum())
-            n = likely_dimension(Z, stands, q) if model.prior.relevance else q
-            return begin(model, source, Z, stands, alone, n, child)
-
-        def first(_: int, child: np.random.Generator) -> tuple[list[Stage], BayesianPCAParams]:
-            return [Stage(model)], log.once("start", child, partial(start, child))
-
-        rng = log.generator()
-        params, monitor = self._best_ascent(source, first, rng, X, 1, deadline, log)
-        everyone, fits = [np.arange(X.shape[0])], [(Space(model, source), params)]
-        of_rows = partial(source_of, (group,))
-        fitted = FittedComponents(
-            model,
-            (params,),
-            (group,),
-            self.n_features_in_,
-            X.dtype,
-            recorded(monitor, float(weight.sum()), shift=model.counted_turns(params)),
-            getattr(self, "feature_names_in_", None),
-            calibration=calibrated(fits, of_rows, X, everyone, rng.spawn(1)[0]),
-            n_directions=q,
-        )
-        self._adopt(fitted)
-        log.finish()
-        return self
+        rows, group = self._read(X, sample_weight)
+        ascent = self._ascent(rows, checkpoint)
+        return self._finish(ascent, fit_directions(ascent, group, self._options(1, ascent)))
 
     def _attributes(self) -> Mapping[str, object]:
         return components.pca_attributes(self._fitted)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from functools import partial
 from numbers import Integral
 from typing import ClassVar
 
@@ -13,21 +11,10 @@ from numpy.typing import ArrayLike
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers import components
-from partwise.answers.components import FittedComponents
-from partwise.answers.rows import source_of
-from partwise.contracts import Array
-from partwise.data import BlockSource, RowSource
 from partwise.estimators._bayesian_pca_base import SHARED, SIZE
 from partwise.estimators._mixture_rows import MixtureRows
-from partwise.fitted import FitRecord
-from partwise.fitting.class_calibration import LeftOut
-from partwise.fitting.component_fit import ClassFit, fit_components, gone_on
-from partwise.fitting.component_search import size_posterior
-from partwise.fitting.component_space import MOST_BEGUN, calibrated
+from partwise.fitting.component_classes import fit_mixture
 from partwise.fitting.labels import read_labels
-from partwise.fitting.record import recorded
-from partwise.sampling.randomness import as_generator
-from partwise.starts.rows import some_rows
 from partwise.typing import DataLike, Seed, State
 
 
@@ -195,76 +182,15 @@ class BayesianPCAMixture(MixtureRows):
                 'n_components="auto" needs a prior, because the likelihood always increases with '
                 "the number of components; pass a number of components, or a prior."
             )
-        X, weight, kept, group = self._read(X, sample_weight)
-        names, labels = read_labels(y, None, len(kept))
-        labels = np.zeros(len(weight), int) if labels is None or names is None else labels[kept]
-        whole = X, weight, labels
-        rng, deadline = as_generator(self.random_state), self._deadline()
+        rows, group = self._read(X, sample_weight)
+        names, labels = read_labels(y, None, len(rows.kept))
+        if labels is None or names is None:
+            labels = np.zeros(len(rows.kept), int)
         size = None if isinstance(self.n_components, str) else int(self.n_components)
-        options, ascend = self._options(size, deadline), self._ascend(rng, deadline)
-        q = options.most_directions(X)
-        if isinstance(X, RowSource):
-            some = some_rows(weight, max(MOST_BEGUN // X.shape[1], 1), rng)
-            X, weight, labels = X[some], weight[some], labels[some]
-        parts = [np.flatnonzero(labels == c) for c in range(1 if names is None else len(names))]
-        self._check_parts(parts, names)
-        class_priors, of_rows = None, partial(source_of, (group,))
-        if names is not None:
-            counts = np.bincount(whole[2][whole[2] >= 0], whole[1][whole[2] >= 0], len(names))
-            class_priors = counts / counts.sum()
-        shares = np.ones(1) if class_priors is None else class_priors
-        left_out = LeftOut(of_rows, X, weight, parts, shares).cut(rng.spawn(1)[0])
-
-        def fit_all(noise: float | None) -> list[ClassFit]:
-            return [
-                fit_components(X[rows], weight[rows], group, noise, options, ascend, rng)
-                for rows in parts
-            ]
-
-        learned = left_out.fold is None or self.prior is None
-        found = fit_all(None) if learned else left_out.choose_noise(fit_all, deadline)
-        if isinstance(whole[0], RowSource) and X.shape[0] < whole[0].shape[0]:
-            # Parameters learned from some rows are refined with all of them.
-            for c, one in enumerate(found):
-                own = whole[2] == c
-                source = BlockSource(whole[0].some(own), (group,), whole[1][own], n_powers=2)
-                found[c] = gone_on(one, source, whole[0], options, ascend)
-        fits = [(one.space, one.params) for one in found]
-        calibration = calibrated(fits, of_rows, X, parts, rng.spawn(1)[0])
-        _, slope, offsets = left_out.calibrate(fits)
-        fitted = FittedComponents(
-            fits[0][0].model,
-            tuple(space.in_columns(params) for space, params in fits),
-            (group,),
-            self.n_features_in_,
-            X.dtype,
-            _recorded(found, float(whole[1].sum())),
-            getattr(self, "feature_names_in_", None),
-            calibration=calibration,
-            classes=names,
-            n_directions=q,
-            class_priors=class_priors,
-            slope=slope,
-            offsets=offsets,
-            moves=_moves(found, names),
-            size_posterior=_sizes(found, names),
-        )
+        ascent = self._ascent(rows)
+        options = self._options(size, ascent)
+        fitted = fit_mixture(ascent, group, names, labels[rows.kept], options, self.random_state)
         return self._adopt(fitted)
-
-    def _check_parts(self, parts: list[Array], names: Array | None) -> None:
-        """Raise an error for too few rows, or too few of a class."""
-        for c, rows in enumerate(parts):
-            what = "X" if names is None else f"class {names[c]!s}"
-            if len(rows) == 0:
-                raise ValueError(
-                    f"All rows of {what} have weight 0; drop them from X and y, or set their "
-                    "sample_weight."
-                )
-        n_rows = sum(len(rows) for rows in parts)
-        if not isinstance(self.n_components, str) and n_rows < self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} exceeds n_samples={n_rows}; lower it."
-            )
 
     # --- what was learned ---
 
@@ -288,28 +214,3 @@ class BayesianPCAMixture(MixtureRows):
         }
         fitted = self._restored(state, more)
         self._adopt(fitted)
-
-
-def _recorded(found: list[ClassFit], weight: float) -> FitRecord:
-    """The record of the first class's last EM iterations, with the ELBO of all classes."""
-    turns = [one.space.model.counted_turns(one.params) for one in found]
-    record = recorded(found[0].monitor, weight, shift=turns[0])
-    reached = [one.monitor.trace[-1] - own for one, own in zip(found, turns, strict=True)]
-    return replace(record, bound=sum(reached) / weight)
-
-
-def _moves(found: list[ClassFit], names: Array | None) -> list[dict[str, object]]:
-    """Every move of the search, with its class if there are classes."""
-    moves: list[dict[str, object]] = []
-    for c, one in enumerate(found):
-        which = {} if names is None else {"class": names.tolist()[c]}
-        moves += [{**asdict(move), **which} for move in one.search.moves]
-    return moves
-
-
-def _sizes(found: list[ClassFit], names: Array | None) -> Array:
-    """Probability of every number of components that the search visited."""
-    posteriors = [size_posterior(one.search.bounds) for one in found]
-    longest = max(len(p) for p in posteriors)
-    table = np.stack([np.pad(p, (0, longest - len(p))) for p in posteriors])
-    return table[0] if names is None else table

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -13,22 +12,15 @@ from numpy.typing import ArrayLike
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers import summed_states
-from partwise.answers.summed_states import FittedSums
-from partwise.data import BlockSource, ColumnGroup, learn_columns
+from partwise.data import ColumnGroup, learn_columns
 from partwise.estimators._summed_rows import SummedRows
 from partwise.fitted import Fitted, fields_of, restored_fields
 from partwise.fitting.checkpoint import Checkpoint
-from partwise.fitting.record import recorded
-from partwise.fitting.restarts import Begun, Stage
+from partwise.fitting.sums import fit_sums
 from partwise.likelihoods import Dirichlet, Gaussian, Prior
 from partwise.models import cvq
 from partwise.models.cvq import CVQParams
-from partwise.starts.cvq_start import residual_start, separate_start
 from partwise.typing import DataLike, PathLike, Seed, State
-
-# Number of annealing steps, and the inverse temperature of the first.
-COOLING_SWEEPS = 30
-WARMEST = 0.05
 
 # The ridge of maximum likelihood, in rows: states without rows stay at the columns' means.
 LEAST_RIDGE = 1e-8
@@ -185,41 +177,16 @@ class CVQ(SummedRows):
         >>> model.means_.shape
         (2, 3, 4)
         """
-        X, weight, _ = self._check_fit_rows(X, sample_weight)
-        K, J = int(self.n_parts), int(self.n_states)
-        if X.shape[0] < J:
+        rows = self._training_rows(X, sample_weight)
+        if rows.X.shape[0] < self.n_states:
             raise ValueError(
-                f"n_states={J} exceeds n_samples={X.shape[0]}, the rows of positive weight; lower "
-                "n_states or pass more rows."
+                f"n_states={self.n_states} exceeds n_samples={rows.X.shape[0]}, the rows of "
+                "positive weight; lower n_states or pass more rows."
             )
-        columns = learn_columns(X, "gaussian", weight, False, self._prior_strengths())
+        columns = learn_columns(rows.X, "gaussian", rows.weight, False, self._prior_strengths())
         self._warn_of_missing(columns)
-        model = self._core()
-        source = BlockSource(X, columns, weight)
-        ways = (separate_start, residual_start)
-        betas = np.geomspace(WARMEST, 1.0, COOLING_SWEEPS, endpoint=False)
-        stages = [replace(model, beta=float(beta)) for beta in betas]
-
-        log = self._log(checkpoint, X, weight)
-
-        def begin(i: int, child: np.random.Generator) -> Begun[cvq.CVQ, CVQParams]:
-            start = partial(ways[i % len(ways)], source, K, J, child)
-            return [Stage(model, stages)], model.start(*log.once("start", child, start))
-
-        rng = log.generator()
-        theta, monitor = self._best_ascent(source, begin, rng, X, self.n_init, log=log)
-        fitted: FittedSums = Fitted(
-            model,
-            theta,
-            columns,
-            self.n_features_in_,
-            X.dtype,
-            recorded(monitor, float(weight.sum())),
-            getattr(self, "feature_names_in_", None),
-        )
-        self._adopt(fitted)
-        log.finish()
-        return self
+        ascent = self._ascent(rows, checkpoint)
+        return self._finish(ascent, fit_sums(ascent, self._core(), columns))
 
     def _core(self) -> cvq.CVQ:
         prior, sizes = self._prior_strengths(), (int(self.n_parts), int(self.n_states))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
+from functools import partial
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -11,18 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from partwise._compat import Interval, StrOptions, fit_context
-from partwise._warnings import warn
 from partwise.answers import codes
-from partwise.answers.codes import FittedCodes
 from partwise.association import METHODS, MOST_NODES, Certificate, make_association, refusal
 from partwise.contracts import Array
-from partwise.data import BlockSource, ColumnGroup
+from partwise.data import ColumnGroup
 from partwise.estimators._coded_rows import CodedRows
-from partwise.fitted import fields_of, restored_fields
-from partwise.fitting import features
+from partwise.fitted import FittedCodes, fields_of, restored_fields, unit_of
 from partwise.fitting.checkpoint import Checkpoint
-from partwise.fitting.record import recorded
-from partwise.fitting.restarts import Begun, Stage
+from partwise.fitting.features import fit_features, learn_unit
 from partwise.likelihoods import Bernoulli, Gaussian
 from partwise.models import gvq
 from partwise.models.gvq import GVQParams
@@ -225,49 +222,19 @@ class GVQ(CodedRows):
         (1, 3, 4)
         """
         self._check_form()
-        X, weight, _ = self._check_fit_rows(X, sample_weight)
-        if X.shape[0] < self.n_sets:
+        rows = self._training_rows(X, sample_weight)
+        if rows.X.shape[0] < self.n_sets:
             raise ValueError(
-                f"n_sets={self.n_sets} exceeds n_samples={X.shape[0]}, the rows of positive "
+                f"n_sets={self.n_sets} exceeds n_samples={rows.X.shape[0]}, the rows of positive "
                 "weight; lower n_sets or pass more rows."
             )
         before = self._kept_features()
-        columns = features.learn_unit(X, weight, bool(self.binary))
+        columns = learn_unit(rows.X, rows.weight, bool(self.binary))
         self._warn_of_missing(columns)
-        log = self._log(checkpoint, X, weight)
-        rng = log.generator()
-        seed = int(rng.integers(2**31))
-        model = self._core(columns, seed)
-        source = BlockSource(X, columns, weight, max_rows=codes.BLOCK_ROWS, n_powers=2)
-
-        def begin(i: int, child: np.random.Generator) -> Begun[gvq.GVQ, GVQParams]:
-            if before is not None:
-                return [Stage(model)], model.start(*_encoded(columns[0], *before))
-            return features.begin(model, source, log, i, child)
-
-        n_init = 1 if before is not None else self.n_init
-        params, monitor = self._best_ascent(source, begin, rng, X, n_init, log=log)
-        self._warn_of_freedom(params)
-        fitted = FittedCodes(
-            model,
-            params,
-            columns,
-            self.n_features_in_,
-            X.dtype,
-            recorded(monitor, float(weight.sum()), unit=codes.unit_of(columns) ** 2),
-            getattr(self, "feature_names_in_", None),
-            seed=seed,
-        )
-        found = codes.codes(fitted, X, self.n_jobs)
-        fitted = replace(
-            fitted,
-            params=replace(params, taken=model.count(found, weight)),
-            noise_variance=codes.noise_variance(fitted, found, weight),
-            certificate=codes.certify(fitted, X, found, int(self.max_nodes), self.n_jobs),
-        )
-        self._adopt(fitted)
-        log.finish()
-        return self
+        ascent = self._ascent(rows, checkpoint)
+        fitted = fit_features(ascent, columns, partial(self._core, columns), before)
+        known = codes.certified(fitted, rows, int(self.max_nodes), self.n_jobs)
+        return self._finish(ascent, known)
 
     def _check_form(self) -> None:
         """Raise an error for an association that does not support such codes, before the fit."""
@@ -299,19 +266,11 @@ class GVQ(CodedRows):
 
     def _core(self, columns: tuple[ColumnGroup, ...], seed: int) -> gvq.GVQ:
         sizes = int(self.n_sets), int(self.n_components), int(self.n_values)
-        penalty = float(self.penalty) / codes.unit_of(columns) ** 2
+        penalty = float(self.penalty) / unit_of(columns) ** 2
         method = make_association(self.association, seed, int(self.max_nodes))
         if self.binary:
             return BinaryGVQ(*sizes, penalty, method, float(self.beta))
         return gvq.GVQ(*sizes, penalty, method)
-
-    def _warn_of_freedom(self, theta: GVQParams) -> None:
-        if theta.idle > 0:
-            warn(
-                f"The codes of the rows do not determine {theta.idle} of {theta.taken.shape[1]} "
-                "directions of features and origin; the solution of least norm is used. Lower "
-                "n_components or pass more rows."
-            )
 
     def _attributes(self) -> Mapping[str, object]:
         return codes.attributes(self._fitted)
@@ -351,13 +310,3 @@ class GVQ(CodedRows):
             **known,
         )
         self._adopt(fitted)
-
-
-def _encoded(group: ColumnGroup, features: Array, origins: Array) -> tuple[Array, Array]:
-    """Features and origins in model units."""
-    if features.shape[2] != len(group.scale):
-        raise ValueError(
-            f"X has {len(group.scale)} columns, but the features of the last fit have "
-            f"{features.shape[2]}; set warm_start=False."
-        )
-    return features / group.scale, (origins - group.shift) / group.scale

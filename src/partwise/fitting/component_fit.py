@@ -20,7 +20,6 @@ from partwise.fitting.component_space import (
     begin,
     effective_dimension,
 )
-from partwise.fitting.options import Rows
 from partwise.models.bayesian_pca import BayesianPCAParams, Broad
 from partwise.models.mcfa import column_totals
 from partwise.runners import runner_of
@@ -115,7 +114,7 @@ def fit_components(
         else:
             params, bound = settle(at, start(at, options.n_components))
             search.bounds[len(params.counts)] = bound
-    params, monitor = ascend(at.source, at.model, params, X)
+    params, monitor = ascend(at.source, at.model, params)
     return ClassFit(at, params, monitor, search)
 
 
@@ -172,11 +171,11 @@ def _choose_frame(
 
 
 def gone_on(
-    found: ClassFit, source: BlockSource, X: Rows, options: ComponentOptions, ascend: Ascend
+    found: ClassFit, source: BlockSource, options: ComponentOptions, ascend: Ascend
 ) -> ClassFit:
     """A mixture that was learned from some rows of a class, fitted further to all of them."""
     begun = found.space.model
     core = options.model(source, begun.directions or 1)
     at = Space(replace(core, holds=begun.holds), source, forgets=False)
-    params, monitor = ascend(source, at.model, found.space.in_columns(found.params), X)
+    params, monitor = ascend(source, at.model, found.space.in_columns(found.params))
     return ClassFit(at, params, monitor, found.search)

@@ -48,9 +48,9 @@ MOST_BEGUN = 20_000_000
 # Most columns for which scatter matrices are used: beyond, EM iterations on the rows cost less.
 WIDEST_LEAP = 400
 
-# Maximizes the bound on a source to convergence; callbacks get the rows.
+# Maximizes the bound on a source to convergence.
 Ascend: TypeAlias = Callable[
-    [BlockSource, BayesianPCA, BayesianPCAParams, Rows], tuple[BayesianPCAParams, Monitor]
+    [BlockSource, BayesianPCA, BayesianPCAParams], tuple[BayesianPCAParams, Monitor]
 ]
 
 

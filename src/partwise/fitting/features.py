@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
 import numpy as np
 
+from partwise._warnings import warn
 from partwise.contracts import AnyModel, Array
 from partwise.data import BlockSource, ColumnGroup, RowSource, learn_columns
+from partwise.fitted import FittedCodes, unit_of
+from partwise.fitting.ascent import Ascent
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.restarts import Begun, Stage
 from partwise.models.gvq import GVQ, GVQParams, Shaken
 from partwise.models.gvq_binary import BinaryGVQ
 from partwise.starts.ica import binary_start, feature_start
+
+# Rows per block. The search dominates the time, and many blocks divide it evenly among threads.
+BLOCK_ROWS = 1024
 
 # Largest deviation of rows whose square is still a finite number.
 LARGEST_UNIT = 1e150
@@ -42,7 +49,47 @@ def learn_unit(X: Array | RowSource, weight: Array, binary: bool) -> tuple[Colum
     return (replace(group, scale=np.full(len(deviation), unit)),)
 
 
-def begin(
+def fit_features(
+    ascent: Ascent,
+    columns: tuple[ColumnGroup, ...],
+    core: Callable[[int], GVQ],
+    before: tuple[Array, Array] | None,
+) -> FittedCodes:
+    """Learn features and origins, of ``core(seed)``, from starts or those of ``before``."""
+    rows, log = ascent.rows, ascent.log
+    rng = log.generator()
+    seed = int(rng.integers(2**31))
+    model = core(seed)
+    source = BlockSource(rows.X, columns, rows.weight, max_rows=BLOCK_ROWS, n_powers=2)
+
+    def begin(i: int, child: np.random.Generator) -> Begun[GVQ, GVQParams]:
+        if before is not None:
+            return [Stage(model)], model.start(*_encoded(columns[0], *before))
+        return _begin(model, source, log, i, child)
+
+    n_init = None if before is None else 1
+    params, monitor = ascent.best(source, begin, rng, n_init=n_init)
+    if params.idle > 0:
+        warn(
+            f"The codes of the rows do not determine {params.idle} of {params.taken.shape[1]} "
+            "directions of features and origin; the solution of least norm is used. Lower "
+            "n_components or pass more rows."
+        )
+    known = ascent.known(monitor, unit=unit_of(columns) ** 2)
+    return FittedCodes(model, params, columns, seed=seed, **known)
+
+
+def _encoded(group: ColumnGroup, features: Array, origins: Array) -> tuple[Array, Array]:
+    """Features and origins in model units."""
+    if features.shape[2] != len(group.scale):
+        raise ValueError(
+            f"X has {len(group.scale)} columns, but the features of the last fit have "
+            f"{features.shape[2]}; set warm_start=False."
+        )
+    return features / group.scale, (origins - group.shift) / group.scale
+
+
+def _begin(
     model: GVQ, source: BlockSource, log: FitLog, i: int, rng: np.random.Generator
 ) -> Begun[GVQ, GVQParams]:
     """Stages and first parameters of start i: independent components and k-means take turns."""
