@@ -52,7 +52,7 @@ def test_fit_says_what_it_read_guessed_and_found(fitted):
     folder, result = fitted
     assert "a table of 300 rows and 11 columns, separated by commas; the first" in result.stderr
     assert "looks like an identifier" in result.stderr
-    for text in ("1 column modeled as ignored: id.", "as gaussian: number0, count0,", "2 parts"):
+    for text in ("1 column left out of the model: id.", "as gaussian: number0, count0,", "2 parts"):
         assert text in result.stdout
     assert "overall" in result.stdout
     assert (folder / "page.html").read_text("utf-8").startswith("<!doctype html>")

@@ -21,6 +21,11 @@ from partwise.typing import Frame, Value
 WIDTH = 100
 NAMED_COLUMNS = 8
 
+# What a summary has as part for columns without one, and how it is printed.
+NO_PART = "none"
+LEFT_OUT = "left out"
+_WITHOUT_PART = {NO_PART: "Background columns", LEFT_OUT: "Columns left out of the model"}
+
 _STYLE = (
     "text-align: left; vertical-align: top; white-space: normal; max-width: 60em; padding: 2px 8px"
 )
@@ -65,8 +70,9 @@ class Summary(dict[str, list[object]]):
     """What `MCVQ.summary` returns: a dict of columns, one row per state.
 
     Keys are ``part``, ``columns`` (most informative first, separated by commas), ``state``,
-    ``share`` of the rows, and ``profile``. The last row lists the background columns, if there are
-    some, with "none" as part.
+    ``share`` of the rows, and ``profile``. The last rows list the background columns, with "none"
+    as part, and the columns that the model does not use, with "left out" as part, if there are
+    some.
 
     Parameters
     ----------
@@ -110,8 +116,8 @@ class Summary(dict[str, list[object]]):
         lines: list[str] = []
         last = None
         for part, names, state, share, profile in self._rows():
-            if part == "none":
-                lines += ["", *_wrapped("Background columns: ", names)]
+            if part in _WITHOUT_PART:
+                lines += ["", *_wrapped(f"{_WITHOUT_PART[part]}: ", names)]
                 continue
             if part != last:
                 lines += ["", *_wrapped(f"{part}: ", _some(names))]
@@ -126,10 +132,10 @@ class Summary(dict[str, list[object]]):
         last = None
         for part, names, state, share, profile in self._rows():
             if part != last:
-                what = "Background columns" if part == "none" else part
+                what = _WITHOUT_PART.get(part, part)
                 rows.append(f"<tr><th colspan=3 style='{_STYLE}'>{_html(what, names)}</th></tr>")
                 last = part
-            if part != "none":
+            if part not in _WITHOUT_PART:
                 rows.append(_html_row(str(state), _percent(share), profile))
         head = _html_row("state", "rows", "what is typical of it", tag="th")
         return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from scipy import special
 
-from partwise.answers.results import Summary, make_table
+from partwise.answers.results import LEFT_OUT, NO_PART, Summary, make_table
 from partwise.answers.rows import map_rows, parts_of, source_of
 from partwise.answers.states import (
     FittedStates,
@@ -50,6 +50,9 @@ from partwise.typing import DataLike, Frame, Name, Value
 TELLING_DEVIATIONS = 0.5
 VERY = 1.5
 TELLING_SHARE = 0.1
+# If nothing differs so much, the largest difference is named from these on.
+SLIGHT_DEVIATIONS = 0.15
+SLIGHT_SHARE = 0.03
 WORDS = ((0.9, "nearly always"), (0.6, "mostly"), (0.3, "often"), (0.0, "at times"))
 
 
@@ -298,19 +301,22 @@ class Feature(NamedTuple):
             return f"{value:.0%}"
         return f"{value:.3g}" if self.column is None else self.column.text(value)
 
-    def words(self, j: int) -> str:
-        """What is typical of a state, empty if nothing is."""
+    def words(self, j: int, slight: bool = False) -> str:
+        """What is typical of a state, empty if nothing is; ``slight`` differences if asked for."""
         here, there = self.text(self.values[j]), self.text(self.usual)
         if self.level is None:
-            if abs(self.away[j]) < TELLING_DEVIATIONS:
+            away = abs(self.away[j])
+            if away < (SLIGHT_DEVIATIONS if slight else TELLING_DEVIATIONS) or here == there:
                 return ""
-            word = "very " if abs(self.away[j]) > VERY else ""
+            word = "very " if away > VERY else "slightly " if slight else ""
             word += "high" if self.away[j] > 0 else "low"
             return f"{self.name} {word} ({here}, overall {there})"
-        if self.values[j] - self.usual < TELLING_SHARE:
+        if self.values[j] - self.usual < (SLIGHT_SHARE if slight else TELLING_SHARE):
             return ""
         word = next(word for least, word in WORDS if self.values[j] >= least)
-        return f'{self.name} {word} "{self.level}" ({here}, overall {there})'
+        numeric = self.column is None or self.column.form != "level"
+        level = self.level if numeric else f'"{self.level}"'
+        return f"{self.name} {word} {level} ({here}, overall {there})"
 
 
 def features(fitted: FittedStates, part: int) -> list[Feature]:
@@ -382,11 +388,15 @@ def summary(fitted: FittedStates, n_columns: int, names: Sequence[str]) -> Summa
             values = (names[k], columns, j, share, _profile(told, j, n_columns))
             for name, value in zip(rows, values, strict=True):
                 rows[name].append(value)
-    background = np.flatnonzero(parts_of(fitted) < 0)
-    if len(background):
-        columns = ", ".join(fitted.column_name(int(d)) for d in background)
-        for name, value in zip(rows, ("none", columns, 0, 1.0, "depend on no part"), strict=True):
-            rows[name].append(value)
+    used = np.isin(np.arange(fitted.n_columns), np.concatenate(core(fitted).columns))
+    for which, part, words in (
+        (used & (parts_of(fitted) < 0), NO_PART, "depend on no part"),
+        (~used, LEFT_OUT, "not used by the model"),
+    ):
+        columns = ", ".join(fitted.column_name(int(d)) for d in np.flatnonzero(which))
+        if columns:
+            for name, value in zip(rows, (part, columns, 0, 1.0, words), strict=True):
+                rows[name].append(value)
     return Summary(rows, frame_kind(fitted))
 
 
@@ -401,14 +411,15 @@ def shown_states(fitted: FittedStates, part: int) -> list[tuple[int, float]]:
 
 def _profile(told: list[Feature], j: int, most: int) -> str:
     """What distinguishes a state from the part's others, in words; a column is named once."""
-    found = {
-        feature.name: words
-        for feature in sorted(told, key=lambda feature: abs(feature.away[j]))
-        if (words := feature.words(j))
-    }  # of several levels of a column the last, most distinctive one stays
-    loud = {name: max(abs(f.away[j]) for f in told if f.name == name) for name in found}
-    names = sorted(found, key=lambda name: -loud[name])[:most]
-    return "; ".join(found[name] for name in names) or "average"
+    ordered = sorted(told, key=lambda feature: abs(feature.away[j]))
+    for slight in (False, True):
+        # Of several levels of a column the last, most distinctive one stays.
+        found = {f.name: words for f in ordered if (words := f.words(j, slight))}
+        loud = {name: max(abs(f.away[j]) for f in told if f.name == name) for name in found}
+        names = sorted(found, key=lambda name: -loud[name])[:most]
+        if names:
+            return "; ".join(found[name] for name in (names[:2] if slight else names))
+    return "average"
 
 
 def state_profiles(fitted: FittedStates, part: int) -> dict[str, object]:

@@ -60,8 +60,8 @@ def predict(
         typer.Option(
             "--columns",
             metavar="NAME,...",
-            help="Columns to predict from the others; DATA may lack them. By default, the class is "
-            "predicted.",
+            help="Columns to predict from the others; DATA may lack them. Without it, the class is "
+            "predicted, of a model with classes.",
             show_default=False,
             autocompletion=complete_columns,
         ),
@@ -81,8 +81,10 @@ def predict(
       partwise predict survey.safetensors new.csv --columns smoker -o smoker.csv
     """
     check_out(out)
-    method = "predict" if columns is None else "predict_columns"
-    fitted = load_for(model, method, "predict" if columns else "predict classes", inner=True)
+    method = "predict_states" if columns is None else "predict_columns"
+    fitted = load_for(model, method, "predict columns or classes", inner=True)
+    if columns is None and not hasattr(fitted, "predict"):
+        fail(f"Error: the model in {model} has no classes; name columns with --columns.", 2)
     asked = [] if columns is None else [name.strip() for name in columns.split(",")]
     if asked:
         check_names(asked, list(map(str, getattr(fitted, "feature_names_in_", asked))))
@@ -118,9 +120,9 @@ def odd(
 
     Examples:
 
-      `partwise odd survey.safetensors survey.csv`
+      partwise odd survey.safetensors survey.csv
 
-      `partwise odd survey.safetensors survey.csv -n 100 --id name -o anomalous.csv`
+      partwise odd survey.safetensors survey.csv -n 100 --id name -o anomalous.csv
     """
     import polars as pl
 

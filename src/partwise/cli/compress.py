@@ -17,7 +17,7 @@ _Out = Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_d
 
 def compress(
     image: Annotated[
-        Path, typer.Argument(help="Image, or a .npy array, grey or color.", show_default=False)
+        Path, typer.Argument(help="Image, or a .npy array, gray or color.", show_default=False)
     ],
     out: _Out,
     features: Annotated[

@@ -84,9 +84,9 @@ def impute(
 
     Examples:
 
-      partwise impute survey.safetensors survey.csv -o filled.csv
+      partwise impute survey.safetensors survey.csv -o imputed.csv
 
-      partwise impute survey.safetensors survey.csv -o filled.csv --intervals 0.9
+      partwise impute survey.safetensors survey.csv -o imputed.csv --intervals 0.9
 
       partwise impute survey.safetensors survey/ -o imputed/
 
@@ -141,11 +141,14 @@ def impute(
 def sample(
     model: Model,
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
-            "--out", "-o", help="Table to write: .csv, .tsv, .parquet or .npy.", show_default=False
+            "--out",
+            "-o",
+            help="Table to write: .csv, .tsv, .parquet or .npy. By default the table is printed.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of rows.")] = 100,
     given: Annotated[
         list[str] | None,
@@ -170,6 +173,8 @@ def sample(
 
     Examples:
 
+      partwise sample survey.safetensors -n 5
+
       partwise sample survey.safetensors -n 1000 -o rows.csv
 
       partwise sample survey.safetensors -n 1000 -o rows.csv --like survey.csv
@@ -186,6 +191,11 @@ def sample(
     more = {"given": _values(fitted, known)} if known else {}
     form = None if like is None else read_like(fitted, like, reading)[0]
     rows, _ = fitted.sample(number, random_state=seed, **more)
+    if out is None:
+        from partwise.files.frames import as_polars
+
+        give(as_polars(_named(fitted, rows)), None, form)
+        return
     write_table(out, _named(fitted, rows), form)
     say(f"Wrote {out}: {plural(number, 'row')}.")
 

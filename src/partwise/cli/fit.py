@@ -375,9 +375,12 @@ def _print_summary(content: _Content) -> None:
     kinds: dict[str, list[str]] = {}
     for column in content["columns"]:
         kinds.setdefault(column["kind"], []).append(column["name"])
+    left_out = kinds.pop("ignored", [])
     for kind, names in kinds.items():
         listed = "" if content["is_image"] else f": {', '.join(names)}"
         say(f"{plural(len(names), noun)} modeled as {kind}{listed}.")
+    if left_out:
+        say(f"{plural(len(left_out), noun)} left out of the model: {', '.join(left_out)}.")
     of = f"{plural(content['rows_learned_from'], 'row')} in {content['seconds']:.1f} s"
     say(f"\nFitted to {of}: {plural(len(content['parts']), 'part')}.")
     for part in content["parts"]:
@@ -387,7 +390,11 @@ def _print_summary(content: _Content) -> None:
         shown = "" if content["is_image"] or not names else f": {_few(names)}"
         say(f"\nPart {part['part']}, {sized}, {plural(len(names), noun)}{shown}")
         _print_states(part["described"])
-    rest = [column["name"] for column in content["columns"] if column["part"] < 0]
+    rest = [
+        column["name"]
+        for column in content["columns"]
+        if column["part"] < 0 and column["kind"] != "ignored"
+    ]
     if rest:
         listed = "" if content["is_image"] else f": {_few(rest)}"
         say(f"\nBackground, {plural(len(rest), noun)}{listed}")

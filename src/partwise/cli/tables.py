@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -225,8 +225,14 @@ def read_like(
     numbers = [str(column.name) for column in columns if column.form == "number"]
     if schema is None:
         numbers = [str(name) for name in getattr(fitted, "feature_names_in_", ())]
-    found = reading.read(path, texts, numbers)
-    return found, _known_columns(fitted, found.X, path, optional)
+    known = [str(name) for name in getattr(fitted, "feature_names_in_", ())]
+    if reading.id_column not in known:
+        found = reading.read(path, texts, numbers)
+        return found, _known_columns(fitted, found.X, path, optional)
+    # The fit had the column, too: it names the rows and stays in the table.
+    found = replace(reading, id_column=None).read(path, texts, numbers)
+    X = _known_columns(fitted, found.X, path, optional)
+    return replace(found, ids=found.X[reading.id_column]), X
 
 
 def _known_columns(fitted: BaseEstimator, X: Rows, path: Path, optional: Collection[str]) -> Rows:

@@ -54,6 +54,13 @@ _NAMED_AS_CODE = re.compile(
     r"(^|[_\s.-])(id|code|no|nr|num|number|zip|zipcode|postcode|plz|fips|school)$", re.IGNORECASE
 )
 
+# Texts that the user may have meant as dates or numbers. Whole numbers may be codes.
+_LIKE_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}")
+_LIKE_NUMBER = re.compile(r"[-+]?\d+[.,]\d+\s?[%€$£]?|[-+]?[€$£]\s?\d[\d.,]*|\d[\d.,]*\s?[%€]")
+# Texts that are tried, and the share of them that must look so.
+_TRIED_TEXTS = 200
+_MOST = 0.9
+
 _LEFT_OUT = "left out of the model and returned unchanged"
 
 # Warnings about columns: the problem, and how the column is treated.
@@ -66,6 +73,10 @@ _PROBLEMS = {
     "text": f"text that hardly repeats (names, free text); {_LEFT_OUT}",
     "many": f"more than {MOST_LEVELS} different levels; {_LEFT_OUT}; merge rare levels to use them",
     "other": f"{OTHER}; {_LEFT_OUT}",
+    "dates": "dates stored as text, not used as dates; convert them, for example with "
+    "pandas.to_datetime, or read the file with partwise.files.read_data",
+    "numbers": "numbers stored as text, not used as numbers; convert them, or read the file with "
+    "partwise.files.read_data",
     "mixed": "values of several types; each distinct value is a category",
     "rare": "categories that occur in only one row; kept, but little can be learned about them",
     "differ": "integers that all differ; treated as numbers",
@@ -123,6 +134,8 @@ def _learn_levels(
     levels = tuple(level for level, count in known.items() if count)
     n_seen, n_levels = survey.n_seen, survey.n_distinct
     problems = ["mixed"] if not survey.declared and len(sorts_of(levels)) > 1 else []
+    if asked == "auto" and (stored := _stored_as_text(levels)):
+        problems.append(stored)
     if asked != "auto" and not has_levels(asked):
         raise ValueError(
             f"Column {survey.name!r} holds {levels[:1]}, which is not a number; convert it, or "
@@ -155,6 +168,17 @@ def _learn_levels(
     if asked == "auto" and len(levels) == 2:
         kind = "bernoulli"
     return replace(base, kind=kind), problems
+
+
+def _stored_as_text(levels: Sequence[object]) -> str:
+    """The problem of texts that look like dates or numbers; empty if they do not."""
+    texts = [level.strip() for level in levels[:_TRIED_TEXTS] if isinstance(level, str)]
+    if len(texts) < 3:
+        return ""
+    for problem, form in (("dates", _LIKE_DATE), ("numbers", _LIKE_NUMBER)):
+        if sum(form.fullmatch(text) is not None for text in texts) >= _MOST * len(texts):
+            return problem
+    return ""
 
 
 def _learn_numbers(

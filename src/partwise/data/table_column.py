@@ -182,11 +182,13 @@ def number_text(value: float, step: float = 0.0) -> str:
     ('3,360', '0.123', '2013')
     >>> number_text(5.006, step=0.1), number_text(0.246, step=0.1), number_text(2.31, step=1.0)
     ('5', '0.2', '2.3')
+    >>> number_text(0.004, step=1.0), number_text(0.04, step=1.0)
+    ('0', '0.04')
     """
     if step > 0 and np.isfinite(value):
         decimals = max(round(-np.log10(step)), 1 if abs(value) < 100 else 0)
         rounded = round(value, decimals)
-        value = rounded if rounded or not value else value
+        value = rounded if rounded or abs(value) < 0.01 * step else value
     if not 1000 <= round(abs(value)) < 10**15:
         return f"{value:.3g}"
     is_year = 1900 <= value <= 2100 and value == round(value)

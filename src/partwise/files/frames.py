@@ -159,7 +159,9 @@ def fill_table(data: Data, filled: Frame | Array) -> pl.DataFrame | Array:
     for new in _named_like(data, filled).get_columns():
         fills, old = _only_missing(table, new), table[new.name]
         table = table.with_columns(fills.zip_with(fills.is_not_null(), old.cast(new.dtype)))
-    return table if data.ids is None else table.insert_column(data.id_place, data.ids)
+    if data.ids is None or data.ids.name in table.columns:
+        return table
+    return table.insert_column(data.id_place, data.ids)
 
 
 def _named_like(data: Data, filled: Frame | Array) -> pl.DataFrame:

@@ -91,7 +91,7 @@ def read_pictures(folder: Path, resize: tuple[int, int] | None) -> Data:
     height, width = rows[0].shape
     X = np.stack(rows).reshape(len(rows), -1)
     number = f"{len(rows):,} image{'s' * (len(rows) != 1)}"
-    return Data(X, f"{number} of {height}x{width} pixels, in grey", (height, width))
+    return Data(X, f"{number} of {height}x{width} pixels, in gray", (height, width))
 
 
 def _grey(path: Path, resize: tuple[int, int] | None) -> Array:
