@@ -92,7 +92,7 @@ PATTERNS = [
         "selected by the ELBO",
     ),
     (r"\bby the evidence\b(?! lower)", "sizes by the evidence", "by the ELBO"),
-    (r"\bodd(er|est|ness)?\b(?! number)", "odd cells", "anomalous"),
+    (r"(?<!partwise )\bodd(er|est|ness)?\b(?! number)", "odd cells", "anomalous"),
     (
         r"\bbeside (its peers|ours|them|theirs|it)\b|\bside by side\b",
         "beside its peers",

@@ -14,7 +14,7 @@ from partwise import CVQ, MCFA, MCVQ, drift, make_survey
 from partwise.answers.drift import holm, homogeneity
 from partwise.cli import app
 from partwise.fitted import fitted_of
-from partwise.models.reference import N_BINS, binned, count
+from partwise.models.reference import N_BINS, binned, count, edges_between
 from partwise.plot import DriftDisplay
 
 
@@ -167,3 +167,24 @@ def test_the_picture(model):
     ax = DriftDisplay(drift=drift(model, new)).plot(n_shown=5).ax_
     assert len(ax.patches) == 5
     assert ax.get_yticklabels()[-1].get_text() == "x9"
+
+
+def test_no_edge_lies_beside_a_pile_of_equal_scores():
+    # Discrete columns give few scores, which every fit moves a little: with edges at quantiles,
+    # a pile changes its bin whenever the fit changes, and every later row is called different.
+    rng = np.random.default_rng(0)
+    piles = rng.choice([-3.0, -2.4, 0.1, 0.15, 4.0], p=[0.4, 0.3, 0.1, 0.1, 0.1], size=1000)
+    continuous = rng.normal(size=1000)
+    scores = np.stack([piles, np.where(piles < 4, piles, 4 + continuous), continuous], axis=1)
+    fold = np.arange(1000) % 4
+    held_out = scores + 0.01 * np.array([1.0, -1.0, 2.0, -2.0])[fold, None]
+    edges = edges_between(scores, held_out)
+    before, now = (count(values, np.ones(1000), edges) for values in (held_out, scores))
+    assert np.abs(before[0] - now[0]).max() == 0
+    assert np.abs(before[1] - now[1]).max() < 10
+    assert np.isfinite(edges[2]).all()  # a continuous score has all bins
+    at_quantiles = binned(held_out, np.ones(1000))[0]
+    moved = count(held_out, np.ones(1000), at_quantiles) - count(
+        scores, np.ones(1000), at_quantiles
+    )
+    assert np.abs(moved[0]).max() > 50

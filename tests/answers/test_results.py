@@ -11,6 +11,7 @@ from sklearn.datasets import load_iris
 
 import partwise
 from partwise import MCFA, MCVQ, BayesianPCA
+from partwise.answers import tables
 from partwise.answers.results import WIDTH, Explanation, Summary, make_table
 
 
@@ -164,3 +165,23 @@ def test_values_of_several_types_become_text_in_polars():
     assert found["value"].to_list() == ["1.5", "2020-01-02", None]
     assert found["x"].to_list() == [1.0, 2.5, None]
     assert [str(dtype) for dtype in found.dtypes] == ["Int64", "String", "Float64", "Int64"]
+
+
+def test_states_without_large_differences_are_described_too():
+    quiet, even = np.array([0.3, -0.2, 0.05]), np.array([0.0, 0.0, 0.0])
+    money = tables.Feature("money", None, 10 + quiet, 10.0, quiet, None)
+    rooms = tables.Feature("rooms", "3", 0.3 + even + [0, 0.05, 0], 0.3, even, None)
+    found = [tables._profile([money, rooms], j, 5) for j in range(3)]
+    assert found == [
+        "money slightly high (10.3, overall 10)",
+        "money slightly low (9.8, overall 10); rooms often 3 (35%, overall 30%)",
+        "average",
+    ]
+
+
+def test_columns_that_are_not_used_are_no_background(table):
+    named = table.assign(name=[f"N{i}" for i in range(len(table))])
+    with pytest.warns(UserWarning, match="hardly repeats"):
+        text = str(MCVQ(1, 2, likelihood="auto", random_state=0).fit(named).summary())
+    assert "Columns left out of the model: name" in text
+    assert "Background" not in text

@@ -418,3 +418,25 @@ def test_as_a_module():
         [sys.executable, "-m", "partwise", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"partwise {partwise.__version__}\n"
+
+
+def test_an_id_that_the_fit_left_out_names_rows_later(fitted, tmp_path):
+    folder, _ = fitted
+    files = folder / "m.safetensors", folder / "survey.csv"
+    for command in (("states",), ("odd", "-n", 3), ("impute", "--list")):
+        result = run(command[0], *files, *command[1:], "--id", "id")
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.splitlines()[1].split()[0] in map(str, range(1000, 1300))
+    out = tmp_path / "imputed.csv"
+    assert run("impute", *files, "--id", "id", "-o", out).exit_code == 0
+    assert out.read_text().splitlines()[0] == (folder / "survey.csv").read_text().splitlines()[0]
+
+
+def test_samples_are_printed_and_missing_columns_of_predict_are_asked_for(fitted):
+    folder, _ = fitted
+    result = run("sample", folder / "m.safetensors", "-n", 3)
+    assert result.exit_code == 0, result.stderr
+    assert len(result.stdout.splitlines()) == 4
+    result = run("predict", folder / "m.safetensors", folder / "survey.csv")
+    assert result.exit_code == 2
+    assert "has no classes; name columns with --columns" in result.stderr

@@ -148,6 +148,8 @@ ODD = {
     "objects": ([[i] for i in range(N)], "objects that are not", "ignored"),
     "mixed": ([1, "a"] * (N // 2), "several types", "bernoulli"),
     "rare": (["a", "b"] * (N // 2 - 1) + ["a", "c"], "only one row", "categorical"),
+    "dates": (["2024-01-05", "2024-02-01", "31.12.2023"] * 13 + [None], "dates", "categorical"),
+    "numbers": (["1,5", "-2,25", "$3", "4 %"] * (N // 4), "numbers stored", "categorical"),
     "all differ": ([7 * i * i for i in range(1, N + 1)], "all differ", "gaussian"),
 }
 

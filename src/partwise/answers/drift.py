@@ -18,7 +18,7 @@ from scipy.stats import chi2
 from partwise.contracts import Array, Stats
 from partwise.data import BlockSource
 from partwise.fitted import FittedParts, P, R
-from partwise.models.reference import Reference, binned, count
+from partwise.models.reference import Reference, binned, count, edges_between
 from partwise.runners import runner_of
 
 # Rows of the reference: more add nothing to its precision that new rows could match.
@@ -62,11 +62,11 @@ def learn_reference(
     """
     some = np.linspace(0, len(X) - 1, min(len(X), MAX_ROWS)).astype(int)
     rows, own = np.asarray(X[some], dtype=float), weight[some]
-    held_out = np.empty((0, 0))
-    if scores is not None and len(X) >= MIN_ROWS:
-        held_out = _held_out_scores(fitted, X, weight, some, scores)
-    part_edges, part_counts = binned(held_out.round(DECIMALS), own[: len(held_out)])
-    return Reference(*binned(rows, own), part_edges, part_counts)
+    if scores is None or len(X) < MIN_ROWS:
+        return Reference(*binned(rows, own), *binned(np.empty((0, 0)), np.empty(0)))
+    held_out = _held_out_scores(fitted, X, weight, some, scores).round(DECIMALS)
+    part_edges = edges_between(scores(fitted, X[some]).round(DECIMALS), held_out)
+    return Reference(*binned(rows, own), part_edges, count(held_out, own, part_edges))
 
 
 def _held_out_scores(

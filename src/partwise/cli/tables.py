@@ -213,6 +213,8 @@ def read_like(
 
     Columns in ``optional`` may be absent.
     """
+    import polars as pl
+
     from partwise.fitted import schema_of
 
     schema = schema_of(getattr(fitted, "model_", fitted))
@@ -232,7 +234,8 @@ def read_like(
     # The fit had the column, too: it names the rows and stays in the table.
     found = replace(reading, id_column=None).read(path, texts, numbers)
     X = _known_columns(fitted, found.X, path, optional)
-    return replace(found, ids=found.X[reading.id_column]), X
+    names = found.X[reading.id_column] if isinstance(found.X, pl.DataFrame) else None
+    return replace(found, ids=names), X
 
 
 def _known_columns(fitted: BaseEstimator, X: Rows, path: Path, optional: Collection[str]) -> Rows:

@@ -109,6 +109,7 @@ def _information_by_column(joint: Array, at: Array) -> Array:
 
 def _information(joint: Array) -> float:
     """Mutual information of a joint table, in nats."""
+    joint = np.maximum(joint, 0.0)  # differences of distribution functions may round below 0
     product = joint.sum(axis=1)[:, None] * joint.sum(axis=0)[None, :]
     held = joint > 0
     return max(float(np.sum(joint[held] * np.log(joint[held] / product[held]))), 0.0)

@@ -73,6 +73,52 @@ def count(values: Array, weight: Array, edges: Array) -> Array:
     return out
 
 
+def edges_between(values: Array, moved: Array) -> Array:
+    """Edges of bins of scores that change a little from one fit to the next, (D, B - 1).
+
+    Scores of discrete columns repeat. An edge beside such a pile would put all of its rows into
+    another bin when the fit changes, so each edge lies near its quantile where few scores are.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, D)
+        Scores of rows.
+    moved : ndarray of shape (n, D)
+        Scores of the same rows under slightly different parameters.
+
+    Returns
+    -------
+    edges : ndarray of shape (D, B - 1)
+        Infinite where a pile fills the neighborhood of a quantile.
+    """
+    out = np.full((values.shape[1], N_BINS - 1), np.inf)
+    for d, (column, other) in enumerate(zip(values.T, moved.T, strict=True)):
+        known = np.isfinite(column) & np.isfinite(other)
+        if known.any():
+            reach = float(np.quantile(np.abs(column - other)[known], 0.9))
+            found = _quiet_edges(np.sort(column[known]), reach)
+            out[d, : len(found)] = found
+    return out
+
+
+def _quiet_edges(column: Array, reach: float) -> Array:
+    """Edges near the quantiles of a sorted column, with the fewest values within reach."""
+    n, found = len(column), list[float]()
+    places = np.rint(n * (np.arange(2 * N_BINS + 1) / (2 * N_BINS))).astype(int)
+    for lo, hi in zip(places[1:-2:2], places[3::2], strict=True):
+        distinct = np.unique(column[lo:hi])
+        middle = 0.5 * (distinct[1:] + distinct[:-1])
+        if len(middle):
+            first = np.searchsorted(column, middle - reach)
+            near = np.searchsorted(column, middle + reach, side="right") - first
+            i = int(near.argmin())
+            close = column[first[i] : first[i] + near[i]]
+            # Of a continuous score some rows are always near, but they do not repeat.
+            if near[i] - len(np.unique(close)) <= n / (4 * N_BINS):
+                found.append(float(middle[i]))
+    return np.unique(found)
+
+
 def _edges(column: Array) -> Array:
     """Ends of bins: between the values where they are few, else at quantiles."""
     out = np.full(N_BINS - 1, np.inf)
