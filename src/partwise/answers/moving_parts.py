@@ -46,7 +46,7 @@ def _log_scale(fitted: FittedMovingParts) -> float:
 class PartsAnswers:
     """Answers for rows whose parts move on their own; what it lacks is refused by name."""
 
-    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
+    def __getattr__(self, name: str) -> Callable[..., NoReturn]:  # type: ignore[explicit-any]  # whatever was asked
         if name.startswith("__"):
             raise AttributeError(name)
         raise ValueError(

@@ -17,7 +17,7 @@ from scipy import sparse
 from partwise.answers.factors import FittedFactors
 from partwise.answers.rows import map_rows, source_of
 from partwise.answers.states import FittedStates, laws, marginal
-from partwise.contracts import Array
+from partwise.contracts import Array, Span
 from partwise.fitted import AnyCore, AnyParts, core_of
 from partwise.likelihoods.ordinal import FARTHEST
 from partwise.models import factors, predict, predict_factors, questions
@@ -196,7 +196,7 @@ class StateTastes(Tastes):
     def _settle(self, features: Array, weight: Array) -> None:
         self.core.mix(features, self.core.weigh(self.fitted.params, features, None), weight)
 
-    def span(self, k: int) -> slice:
+    def span(self, k: int) -> Span:
         """Features of part k."""
         return slice(int(self.core.first[k]), int(self.core.first[k + 1]))
 

@@ -21,7 +21,7 @@ from partwise.answers.rows import (
     source_of,
     telling,
 )
-from partwise.contracts import AnyView, Array, Block
+from partwise.contracts import AnyView, Array, Block, Span
 from partwise.data import ColumnGroup, RowBlock
 from partwise.fitted import FittedParts, core_of
 from partwise.likelihoods.base import Average
@@ -212,7 +212,7 @@ def likely_rows(fitted: FittedStates, m: Array) -> Array:
     return in_columns(fitted, out).astype(fitted.dtype, copy=False)
 
 
-def average(fitted: FittedStates, m: Array, columns: Array | slice) -> Average:
+def average(fitted: FittedStates, m: Array, columns: Array | Span) -> Average:
     """Mixture of states' values in some columns, given posteriors (n, S)."""
     gates = fitted.params.gates[:, columns]
     return partial(predict.expectation, m=m.T, gates=gates, part_of=core(fitted).part_of)

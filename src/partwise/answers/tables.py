@@ -482,7 +482,7 @@ def row_values(frame: Frame, row: int) -> list[Value]:
 def plain_value(value: Value) -> Value:
     """A Python number instead of numpy's, which prints its type; other values as they are."""
     number = isinstance(value, np.number | np.bool_) and not isinstance(value, np.timedelta64)
-    return cast(np.generic, value).item() if number else value
+    return np.asarray(value).item() if number else value
 
 
 # --- anomalous cells ---

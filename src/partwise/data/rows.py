@@ -92,7 +92,7 @@ class RowSource:
     grain = 1
 
     def __init__(self, data: DataLike | Store | Callable[[], Iterable[ArrayLike]]) -> None:
-        self.store: Store = cast(Store, data) if hasattr(data, "pieces") else _open(data)
+        self.store: Store = data if isinstance(data, Store) else _open(data)
         self._learn()
 
     def _learn(self) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Literal, Protocol, TypeAlias, cast
+from typing import IO, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,6 +52,7 @@ class Piece:
     nnz: int | None = None
 
 
+@runtime_checkable
 class Store(Protocol):
     """Pieces of rows, and their columns' names if they have any."""
 
