@@ -99,7 +99,7 @@ def test_a_mixture_of_many_rows_goes_on_from_some(monkeypatch):
     X, y = planted()
     settings = {"n_components": 2, "max_dimension": 2, "max_iter": 20, "random_state": 0}
     every = BayesianPCAMixture(**settings).fit(X)
-    monkeypatch.setattr("partwise.estimators.bayesian_pca.MOST_BEGUN", 150 * X.shape[1])
+    monkeypatch.setattr("partwise.fitting.component_classes.MOST_BEGUN", 150 * X.shape[1])
     some = BayesianPCAMixture(**settings).fit(RowSource(blocks_of(X)))
     assert some.score(X) == pytest.approx(every.score(X), abs=0.2)
     told = BayesianPCAMixture(**settings).fit(RowSource(blocks_of(X)), np.where(y == 2, -1, y))
