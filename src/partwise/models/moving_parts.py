@@ -369,30 +369,46 @@ class MovingParts:
         return stats.bound + prior
 
 
+# Products of densities' ratios are turned into logarithms beyond these, which leave room for one
+# more factor.
+_MOST_PRODUCT, _MOST_FACTOR = 1e100, 1e150
+
+
 @compiled(fastmath={"contract", "reassoc"})
 def add_gains(x, seen, rest, Z, maps, odds, mean, var, out):  # type: ignore[no-untyped-def]  # compiled
     """out[i, t, j] += sum_d log (rest + odds p) / rest - log (Z + odds) / Z, logs in ``rest``."""
     n, D = x.shape
     T, J = out.shape[1], out.shape[2]
-    start = np.log(np.maximum(odds, 1e-300)) - 0.5 * np.log(2 * np.pi * var)
-    scale = -0.5 / var
+    place, first = np.empty((T * D, 2), np.int64), np.zeros(T + 1, np.int64)  # what the mask covers
     for t in range(T):
+        at = first[t]
         for d in range(D):
-            u = maps[t, d]
-            if odds[u] <= 0:
-                continue
-            for i in range(n):
-                if seen[i, d] == 0:
+            if odds[maps[t, d]] > 0:
+                place[at, 0], place[at, 1] = d, maps[t, d]
+                at += 1
+        first[t + 1] = at
+    height = (odds / np.sqrt(2 * np.pi * var)).T.copy()  # (D_c, J)
+    scale, middle = (-0.5 / var).T.copy(), mean.T.copy()
+    product, inverse = np.empty(J), np.empty(D)
+    for i in range(n):
+        for d in range(D):
+            inverse[d] = min(np.exp(-rest[i, d]), _MOST_FACTOR) if seen[i, d] > 0 else 0.0
+        for t in range(T):
+            product[:] = 1.0
+            for e in range(first[t], first[t + 1]):
+                d, u = place[e, 0], place[e, 1]
+                if inverse[d] == 0.0:
                     continue
-                less = np.log1p(odds[u] / Z[i, d])
+                less = Z[i, d] / (Z[i, d] + odds[u])
                 for j in range(J):
-                    z = start[j, u] + scale[j, u] * (x[i, d] - mean[j, u]) ** 2 - rest[i, d]
-                    if z > 30.0:
-                        out[i, t, j] += z - less
-                    elif z > -40.0:
-                        out[i, t, j] += np.log1p(np.exp(z)) - less
-                    else:
-                        out[i, t, j] -= less
+                    far = x[i, d] - middle[u, j]
+                    ratio = height[u, j] * np.exp(scale[u, j] * far * far) * inverse[d]
+                    product[j] *= (1.0 + min(ratio, _MOST_FACTOR)) * less
+                    if not 1.0 / _MOST_PRODUCT < product[j] < _MOST_PRODUCT:
+                        out[i, t, j] += np.log(product[j])
+                        product[j] = 1.0
+            for j in range(J):
+                out[i, t, j] += np.log(product[j])
 
 
 def rows_of(block: Block[Additive]) -> PartRows:
