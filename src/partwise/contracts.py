@@ -89,6 +89,12 @@ class Layout:
         own[:, states < 0] = 0.0
         return Packed(own, full[:, :, self.undecided])
 
+    def no_sums(self, n_statistics: int) -> Packed:
+        """Sums of no rows."""
+        own = n_statistics, max(self.n_states), len(self.decided)
+        shared = n_statistics, self.first[-1], len(self.undecided)
+        return Packed(np.zeros(own), np.zeros(shared))
+
     def unpack(self, packed: Packed, onto: Array) -> Array:
         """Put packed values over a copy of ``onto`` (P, S, D)."""
         if len(self.decided) == 0:

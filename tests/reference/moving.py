@@ -74,3 +74,57 @@ def log_likelihood(x, log_density, state_shares, first, parts, move_shares, maps
             term += log_sum(own)
         terms.append(term)
     return log_sum(terms)
+
+
+def factor_part(x, place, g, mean, outer, tau, log_tau):
+    """Log normalizer, posterior mean and covariance of one part's factors of a row.
+
+    ``g`` (D,), ``mean`` (D, J + 1), ``outer`` (D, J + 1, J + 1), ``tau`` and ``log_tau`` (D,) are
+    those of the canvas: expected loadings, their products times the precision, and the precision.
+    """
+    J = mean.shape[1] - 1
+    A, b, constant = np.eye(J), np.zeros(J), 0.0
+    for value, d in zip(x, place, strict=True):
+        if math.isnan(value):
+            continue
+        constant += 0.5 * g[d] * (log_tau[d] - math.log(2 * math.pi))
+        constant -= 0.5 * g[d] * (tau[d] * value**2 - 2 * tau[d] * value * mean[d, J])
+        constant -= 0.5 * g[d] * outer[d, J, J]
+        A += g[d] * outer[d, :J, :J]
+        b += g[d] * (tau[d] * value * mean[d, :J] - outer[d, :J, J])
+    cov = np.linalg.inv(A)
+    m = cov @ b
+    return constant + 0.5 * b @ m - 0.5 * math.log(np.linalg.det(A)), m, cov
+
+
+def factor_sums(X, weight, gates, parts, log_rho, maps):
+    """Bound, counts of transformations, and sums by column of the canvas.
+
+    ``parts`` has (mean, outer, tau, log_tau) of every part. Sums are those of s (one array (D, J)
+    a part), s s' (D, J, J), s x (D, J), and 1, x and x^2 (3, D).
+    """
+    D = gates.shape[1]
+    sizes = [mean.shape[1] - 1 for mean, *_ in parts]
+    s, sx = [np.zeros((D, J)) for J in sizes], [np.zeros((D, J)) for J in sizes]
+    ss, totals = [np.zeros((D, J, J)) for J in sizes], np.zeros((3, D))
+    bound, counts = 0.0, np.zeros(len(maps))
+    for x, w in zip(X, weight, strict=True):
+        found = [
+            [factor_part(x, place, g, *part) for g, part in zip(gates, parts, strict=True)]
+            for place in maps
+        ]
+        joint = [r + sum(one[0] for one in own) for r, own in zip(log_rho, found, strict=True)]
+        log_z = log_sum(joint)
+        bound += w * log_z
+        for t, (place, own) in enumerate(zip(maps, found, strict=True)):
+            q = w * math.exp(joint[t] - log_z)
+            counts[t] += q
+            for value, d in zip(x, place, strict=True):
+                if math.isnan(value):
+                    continue
+                totals[:, d] += q * np.array([1.0, value, value**2])
+                for k, (_, m, cov) in enumerate(own):
+                    s[k][d] += q * m
+                    sx[k][d] += q * m * value
+                    ss[k][d] += q * (np.outer(m, m) + cov)
+    return bound, counts, s, ss, sx, totals

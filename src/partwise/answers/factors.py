@@ -18,7 +18,7 @@ from partwise.answers.rows import (
     source_of,
     telling,
 )
-from partwise.contracts import Array
+from partwise.contracts import AnyView, Array, Block
 from partwise.data import ColumnGroup, RowBlock
 from partwise.fitted import FittedParts, core_of
 from partwise.fitting.factor_search import needed_factors
@@ -135,6 +135,17 @@ def transform(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Ar
     return np.ascontiguousarray(features(fitted, X, n_jobs)[core(fitted).linear].T)
 
 
+def outputs_of(fitted: FittedFactors, m: Array) -> Array:
+    """Columns of `transform` among features of the factors (n, F)."""
+    return m[:, core(fitted).linear]
+
+
+def expected_rows(fitted: FittedFactors, m: Array) -> Array:
+    """Expected entries given features of the factors (n, F)."""
+    means = outputs_of(fitted, m).T
+    return fitted.columns[0].decode(predict.expectation(core(fitted), fitted.params, means))
+
+
 def inverse_transform(fitted: FittedFactors, s: Array) -> Array:
     """Expected row given factors (n, J of all parts)."""
     if has_levels(fitted):
@@ -233,16 +244,23 @@ def likelihoods(
     """
     if has_levels(fitted):
         return _level_likelihoods(fitted, X, n_draws, n_jobs)
+    on_block, max_rows = block_likelihoods(fitted, n_draws)
+    return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
+
+
+def block_likelihoods(
+    fitted: FittedFactors, n_draws: int
+) -> tuple[Callable[[Block[AnyView]], RowLikelihood], int | None]:
+    """Likelihood of a block's rows under every class, fields (N, n), and how many rows it takes."""
     model, params = core(fitted), fitted.params
     params = predict.hardened(params) if isinstance(model.chooser.gating, Tied) else params
     exact = np.all(params.gates.max(axis=0) >= 1.0)
 
-    def on_block(block: RowBlock) -> RowLikelihood:
+    def on_block(block: Block[AnyView]) -> RowLikelihood:
         proposal = None if exact else fitted.model.propose(fitted.prepared, block)
         return predict.row_likelihood(model, params, block, proposal, n_draws)
 
-    max_rows = None if exact else max(MAX_DENSITIES // (n_draws * n_outputs(fitted)), 16)
-    return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
+    return on_block, None if exact else max(MAX_DENSITIES // (n_draws * n_outputs(fitted)), 16)
 
 
 def _level_likelihoods(

@@ -37,7 +37,7 @@ def is_moving(fitted: AnyFitted) -> bool:
 def plain(fitted: FittedMoving) -> AnyParts:
     """The model of the canvas."""
     canvas: AnyParts = cast(AnyParts, fitted)
-    model, params = fitted.model.canvas, fitted.params.canvas
+    model, params = fitted.model.canvas.in_place(), fitted.params.canvas
     return replace(canvas, model=model, params=params, n_columns=model.n_columns, names=None)
 
 
@@ -162,8 +162,9 @@ class MovedAnswers:
         return self._averaged(fitted, X, lambda m, place: m, n_jobs)
 
     def transform(self, fitted: FittedMoving, X: Array, n_jobs: int | None = None) -> Array:
-        """Posterior of every state, (n, S)."""
-        return self.posteriors(fitted, X, n_jobs)[:, : self.n_outputs(fitted)]
+        """Posterior of every state, (n, S), or posterior mean of every factor."""
+        found = self.posteriors(fitted, X, n_jobs)
+        return np.asarray(self.core.outputs_of(plain(fitted), found))
 
     def predict_states(self, fitted: FittedMoving, X: Array, n_jobs: int | None = None) -> Array:
         """Most probable state of each part, (n, K)."""

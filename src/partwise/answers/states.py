@@ -172,7 +172,12 @@ def n_outputs(fitted: FittedStates) -> int:
 
 def transform(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
     """Posterior of every state, (n, S)."""
-    return posteriors(fitted, X, n_jobs)[:, : n_outputs(fitted)]
+    return outputs_of(fitted, posteriors(fitted, X, n_jobs))
+
+
+def outputs_of(fitted: FittedStates, m: Array) -> Array:
+    """Columns of `transform` among posteriors (n, S), background included."""
+    return m[:, : n_outputs(fitted)]
 
 
 def states_of(fitted: FittedStates, m: Array) -> Array:

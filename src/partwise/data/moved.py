@@ -14,27 +14,50 @@ from typing import ClassVar
 
 import numpy as np
 
-from partwise.contracts import Array, EntryList, Layout, Packed
+from partwise.contracts import Array, EntryList, Layout, MissingPatterns, Packed
 from partwise.data.columns import ColumnEntries, ColumnGroup
 from partwise.data.dense import DenseGroup
 from partwise.data.entries import EntryGroup
 from partwise.data.rows import Rows
 from partwise.data.source import BlockSource, RowBlock
 
+# Layouts and weights that a place keeps renumbered: a model of factors has three of each.
+KEPT = 3
+
 
 class MovedView:
-    """Entries of rows by the columns of the canvas; ``place`` (D,) has the column of each."""
+    """Entries of rows by the columns of the canvas."""
 
     zero_value = None  # no entry is absent
 
-    def __init__(self, group: DenseGroup, place: Array) -> None:
+    def __init__(self, group: DenseGroup, place: Place) -> None:
         self._group, self._place = group, place
 
     def entries(self, columns: Array, absent: bool = False) -> EntryList:
         """Observed entries of some columns of the canvas, several where columns share a place."""
-        own = np.flatnonzero(np.isin(self._place, columns))
-        found = self._group.entries(own, absent)
-        return EntryList(found.indptr, self._place[found.columns], found.values)
+        place = self._place.columns
+        found = self._group.entries(np.flatnonzero(np.isin(place, columns)), absent)
+        return EntryList(found.indptr, place[found.columns], found.values)
+
+    @property
+    def patterns(self) -> MissingPatterns:
+        """Which rows miss the same entries."""
+        return self._group.patterns
+
+    def pair_score(self, weights: Packed, layout: Layout) -> Array:
+        """Sum over observed columns of weights (1, Q, D), for every pattern; (Q, U)."""
+        own = self._place.weights(weights, layout)
+        return self._group.pair_score(own, self._place.layout(layout))
+
+    def pair_sums(self, values: Array, layout: Layout) -> Packed:
+        """Adjoint of `pair_score`."""
+        onto = layout.no_sums(1)
+        self._place.add(self._group.pair_sums(values, self._place.layout(layout)), layout, onto)
+        return onto
+
+    def totals(self, weight: Array) -> Array:
+        """Weighted sums of 1, x and x^2 over observed entries; (3, D of the canvas)."""
+        return self._place.spread(self._group.totals(weight))
 
 
 class Place:
@@ -44,13 +67,16 @@ class Place:
     ----------
     columns : ndarray of shape (D,)
         Column of the canvas of each column of the rows.
+    n_canvas : int
+        Columns of the canvas.
     """
 
-    def __init__(self, columns: Array) -> None:
-        self.columns = columns
+    def __init__(self, columns: Array, n_canvas: int) -> None:
+        self.columns, self._n_canvas = columns, n_canvas
         self._alone = len(np.unique(columns)) == len(columns)  # in their places
-        self._layout: tuple[Layout, Layout, tuple[Array, Array]] | None = None
-        self._weights: tuple[Packed, Packed] | None = None
+        # What was last found, newest first.
+        self._layouts: tuple[tuple[Layout, Layout, tuple[Array, Array]], ...] = ()
+        self._weights: tuple[tuple[Packed, Packed], ...] = ()
 
     def layout(self, layout: Layout) -> Layout:
         """Layout of the rows' columns."""
@@ -58,12 +84,19 @@ class Place:
 
     def weights(self, weights: Packed, layout: Layout) -> Packed:
         """Weights of the rows' columns."""
-        kept = self._weights
-        if kept is None or kept[0] is not weights:
-            own, shared = self._renumbered(layout)[1]
-            kept = weights, Packed(weights.own[:, :, own], weights.shared[:, :, shared])
-            self._weights = kept
-        return kept[1]
+        for given, found in self._weights:
+            if given is weights:
+                return found
+        own, shared = self._renumbered(layout)[1]
+        found = Packed(weights.own[:, :, own], weights.shared[:, :, shared])
+        self._weights = ((weights, found), *self._weights[: KEPT - 1])
+        return found
+
+    def spread(self, values: Array) -> Array:
+        """Values of the rows' columns (P, D) summed at their places on the canvas."""
+        out = np.zeros((len(values), self._n_canvas))
+        np.add.at(out.T, self.columns, values.T)
+        return out
 
     def add(self, sums: Packed, layout: Layout, onto: Packed) -> None:
         """Add sums of the rows' columns at their places on the canvas."""
@@ -75,15 +108,16 @@ class Place:
 
     def _renumbered(self, layout: Layout) -> tuple[Layout, tuple[Array, Array]]:
         """Layout of the rows' columns; where its decided and undecided ones stand in ``layout``."""
-        kept = self._layout
-        if kept is None or kept[0] is not layout:
-            own = Layout(layout.parts[self.columns], layout.n_states)
-            at = np.empty(len(layout.parts), np.int64)
-            at[layout.order] = np.arange(len(layout.parts))
-            decided, undecided = (at[self.columns[of]] for of in (own.decided, own.undecided))
-            kept = layout, own, (decided, undecided - len(layout.decided))
-            self._layout = kept
-        return kept[1:]
+        for given, own, places in self._layouts:
+            if given is layout:
+                return own, places
+        own = Layout(layout.parts[self.columns], layout.n_states)
+        at = np.empty(len(layout.parts), np.int64)
+        at[layout.order] = np.arange(len(layout.parts))
+        decided, undecided = (at[self.columns[of]] for of in (own.decided, own.undecided))
+        places = decided, undecided - len(layout.decided)
+        self._layouts = ((layout, own, places), *self._layouts[: KEPT - 1])
+        return own, places
 
 
 class MovedBlock:
@@ -105,7 +139,13 @@ class MovedBlock:
     @property
     def groups(self) -> tuple[MovedView, ...]:
         """The view of the one column group."""
-        return (MovedView(self._block.groups[0], self._place.columns),)
+        return (MovedView(self._block.groups[0], self._place),)
+
+    def weighing(self, weight: Array) -> MovedBlock:
+        """The same rows with other weights."""
+        other = MovedBlock(self._block, self._place)
+        other.weight = weight
+        return other
 
     def with_values(self, values: Array) -> MovedBlock:
         """Latent numbers are not moved."""
@@ -137,15 +177,9 @@ class MovedBlock:
         return m, self._placed(found, layouts)
 
     def _placed(self, sums: Sequence[Packed], layouts: Sequence[Layout]) -> tuple[Packed, ...]:
-        onto = no_sums(layouts[0], len(sums[0].own))
+        onto = layouts[0].no_sums(len(sums[0].own))
         self._place.add(sums[0], layouts[0], onto)
         return (onto,)
-
-
-def no_sums(layout: Layout, n_statistics: int) -> Packed:
-    """Sums of no rows."""
-    own = n_statistics, max(layout.n_states), len(layout.decided)
-    return Packed(np.zeros(own), np.zeros((n_statistics, layout.first[-1], len(layout.undecided))))
 
 
 class MovableBlock(RowBlock):
@@ -205,7 +239,7 @@ class MovingSource(BlockSource):
         max_rows: int | None = None,
     ) -> None:
         self.maps, self.canvas = maps, columns
-        self._places = [Place(place) for place in maps]
+        self._places = [Place(place, len(columns[0].index)) for place in maps]
         own = replace(columns[0].take(maps[0]), index=np.arange(maps.shape[1]))
         super().__init__(X, (own,), weight, labels=labels, keep=keep, max_rows=max_rows)
 

@@ -14,13 +14,16 @@ from partwise._compat import Interval, StrOptions
 from partwise.answers import factors as answers
 from partwise.answers.results import Explanation
 from partwise.contracts import Array
-from partwise.estimators._gated import CONSTRAINTS, SIZE, GatedEstimator
+from partwise.estimators._gated import CONSTRAINTS, SIZE
+from partwise.estimators._moving import TransformedRows
 from partwise.estimators._rows import by_rows
 from partwise.fitting.factors import Factors
 from partwise.fitting.family import Family
+from partwise.fitting.moving_states import MovingFactors
 from partwise.fitting.options import SizeOptions
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import Prior
+from partwise.models.transformations import Transformations
 from partwise.typing import Classes, DataLike, Given, Hybrid, PartNames, Seed
 
 # Latent numbers of ordered levels share one unit over all columns. The prior guess of a column's
@@ -29,7 +32,7 @@ from partwise.typing import Classes, DataLike, Given, Hybrid, PartNames, Seed
 LEVELS_PRIOR = Prior(entries=2.0, spread=0.5, shape=10.0)
 
 
-class MCFA(GatedEstimator):
+class MCFA(TransformedRows):
     """Multiple Cause Factor Analysis: parts of columns, each with a few continuous factors.
 
     Every column belongs to one part, every row has separate factors for each part, and an entry is
@@ -94,6 +97,11 @@ class MCFA(GatedEstimator):
         `partwise.SizeOptions`).
     streaming : StreamingOptions or None, default=None
         Options of `partial_fit` (see `partwise.StreamingOptions`).
+    transformations : Transformations or None, default=None
+        What rows may have undergone, such as ``Translations(image_shape, max_shift=3)``: each row
+        is then seen under an unknown one, and parts, loadings and all attributes of columns are
+        those of a canvas (docs/moving.md). For dense X with "gaussian" likelihood and "annealed" or
+        "tied" gating.
     part_names : sequence of str, mapping of int to str, or None, default=None
         Names of all or some parts, used in results instead of part0, part1, ... They can be set
         after the fit: ``model.set_params(part_names={0: "size"})``.
@@ -127,6 +135,10 @@ class MCFA(GatedEstimator):
         The observed levels (``likelihood="ordinal"`` only); loadings, offsets and noise are then
         those of the latent numbers, whose standard Gaussian distribution is divided into intervals
         by the frequencies of the levels.
+    transformation_priors_ : ndarray of shape (T,)
+        Probability of each of the transformations (with ``transformations`` only).
+    canvas_shape_ : tuple of int
+        Shape of the canvas that the D columns stand for (with ``transformations`` only).
     class_priors_ : ndarray of shape (N,)
         Proportion of every class (with classes only).
     classes_ : ndarray of shape (N,)
@@ -177,6 +189,7 @@ class MCFA(GatedEstimator):
         "likelihood": [StrOptions({"gaussian", "ordinal"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), None],
         "init": [StrOptions(set(Factors.starts))],
+        "transformations": [Transformations, None],
     }
 
     def __init__(
@@ -201,6 +214,7 @@ class MCFA(GatedEstimator):
         warm_start: bool = False,
         sizes: SizeOptions | None = None,
         streaming: StreamingOptions | None = None,
+        transformations: Transformations | None = None,
         part_names: PartNames | None = None,
     ) -> None:
         self.n_parts = n_parts
@@ -222,11 +236,13 @@ class MCFA(GatedEstimator):
         self.warm_start = warm_start
         self.sizes = sizes
         self.streaming = streaming
+        self.transformations = transformations
         self.part_names = part_names
 
     # --- fitting ---
 
     _kind: ClassVar[type[Family]] = Factors
+    _moving_kind: ClassVar[type[Family]] = MovingFactors
     _answers: ClassVar[ModuleType] = answers
 
     @property
@@ -261,7 +277,7 @@ class MCFA(GatedEstimator):
         (150, 2)
         """
         check_is_fitted(self)
-        return answers.transform(self._fitted, self._checked(X), self.n_jobs)
+        return self._asked.transform(self._fitted, self._checked(X), self.n_jobs)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Expected rows given factors.
@@ -285,7 +301,7 @@ class MCFA(GatedEstimator):
         """
         check_is_fitted(self)
         s = self._check_transformed(X, "factor", self._fitted.dtype)
-        return answers.inverse_transform(self._fitted, s)
+        return self._asked.inverse_transform(self._fitted, s)
 
     # --- one row, and new rows ---
 
@@ -315,7 +331,7 @@ class MCFA(GatedEstimator):
         >>> len(model.explain(X[0])[0]["factors"])
         2
         """
-        found = answers.explain(self._fitted, self._one_row(x), n_columns, self.n_jobs)
+        found = self._asked.explain(self._fitted, self._one_row(x), n_columns, self.n_jobs)
         return Explanation(found, part_names=self.part_names_)
 
     def sample(

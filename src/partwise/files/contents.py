@@ -244,7 +244,7 @@ _MCFA = Record(
         "dtype": DTYPE,
         "learned": learned({"classes_": _CLASSES, "n_parts_": Whole(low=1), "size_path_": PATH}),
     },
-    may={"reference": REFERENCE},
+    may={"transformation_counts": counts("T"), "reference": REFERENCE},
     rules=(_n_columns, _classes_fit, units_fit),
 )
 
@@ -433,7 +433,7 @@ def _densities_fit(value: Stored, scope: Scope) -> str | None:
 
 
 _MEMBERS = {
-    "MCFA": _model(_MCFA, _parts_of, _likelihood_fits),
+    "MCFA": _model(_MCFA, _parts_of, _transformations_fit, _likelihood_fits),
     "MCVQ": _model(_MCVQ, _parts_of, _transformations_fit, _likelihood_fits, _prior_fits),
 }
 
@@ -539,7 +539,7 @@ CONTENTS: dict[str, Check] = {
         n_values="values",
         n_sets="M",
     ),
-    "MCFA": _model(_MCFA, _columns_given, _parts_of, _likelihood_fits),
+    "MCFA": _model(_MCFA, _columns_given, _parts_of, _transformations_fit, _likelihood_fits),
     "MCVQ": _mcvq,
     "PartsImputer": _imputer,
     "Recommender": partial(recommender, member=_member),

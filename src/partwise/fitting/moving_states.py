@@ -1,31 +1,45 @@
-"""Parts with states of rows that have undergone unknown transformations."""
+"""Parts with states or factors of rows that have undergone unknown transformations."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
 
-from partwise.contracts import Array, DType, Runner
-from partwise.data import BlockSource, ColumnGroup, RowBlock
+from partwise.contracts import AnyParams, Array, DType, Runner
+from partwise.data import BlockSource, ColumnGroup, RowBlock, learn_columns
 from partwise.data.moved import MovingSource, canvas_columns
 from partwise.data.rows import is_sparse
-from partwise.fitted import FittedParts, GatedCore, GatedModel, SavedState, core_of
+from partwise.fitted import (
+    AnyCore,
+    AnyParts,
+    FittedParts,
+    GatedCore,
+    GatedModel,
+    SavedState,
+    core_of,
+)
 from partwise.fitting.checkpoint import SearchMemo
+from partwise.fitting.factors import Factors
 from partwise.fitting.family import Family, Starts
 from partwise.fitting.options import PartsOptions, TrainingRows
 from partwise.fitting.states import States, states_of_rows
 from partwise.likelihoods import Dirichlet
+from partwise.models.canvas import Canvas, FactorCanvas, StateCanvas
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
+from partwise.models.mcfa import MCFA
+from partwise.models.mcvq import MCVQ
 from partwise.models.moving import Moving, MovingParams, MovingPrepared
 from partwise.models.transformations import Transformations
-from partwise.starts.congeal import found_places
+from partwise.starts.congeal import TEMPLATE_STATES, found_places
 
 MovingModel: TypeAlias = GatedModel[MovingParams, MovingPrepared]
+Random: TypeAlias = np.random.Generator
 FittedMoving: TypeAlias = FittedParts[MovingParams, MovingPrepared]
 
 # Likelihoods whose values mean the same in every column.
@@ -36,27 +50,33 @@ MOST_CELLS = 8_000_000
 
 
 @dataclass(frozen=True)
-class MovingStates(Family[MovingParams, MovingPrepared]):
-    """Parts of an MCVQ that describes a canvas, of which rows show a part each."""
+class MovingFamily(Family[MovingParams, MovingPrepared]):
+    """Parts of a model that describes a canvas, of which rows show a part each.
 
-    size_name = States.size_name
-    background = States.background
-    probe = States.probe
-    starts: ClassVar[Starts] = States.starts
-    sums_without_prior = States.sums_without_prior
+    A subclass names the kind of parts (``kind``) and how they start from rows in place.
+    """
+
+    kind: ClassVar[type[Family[AnyParams, AnyParams]]]
 
     @cached_property
-    def _states(self) -> States:
-        return States(self.options)
+    def _inner(self) -> Family[AnyParams, AnyParams]:
+        """The parts of the canvas."""
+        return self.kind(self.options)
 
     @property
     def _moves(self) -> Transformations:
         assert self.options.transformations is not None
         return self.options.transformations
 
+    @abstractmethod
+    def first_canvas(
+        self, canvas: Canvas, rows: BlockSource, background: bool, share: float, rng: Random
+    ) -> object:
+        """First parameters of the canvas from rows in place, a ``share`` of all."""
+
     def check_sizes(self, sizes: tuple[int, ...], n_rows: int, n_columns: int) -> None:
-        """Refuse more states than rows."""
-        self._states.check_sizes(sizes, n_rows, n_columns)
+        """As for rows in place."""
+        self._inner.check_sizes(sizes, n_rows, n_columns)
 
     def on_canvas(
         self, rows: TrainingRows, columns: tuple[ColumnGroup, ...]
@@ -66,6 +86,8 @@ class MovingStates(Family[MovingParams, MovingPrepared]):
         reason = refused(self.options, rows)
         if reason is not None:
             raise ValueError(f"transformations need {reason}.")
+        if getattr(moves, "by", "row") == "part":
+            raise ValueError('Translations(by="part") needs parts with states; use MCVQ.')
         check_columns(moves, n_columns)
         found = canvas_columns(columns[0], rows.X, rows.weight, moves.maps, moves.n_canvas)
         return (found,)
@@ -86,7 +108,11 @@ class MovingStates(Family[MovingParams, MovingPrepared]):
         totals: Array | None,
     ) -> Moving:
         """The model for a canvas with these columns."""
-        canvas = self._states.core(columns, n_columns, dtype, sizes, classes, totals)
+        totals = np.zeros((3, n_columns)) if totals is None else totals
+        found = self._inner.core(columns, n_columns, dtype, sizes, classes, totals)
+        return self._moving(canvas_of(found))
+
+    def _moving(self, canvas: Canvas) -> Moving:
         prior = self.options.prior
         return Moving(canvas, self._moves, Dirichlet(prior.states if prior else 0.0))
 
@@ -101,21 +127,26 @@ class MovingStates(Family[MovingParams, MovingPrepared]):
         background: bool,
         rng: np.random.Generator,
     ) -> MovingParams:
-        """First parameters, from rows placed by a template of one state."""
+        """First parameters, from rows placed by templates of states."""
         model, some = self.core_in(core), source
-        canvas, start = model.canvas, self.starts[self.options.init]
         if len(model.maps) > 1:  # with one there is nothing to find
             some = source.sample(MOST_CELLS, rng)
         assert isinstance(some, MovingSource)
+        states, dtype = States(self.options), some.X.dtype
 
         def template(n_states: int) -> Moving:
-            sizes, none = (n_states,), ClassVariable()
-            return self.core(some.canvas, model.n_columns, canvas.dtype, sizes, none, None)
+            of = some.canvas, model.n_columns, dtype, (n_states,), ClassVariable(), None
+            return self._moving(StateCanvas.of(states.core(*of)))
 
-        rows, counts = found_places(template, start, some, sum(canvas.n_states), rng)
-        stats, gates = start(rows, canvas.n_states, background, rng)
+        start = States.starts[self.options.init]
+        rows, counts = found_places(template, start, some, self.template_states(core.sizes), rng)
         share = float(source.weight.sum() / some.weight.sum())
-        return model.parameters(canvas.start(stats.scaled(share), gates), counts * share)
+        canvas = self.first_canvas(model.canvas, rows, background, share, rng)
+        return model.parameters(canvas, counts * share)
+
+    def template_states(self, sizes: tuple[int, ...]) -> int:
+        """Most states of a template that places rows."""
+        return sum(sizes)
 
     def search(
         self,
@@ -130,8 +161,8 @@ class MovingStates(Family[MovingParams, MovingPrepared]):
         raise NotImplementedError
 
     def sizes_in(self, params: MovingParams) -> tuple[int, ...]:
-        """Numbers of states."""
-        return params.n_states
+        """Numbers of states or factors."""
+        return self._inner.sizes_in(params.canvas)
 
     def below(
         self,
@@ -148,29 +179,81 @@ class MovingStates(Family[MovingParams, MovingPrepared]):
 
     def saved(self, fitted: FittedMoving) -> dict[str, object]:
         """Parameters of the canvas, and expected rows under each transformation."""
-        params = fitted.params.canvas
-        return {
-            "theta": {"chi": params.chi, "state_counts": params.state_counts},
-            "schema": None,
-            "transformation_counts": fitted.params.counts,
-        }
+        canvas = self.core_in(fitted.model).canvas
+        of_canvas = replace(
+            cast(AnyParts, fitted), model=cast(AnyCore, canvas), params=fitted.params.canvas
+        )
+        return {**self._inner.saved(of_canvas), "transformation_counts": fitted.params.counts}
 
     def restored(
         self, core: GatedCore[MovingParams, MovingPrepared], state: SavedState, gate: Gates
     ) -> MovingParams:
         """Parameters from a file."""
-        kept, model = state["theta"], self.core_in(core)
-        canvas = model.canvas.parameters(kept["chi"], gate, kept["state_counts"])
+        model = self.core_in(core)
+        canvas = self._inner.restored(cast(AnyCore, model.canvas), state, gate)
         return model.parameters(canvas, state["transformation_counts"])
 
     def n_saved(self, state: SavedState) -> int:
         """Number of classes."""
-        return self._states.n_saved(state)
+        return self._inner.n_saved(state)
+
+
+@dataclass(frozen=True)
+class MovingStates(MovingFamily):
+    """Parts of an MCVQ of a canvas."""
+
+    kind = States
+    size_name = States.size_name
+    background = States.background
+    probe = States.probe
+    starts: ClassVar[Starts] = States.starts
+    sums_without_prior = States.sums_without_prior
+
+    def first_canvas(
+        self, canvas: Canvas, rows: BlockSource, background: bool, share: float, rng: Random
+    ) -> object:
+        """First parameters of the canvas, from sums."""
+        stats, gates = self.starts[self.options.init](rows, canvas.sizes, background, rng)
+        return canvas.start(stats.scaled(share), gates)
 
     def row_labels(self, fitted: FittedMoving, source: BlockSource, kept: Array) -> Array:
         """State of every part in the training rows, (C, K), -1 for rows without weight."""
         first = self.core_in(fitted.model).first
         return states_of_rows(fitted, first, source, kept, self.options.ascent.n_jobs)
+
+
+@dataclass(frozen=True)
+class MovingFactors(MovingFamily):
+    """Parts of an MCFA of a canvas."""
+
+    kind = Factors
+    size_name = Factors.size_name
+    background = Factors.background
+    probe = Factors.probe
+    starts: ClassVar[Starts] = Factors.starts
+    sums_without_prior = Factors.sums_without_prior
+
+    def template_states(self, sizes: tuple[int, ...]) -> int:
+        """As many as there are: factors have no number of appearances."""
+        return max(TEMPLATE_STATES)
+
+    def first_canvas(
+        self, canvas: Canvas, rows: BlockSource, background: bool, share: float, rng: Random
+    ) -> object:
+        """First parameters of the canvas, from loadings of columns of variance 1."""
+        assert isinstance(canvas, FactorCanvas)
+        (common,), prior = rows.columns, self.options.prior
+        (own,) = learn_columns(rows.X, self.options.likelihood, rows.weight, False, prior)
+        unit = BlockSource(rows.X, (own,), rows.weight, n_powers=2)
+        loadings, gates = self.starts[self.options.init](unit, canvas.sizes, background, rng)
+        params = canvas.start(loadings, gates)
+        offset, scale = (own.shift - common.shift) / common.scale, own.scale / common.scale
+        return canvas.in_units(params, offset, scale)
+
+
+def canvas_of(core: object) -> Canvas:
+    """A model of parts as a model of a canvas."""
+    return FactorCanvas.of(core) if isinstance(core, MCFA) else StateCanvas.of(core_of(core, MCVQ))
 
 
 def check_columns(moves: Transformations, n_columns: int) -> None:

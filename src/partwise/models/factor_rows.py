@@ -16,7 +16,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from partwise.contracts import Array, Block, Layout, MissingPatterns, Packed, Pairs, Span, Stats
+from partwise.contracts import (
+    AnyView,
+    Array,
+    Block,
+    Layout,
+    MissingPatterns,
+    Packed,
+    Pairs,
+    Span,
+    Stats,
+)
 from partwise.models import factors
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
@@ -56,6 +66,22 @@ class MCFAPrepared:
     age: int  # sweeps since all parts were looked at
     layouts: tuple[Layout, ...]  # of factors, of pairs
     weights: tuple[Packed, ...]  # natural times gates, of factors (2, ...) and of pairs (1, ...)
+
+    @cached_property
+    def _ones(self) -> tuple[Layout, Packed]:
+        """Layout and weights (3, ...) of the features 1."""
+        factors_of, pairs_of = (layout.n_states for layout in self.layouts)
+        sizes = 1 + np.array(factors_of) + np.array(pairs_of)
+        layout = Layout(self.layouts[0].parts, (1,) * len(sizes))
+        own, shared = layout.pack(self.natural[0][:, np.cumsum(sizes) - sizes])
+        shared = shared * self.params.gates[:, layout.undecided]
+        dtype = self.weights[0].own.dtype
+        return layout, Packed(own.astype(dtype), shared.astype(dtype))
+
+    def evidence_of_one(self, block: Block[AnyView]) -> Array:
+        """Coefficient of every part's feature 1, (K, n): the block has squares."""
+        layout, weights = self._ones
+        return block.score((weights,), (layout,))
 
 
 @dataclass(frozen=True, eq=False)

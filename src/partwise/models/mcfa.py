@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy import linalg
@@ -300,15 +301,15 @@ class MCFA(FactorRows):
         totals = np.maximum(self.totals + change, [[0.0], [-np.inf], [0.0]])
         return replace(self, totals=totals, chooser=replace(self.chooser, weight=totals[0]))
 
-    def with_classes(self, classes: ClassVariable) -> MCFA:
+    def with_classes(self, classes: ClassVariable) -> Self:
         """The model with another class variable."""
         return replace(self, classes=classes)
 
-    def with_chooser(self, chooser: Chooser) -> MCFA:
+    def with_chooser(self, chooser: Chooser) -> Self:
         """The model whose columns choose parts in another way."""
         return replace(self, chooser=chooser)
 
-    def without_classes(self) -> MCFA:
+    def without_classes(self) -> Self:
         """The same model with one class."""
         return replace(self, classes=ClassVariable())
 

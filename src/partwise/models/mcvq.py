@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -327,15 +327,15 @@ class MCVQ:
         weight = self.chooser.weight + holed.column_weight() - seen.column_weight()
         return replace(self, chooser=replace(self.chooser, weight=np.maximum(weight, 0.0)))
 
-    def with_classes(self, classes: ClassVariable) -> MCVQ:
+    def with_classes(self, classes: ClassVariable) -> Self:
         """The model with another class variable."""
         return replace(self, classes=classes)
 
-    def with_chooser(self, chooser: Chooser) -> MCVQ:
+    def with_chooser(self, chooser: Chooser) -> Self:
         """The model whose columns choose parts in another way."""
         return replace(self, chooser=chooser)
 
-    def without_classes(self) -> MCVQ:
+    def without_classes(self) -> Self:
         """The same model with one class."""
         return replace(self, classes=ClassVariable())
 

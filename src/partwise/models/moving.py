@@ -23,19 +23,18 @@ that are left. All are used again after `REFRESH_EVERY` iterations, and before a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, cast
 
 import numpy as np
 
-from partwise.contracts import AnyView, Array, Block, Layout, Packed, Source, Stats
+from partwise.contracts import AnyParams, AnyView, Array, Block, Source, Stats
 from partwise.likelihoods import Dirichlet
+from partwise.models.canvas import Canvas, Moved, Weighed
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gates
-from partwise.models.mcvq import MCVQ, MCVQParams, MCVQPrepared, Weighed
 from partwise.models.transformations import Transformations
-from partwise.models.weights import weighted
 
 # Probability of a transformation below which it is left out. The bound is trusted to 1e-9 of
 # itself, some 1e-7 nats per row.
@@ -43,14 +42,6 @@ NEGLIGIBLE = 1e-9
 
 # Sweeps with some of the transformations between two with all of them.
 REFRESH_EVERY = 8
-
-
-class Moved(Block[AnyView], Protocol):
-    """Rows under a transformation."""
-
-    def add_sums(self, m: Array, layouts: Sequence[Layout], onto: Sequence[Packed]) -> None:
-        """Add what `collect` gives to sums ``onto``."""
-        ...
 
 
 class Movable(Protocol):
@@ -65,24 +56,20 @@ class Movable(Protocol):
 class MovingParams:
     """What is learned."""
 
-    canvas: MCVQParams
+    canvas: AnyParams  # of the model of the canvas
     counts: Array  # expected rows under each transformation, (T,)
     log_rho: Array  # (T,)
 
     @property
     def gate(self) -> Gates:
         """Parts of the canvas' columns."""
-        return self.canvas.gate
+        gate: Gates = self.canvas.gate
+        return gate
 
     @property
     def gates(self) -> Array:
         """g, (K, D)."""
-        return self.canvas.gates
-
-    @property
-    def n_states(self) -> tuple[int, ...]:
-        """Number of states of every part."""
-        return self.canvas.n_states
+        return self.gate.g
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +77,15 @@ class MovingPrepared:
     """Parameters, those of the canvas prepared, and which transformations to look at."""
 
     params: MovingParams
-    canvas: MCVQPrepared
+    canvas: AnyParams  # of the canvas, prepared
     age: int  # sweeps since all transformations were looked at
     full: bool  # whether the next sweep looks at all
 
     @property
     def natural(self) -> tuple[Array, ...]:
         """Natural parameters of the canvas."""
-        return self.canvas.natural
+        natural: tuple[Array, ...] = self.canvas.natural
+        return natural
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +121,7 @@ class Moving:
 
     Parameters
     ----------
-    canvas : MCVQ
+    canvas : Canvas
         The model of the canvas.
     transformations : Transformations
     prior : Dirichlet
@@ -142,7 +130,7 @@ class Moving:
         Inverse temperature of q, below 1 while a start is sought.
     """
 
-    canvas: MCVQ
+    canvas: Canvas
     transformations: Transformations
     prior: Dirichlet
     temper: float = 1.0
@@ -200,7 +188,8 @@ class Moving:
         share = q.sum(axis=0)  # q is confined to those kept
         q /= share
         layouts, core = prepared.canvas.layouts, self.canvas
-        counts, sums = np.zeros(prepared.params.canvas.log_b.shape), _no_sums(layouts, core)
+        counts = np.zeros((core.classes.n_classes, int(core.first[-1])))
+        sums = core.no_sums(layouts)
         for t, rows in likely(q, 0.0):
             if t in scored:
                 rows, moved, m, found = scored.pop(t)
@@ -209,18 +198,19 @@ class Moving:
                 m, found = self._scored(prepared, moved)
             weight = block.weight[rows] * q[t, rows]
             counts += core.mix(m, found, weight)
-            moved.add_sums(weighted(m, weight), layouts, sums)
+            core.add_sums(prepared.canvas, moved, m, weight, sums)
         bound = float(block.weight @ (log_p + np.log(share) + block.base))
         return kept, MovingStats(bound, counts, sums, None, q @ block.weight)
 
     def infer(self, prepared: MovingPrepared, block: Block[AnyView]) -> tuple[Array, Array]:
         """Posterior of the states, averaged over transformations, (S, n); log normalizer (n,)."""
         q, log_p = self.posterior(prepared, block)
-        m = np.zeros((int(self.canvas.first[-1]), block.n_rows))
+        m, share = np.zeros((int(self.canvas.first[-1]), block.n_rows)), np.zeros(block.n_rows)
         for t, rows in likely(q):
             found = self.canvas.infer(prepared.canvas, moved_rows(block, t, rows))[0]
             m[:, rows] += q[t, rows] * found
-        return m / m[: self.canvas.first[1]].sum(axis=0), log_p
+            share[rows] += q[t, rows]
+        return m / share, log_p
 
     def evidence(self, prepared: MovingPrepared, block: Block[AnyView]) -> Array:
         """What the entries say about the states under the most probable transformation; (S, n)."""
@@ -240,7 +230,7 @@ class Moving:
         age = 0 if prepared.full else prepared.age + 1
         return self._prepared(self.parameters(core.params, stats.counts), core, age)
 
-    def parameters(self, canvas: MCVQParams, counts: Array) -> MovingParams:
+    def parameters(self, canvas: AnyParams, counts: Array) -> MovingParams:
         """Parameters of a canvas and the expected rows under each transformation (T,)."""
         return MovingParams(canvas, counts, self.prior.expected_log(counts[:, None])[:, 0])
 
@@ -248,7 +238,7 @@ class Moving:
         """First parameters, from sums of first posteriors on the canvas and gates."""
         return self.parameters(self.canvas.start(stats, gates), np.zeros(len(self.maps)))
 
-    def _prepared(self, params: MovingParams, core: MCVQPrepared, age: int) -> MovingPrepared:
+    def _prepared(self, params: MovingParams, core: AnyParams, age: int) -> MovingPrepared:
         return MovingPrepared(params, core, age, full=age >= REFRESH_EVERY)
 
     def prepare(self, params: MovingParams) -> MovingPrepared:
@@ -318,7 +308,9 @@ class Moving:
         """Turn weights (S, n) into posteriors; weighted sums of them in each class, (N, S)."""
         return self.canvas.mix(m, found, weight)
 
-    class_sums = mix
+    def class_sums(self, m: Array, found: Weighed, weight: Array) -> Array:
+        """Weighted sums of posteriors in each class."""
+        return self.canvas.class_sums(m, found, weight)
 
     def row_features(self, m: Array) -> Array:
         """What tells rows apart, for clustering; (n, S)."""
@@ -369,14 +361,6 @@ class Moving:
 def moved_rows(block: Block[AnyView], t: int, rows: Array | None = None) -> Moved:
     """Rows of a block that `MovingSource` made (all if None) under transformation t."""
     return cast(Movable, block).moved(t, rows)
-
-
-def _no_sums(layouts: Sequence[Layout], core: MCVQ) -> tuple[Packed, ...]:
-    """Sums of no rows."""
-    (layout,), (prior,) = layouts, core.priors
-    P, S = prior.likelihood.n_statistics, int(layout.first[-1])
-    own = np.zeros((P, max(layout.n_states), len(layout.decided)))
-    return (Packed(own, np.zeros((P, S, len(layout.undecided)))),)
 
 
 def likely(q: Array, least: float = NEGLIGIBLE) -> list[tuple[int, Array]]:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from partwise._compiled import check_sizes, compiled
-from partwise.contracts import Array, Block, Entries, Latent, Layout, Packed, Pairs
+from partwise.contracts import Array, Block, Entries, Latent, Pairs
 from partwise.likelihoods import mixtures
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
 from partwise.likelihoods.ordinal import ROOT_HALF, interval_moments
@@ -211,11 +211,7 @@ def point(core: MCFA, params: MCFAParams, parts: Array, gates: Array) -> MCFAPre
 def evidence(core: MCFA, sure: MCFAPrepared, block: Block[Pairs]) -> Array:
     """Coefficients of the features, (F, n), that of 1 included: the block has squares."""
     out = core.evidence(sure, block)
-    ones = Layout(sure.layouts[0].parts, (1,) * len(core.n_factors))
-    own, shared = ones.pack(sure.natural[0][:, core.first[:-1]])
-    shared = shared * sure.params.gates[:, ones.undecided]
-    weights = Packed(own.astype(block.dtype), shared.astype(block.dtype))
-    out[core.first[:-1]] = block.score((weights,), (ones,))
+    out[core.first[:-1]] = sure.evidence_of_one(block)
     return out
 
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from partwise.contracts import Array, Packed, Stats
+from partwise.contracts import Array, Layout, Packed, Stats
 from partwise.data import BlockSource, RowBlock
 from partwise.data.moved import MovingSource
 from partwise.models.moving import Moving, MovingPrepared, MovingStats
@@ -92,7 +92,8 @@ def congeal(model: Moving, source: MovingSource, rng: np.random.Generator) -> Mo
     T = len(model.maps)
     flat = replace(model, temper=0.0)
     gates = np.ones((1, model.canvas.n_columns))
-    nothing = Stats(0.0, np.zeros((1, 1)), (_nothing(model),))
+    layout = Layout(np.full(model.n_columns, -1), (1,))
+    nothing = Stats(0.0, np.zeros((1, 1)), model.canvas.no_sums((layout,)))
     params = model.parameters(model.canvas.start(nothing, gates), np.zeros(T))
     prepared = _step(flat, model.begin(params), source)
     return cooled(model, prepared, source, FIRST_COLUMNS, COOLING_SWEEPS)
@@ -107,12 +108,6 @@ def cooled(
     for temper in [*cooling, *np.ones(LAST_SWEEPS)]:
         prepared = _step(replace(model, temper=float(temper)), prepared, source)
     return prepared
-
-
-def _nothing(model: Moving) -> Packed:
-    """Sums of no rows."""
-    P = model.canvas.priors[0].likelihood.n_statistics
-    return Packed(np.zeros((P, 1, 0)), np.zeros((P, 1, model.canvas.n_columns)))
 
 
 def _step(model: Moving, prepared: MovingPrepared, source: MovingSource) -> MovingPrepared:

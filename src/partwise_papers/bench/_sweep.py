@@ -17,6 +17,7 @@ from partwise.data import BlockSource, learn_columns
 from partwise.data.moved import MovingSource, canvas_columns
 from partwise.likelihoods import Dirichlet, Prior
 from partwise.models.bayesian_pca import BayesianPCA, Broad, total
+from partwise.models.canvas import StateCanvas
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Tied
 from partwise.models.loadings import Relevant
@@ -104,7 +105,7 @@ def of_moving(X: Array, moves: Transformations, means: Array, parts: Array) -> S
         ClassVariable(),
         X.dtype,
     )
-    model = Moving(canvas, moves, Dirichlet(prior.states))
+    model = Moving(StateCanvas.of(canvas), moves, Dirichlet(prior.states))
     z = ((means.reshape(K * J, D) - group.shift) / group.scale).astype(float)
     rows = len(X) / J  # in every state
     sums = rows * np.stack([np.ones_like(z), z, z**2 + (0.7 / group.scale) ** 2])
