@@ -1,9 +1,14 @@
 """Kernels are kept between processes where that is possible, and work where it is not."""
 
+import pickle
+import subprocess
+import sys
+
 import numba
 import pytest
 
 from partwise import _compiled
+from partwise.data import kernels
 
 
 def double(x):
@@ -27,10 +32,35 @@ def test_where_no_folder_can_be_written_kernels_work_and_that_is_said_once(monke
 
     monkeypatch.setattr(numba, "njit", nowhere)
     _compiled._tell_once.cache_clear()
+    kernels = [_compiled.compiled()(double) for _ in range(2)]
     with pytest.warns(UserWarning, match="NUMBA_CACHE_DIR") as told:
-        kernels = [_compiled.compiled()(double) for _ in range(2)]
+        assert [kernel(3) for kernel in kernels] == [6, 6]
     assert len(told) == 1
-    assert [kernel(3) for kernel in kernels] == [6, 6]
+
+
+def test_a_kernel_that_is_sent_is_found_again():
+    assert pickle.loads(pickle.dumps(kernels.encode_numbers)) is kernels.encode_numbers
+
+
+def test_answers_to_few_rows_need_no_compiler(tmp_path):
+    """A fresh interpreter, since this one has long imported everything."""
+    import numpy as np
+
+    from partwise import MCVQ
+
+    path = tmp_path / "model.safetensors"
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    MCVQ(2, 2, max_iter=3, random_state=0).fit(X).save(path)
+    code = (
+        "import sys, numpy as np, partwise; model = partwise.load(sys.argv[1]); "
+        "model.impute(np.full((3, 4), np.nan)); "
+        "print(*[m for m in ('numba', 'sklearn.cluster', 'sklearn.model_selection', 'matplotlib') "
+        "if m in sys.modules])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert run.stdout.split() == []
 
 
 def test_arrays_that_disagree_about_a_size_reach_no_kernel():

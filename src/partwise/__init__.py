@@ -12,7 +12,7 @@ _PUBLIC = {
     "BayesianPCA": "partwise.estimators.bayesian_pca",
     "BayesianPCAMixture": "partwise.estimators.bayesian_pca_mixture",
     "CVQ": "partwise.estimators.cvq",
-    "CellKFold": "partwise.data",
+    "CellKFold": "partwise.data.cell_folds",
     "ObservedCells": "partwise.data",
     "Checkpoint": "partwise.fitting.checkpoint",
     "DaskRunner": "partwise.runners",
@@ -73,7 +73,8 @@ __all__ = [
 if TYPE_CHECKING:
     __version__: str
 
-    from partwise.data import CellKFold, ObservedCells, RowSource
+    from partwise.data import ObservedCells, RowSource
+    from partwise.data.cell_folds import CellKFold
     from partwise.datasets import make_faces, make_shapes, make_survey
     from partwise.estimators.aspect import AspectModel
     from partwise.estimators.bayesian_pca import BayesianPCA

@@ -2,7 +2,8 @@
 
 numba keeps what it compiled beside the source or, where that cannot be written, in the user's
 cache folder (``NUMBA_CACHE_DIR`` names another). Where none can be written, kernels are compiled in
-every process, and one warning says so.
+every process, and one warning says so. numba itself is imported when the first kernel is called:
+its import and the first kernel take half a second, and small data need neither.
 
 Kernels index without checks. Every index is therefore a loop over the shape of an array, or
 rests on three facts: columns of stored entries are below D (`partwise.data` checks sparse input),
@@ -14,28 +15,74 @@ of data meet, the caller states the sizes that must agree with `check_sizes`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import TypeVar, cast
-
-import numba
+from functools import cache, update_wrapper
+from threading import RLock
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from partwise._warnings import warn
 
+if TYPE_CHECKING:
+    from numba.core.types import Dispatcher
+
 Function = TypeVar("Function", bound=Callable[..., object])
+
+_LOCK = RLock()
+
+# Up to this many cells numpy takes less than a millisecond.
+FEW_CELLS = 1 << 14
 
 
 def compiled(*, fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
     """Compile a function of arrays when it is first called; ``fastmath`` as in numba.njit."""
 
     def decorate(function: Function) -> Function:
-        try:
-            kernel = numba.njit(nogil=True, cache=True, fastmath=fastmath)(function)
-        except RuntimeError:  # there is no folder to keep it in
-            _tell_once()
-            kernel = numba.njit(nogil=True, fastmath=fastmath)(function)
-        return cast(Function, kernel)
+        return cast(Function, Kernel(function, fastmath))
 
     return decorate
+
+
+def is_few(n_cells: int) -> bool:
+    """Whether numpy should do a kernel's work, for a process that has used no kernel so far."""
+    return n_cells <= FEW_CELLS and not Kernel.used
+
+
+class Kernel:
+    """A function that numba compiles when it is first called, by Python or by another kernel."""
+
+    used: ClassVar[bool] = False  # any kernel, in this process
+
+    def __init__(self, function: Callable[..., object], fastmath: bool | set[str]) -> None:
+        update_wrapper(self, function)
+        self._function, self._fastmath = function, fastmath
+        self._dispatcher: Callable[..., object] | None = None
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return (self._dispatcher or self._dispatch())(*args, **kwargs)
+
+    @property
+    def _numba_type_(self) -> Dispatcher:
+        """Asked by numba where one kernel calls another."""
+        return self._dispatch()._numba_type_  # type: ignore[attr-defined]  # numba's own protocol
+
+    def _dispatch(self) -> Callable[..., object]:
+        """What numba made of the function; threads must not make it twice."""
+        with _LOCK:
+            if self._dispatcher is None:
+                import numba
+
+                Kernel.used = True
+
+                try:
+                    made = numba.njit(nogil=True, cache=True, fastmath=self._fastmath)
+                    self._dispatcher = made(self._function)
+                except RuntimeError:  # there is no folder to keep it in
+                    _tell_once()
+                    made = numba.njit(nogil=True, fastmath=self._fastmath)
+                    self._dispatcher = made(self._function)
+            return self._dispatcher
+
+    def __reduce__(self) -> str:
+        return self._function.__qualname__  # found again in its module
 
 
 def check_sizes(**sizes: tuple[int, ...]) -> None:

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special
 
 from partwise.contracts import Layout
-from partwise.data import BlockSource, learn_columns
+from partwise.data import BlockSource, few, kernels, learn_columns
 from partwise.data.entries import MOST_VALUES
 from partwise.likelihoods import Prior
 from tests.common.helpers import punch_holes, random_entries
@@ -513,3 +513,36 @@ def test_columns_in_several_groups_are_scored_as_in_one(likelihood, kind, rng):
     for part, piece, found in zip(layouts, pieces, two.collect(m, layouts), strict=True):
         full = part.unpack(found, np.zeros((P, 5, len(piece.index))))
         assert_allclose(full, expected[:, :, piece.index], atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_numbers_are_encoded_as_the_kernel_encodes_many(dtype):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(21, 5)).astype(dtype)
+    rows[rng.random(rows.shape) < 0.2] = np.nan
+    most = np.finfo(dtype).max
+    rows[3, 0], rows[4, 0], rows[5, 1] = most, -most, 1e20
+    shift, scale = rng.normal(size=5), np.array([1e-9, 0.3, 1.0, 7.0, 1e5])
+    slow, fast = np.empty((5, 21), dtype), np.empty((5, 21), dtype)
+    counts = [
+        encode(rows, shift, scale, 1e15, out)
+        for encode, out in ((few.encode_numbers, slow), (kernels.encode_numbers, fast))
+    ]
+    assert counts[0] == counts[1] == np.isnan(rows).sum()
+    assert_array_equal(slow, fast)
+
+
+def test_few_codes_are_scored_as_the_kernel_scores_many():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=(11, 6))
+    codes[rng.random(codes.shape) < 0.3] = -1  # not stored
+    row, column = np.nonzero(codes >= 0)
+    key = column * 3 + codes[row, column]
+    order = np.argsort(key, kind="stable")
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(key, minlength=18))])
+    for columns in (np.arange(6), np.array([4, 1]), np.array([], int)):
+        table = rng.normal(size=(len(columns), 3, 4))
+        slow, fast = np.ones((11, 4)), np.ones((11, 4))
+        few.score_codes(columns, pointers, row[order], table, slow)
+        kernels.score_codes(columns, pointers, row[order], table, fast)
+        assert_array_equal(slow, fast)

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from partwise._compiled import is_few
 from partwise.contracts import Array, DType, EntryList, Layout, Packed
-from partwise.data import kernels
+from partwise.data import few, kernels
 from partwise.data.patterns import Patterns
 from partwise.likelihoods import Family
 
@@ -187,7 +188,8 @@ class EntryGroup:
         out = np.empty((self.n_rows, len(absent)), self.dtype)
         out[:] = absent
         if self._by_column is None:
-            kernels.score_codes(columns, self._pointers, self._rows, table, out)
+            score = few.score_codes if is_few(self._rows.size) else kernels.score_codes
+            score(columns, self._pointers, self._rows, table, out)
         else:
             kernels.score_statistics(
                 columns, self._pointers, self._rows, self._by_column, self._start, table, out

@@ -12,8 +12,9 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from scipy import sparse
 
+from partwise._compiled import is_few
 from partwise.contracts import AnyView, Array, DType, Layout, Packed
-from partwise.data import kernels
+from partwise.data import few, kernels
 from partwise.data.columns import ColumnEntries, ColumnGroup, largest_value, some_columns
 from partwise.data.dense import DenseGroup
 from partwise.data.entries import MOST_VALUES, EntryFormat, EntryGroup
@@ -373,7 +374,8 @@ def _dense_rows(
     # Rows that are not in memory are encoded in every sweep.
     Zt, most = room(rows.shape[::-1], rows.dtype), largest_value(rows.dtype)
     rows, units = np.ascontiguousarray(rows), -column.log_scale
-    incomplete = kernels.encode_numbers(rows, column.shift, column.scale, most, Zt) > 0
+    encode = few.encode_numbers if is_few(rows.size) else kernels.encode_numbers
+    incomplete = encode(rows, column.shift, column.scale, most, Zt) > 0
     base = units @ ~np.isnan(Zt) if incomplete else np.full(n, units.sum())
     square = None
     if n_statistics == 3 and not incomplete:

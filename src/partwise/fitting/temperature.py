@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from partwise.data import BlockSource, CellKFold, ObservedCells
+from partwise.data import BlockSource, ObservedCells
+from partwise.data.cell_folds import CellKFold
 from partwise.engine import Monitor, climb
 from partwise.models.aspect import Aspect, AspectParams
 from partwise.runners import runner_of

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from partwise.contracts import Array
@@ -157,6 +156,8 @@ def _best_start(
     plain = core.without_classes()
     plain.mix(posterior, plain.weigh(params, posterior, None), weight)
     # Equal rows count as one with their summed weight, so that repeating a row is weighting it.
+    from sklearn.cluster import KMeans  # slow to import, and fitted models do not need it
+
     features, row_of = np.unique(
         core.row_features(posterior).astype(float).round(6), axis=0, return_inverse=True
     )

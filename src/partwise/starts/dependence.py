@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, special
-from sklearn.cluster import KMeans
 
 from partwise.contracts import Array, Layout, Stats
 from partwise.data.columns import by_column
@@ -210,6 +209,8 @@ def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
     if K == 1:
         labels[tied] = 0
         return labels
+    from sklearn.cluster import KMeans  # slow to import, and fitted models do not need it
+
     root = 1.0 / np.sqrt(degree[tied])
     normal = affinity[np.ix_(tied, tied)] * root[:, None] * root[None, :]
     n = len(tied)
