@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import partwise
-from partwise import MCVQ, PartsImputer, make_survey
+from partwise import MCVQ, PartsImputer, SizeOptions, make_survey
 from partwise.fitting import course
 from partwise.models import mcvq as core
 
@@ -127,23 +127,18 @@ def test_every_fit_infers_rows_once(survey, monkeypatch):
     assert sum(calls) == 3 * len(survey.frame)
 
 
-def test_only_the_first_fit_is_calibrated(survey, monkeypatch):
-    calls = []
+def test_no_fit_is_calibrated_unasked(survey, monkeypatch):
+    monkeypatch.setattr(course, "calibrate", None)
+    PartsImputer(2, 3, n_fits=2, random_state=0).fit(survey.frame)
 
-    def counted(*args):
-        calls.append(args)
-        return calibrate(*args)
 
-    calibrate = course.calibrate
-    monkeypatch.setattr(course, "calibrate", counted)
-    imputer = PartsImputer(2, 3, n_fits=3, random_state=0).fit(survey.frame)
-    assert len(calls) == 1
-    model = MCVQ(2, 3, likelihood="auto", random_state=0).fit(survey.frame)
-    for one, other in zip(
-        imputer.model_.predict_interval(survey.frame), model.predict_interval(survey.frame),
-        strict=True,
-    ):  # fmt: skip
-        pd.testing.assert_frame_equal(one, other)
+def test_sizes_without_a_search(survey):
+    """A few EM iterations of fixed sizes, without a warning that there were few."""
+    imputer = PartsImputer(n_factors=2, random_state=0).fit(survey.frame)
+    assert_array_equal(imputer.model_.n_states_, [16, 16])
+    assert_array_equal(PartsImputer(3, random_state=0).fit(survey.frame).model_.n_parts_, 3)
+    tiny = np.random.default_rng(0).normal(size=(5, 1))
+    assert_array_equal(PartsImputer(random_state=0).fit(tiny).model_.n_states_, [5])
 
 
 def test_a_whole_number_seeds_the_first_fit_alone():
@@ -159,10 +154,11 @@ def test_a_whole_number_seeds_the_first_fit_alone():
 
 @pytest.mark.slow
 def test_sizes_of_the_other_fits(survey):
-    imputer = PartsImputer(2, "auto", n_factors=0, n_fits=2, random_state=0).fit(survey.frame)
+    options = {"n_factors": 0, "n_fits": 2, "sizes": SizeOptions(), "random_state": 0}
+    imputer = PartsImputer(2, "auto", **options).fit(survey.frame)
     first, second = imputer.models_
     assert_array_equal(second.n_states_, 2 * first.n_states_)
-    fixed = PartsImputer("auto", 3, n_factors=0, n_fits=2, random_state=0).fit(survey.frame)
+    fixed = PartsImputer("auto", 3, **options).fit(survey.frame)
     assert_array_equal(fixed.models_[1].n_states_, np.full(fixed.model_.n_parts_, 3))
 
 

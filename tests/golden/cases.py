@@ -510,6 +510,8 @@ FITTED: dict[str, Fit] = {
     ),
     "search-imputer-numbers": Fit(
         NUMBERS, ["transform"], rtol=SEARCH,
-        make=lambda: partwise.PartsImputer("auto", "auto", n_factors=2, n_fits=2, random_state=0),
+        make=lambda: partwise.PartsImputer(
+            "auto", "auto", n_factors=2, n_fits=2, sizes=partwise.SizeOptions(), random_state=0
+        ),
     ),
 }  # fmt: skip

@@ -31,6 +31,9 @@ from partwise.fitting.options import TrainingRows
 HELD_OUT = 0.2
 MOST_COMPARED_ROWS = 5000
 
+# EM iterations of the factors: later ones hardly change what is imputed.
+MOST_ITERATIONS = 25
+
 
 @dataclass(frozen=True, eq=False)
 class NumberColumns:
@@ -93,13 +96,12 @@ class NumberFactors:
     def learn(
         cls,
         fits: Sequence[FittedStates],
-        coded: Array | RowSource,
+        rows: TrainingRows,
         most: int,
         rng: np.random.Generator,
-        sample_weight: Array,
         n_jobs: int | None,
     ) -> NumberFactors | None:
-        """Fit at most so many factors to rows as numbers (n, D); None if there are no numbers.
+        """Fit at most so many factors to coded rows (n, D); None if there are no numbers.
 
         ``fits`` know the columns, and impute rows by their states.
         """
@@ -107,16 +109,16 @@ class NumberFactors:
         width = int(columns.widths.sum())
         if not columns.numbers.any() or min(most, width - 1) < 1:
             return None
-        factors = MCFA(1, min(most, width - 1), n_jobs=n_jobs, random_state=rng)
-        kept = sample_weight > 0
-        if isinstance(coded, RowSource):
-            source = coded if kept.all() else coded.some(kept)
-            X: Rows = source.mapped(lambda rows: columns.spread(np.asarray(rows)), width)
+        factors = MCFA(
+            1, min(most, width - 1), max_iter=MOST_ITERATIONS, n_jobs=n_jobs, random_state=rng
+        )
+        if isinstance(rows.X, RowSource):
+            X: Rows = rows.X.mapped(lambda some: columns.spread(np.asarray(some)), width)
         else:
-            X = columns.spread(coded[kept])
-        factors = fit_coded(factors, TrainingRows(X, sample_weight[kept], kept))
+            X = columns.spread(np.asarray(rows.X))
+        factors = fit_coded(factors, TrainingRows(X, rows.weight, rows.kept))
         alone = cls(columns, factors, columns.numbers.astype(float))
-        return cls(columns, factors, alone.held_out_shares(fits, coded, sample_weight, rng, n_jobs))
+        return cls(columns, factors, alone.held_out_shares(fits, rows, rng, n_jobs))
 
     def _expected(self, coded: Array, n_jobs: int | None) -> Array:
         """Numbers that the factors expect of rows, (n, number of numeric columns)."""
@@ -130,15 +132,14 @@ class NumberFactors:
     def held_out_shares(
         self,
         fits: Sequence[FittedStates],
-        coded: Array | RowSource,
-        weight: Array,
+        rows: TrainingRows,
         rng: np.random.Generator,
         n_jobs: int | None,
     ) -> Array:
         """Shares by weighted least squares over held-out cells."""
         numbers = self.columns.numbers
-        rows = np.sort(rng.permutation(len(coded))[:MOST_COMPARED_ROWS])
-        some = np.asarray(coded[rows])
+        which = np.sort(rng.permutation(len(rows.weight))[:MOST_COMPARED_ROWS])
+        some, weight = np.asarray(rows.X[which]), rows.weight[which]
         hidden = (rng.random(some.shape) < HELD_OUT) & ~np.isnan(some) & numbers
         holed = np.where(hidden, np.nan, some)
         hidden, true = hidden[:, numbers], some[:, numbers]
@@ -150,8 +151,8 @@ class NumberFactors:
         )
         states, factors, true = states / unit, factors / unit, true / unit
         gain = np.where(hidden, factors - states, 0.0)
-        top = weight[rows] @ (gain * np.where(hidden, true - states, 0.0))
-        bottom = weight[rows] @ gain**2
+        top = weight @ (gain * np.where(hidden, true - states, 0.0))
+        bottom = weight @ gain**2
         share = np.divide(top, bottom, out=np.full(len(top), 0.5), where=bottom > 0)
         out = np.ones(len(numbers))
         out[numbers] = np.clip(share, 0.0, 1.0)

@@ -172,6 +172,11 @@ class GatedEstimator(PartsEstimator):
         reference = learn_reference(fitted, rows.X, rows.weight, scores)
         return self._adopt(replace(fitted, reference=reference))
 
+    @fit_context(prefer_skip_nested_validation=True)
+    def _rows_for_fits(self, X: DataLike, sample_weight: ArrayLike | None) -> TrainingRows:
+        """Rows to learn from, with the arguments checked."""
+        return self._training_rows(X, sample_weight)
+
     def _fit_coded(self, rows: TrainingRows) -> Self:
         """Learn from coded rows, without calibrating intervals."""
         family = self._family(rows.schema)
@@ -365,3 +370,10 @@ class GatedEstimator(PartsEstimator):
 def fit_coded(estimator: Gated, rows: TrainingRows) -> Gated:
     """Fit an estimator to coded rows, without calibrating intervals."""
     return estimator._fit_coded(rows)
+
+
+def training_rows(
+    estimator: GatedEstimator, X: DataLike, sample_weight: ArrayLike | None
+) -> TrainingRows:
+    """Checked and coded rows for `fit_coded`, which may serve several fits."""
+    return estimator._rows_for_fits(X, sample_weight)

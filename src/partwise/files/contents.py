@@ -61,6 +61,7 @@ from partwise.files.schema import (
     Flag,
     Mapped,
     Maybe,
+    MisfitError,
     Number,
     OneOf,
     Record,
@@ -334,6 +335,11 @@ def _member(name: str, arguments: Mapping[str, object], value: object, scope: Sc
     Apart(_MEMBERS[name], ("D",))({"arguments": dict(arguments), "state": value}, scope)
 
 
+def _size_options(value: object, scope: Scope) -> None:
+    if type(value).__name__ != "SizeOptions":  # the class is read from the file's list of options
+        raise MisfitError("is not a SizeOptions")
+
+
 def _imputer(value: object, scope: Scope) -> None:
     """Models of one table, and a factor model of its columns as numbers."""
     assert isinstance(value, dict)
@@ -373,6 +379,7 @@ def _imputer(value: object, scope: Scope) -> None:
             "likelihood": OneOf((Text(), Each(Text()), Mapped(Text()))),
             "n_factors": Whole(),
             "n_fits": Whole(low=1),
+            "sizes": Maybe(_size_options),
             "add_states": Flag(),
             "encode": Flag(),
             "n_jobs": Maybe(Whole(low=-MAX_VALUE)),
