@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from partwise.data import survey as surveys
-from partwise.data.frame_sources import survey_table
+from partwise.data.frame_passes import survey_table
 from partwise.data.survey import ColumnSurvey, Spread, merge_tables
 from partwise.data.table import Schema
 

@@ -16,8 +16,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-from partwise import MCFA, MCVQ, DaskRunner, PartsImputer, RowSource, write_parquet
-from partwise.data.frame_sources import frames_of
+from partwise import MCFA, MCVQ, DaskRunner, PartsImputer, write_parquet
 
 arrow = pytest.importorskip("pyarrow")
 N = 600
@@ -203,61 +202,6 @@ def test_columns_without_use_are_not_read_again(in_memory, tmp_path, monkeypatch
     pieces = len(asked) // 2
     assert all(columns is None for columns in asked[:pieces])
     assert all("note" not in columns for columns in asked[pieces:])
-
-
-def other_columns(folder):
-    survey()[:50].drop("town").write_parquet(folder / "3.parquet")
-
-
-def other_types(folder):
-    part = survey()[:50].with_columns(pl.col("height").cast(pl.String))
-    part.write_parquet(folder / "3.parquet")
-
-
-def no_parquet(folder):
-    (folder / "3.parquet").write_bytes(b"")
-
-
-@pytest.mark.parametrize(
-    ("harm", "text"),
-    [
-        (other_columns, "3.parquet lacks the column 'town', unlike .*0.parquet"),
-        (other_types, "3.parquet: column 'height' has text or categories .*, but numbers"),
-        (no_parquet, "3.parquet could not be read as .parquet"),
-    ],
-)
-def test_files_that_do_not_agree_are_named(harm, text, tmp_path):
-    folder = write(tmp_path, "parquet")
-    harm(folder)
-    with pytest.raises((ValueError, OSError), match=text):
-        MCVQ(2, 3, likelihood="auto").fit(folder)
-
-
-def test_an_empty_text_file_is_named(tmp_path):
-    write(tmp_path, "csv")
-    (tmp_path / "9.csv").write_text("")
-    with pytest.raises(ValueError, match=r"9.csv is empty"):
-        MCVQ(2, 3, likelihood="auto").fit(tmp_path)
-
-
-def test_a_file_that_changes_is_named(tmp_path):
-    folder = write(tmp_path, "parquet")
-    frames = frames_of(folder)
-    survey()[:50].write_parquet(folder / "2.parquet")
-    with pytest.raises(OSError, match=r"2.parquet.* could not be read: the file has changed"):
-        MCVQ(2, 3, likelihood="auto").fit(RowSource.of(as_store(frames)))
-
-
-def as_store(frames):
-    from partwise.data.frame_sources import FrameStore
-
-    return FrameStore(frames)
-
-
-def test_a_category_after_the_fit_is_missing_and_named(in_memory):
-    new = survey()[:5].with_columns(town=pl.lit("Paris"))
-    with pytest.warns(UserWarning, match=r"'town' has 1 value\(s\) that fit did not see"):
-        in_memory.impute([new, new])
 
 
 def test_duckdb_relations(in_memory, tmp_path):

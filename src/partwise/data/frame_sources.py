@@ -3,9 +3,7 @@
 `Frames` reads one piece at a time: a row group of a parquet file, a record batch of an Arrow file,
 a partition of a Dask dataframe, a frame of an iterable. What cannot be read in pieces repeatedly
 (CSV text, query results, lazy frames) is copied once to a temporary Arrow file, which is deleted
-with the object. A table is read twice to fit a model: `survey_frames` learns the columns, and
-`encode_frames` writes the encoded rows to a temporary file of float numbers, which all EM
-iterations then read.
+with the object.
 """
 
 from __future__ import annotations
@@ -14,21 +12,19 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.data.dask import default_client, is_dask
-from partwise.data.frames import as_numbers, frame_of, names_of, read_columns, select
+from partwise.data.dask import is_dask
+from partwise.data.frames import as_numbers, frame_of, names_of, select
 from partwise.data.rows import RowSource, cut, out_of_memory
-from partwise.data.stores import PARQUET, TABLES, TEXT, ArrayStore, Piece, find_files, optional
-from partwise.data.survey import ColumnSurvey, merge_tables
-from partwise.data.table import Likelihood, Schema
+from partwise.data.stores import PARQUET, TABLES, TEXT, Piece, find_files, optional
+from partwise.data.table import Schema
 from partwise.typing import Frame, Matrix, Name, PathLike
 
 if TYPE_CHECKING:
@@ -78,7 +74,7 @@ class ArrowFiles:
         self.single = True
         for path in paths:
             self._add(path)
-        if not self._places:
+        if not self._places and shown is None:
             raise ValueError(f"{paths[0]} has no rows; give files with at least one row.")
 
     def _add(self, path: Path) -> None:
@@ -87,7 +83,10 @@ class ArrowFiles:
             schema, sizes = _describe_file(path)
             names = list(schema.names)
         except (OSError, ValueError) as error:
-            raise OSError(f"{path} could not be read as {path.suffix} ({error}).") from error
+            raise OSError(
+                f"{text} could not be read as {path.suffix} ({_first_line(error)}); write it "
+                "again, or leave it out."
+            ) from error
         self.names = self.names or names
         self.single &= {str(kind) for kind in schema.types} == {"float"}
         known = set(self.names)
@@ -95,8 +94,8 @@ class ArrowFiles:
             if other:
                 one = min(map(str, other))
                 raise ValueError(
-                    f"{text} {where} the column {one!r}, unlike {self._places[0][0]}; give files "
-                    "with the same columns."
+                    f"{text} {where} the column {one!r}, unlike {next(iter(self._stamps))}; give "
+                    "files with the same columns."
                 )
         self._stamps[path] = _stamp(path)
         for g, n_rows in enumerate(sizes):
@@ -126,6 +125,18 @@ class ArrowFiles:
         return cast(pl.DataFrame, pl.from_arrow(table)).select(names)
 
 
+def _first_line(error: BaseException) -> str:
+    """The message of another library in one line, without a period."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+def unreadable(name: str, error: Exception) -> OSError:
+    """The error for a piece that could be read before, or should be."""
+    said = _first_line(error)
+    advice = "" if ";" in said else "; restore the source, and call again"
+    return OSError(f"{name} could not be read: {said}{advice}.")
+
+
 def _stamp(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_size, found.st_mtime_ns
@@ -145,6 +156,19 @@ def _describe_file(path: Path) -> tuple[pa.Schema, list[int]]:
         return reader.schema, [reader.get_batch(g).num_rows for g in batches]
 
 
+def _named_frames(again: Callable[[], Iterable[Frame]]) -> Iterator[Frame]:
+    """The frames; an error of the iterable, such as a lost connection, gets the frame's name."""
+    walk = iter(again())
+    for i in count():
+        try:
+            frame = next(walk, None)
+        except OSError as error:
+            raise unreadable(f"frame {i}", error) from error
+        if frame is None:
+            return
+        yield frame
+
+
 class FrameBlocks:
     """Frames of an iterable that can be iterated repeatedly; ``again()`` starts an iteration."""
 
@@ -154,7 +178,7 @@ class FrameBlocks:
         self._again = again
         self.pieces: list[FramePiece] = []
         self.names: list[Name] = []
-        for i, frame in enumerate(again()):
+        for i, frame in enumerate(_named_frames(again)):
             names = names_of(frame)
             self.names = names if i == 0 else self.names
             if names != self.names:
@@ -238,26 +262,28 @@ def _encoded(schema: Schema, frame: Frame) -> Array:
 # --- temporary copies ---
 
 
-def _temporary(suffix: str) -> Path:
+def temporary_file(suffix: str) -> Path:
+    """A new file in the folder for temporary files."""
     handle, name = tempfile.mkstemp(suffix, "partwise-")
     os.close(handle)
     return Path(name)
 
 
-def _remove(path: Path) -> None:
+def remove_file(path: Path) -> None:
+    """Remove a file, if it is there."""
     path.unlink(missing_ok=True)
 
 
 def _copied(write: Callable[[Path], None], shown: str) -> ArrowFiles:
     """Frames of a temporary Arrow file that ``write`` makes."""
-    path = _temporary(".arrow")
+    path = temporary_file(".arrow")
     try:
         write(path)
         frames = ArrowFiles([path], shown)
     except BaseException:
-        _remove(path)
+        remove_file(path)
         raise
-    weakref.finalize(frames, _remove, path)
+    weakref.finalize(frames, remove_file, path)
     return frames
 
 
@@ -279,9 +305,12 @@ def text_frames(paths: Sequence[Path]) -> Frames:
             )
             return _copied(lambda to: _sink(rows, to), str(path))
         except pl.exceptions.PolarsError as error:
-            raise OSError(f"{path} could not be read as CSV ({error}).") from error
+            raise OSError(
+                f"{path} could not be read as CSV ({_first_line(error)}); correct it, or leave it "
+                "out."
+            ) from error
 
-    return JoinedFrames([frames_of(path) for path in paths])
+    return JoinedFrames([frames_of(path) for path in paths], paths)
 
 
 def _sink(rows: pl.LazyFrame, path: Path) -> None:
@@ -311,8 +340,11 @@ def stream_frames(stream: object) -> Frames:
 
     try:
         return _copied(write, "the Arrow stream")
-    except (OSError, ConnectionError) as error:
-        raise OSError(f"The Arrow stream could not be read: {error}.") from error
+    except OSError as error:
+        raise OSError(
+            f"The Arrow stream could not be read: {_first_line(error)}; connect again, and give a "
+            "new stream."
+        ) from error
 
 
 def _decoded(field: pa.Field) -> pa.Field:
@@ -336,20 +368,22 @@ def _larger_batches(reader: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 class JoinedFrames:
-    """Several sources, one after the other."""
+    """Several files, one after the other."""
 
-    def __init__(self, parts: Sequence[Frames]) -> None:
+    def __init__(self, parts: Sequence[Frames], paths: Sequence[Path]) -> None:
         self.parts = parts
         self.names = parts[0].names
         self.single = all(part.single for part in parts)
         self.pieces = [piece for part in parts for piece in part.pieces]
         self._places = [(part, i) for part in parts for i in range(len(part.pieces))]
-        for part in parts[1:]:
+        if not self.pieces:
+            raise ValueError(f"{paths[0]} has no rows; give files with at least one row.")
+        for part, path in zip(parts, paths, strict=True):
             if part.names != self.names:
                 other = min(map(str, set(part.names) ^ set(self.names)), default="in other order")
                 raise ValueError(
-                    f"{part.pieces[0].name} has other columns than {parts[0].pieces[0].name} "
-                    f"({other!r}); give files with the same columns."
+                    f"{path} has other columns than {paths[0]} ({other!r}); give files with the "
+                    "same columns."
                 )
 
     def read(self, i: int, columns: Sequence[Name] | None = None) -> Frame | Array:
@@ -472,94 +506,3 @@ class FrameStore:
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_last": (-1, None)}
-
-
-# --- learning and encoding ---
-
-
-def read_frames(
-    frames: Frames, columns: Sequence[Name] | None = None, which: Sequence[int] | None = None
-) -> Iterator[tuple[int, int, Frame | Array]]:
-    """Bounds of the rows of all pieces, or of some, and their frames; the next is read ahead."""
-
-    def read(i: int) -> Frame | Array:
-        piece = frames.pieces[i]
-        try:
-            return frames.read(i, columns)
-        except (OSError, ValueError, KeyError) as error:
-            raise OSError(f"{piece.name} could not be read: {error}.") from error
-
-    order = range(len(frames.pieces)) if which is None else which
-    ends = np.cumsum([piece.n_rows for piece in frames.pieces])
-    with ThreadPoolExecutor(1) as reader:
-        coming = [reader.submit(read, i) for i in order[:1]]
-        for i, after in zip(order, [*order[1:], None], strict=False):
-            frame = coming.pop().result()
-            if after is not None:
-                coming.append(reader.submit(read, after))
-            yield int(ends[i]) - frames.pieces[i].n_rows, int(ends[i]), frame
-
-
-def survey_frames(frames: Frames, likelihood: Likelihood, used: Array | None = None) -> Schema:
-    """Learn the kinds of the columns in one pass; ``used`` is a mask of rows."""
-    total: list[ColumnSurvey] | None = None
-    kinds = set()
-    for (own, kind), piece in zip(_surveys(frames, used), frames.pieces, strict=True):
-        kinds.add(kind)
-        try:
-            total = own if total is None else merge_tables(total, own)
-        except ValueError as error:
-            raise ValueError(
-                f"{piece.name}: {error}; convert the column, or leave it out."
-            ) from error
-    assert total is not None
-    kind = min(kinds)
-    names = [str(n) if kind == "polars" else n for n in frames.names]
-    return Schema.of(total, likelihood, names, kind)
-
-
-def _surveys(frames: Frames, used: Array | None) -> Iterator[tuple[list[ColumnSurvey], str]]:
-    """Statistics and kind of every piece; those of Dask partitions are computed by Dask."""
-    if isinstance(frames, DaskFrames):
-        dask = optional("dask", "Dask dataframes")
-        edges = np.cumsum([0, *(piece.n_rows for piece in frames.pieces)])
-        masks = [None if used is None else used[lo:hi] for lo, hi in pairwise(edges)]
-        parts = zip(frames.frame.to_delayed(), masks, strict=True)
-        found = dask.compute(*(dask.delayed(survey_table)(part, mask) for part, mask in parts))
-        yield from ((one, "pandas") for one in found)
-        return
-    for lo, hi, frame in read_frames(frames):
-        yield survey_table(frame, None if used is None else used[lo:hi]), frame_of(frame)
-
-
-def survey_table(frame: Frame | Array, used: Array | None = None) -> list[ColumnSurvey]:
-    """Statistics of all columns of a table in memory."""
-    found = []
-    for column in read_columns(frame):
-        values = column.values if used is None else column.values[used]
-        found.append(ColumnSurvey.of(replace(column, values=values)))
-    return found
-
-
-def encode_frames(frames: Frames, schema: Schema) -> RowSource:
-    """Encoded rows (C, D) in a temporary file, written in one pass over the used columns."""
-    C = sum(piece.n_rows for piece in frames.pieces)
-    if isinstance(frames, DaskFrames) and default_client() is not None:
-        return RowSource(frames.encoded(schema))
-    path = _temporary(".npy")
-    try:
-        out = np.memmap(path, schema.dtype, "w+", shape=(C, len(schema.columns)))
-        weakref.finalize(out, _remove, path)
-        columns = zip(frames.names, schema.columns, strict=True)
-        used = [name for name, column in columns if column.is_filled]
-        for (lo, hi, frame), piece in zip(read_frames(frames, used), frames.pieces, strict=True):
-            try:
-                is_array = isinstance(frame, np.ndarray)
-                out[lo:hi] = schema.encode(frame, False) if is_array else schema.encode_some(frame)
-            except ValueError as error:
-                raise ValueError(f"{piece.name}: {error}") from error
-        out.flush()
-    except BaseException:
-        _remove(path)
-        raise
-    return RowSource.of(ArrayStore(out))

@@ -13,7 +13,7 @@ import zoneinfo
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, TypeGuard, cast
+from typing import TYPE_CHECKING, Literal, TypeGuard, cast
 
 import numpy as np
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 NANOSECONDS_PER_DAY = 86_400e9
+
+# Units of time in polars.
+_UNITS = ("ms", "us", "ns")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +75,16 @@ def has_type(frame: str, name: str) -> bool:
         if frame == "polars":
             import polars as pl
 
-            zone = name.removeprefix("Datetime[").removesuffix("]")
-            if name == f"Datetime[{zone}]":
-                return zone in zoneinfo.available_timezones()
+            name, _, options = name.removesuffix("]").partition("[")
+            unit, _, zone = options.rpartition(", ") if "," in options else ("", "", options)
+            if name == "Decimal" and options:
+                return all(one.isdecimal() for one in (unit, zone))
+            if options in _UNITS:
+                unit, zone = options, ""
+            if (unit and unit not in _UNITS) or (
+                zone and zone not in zoneinfo.available_timezones()
+            ):
+                return False
             found = getattr(pl, name, None)
             return isinstance(found, type) and issubclass(found, pl.DataType)
         if frame == "pandas":
@@ -236,15 +246,29 @@ def _read_pandas(name: Name, series: pd.Series) -> RawColumn:
         precision = np.float32 if tag.lower() == "float32" else np.float64
         return RawColumn(name, "number", tag, series.to_numpy(dtype=precision, na_value=np.nan))
     if kind == "M":
-        plain = series.dt.tz_convert(None) if getattr(dtype, "tz", None) is not None else series
-        return RawColumn(name, "date", tag, _days(plain.to_numpy(dtype="datetime64[ns]")))
+        plain = series.dt.tz_convert(None) if _has_zone(dtype) else series
+        return RawColumn(name, "date", tag, _days(plain.astype("datetime64[ns]").to_numpy()))
     if kind == "m":
-        return RawColumn(name, "span", tag, _days(series.to_numpy(dtype="timedelta64[ns]")))
+        return RawColumn(name, "span", tag, _days(series.astype("timedelta64[ns]").to_numpy()))
     try:
         codes, found = series.factorize()
     except TypeError:  # lists and the like
         return RawColumn(name, "other", tag, np.full(len(series), np.nan))
     return _of_objects(name, tag, np.asarray(codes), list(found))
+
+
+def _has_zone(dtype: object) -> bool:
+    """Whether a type of pandas, or of Arrow in pandas, is of times in a time zone."""
+    return getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None) is not None
+
+
+def _unit_of(dtype: object, form: str) -> str:
+    """Unit of a type of dates or spans; days as floats tell dates to the microsecond."""
+    own = getattr(dtype, "pyarrow_dtype", dtype)
+    unit = "D" if str(own).startswith("date32") else getattr(own, "unit", "ns")
+    if isinstance(own, np.dtype) and own.kind in "mM":
+        unit = np.datetime_data(own)[0]
+    return "us" if (unit, form) == ("ns", "date") else str(unit)
 
 
 def _read_polars(series: pl.Series) -> RawColumn:
@@ -255,6 +279,8 @@ def _read_polars(series: pl.Series) -> RawColumn:
         return _yes_or_no(name, tag, series.cast(pl.Float64).to_numpy())
     if dtype.is_numeric():
         precision = pl.Float32 if dtype == pl.Float32 else pl.Float64
+        if isinstance(dtype, pl.Decimal):
+            tag = f"Decimal[{dtype.precision}, {dtype.scale}]"
         return RawColumn(name, "number", tag, series.cast(precision).to_numpy())
     if dtype == pl.Null:
         return RawColumn(name, "number", tag, np.full(len(series), np.nan))
@@ -262,8 +288,10 @@ def _read_polars(series: pl.Series) -> RawColumn:
         unit = pl.Duration("ns") if dtype == pl.Duration else pl.Datetime("ns")
         count = series.cast(unit).to_physical().cast(pl.Float64).to_numpy()
         form = "span" if dtype == pl.Duration else "date"
-        if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
-            tag = f"Datetime[{dtype.time_zone}]"
+        # Microseconds, the usual unit, are not named.
+        options = [getattr(dtype, "time_unit", "us"), getattr(dtype, "time_zone", None)]
+        named = ", ".join(one for one in options if one not in ("us", None))
+        tag = f"{tag}[{named}]" if named else tag
         return RawColumn(name, form, tag, count / NANOSECONDS_PER_DAY)
     if dtype == pl.Time:  # since midnight
         count = series.to_physical().cast(pl.Float64).to_numpy()
@@ -368,6 +396,7 @@ class NewColumn:
     values: Array  # floats, codes of levels (-1 missing), or days
     levels: tuple[Value, ...] = ()
     ordered: bool = False
+    categories: tuple[Value, ...] = ()  # declared levels, if some of them are not used
 
     def plain(self) -> Array:
         """Values in the user's terms as an array; None or NaN where missing."""
@@ -502,16 +531,22 @@ def _pandas_values(
 
     values = column.plain()
     if dtype is None and column.dtype == "category":
-        dtype = pd.CategoricalDtype(list(column.levels), ordered=column.ordered)
+        declared = list(column.categories or column.levels)
+        dtype = pd.CategoricalDtype(declared, ordered=column.ordered)
     dtype = column.dtype if dtype is None else dtype
     series = pd.Series(values)
     if column.form == "other":
         return series.array
-    if column.form == "date" and getattr(pd.Series([], dtype=dtype).dtype, "tz", None) is not None:
-        series = series.dt.tz_localize("UTC")
-    missing = bool(series.isna().any())
-    plain_whole = str(dtype).startswith(("int", "uint", "bool")) and missing
-    return (series if plain_whole else series.astype(dtype)).array
+    made = pd.Series([], dtype=dtype).dtype
+    if column.form in ("date", "span"):
+        series = series.dt.round(_unit_of(made, column.form))
+        seen = series.dropna()
+        if dtype == "object" and (seen == seen.dt.normalize()).all():
+            return pd.Series(series.dt.date, dtype=object).array
+        series = series.dt.tz_localize("UTC") if _has_zone(made) else series
+    if isinstance(made, np.dtype) and made.kind in "iub" and series.isna().any():
+        return (series.astype("boolean") if made.kind == "b" else series).array
+    return series.astype(dtype).array
 
 
 def _polars_series(column: NewColumn, dtype: pl.DataType | None = None) -> pl.Series:
@@ -540,10 +575,16 @@ def _polars_type(column: NewColumn) -> pl.DataType:
     import polars as pl
 
     if column.dtype == "Enum":
-        return pl.Enum([str(level) for level in column.levels])
-    if column.dtype.startswith("Datetime["):
-        return pl.Datetime("us", column.dtype[len("Datetime[") : -1])
-    return getattr(pl, column.dtype)
+        return pl.Enum([str(level) for level in column.categories or column.levels])
+    name, _, text = column.dtype.removesuffix("]").partition("[")
+    options = text.split(", ") if text else []
+    if name == "Decimal" and options:
+        return pl.Decimal(*map(int, options))
+    given = options.pop(0) if options and options[0] in _UNITS else "us"
+    unit = cast(Literal["ms", "us", "ns"], given)
+    if name == "Datetime":
+        return pl.Datetime(unit, *options)
+    return pl.Duration(unit) if name == "Duration" else getattr(pl, name)
 
 
 def _cast_levels(series: pl.Series, dtype: pl.DataType) -> pl.Series:

@@ -146,7 +146,10 @@ def _learn_levels(
     uncounted = survey.levels is None
     if (uncounted or n_levels > MOST_LEVELS) and asked != "auto":
         shown = f"more than {MAX_DISTINCT}" if uncounted else n_levels
-        raise ValueError(f"Column {survey.name!r} has {shown} levels, above {MOST_LEVELS}.")
+        raise ValueError(
+            f"Column {survey.name!r} has {shown} levels, above {MOST_LEVELS}; group its levels, or "
+            'leave it out with likelihood "ignored".'
+        )
     if asked == "auto":
         free = n_levels == n_seen > 2 or n_levels > max(MAX_TEXT_LEVELS, 0.5 * n_seen)
         free |= uncounted
@@ -155,7 +158,8 @@ def _learn_levels(
             problem = ("text" if text else "other") if free else "many"
             base = replace(base, ordered=survey.ordered)
             return replace(base, note=problem), [*problems, problem]
-    base = replace(base, levels=levels, ordered=survey.ordered)
+    declared = tuple(known) if survey.declared and len(known) > len(levels) else ()
+    base = replace(base, levels=levels, ordered=survey.ordered, categories=declared)
     if len(levels) == 1:
         return replace(base, kind="categorical", note="constant"), [*problems, "constant"]
     if asked != "auto" and (own := law_of_kind(asked).own_levels) and len(levels) > len(own):

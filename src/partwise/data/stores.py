@@ -376,7 +376,7 @@ def read_piece(store: Store, i: int, read: Callable[[], Matrix]) -> Matrix:
         return read()
     except UNREADABLE as error:
         name = f"Block {i} of X ({store.pieces[i].name})"
-        raise OSError(f"{name} could not be read: {error}.") from error
+        raise OSError(f"{name} could not be read: {str(error).rstrip('.')}.") from error
 
 
 def as_table(block: object) -> Matrix:

@@ -162,12 +162,18 @@ class Schema:
 
     def encode_some(self, X: Frame) -> Array:
         """Rows of a frame that has some of the columns, by name; the others are missing."""
-        raw = read_columns(X)
+        return self.encode_new(X)[0]
+
+    def encode_new(self, X: Frame | Array) -> tuple[Array, dict[Name, Value]]:
+        """The same, and the first level of each column that fit did not see."""
+        raw, new = read_columns(X), {}
         out = np.full((len(X), len(self.columns)), np.nan)
         for given in raw:
             d = self.place(given.name)
-            out[:, d], _ = self.columns[d].encode(given)
-        return out
+            out[:, d], unseen = self.columns[d].encode(given)
+            if unseen:
+                new[given.name] = unseen[0]
+        return out, new
 
     def encode_cells(self, places: Array, values: Sequence[Value]) -> Array:
         """Numbers of single cells, from the places of their columns and the user's values."""
@@ -224,7 +230,11 @@ class Schema:
 
     def state(self) -> SchemaState:
         """Plain values for a model file; `restore` reads them."""
-        columns = [asdict(column) | {"levels": list(column.levels)} for column in self.columns]
+        columns = []
+        for column in self.columns:
+            fields = asdict(column) | {"levels": list(column.levels)}
+            unused = fields.pop("categories")  # few columns declare levels that they do not have
+            columns.append(fields | ({"categories": list(unused)} if unused else {}))
         return {"columns": columns, "names": list(self.names), "frame": self.frame}
 
     @classmethod
@@ -238,7 +248,8 @@ def _restored(fields: dict[str, object]) -> TableColumn:
     levels = tuple(cast(Sequence[Value], fields["levels"]))
     # Files of before the first release have no support.
     support = Support(**cast(dict[str, float], fields.get("support", {})))
-    known = {**fields, "levels": levels, "support": support}
+    categories = tuple(cast(Sequence[Value], fields.get("categories", ())))
+    known = {**fields, "levels": levels, "support": support, "categories": categories}
     return TableColumn(**known)  # type: ignore[arg-type]  # from a file
 
 

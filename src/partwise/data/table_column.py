@@ -36,8 +36,8 @@ def has_levels(kind: str) -> bool:
 class TableColumn:
     """Kind and encoding of one column.
 
-    ``levels`` are the user's values in the order of their codes; ``offset`` is added before the
-    logarithm is taken.
+    ``levels`` are the user's values in the order of their codes; ``categories`` all levels that the
+    table declares, if it declares more; ``offset`` is added before the logarithm is taken.
     """
 
     name: Name
@@ -50,6 +50,7 @@ class TableColumn:
     whole: bool = False
     note: str = ""
     support: Support = field(default_factory=Support)
+    categories: tuple[Value, ...] = ()
 
     @property
     def has_levels(self) -> bool:
@@ -83,6 +84,8 @@ class TableColumn:
         if raw.form == "other":
             raise ValueError(f"Column {self.name!r} has {OTHER}; convert it.")
         if raw.form == "level":
+            if not self.has_levels and not raw.levels:  # text without any value
+                return np.full(len(raw.values), np.nan), []
             if not self.has_levels:
                 raise ValueError(
                     f"Column {self.name!r} had numbers in fit but has {raw.levels[0]!r} now; "
@@ -131,7 +134,8 @@ class TableColumn:
         if self.has_levels:
             codes = np.where(missing, -1, np.rint(values)).astype(np.int64)
             if self.form == "level":
-                return NewColumn(name, "level", self.dtype, codes, self.levels, self.ordered)
+                of = self.levels, self.ordered, self.categories
+                return NewColumn(name, "level", self.dtype, codes, *of)
             known = np.array([*self.levels, np.nan])
             return NewColumn(name, self.form, self.dtype, known[codes])
         if self.kind == "lognormal":

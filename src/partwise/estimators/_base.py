@@ -124,7 +124,12 @@ class PartsEstimator(
     ) -> tuple[Rows, Array, Array]:
         """Rows of positive weight, their weights, and which rows they are; others are dropped."""
         self._halted = False
-        X = placed(self._check_rows(X, reset=reset))
+        X = X if reset else out_of_memory(X)
+        if isinstance(X, RowSource) and not reset:
+            check_columns(self, X, X.names, reset=False)
+        else:
+            X = self._check_rows(X, reset=reset)
+        X = placed(X)
         if isinstance(X, RowSource):
             X.check(absent_zero=self._absent_zero())
         weight = read_weights(sample_weight, X.shape[0])

@@ -31,7 +31,7 @@ from partwise.fitting.course import fit_parts
 from partwise.fitting.family import Family
 from partwise.fitting.options import PartsOptions, SizeOptions, TrainingRows
 from partwise.fitting.saved import restored, saved
-from partwise.fitting.stream import StreamingOptions, learn_block, refused
+from partwise.fitting.stream import StreamingOptions, learn_rows, refused
 from partwise.likelihoods import Prior
 from partwise.models.moving_parts import MovingParts
 from partwise.sampling.importance import RowLikelihood
@@ -200,8 +200,9 @@ class GatedEstimator(PartsEstimator):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or sparse array of shape (n, D)
-            Rows with the columns, and categories, of the first call.
+        X : array-like, DataFrame, sparse matrix or sparse array of shape (n, D)
+            Rows with the columns, and categories, of the first call. Rows in memory are one step;
+            files and other sources of rows are read 16,384 rows at a time, a step for each.
         y : array-like of shape (n,), optional
             Class labels; -1 (None, for strings) if unknown.
         sample_weight : array-like of shape (n,), optional
@@ -227,7 +228,7 @@ class GatedEstimator(PartsEstimator):
         last = getattr(self, "_fitted", None)
         rows = self._training_rows(X, sample_weight, reset=last is None)
         how, family = self.streaming or StreamingOptions(), self._family(rows.schema)
-        return self._adopt(learn_block(family, how, rows, y, classes, self._listen, last))
+        return self._adopt(learn_rows(family, how, rows, y, classes, self._listen, last))
 
     @property
     def _asked(self) -> ModuleType | MovedAnswers | PartsAnswers:

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from partwise._compat import check_columns
 from partwise.contracts import Array
 from partwise.data.dask import as_dask_array, is_dask
-from partwise.data.frame_sources import DaskFrames, Frames, frames_of, read_frames
+from partwise.data.frame_passes import read_frames
+from partwise.data.frame_sources import DaskFrames, Frames, frames_of
 from partwise.data.frames import is_pandas, join_rows
 from partwise.data.rows import RowSource, out_of_memory, read_ahead
 from partwise.data.stores import as_table
@@ -83,8 +84,7 @@ def on_frames(
     if isinstance(frames, DaskFrames):
         return _lazy_frames(self, method.__name__, frames, *args, **kwargs)
     if kwargs.get("n_imputations") is not None:  # one sequence of samples for all pieces
-        seed = kwargs.get("random_state") or getattr(self, "random_state", None)
-        kwargs["random_state"] = as_generator(cast(Seed, seed))
+        kwargs["random_state"] = _generator_of(self, kwargs)
     found = []
     for (_, _, frame), piece in zip(read_frames(frames), frames.pieces, strict=True):
         try:
@@ -92,6 +92,12 @@ def on_frames(
         except ValueError as error:
             raise ValueError(f"{piece.name}: {error}") from error
     return joined(found)
+
+
+def _generator_of(self: object, kwargs: dict[str, object]) -> np.random.Generator:
+    """Random numbers of a call: its own, or the estimator's."""
+    seed = kwargs.get("random_state")
+    return as_generator(cast(Seed, getattr(self, "random_state", None) if seed is None else seed))
 
 
 def _lazy_frames(
@@ -106,9 +112,13 @@ def _lazy_frames(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the partitions will warn
         example = getattr(self, method)(frames.example(), *args, **kwargs)
-    model = dask.delayed(self)
+    model, own = dask.delayed(self), [kwargs] * X.npartitions
+    if kwargs.get("n_imputations") is not None:  # each partition has its own samples
+        rng = _generator_of(self, kwargs)
+        own = [{**kwargs, "random_state": int(rng.integers(2**31))} for _ in own]
     parts = [
-        dask.delayed(_on_frame)(model, method, part, *args, **kwargs) for part in X.to_delayed()
+        dask.delayed(_on_frame)(model, method, part, *args, **options)
+        for part, options in zip(X.to_delayed(), own, strict=True)
     ]
     sizes = [piece.n_rows for piece in frames.pieces]
 
@@ -121,9 +131,10 @@ def _lazy_frames(
         ]
         return dask.array.concatenate(arrays)
 
-    if not isinstance(example, tuple):
+    if not isinstance(example, tuple | list):
         return whole(parts, example)
-    return tuple(whole([part[i] for part in parts], like) for i, like in enumerate(example))
+    fields = (whole([part[i] for part in parts], like) for i, like in enumerate(example))
+    return type(example)(fields)
 
 
 def _on_frame(self: object, method: str, frame: Frame, *args: object, **kwargs: object) -> object:

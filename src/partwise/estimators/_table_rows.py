@@ -15,13 +15,8 @@ from partwise._compat import check_columns
 from partwise.answers import tables
 from partwise.contracts import Array
 from partwise.data import ObservedCells, RowSource
-from partwise.data.frame_sources import (
-    Frames,
-    FrameStore,
-    encode_frames,
-    frames_of,
-    survey_frames,
-)
+from partwise.data.frame_passes import Unseen, encode_frames, survey_frames
+from partwise.data.frame_sources import Frames, FrameStore, frames_of
 from partwise.data.frames import (
     all_numbers,
     as_table,
@@ -118,12 +113,17 @@ class TableRows(GatedEstimator):
         weight = read_weights(sample_weight, sum(piece.n_rows for piece in frames.pieces))
         kept = weight > 0
         used = None if kept.all() else kept
-        schema = self._known_schema(reset) or survey_frames(frames, self.likelihood, used)
-        coded = placed(encode_frames(frames, schema))
+        schema = self._known_schema(reset)
+        unseen: Unseen = "warn"
+        if schema is None:
+            schema = survey_frames(frames, self.likelihood, used)
+            unseen = "missing" if used is not None else "refuse"
+        coded = placed(encode_frames(frames, schema, unseen))
         if used is not None and isinstance(coded, RowSource):
             coded = coded.some(kept)
+        weight = weight if used is None else weight[kept]  # no copy where there are very many
         names = getattr(self, "feature_names_in_", None)
-        return TrainingRows(coded, weight[kept], kept, names, schema)
+        return TrainingRows(coded, weight, kept, names, schema)
 
     def _as_given(
         self, values: Array, X: DataLike | None = None, sampled: bool = False

@@ -17,11 +17,8 @@ from partwise.answers import tables
 from partwise.answers.imputations import imputations
 from partwise.answers.results import Summary
 from partwise.contracts import Array
-from partwise.data.frame_sources import (
-    Frames,
-    frames_of,
-    read_frames,
-)
+from partwise.data.frame_passes import read_frames
+from partwise.data.frame_sources import Frames, frames_of
 from partwise.data.frames import (
     frame_of,
     is_pandas,

@@ -6,16 +6,20 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.data.frame_sources import FrameBlocks, Frames, frames_of, read_frames
+from partwise.data.frame_passes import read_frames
+from partwise.data.frame_sources import FrameBlocks, Frames, frames_of
 from partwise.data.frames import is_pandas, is_polars, names_of
 from partwise.data.stores import TABLES, optional
-from partwise.typing import DataLike, Frame, PathLike
+from partwise.files.atomic import write_atomically
+from partwise.sampling.randomness import as_generator
+from partwise.typing import DataLike, Frame, PathLike, Seed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,13 +28,17 @@ if TYPE_CHECKING:
 MANIFEST = "_partwise.json"
 
 
+# A result per row, or several.
+Results: TypeAlias = "Array | Frame | tuple[Array | Frame, ...] | list[Array | Frame]"
+
+
 class Asked(Protocol):
     """A bound method of a fitted estimator with a result per row."""
 
     __name__: str
     __self__: object
 
-    def __call__(self, X: DataLike, /) -> Array | Frame | tuple[Array | Frame, ...]:
+    def __call__(self, X: DataLike, /, **options: object) -> Results:
         """The results of some rows."""
         ...
 
@@ -41,6 +49,7 @@ def write_parquet(
     folder: PathLike,
     *,
     on_progress: Callable[[int, int], None] | None = None,
+    **options: object,
 ) -> list[Path]:
     """Write the results of a method for a table of any size to parquet files.
 
@@ -59,6 +68,10 @@ def write_parquet(
         Made if it does not exist.
     on_progress : callable, optional
         Called as ``on_progress(rows_done, n_rows)``.
+    **options
+        Arguments of the method: ``coverage`` of ``predict_interval``, ``n_imputations`` of
+        ``impute``, whose imputed tables are one below the other, numbered in a column
+        ``imputation``.
 
     Returns
     -------
@@ -85,7 +98,7 @@ def write_parquet(
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
     groups = _file_groups(frames)
-    _claim(out, _fingerprint(method, frames))
+    _claim(out, _fingerprint(method, frames, options))
     paths = [out / name for name, _ in groups]
     file_of = {i: g for g, (_, pieces) in enumerate(groups) for i in pieces}
     total, done = sum(piece.n_rows for piece in frames.pieces), 0
@@ -96,7 +109,8 @@ def write_parquet(
     for i, (_, _, frame) in zip(wanted, read_frames(frames, which=wanted), strict=True):
         g = file_of[i]
         try:
-            table = _as_arrow(method(frame), method.__name__, [str(n) for n in names_of(frame)])
+            found = method(frame, **_options_of_piece(method, options, i))
+            table = _as_arrow(found, method.__name__, [str(n) for n in names_of(frame)])
         except ValueError as error:
             raise ValueError(f"{frames.pieces[i].name}: {error}") from error
         if i == groups[g][1][0]:
@@ -107,7 +121,7 @@ def write_parquet(
         if i == groups[g][1][-1]:
             writer.close()
             os.replace(partial, paths[g])
-        done += len(table)
+        done += frames.pieces[i].n_rows
         if on_progress is not None:
             on_progress(done, total)
     return paths
@@ -126,12 +140,24 @@ def _file_groups(frames: Frames) -> list[tuple[str, list[int]]]:
     return groups
 
 
-def _fingerprint(method: Asked, frames: Frames) -> str:
+def _options_of_piece(method: Asked, options: dict[str, object], i: int) -> dict[str, object]:
+    """Arguments for a piece, which has its own samples: the same after an interruption."""
+    if options.get("n_imputations") is None:
+        return options
+    seed = options.get("random_state")
+    seed = getattr(method.__self__, "random_state", None) if seed is None else seed
+    if isinstance(seed, Integral):
+        return {**options, "random_state": np.random.default_rng([int(seed), i])}
+    return {**options, "random_state": as_generator(cast(Seed, seed))}
+
+
+def _fingerprint(method: Asked, frames: Frames, options: dict[str, object]) -> str:
     """What the results depend on: the model, the method and the pieces of the table."""
     model = getattr(method.__self__, "model_", method.__self__)
     trace = np.asarray(getattr(model, "lower_bounds_", ())).tolist()
     pieces = [[piece.name, piece.n_rows] for piece in frames.pieces]
-    text = json.dumps([method.__name__, repr(method.__self__), trace, pieces])
+    asked = [f"{name}={value!r}" for name, value in sorted(options.items())]
+    text = json.dumps([method.__name__, *asked, repr(method.__self__), trace, pieces])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -141,7 +167,7 @@ def _claim(folder: Path, fingerprint: str) -> None:
     if not manifest.exists():
         if any(folder.glob("*.parquet")):
             raise ValueError(f"{folder} has parquet files already; choose an empty folder.")
-        manifest.write_text(json.dumps({"results": fingerprint}), "utf-8")
+        write_atomically(manifest, json.dumps({"results": fingerprint}).encode())
         return
     if json.loads(manifest.read_text("utf-8")).get("results") != fingerprint:
         raise ValueError(
@@ -149,14 +175,18 @@ def _claim(folder: Path, fingerprint: str) -> None:
         )
 
 
-def _as_arrow(
-    result: Array | Frame | tuple[Array | Frame, ...], name: str, columns_in: Sequence[str]
-) -> pa.Table:
+def _as_arrow(result: Results, name: str, columns_in: Sequence[str]) -> pa.Table:
     """Results of some rows as an Arrow table.
 
-    Fields of a tuple get a suffix. An array has the names of X if it has as many columns.
+    Fields of a tuple get a suffix, items of a list a number. An array has the names of X if it has
+    as many columns.
     """
     arrow = optional("pyarrow", "parquet files")
+    if isinstance(result, list):
+        tables = [_as_arrow(one, name, columns_in) for one in result]
+        number = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+        whole = arrow.concat_tables(tables)
+        return whole.add_column(0, "imputation", arrow.array(number.astype(np.int32)))
     if isinstance(result, tuple):
         words = ("lower", "upper") if len(result) == 2 else range(len(result))
         tables = [_as_arrow(one, name, columns_in) for one in result]

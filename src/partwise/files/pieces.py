@@ -333,6 +333,18 @@ def _levels_fit(value: Stored, scope: Scope) -> str | None:
     return None
 
 
+def _categories_fit(value: Stored, scope: Scope) -> str | None:
+    """Declared levels contain those that are used, and are of their types."""
+    declared, levels = value.get("categories", ()), value["levels"]
+    if not declared:
+        return None
+    if any(level is None or level != level for level in declared):
+        return "declares a level that is a missing value"
+    if value["dtype"] in (*_TEXT_TYPES, "Enum") and not all(isinstance(x, str) for x in declared):
+        return "declares levels that are not text"
+    return None if all(level in declared for level in levels) else "lacks a level it has declared"
+
+
 def _ends_ordered(value: Stored, scope: Scope) -> str | None:
     """Bounds and range have their lower end first."""
     ordered = value["low"] <= value["high"] and value["smallest"] <= value["largest"]
@@ -359,8 +371,9 @@ _TABLE_COLUMN = Record(
             },
             rules=(_ends_ordered,),
         ),
+        "categories": Each(Plain(), rules=(differ,)),
     },
-    rules=(_levels_fit,),
+    rules=(_levels_fit, _categories_fit),
 )
 
 

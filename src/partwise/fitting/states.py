@@ -164,8 +164,11 @@ def states_of_rows(
         m = fitted.model.infer(fitted.prepared, block)[0]
         return np.stack([m[lo:hi].argmax(axis=0) for lo, hi in bounds], axis=1)
 
-    labels, rows = np.full((len(kept), fitted.n_parts), -1), np.flatnonzero(kept)
+    # There may be very many rows: labels are no larger than the number of states asks for.
+    dtype = np.promote_types(np.int16, np.min_scalar_type(-int(first[-1])))
+    labels = np.full((len(kept), fitted.n_parts), -1, dtype)
+    rows = None if kept.all() else np.flatnonzero(kept)
     with runner_of(n_jobs, source) as runner:
         for (lo, hi), found in zip(source.bounds, runner.map(on_block, source), strict=True):
-            labels[rows[lo:hi]] = found
+            labels[slice(lo, hi) if rows is None else rows[lo:hi]] = found
     return labels

@@ -13,6 +13,7 @@ the rate is t^-decay. Until there are enough rows for a good start, they are kep
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -30,6 +31,10 @@ from partwise.runners import runner_of
 
 # Rows are kept for a good start up to this number of bytes.
 MOST_BYTES = 1 << 28
+
+# Rows of a step where they are not in memory: so the parameters do not depend on how the rows are
+# divided into files.
+STREAMED_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,41 @@ def refused(family: Family[P, R], fitted: AnyFitted | None) -> str | None:
     return None
 
 
+def learn_rows(
+    family: Family[P, R],
+    how: StreamingOptions,
+    rows: TrainingRows,
+    y: ArrayLike | None,
+    classes: ArrayLike | None,
+    listen: Listen,
+    fitted: FittedParts[P, R] | None,
+) -> FittedParts[P, R]:
+    """Learn from some more rows; those that are not in memory `STREAMED_ROWS` at a time.
+
+    ``fitted`` was learned from the rows before, if any.
+    """
+    X, kept = rows.X, rows.kept
+    if not isinstance(X, RowSource):
+        return learn_block(family, how, rows, y, classes, listen, fitted)
+    if y is not None:
+        y, n_classes = np.asarray(y), family.options.n_classes
+        if fitted is None and classes is None and not isinstance(n_classes, str):
+            classes = read_labels(y, n_classes, len(kept))[0]
+            y = None if classes is None else y
+    # Rows without weight are not in X; each belongs to the block of the row before it.
+    edges = [0, *np.flatnonzero(kept)[STREAMED_ROWS::STREAMED_ROWS].tolist(), len(kept)]
+    lo = 0
+    for begin, end in pairwise(edges):
+        hi = min(lo + STREAMED_ROWS, X.shape[0])
+        some = X[lo:hi].astype(X.dtype if fitted is None else fitted.dtype, copy=False)
+        block = replace(rows, X=some, weight=rows.weight[lo:hi], kept=kept[begin:end])
+        own = None if y is None else y[begin:end]
+        fitted = learn_block(family, how, block, own, classes, listen, fitted)
+        classes, lo = None, hi
+    assert fitted is not None
+    return fitted
+
+
 def learn_block(
     family: Family[P, R],
     how: StreamingOptions,
@@ -104,8 +144,7 @@ def learn_block(
     fitted: FittedParts[P, R] | None,
 ) -> FittedParts[P, R]:
     """Learn from some more rows; ``fitted`` was learned from the rows before, if any."""
-    if isinstance(rows.X, RowSource):
-        raise TypeError("partial_fit learns from rows in memory; pass some of them at a time.")
+    assert not isinstance(rows.X, RowSource)
     names, labels = _labels_of(family, fitted, y, classes, len(rows.kept))
     batch = Batch(rows.X, rows.weight, None if labels is None else labels[rows.kept])
     n_seen = len(rows.kept)

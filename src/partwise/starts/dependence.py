@@ -32,8 +32,10 @@ from partwise.starts.rows import distinct_rows, some_rows
 MOST_COLUMNS = 1500
 # Levels of a column that are looked at one by one.
 MOST_SCORES = 32
-# Numbers in the dense sample from which correlations are taken.
+# Scores in the dense sample from which correlations are taken.
 MOST_CELLS = 8_000_000
+# Numbers of it whose products are summed at a time, each with a few copies.
+SUMMED_CELLS = 1 << 21
 # Rows whose states are clustered: this many a state.
 ROWS_A_STATE = 150
 # A pair of columns observed together this often keeps half of its squared correlation: with few
@@ -66,8 +68,11 @@ def dependence(source: BlockSource, rng: np.random.Generator) -> Dependence:
     """Dependence of the best observed columns."""
     columns = _best_columns(source)
     kinds, kind_weight = distinct_rows(source)
-    some = some_rows(kind_weight, MOST_CELLS // max(len(columns), 1), rng)
+    nothing = np.full((1, len(columns)), np.nan, source.X.dtype)
+    n_scores = sum(own.shape[1] for own, _ in _scores(source, columns, nothing, np.ones(1)))
+    some = some_rows(kind_weight, MOST_CELLS // max(n_scores, 1), rng)
     rows, weight = kinds[some], kind_weight[some]
+    del kinds, kind_weight  # of all rows
     affinity, sample, owner = _ties(source, rows, columns, weight)
     return Dependence(columns, rows, weight, sample, owner, affinity)
 
@@ -155,24 +160,20 @@ def squared_correlations(
     ``sample`` has column means near 0 and variances near 1, NaN where missing. Where a column has
     several scores, ``owner`` is each score's column and ``share`` what it adds to the column's tie.
     """
-    observed = ~np.isnan(sample)
-    root = np.sqrt(weight).astype(sample.dtype)[:, None]
-    Z = np.where(observed, sample, 0) * root
-    if observed.all():
+    if np.isnan(sample).any():
+        n, sums, cross, squares = _joint_sums(sample, weight)
+        safe = np.maximum(n, 1e-9)
+        cross = cross - sums * sums.T / safe
+        var = np.maximum(squares - sums**2 / safe, 0)
+        scale = var * var.T
+    else:
+        root = np.sqrt(weight).astype(sample.dtype)[:, None]
+        Z = sample * root
         n = np.full((Z.shape[1],) * 2, weight.sum())
         Z = Z - root * (root.T @ Z) / weight.sum()
         cross = Z.T @ Z
         own = np.diag(cross)
         scale = own[:, None] * own[None, :]
-    else:
-        shown = observed * root
-        n = shown.T @ shown
-        safe = np.maximum(n, 1e-9)
-        sums = Z.T @ shown  # sum of column d over rows that also show e
-        cross = Z.T @ Z - sums * sums.T / safe
-        squares = (Z * Z).T @ observed.astype(Z.dtype)
-        var = np.maximum(squares - sums**2 / safe, 0)
-        scale = var * var.T
     with np.errstate(divide="ignore", invalid="ignore"):
         r2 = np.where(scale > 1e-12, cross**2 / scale, 0.0)
         r2 = np.minimum(r2, 1.0) - 1.0 / np.maximum(n, 1.0)
@@ -183,6 +184,25 @@ def squared_correlations(
     affinity = np.maximum(r2, 0.0) * n / (n + HALF_TRUST)
     np.fill_diagonal(affinity, 0.0)  # a column's tie to itself says nothing
     return affinity
+
+
+def _joint_sums(sample: Array, weight: Array) -> tuple[Array, Array, Array, Array]:
+    """Sums over jointly observed rows, (D, D): of weights, of x_d, of x_d x_e and of x_d^2."""
+    step = max(SUMMED_CELLS // max(sample.shape[1], 1), 1)
+    total: tuple[Array, Array, Array, Array] | None = None
+    for lo in range(0, max(len(sample), 1), step):
+        rows = sample[lo : lo + step]
+        observed = ~np.isnan(rows)
+        root = np.sqrt(weight[lo : lo + step]).astype(rows.dtype)[:, None]
+        Z, shown = np.where(observed, rows, 0) * root, observed * root
+        own = (shown.T @ shown, Z.T @ shown, Z.T @ Z, (Z * Z).T @ observed.astype(Z.dtype))
+        if total is None:
+            total = own
+        else:
+            for one, other in zip(total, own, strict=True):
+                one += other
+    assert total is not None
+    return total
 
 
 def depends(affinity: Array, n_rows: float) -> Array:
@@ -299,7 +319,9 @@ def _scores(
 def _standardised(values: Array, weight: Array) -> Array:
     """Columns less their weighted mean, over their deviation."""
     mean, scale = _centre(values, weight)
-    return (values - mean) / scale
+    out = values - mean
+    out /= scale
+    return out
 
 
 def _centre(values: Array, weight: Array) -> tuple[Array, Array]:

@@ -26,9 +26,7 @@ def distinct_rows(source: BlockSource) -> tuple[Array, Array]:
     if X.shape[0] * X.shape[1] > MOST_CELLS:
         if is_sparse(X) or X.shape[0] > HASHED_ROWS:
             return np.arange(X.shape[0]), weight
-        hashes = np.concatenate(list(map_rows(X, _hashes)))
-        _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-        return first, np.bincount(inverse, weight, minlength=len(first))
+        return _distinct(np.concatenate(list(map_rows(X, _hashes))), weight)
     X = in_memory(X)
     if is_csr(X):
         stored = X.tocoo()
@@ -37,6 +35,18 @@ def distinct_rows(source: BlockSource) -> tuple[Array, Array]:
     filled = np.where(np.isnan(X), np.inf, X)  # NaN is not equal to itself; X has no infinity
     _, first, inverse = np.unique(filled, axis=0, return_index=True, return_inverse=True)
     return first, np.bincount(inverse.ravel(), weight, minlength=len(first))
+
+
+def _distinct(hashes: Array, weight: Array) -> tuple[Array, Array]:
+    """First place of each hash, in their order, and summed weights; with few long arrays."""
+    order = np.argsort(hashes, kind="stable")
+    hashes = hashes[order]
+    starts = np.concatenate([[True], hashes[1:] != hashes[:-1]])
+    del hashes
+    if starts.all():
+        return order, weight[order]
+    kind = np.cumsum(starts)
+    return order[starts], np.bincount(kind - 1, weight[order])
 
 
 def _hashes(rows: Array) -> Array:
