@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
+from partwise.starts import dependence, kmeans
 from partwise.starts.dependence import depends, group_columns, squared_correlations
 
 
@@ -43,3 +45,20 @@ def test_columns_are_grouped_and_noise_is_told_apart():
     assert found[24:].mean() < 0.15
     labels = group_columns(affinity[:24, :24], 3, rng)
     assert adjusted_rand_score(np.repeat(np.arange(3), 8), labels) == 1.0
+
+
+def test_sparse_and_dense_sums_of_pairs_agree(monkeypatch):
+    """Where most is missing, sums go over observed pairs alone, and clusters are the same."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(3, size=200)
+    sample = rng.normal(size=(3, 30))[kind] * 3 + rng.normal(size=(200, 30))
+    sample[rng.random(sample.shape) < 0.8] = np.nan
+    weight = rng.gamma(2.0, size=200)
+    found = []
+    for share in (0.25, 0.0):
+        monkeypatch.setattr(dependence, "SPARSE", share)
+        monkeypatch.setattr(kmeans, "SPARSE", share)
+        labels = kmeans.masked_kmeans(sample, 3, weight, np.random.default_rng(0))
+        found.append((dependence.squared_correlations(sample, weight), labels))
+    assert_allclose(found[0][0], found[1][0], atol=1e-12)
+    assert_array_equal(found[0][1], found[1][1])

@@ -17,14 +17,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, special
+from scipy import linalg, sparse, special
 
+from partwise._compiled import compiled
 from partwise.contracts import Array, Layout, Stats
 from partwise.data.columns import by_column
 from partwise.data.indices import is_csr
 from partwise.data.rows import is_sparse, map_rows
 from partwise.data.source import BlockSource
-from partwise.starts.kmeans import masked_kmeans
+from partwise.starts.kmeans import SPARSE, masked_kmeans
 from partwise.starts.refine import split_and_merge
 from partwise.starts.rows import distinct_rows, some_rows
 
@@ -188,6 +189,8 @@ def squared_correlations(
 
 def _joint_sums(sample: Array, weight: Array) -> tuple[Array, Array, Array, Array]:
     """Sums over jointly observed rows, (D, D): of weights, of x_d, of x_d x_e and of x_d^2."""
+    if np.mean(~np.isnan(sample)) < SPARSE:
+        return _sparse_sums(sample, weight)
     step = max(SUMMED_CELLS // max(sample.shape[1], 1), 1)
     total: tuple[Array, Array, Array, Array] | None = None
     for lo in range(0, max(len(sample), 1), step):
@@ -203,6 +206,38 @@ def _joint_sums(sample: Array, weight: Array) -> tuple[Array, Array, Array, Arra
                 one += other
     assert total is not None
     return total
+
+
+def _sparse_sums(sample: Array, weight: Array) -> tuple[Array, Array, Array, Array]:
+    """The same, by going through the pairs of observed entries of every row."""
+    observed = ~np.isnan(sample)
+    by_row, by_column = sparse.csr_matrix(observed), sparse.csc_matrix(observed)
+    entries = by_row.indptr, by_row.indices, sample[observed]
+    out = np.empty((4, sample.shape[1], sample.shape[1]), sample.dtype)
+    weight = weight.astype(sample.dtype)
+    _add_pairs(by_column.indptr, by_column.indices, *entries, sample, weight, out)
+    return out[0], out[1], out[2], out[3]
+
+
+@compiled(fastmath={"contract", "reassoc"})
+def _add_pairs(starts, rows, indptr, columns, values, sample, weight, out):  # type: ignore[no-untyped-def]  # compiled
+    """The same, of entries by column (``starts``, ``rows``) and by row (the next three)."""
+    D = out.shape[1]
+    total = np.empty((D, 4), out.dtype)
+    for d in range(D):
+        total[:] = 0.0
+        for a in range(starts[d], starts[d + 1]):
+            r = rows[a]
+            w, x = weight[r], sample[r, d]
+            for b in range(indptr[r], indptr[r + 1]):
+                own = total[columns[b]]
+                own[0] += w
+                own[1] += w * x
+                own[2] += w * x * values[b]
+                own[3] += w * x * x
+        for p in range(4):
+            for e in range(D):
+                out[p, d, e] = total[e, p]
 
 
 def depends(affinity: Array, n_rows: float) -> Array:
@@ -299,13 +334,16 @@ def _scores(
     """Scores (n, q) of every column, not too many in all, and what each adds to its ties, (q,)."""
     place = {int(d): i for i, d in enumerate(columns)}
     alone = [(values[:, i : i + 1], np.ones(1)) for i in range(len(columns))]
-    found = list(alone)
+    found, n_scores = list(alone), len(alone)
     for group in source.columns:
         for d in group.index:
             i = place.get(int(d))
             own = None if i is None else group.likelihood.start_scores(values[:, i], group.levels)
             if i is None or own is None or own.shape[1] > MOST_SCORES:
                 continue
+            n_scores += own.shape[1] - 1
+            if n_scores > MOST_COLUMNS:
+                return alone
             own = np.where(np.isnan(values[:, i : i + 1]), np.nan, own).astype(values.dtype)
             found[i] = own, np.full(own.shape[1], own.shape[1] ** -0.5)
             if group.levels is not None:
@@ -313,7 +351,7 @@ def _scores(
                 p = weight[seen] @ own[seen] / max(weight[seen].sum(), 1e-9)
                 # phi^2 = sum r^2 (1 - p) (1 - p'); chance spreads it by its degrees of freedom.
                 found[i] = own, (1.0 - p) / np.sqrt(own.shape[1] - 1)
-    return found if sum(own.shape[1] for own, _ in found) <= MOST_COLUMNS else alone
+    return found
 
 
 def _standardised(values: Array, weight: Array) -> Array:

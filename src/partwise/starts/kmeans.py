@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from scipy import sparse
 
 from partwise.contracts import Array
+
+# Below this share of observed entries, sparse products are faster.
+SPARSE = 0.25
+
+
+class _Rows(NamedTuple):
+    """Rows (n, D) with 0 where missing, what is observed, and the squared length of rows, (n,).
+
+    Both are sparse matrices if most is missing.
+    """
+
+    Z: Array | sparse.csr_matrix
+    shown: Array | sparse.csr_matrix
+    squares: Array
+    complete: bool
+
+    @classmethod
+    def of(cls, Z: Array) -> _Rows:
+        observed = ~np.isnan(Z)
+        shown, filled = observed.astype(Z.dtype), np.where(observed, Z, Z.dtype.type(0))
+        squares = (filled * filled).sum(axis=1)
+        if observed.mean() < SPARSE:
+            where = sparse.csr_matrix(shown)
+            entries = Z[observed], where.indices, where.indptr
+            return cls(sparse.csr_matrix(entries, Z.shape), where, squares, False)
+        return cls(filled, shown, squares, bool(observed.all()))
+
+    def take(self, rows: Array | list[int]) -> Array:
+        """Some rows, dense."""
+        found = self.Z[rows]
+        return found.toarray() if sparse.issparse(found) else found
 
 
 def masked_kmeans(
@@ -29,20 +63,17 @@ def masked_kmeans(
     -------
     labels : ndarray of shape (n,)
     """
-    observed = ~np.isnan(Z)
-    shown = observed.astype(Z.dtype)
-    Z = np.where(observed, Z, Z.dtype.type(0))
     best, labels = np.inf, np.zeros(len(Z), np.intp)
-    complete = bool(observed.all())
+    rows = _Rows.of(Z)
     for _ in range(n_init):
-        centers = _seed(Z, shown, J, weight, rng)
+        centers = _seed(rows, J, weight, rng)
         for _ in range(n_steps):
-            distance = _distances(Z, shown, centers, complete)
+            distance = _distances(rows, centers)
             now = distance.argmin(axis=1)
             indicator = np.zeros((len(centers), len(Z)), Z.dtype)
             indicator[now, np.arange(len(Z))] = weight
-            count = indicator @ shown
-            moved = np.where(count > 0, (indicator @ Z) / np.where(count > 0, count, 1), centers)
+            count, total = indicator @ rows.shown, indicator @ rows.Z
+            moved = np.where(count > 0, total / np.where(count > 0, count, 1), centers)
             if np.abs(moved - centers).max() <= 1e-6:
                 break
             centers = moved
@@ -52,35 +83,32 @@ def masked_kmeans(
     return labels
 
 
-def _distances(Z: Array, shown: Array, centers: Array, complete: bool) -> Array:
+def _distances(rows: _Rows, centers: Array) -> Array:
     """Squared distances over observed entries, identical up to rounding; (n, J)."""
-    own = (Z * Z).sum(axis=1)
     squares = centers * centers
-    other = squares.sum(axis=1) if complete else shown @ squares.T
-    return own[:, None] - 2 * (Z @ centers.T) + other
+    other = squares.sum(axis=1) if rows.complete else rows.shown @ squares.T
+    return rows.squares[:, None] - 2 * (rows.Z @ centers.T) + other
 
 
-def _seed(Z: Array, shown: Array, J: int, weight: Array, rng: np.random.Generator) -> Array:
+def _seed(rows: _Rows, J: int, weight: Array, rng: np.random.Generator) -> Array:
     """Greedy k-means++: of a few rows sampled far from the centers, keep the one that helps most.
 
     A row stands in for a center with its missing entries at 0, the column's average.
     """
     n_trials = 2 + int(np.log(J))
-    complete = bool(shown.all())
-    first = rng.choice(len(Z), p=weight / weight.sum())
+    first = int(rng.choice(len(weight), p=weight / weight.sum()))
     chosen = [first]
-    closest = np.maximum(_distances(Z, shown, Z[[first]], complete)[:, 0], 0)
+    closest = np.maximum(_distances(rows, rows.take([first]))[:, 0], 0)
     for _ in range(J - 1):
         mass = closest * weight
         total = mass.sum()
         if total <= 0:
             break  # no two rows differ any more
         trials = np.searchsorted(np.cumsum(mass), rng.random(n_trials) * total)
-        trials = np.minimum(trials, len(Z) - 1)
-        reached = np.minimum(
-            np.maximum(_distances(Z, shown, Z[trials], complete), 0), closest[:, None]
-        )
+        trials = np.minimum(trials, len(weight) - 1)
+        reached = np.maximum(_distances(rows, rows.take(trials)), 0)
+        reached = np.minimum(reached, closest[:, None])
         pick = int(np.argmin(weight @ reached))
         chosen.append(int(trials[pick]))
         closest = reached[:, pick]
-    return Z[chosen]
+    return rows.take(chosen)
