@@ -309,9 +309,10 @@ def test_an_interview_stands_where_it_would_stand_from_scratch(kind, rule):
         assert_allclose(list(gains.values()), list(fresh.gains().values()), atol=1e-6)
         assert talk.next_question(NAMES) == max(gains, key=gains.get)
         # Who can answer counts, too.
-        weighed = {
-            item: gain * model._fitted.counts[NAMES.index(item)] for item, gain in gains.items()
-        }
+        choice, rated = model._fitted.choice, [NAMES.index(name) for name in known]
+        score = choice.weights[rated].sum(axis=0) + 0.5 * choice.share / (1 + len(rated))
+        score = np.maximum(score, 1e-3 * choice.share)
+        weighed = {item: gain * score[NAMES.index(item)] for item, gain in gains.items()}
         assert talk.next_question() == max(weighed, key=weighed.get)
         assert model.next_question(known, rule=rule) == fresh.next_question()
     assert min(gains.values()) >= -1e-5
@@ -360,6 +361,20 @@ def test_questions_help():
         before.extend((model.predict({}, rest, point="mean") - truth) ** 2)
         after.extend((model.predict(talk.ratings, rest, point="mean") - truth) ** 2)
     assert np.mean(after) < 0.8 * np.mean(before)
+
+
+def test_items_that_a_person_cannot_rate_are_not_asked_about_again():
+    talk = served("categorical").interview({})
+    asked = []
+    for _ in range(3):
+        asked.append(talk.next_question())
+        talk.decline(asked[-1])
+    assert len(set(asked)) == 3
+    assert talk.ratings == {}
+    # Without an answer, items are known as often as they are rated.
+    counts, gains = served("categorical").item_counts(), talk.gains()
+    weighed = {item: gains[item] * counts[NAMES.index(item)] for item in NAMES}
+    assert asked == sorted(NAMES, key=weighed.get, reverse=True)[:3]
 
 
 def test_questions_come_to_an_end():

@@ -188,7 +188,11 @@ def test_interviews_go_as_in_python(name, browser, ratings, tmp_path):
             gains = model.interview(person).gains()
             ours = [found["gains"][items.index(item)] for item in gains]
             np.testing.assert_allclose(ours, list(gains.values()), rtol=1e-5, atol=1e-6)
-            assert items[found["question"]] == model.next_question(person)
+            # The page has no choice model: who can answer is told by numbers of ratings.
+            counts = dict(zip(items, model.item_counts(), strict=True))
+            assert items[found["question"]] == max(
+                gains, key=lambda item: gains[item] * counts[item]
+            )
             best = model.recommend(person, 5, by="rating")
             assert [items[one["item"]] for one in found["best"]] == [one.item for one in best]
             for key in ("rating", "lower", "upper"):

@@ -6,8 +6,20 @@ from collections.abc import Hashable, Iterable
 
 import numpy as np
 
-from partwise.answers.recommend import Catalog, Person, items_among, person_of
+from partwise.answers.recommend import (
+    Catalog,
+    Person,
+    columns_of,
+    items_among,
+    person_of,
+    take_scores,
+)
 from partwise.contracts import Array
+from partwise.models.choice import taken
+
+# Least weight of an item that the choice model expects nobody like the person to know, relative to
+# its share of people.
+LEAST_KNOWN = 1e-3
 
 
 class Interview:
@@ -19,7 +31,7 @@ class Interview:
 
     def __init__(self, catalog: Catalog, person: Person, rule: str, unknown: str) -> None:
         self._catalog, self._rule, self._unknown = catalog, rule, unknown
-        self._person = person
+        self._person, self._declined = person, set[int]()
         self._gains = [np.empty(0)] * len(catalog.tastes)
         self._update(None)
 
@@ -49,14 +61,25 @@ class Interview:
         """
         allowed, gains = items_among(self._catalog, among, self._unknown), self._total()
         if among is None:
-            gains = gains * self._catalog.counts
+            gains = gains * self._known()
         allowed[self._person.columns] = False
+        allowed[list(self._declined)] = False
         if not allowed.any():
             text = (
                 "all of them are rated" if among is None else "none of the given items is unrated"
             )
             raise ValueError(f"There is no item left to ask about; {text}.")
         return self._catalog.items[int(np.where(allowed, gains, -np.inf).argmax())]
+
+    def decline(self, item: Hashable) -> None:
+        """Record that the person cannot rate an item, which is then not asked about again.
+
+        Parameters
+        ----------
+        item
+        """
+        heard = columns_of(self._catalog, [item], self._unknown, "they are left out")
+        self._declined.update(heard[heard >= 0].tolist())
 
     def answer(self, item: Hashable, rating: float) -> None:
         """Record a rating.
@@ -75,6 +98,16 @@ class Interview:
         order = np.argsort(columns)
         self._person = Person(columns[order], values[order])
         self._update(int(heard.columns[0]))
+
+    def _known(self) -> Array:
+        """How probable it is that the person knows each item, up to a factor, (D,).
+
+        A choice score is the linear prediction of who has taken an item, from the items rated so
+        far; without any it is proportional to the share of people.
+        """
+        score = take_scores(self._catalog, taken(self._catalog.row(self._person)))[0]
+        share = self._catalog.counts / max(self._catalog.n_users, 1)
+        return np.maximum(score.astype(float), LEAST_KNOWN * share)
 
     def _total(self) -> Array:
         """Mean gains of the models, each in units of its largest gain, as their units differ."""

@@ -50,7 +50,8 @@ class RatingReasons:
             person's states or factors. "value": expected increase of the highest predicted rating.
         among : iterable of items, optional
             Items that the person can rate. If not given, the gain of each item is multiplied by the
-            share of people who rated it, as a person can rate only items that they know.
+            probability that the person knows it, up to a factor: the choice model's prediction from
+            the items rated so far, or the share of people who rated it if there are none.
 
         Returns
         -------

@@ -2,8 +2,9 @@
 
 Either a random half of a new person's ratings may be asked for and the other half is predicted, the
 same ratings whatever was asked; or all may be asked for and the rest is predicted, which is a
-larger choice, but another rest for every way of asking. All ways serve the same model from the same
-beginning.
+larger choice, but another rest for every way of asking; or any film may be asked about, a question
+about a film outside of the half is not answered, and the other half is predicted. All ways serve
+the same model from the same beginning.
 """
 
 from __future__ import annotations
@@ -27,16 +28,29 @@ N_TRAIN, N_PEOPLE = 5000, 300
 STARTS = (0, 3)
 N_QUESTIONS = (5, 10)
 
-# Of a person's ratings, those that may be asked for.
-SHARES = (0.5, 1.0)
+
+class Protocol(NamedTuple):
+    """Share of a person's ratings that are answers, and whether other films may be asked about."""
+
+    name: str
+    share: float
+    any_film: bool
+
+
+PROTOCOLS = (
+    Protocol("half of the rated", 0.5, False),
+    Protocol("all rated", 1.0, False),
+    Protocol("any film", 0.5, True),
+)
 
 # People with fewer ratings have few questions to choose from.
 LEAST_RATINGS = 60
 
 Answers: TypeAlias = dict[int, float]
 
-# Chooses items in order, from what is known and the answers a person could give.
-Asker: TypeAlias = Callable[[Answers, Answers], list[int]]
+# Chooses items in order, from what is known and the answers a person could give. If any film may be
+# asked about, None stands for a question without an answer.
+Asker: TypeAlias = Callable[[Answers, Answers], list[int | None]]
 
 
 class Entry(NamedTuple):
@@ -60,24 +74,38 @@ def models() -> dict[str, Entry]:
     }
 
 
-def askers(model: Recommender, rules: Iterable[str], popularity: Array) -> dict[str, Asker]:
+def askers(
+    model: Recommender, rules: Iterable[str], popularity: Array, any_film: bool = False
+) -> dict[str, Asker]:
     """Ways of asking; the first two are those to beat."""
     rng = np.random.default_rng(1)
 
     def by_rule(rule: str) -> Asker:
-        def ask(known: Answers, answers: Answers) -> list[int]:
+        def ask(known: Answers, answers: Answers) -> list[int | None]:
             interview = model.interview(known, rule=rule)
-            asked: list[Any] = []
+            asked: list[int | None] = []
             for _ in range(max(N_QUESTIONS)):
-                asked.append(interview.next_question(answers))
-                interview.answer(asked[-1], answers[asked[-1]])
+                item: Any = interview.next_question(None if any_film else answers)
+                if item in answers:
+                    interview.answer(item, answers[item])
+                else:
+                    interview.decline(item)
+                asked.append(item if item in answers else None)
             return asked
 
         return ask
 
+    def in_order(order: Callable[[list[int]], list[int]]) -> Asker:
+        def ask(known: Answers, answers: Answers) -> list[int | None]:
+            films = range(len(popularity)) if any_film else answers
+            asked = order([d for d in films if d not in known])[: max(N_QUESTIONS)]
+            return [d if d in answers else None for d in asked]
+
+        return ask
+
     return {
-        "random": lambda known, answers: rng.permutation(list(answers)).tolist(),
-        "popular": lambda known, answers: sorted(answers, key=lambda d: -popularity[d]),
+        "random": in_order(lambda films: rng.permutation(films).tolist()),
+        "popular": in_order(lambda films: sorted(films, key=lambda d: -popularity[d])),
     } | {f"rule {rule}": by_rule(rule) for rule in rules}
 
 
@@ -110,7 +138,7 @@ def errors_given(
     return total / np.bincount(held.row) / chance_error(levels)
 
 
-def ask_all(ask: Asker, X: Any, can_ask: list[list[int]], start: int) -> list[list[int]]:
+def ask_all(ask: Asker, X: Any, can_ask: list[list[int]], start: int) -> list[list[int | None]]:
     """What is known and what is asked, of everybody, in order."""
     out = []
     for i, items in enumerate(can_ask):
@@ -118,7 +146,7 @@ def ask_all(ask: Asker, X: Any, can_ask: list[list[int]], start: int) -> list[li
         rating = dict(zip(X.indices[row].tolist(), X.data[row].tolist(), strict=True))
         known, answers = items[:start], items[start:]
         chosen = ask({d: rating[d] for d in known}, {d: rating[d] for d in answers})
-        out.append(known + chosen)
+        out.append([*known, *chosen])
     return out
 
 
@@ -142,21 +170,25 @@ def ask_people(
     for name, entry in entries.items():
         progress(f"{name}: fit")
         model = _ratings.fitted(entry.estimator, train, levels)
-        ways = askers(model, entry.rules, popularity)
-        for share, start in product(SHARES, STARTS):
-            can_ask = deal(X, share, np.random.default_rng(1))
+        for protocol, start in product(PROTOCOLS, STARTS):
+            can_ask = deal(X, protocol.share, np.random.default_rng(1))
             found: dict[str, list[Array]] = {}  # errors of everybody, by number of questions
-            for way, ask in ways.items():
-                progress(f"{name}, {share:.0%} may be asked for, {start} known: {way}")
+            answered: dict[str, float] = {}
+            for way, ask in askers(model, entry.rules, popularity, protocol.any_film).items():
+                progress(f"{name}, questions about {protocol.name}, {start} known: {way}")
                 asked = ask_all(ask, X, can_ask, start)
                 found[way] = []
                 for n in (0, *N_QUESTIONS):
-                    known = [own[: start + n] for own in asked]
-                    hidden = can_ask if share < 1 else known
+                    known = [[d for d in own[: start + n] if d is not None] for own in asked]
+                    hidden = can_ask if protocol.share < 1 else known
                     found[way].append(errors_given(model, X, known, hidden, levels))
-            told: Row = {"model": name, "may be asked": f"{share:.0%}", "known": start}
+                answered[way] = float(np.mean([len(own) - start for own in known]))
+            told: Row = {"model": name, "questions about": protocol.name, "known": start}
             told["people"] = len(can_ask)
-            rows += [told | {"questions": way} | _gains(found, way) for way in found]
+            rows += [
+                told | {"questions": way, "answered": answered[way]} | _gains(found, way)
+                for way in found
+            ]
     return rows
 
 
@@ -176,8 +208,9 @@ def _gains(found: dict[str, list[Array]], way: str) -> Row:
 def ratings_active(setting: Setting) -> list[Row]:
     """NMAE of 300 new users after 5 and 10 questions, MovieLens-1M, by question strategy.
 
-    Questions are about films that the person did rate. Standard errors are over people, those of
-    gains paired. Minutes.
+    Questions are about films that the person did rate, or about any film; ``answered`` is the mean
+    number of answers after ten questions. Standard errors are over people, those of gains paired.
+    Minutes.
     """
     data = load_movielens("1m")
     levels = np.unique(data.rating)
