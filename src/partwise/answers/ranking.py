@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from partwise._compiled import compiled
+from partwise._compiled import compiled, is_few
 from partwise.answers.recommend import (
     COVERAGE,
     Catalog,
@@ -150,11 +150,11 @@ def _worth(
 
 def _best(score: Array, m: int) -> Array:
     """Columns of the m highest scores per row, (p, m), highest first."""
+    if m == score.shape[1] or is_few(score.size):
+        return np.argsort(-score, axis=1, kind="stable")[:, :m]
     out = np.empty((len(score), m), np.int64)
-    if m < score.shape[1]:
-        _select(score, out)
-        return out
-    return np.argsort(-score, axis=1, kind="stable")
+    _select(score, out)
+    return out
 
 
 @compiled()

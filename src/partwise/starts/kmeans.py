@@ -38,7 +38,7 @@ class _Rows(NamedTuple):
     def take(self, rows: Array | list[int]) -> Array:
         """Some rows, dense."""
         found = self.Z[rows]
-        return found.toarray() if sparse.issparse(found) else found
+        return found if isinstance(found, np.ndarray) else np.asarray(found.toarray())
 
 
 def masked_kmeans(
