@@ -1,18 +1,22 @@
 """Results are containers that read well, in the user's terms and units."""
 
 import datetime
+import itertools
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.cluster import hierarchy
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import partwise
 from partwise import MCFA, MCVQ, BayesianPCA
-from partwise.answers import tables
+from partwise.answers import summaries, tables
 from partwise.answers.results import WIDTH, Explanation, Summary, make_table
+from partwise.fitted import fitted_of
+from partwise.models.sizes import added
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +175,7 @@ def test_states_without_large_differences_are_described_too():
     quiet, even = np.array([0.3, -0.2, 0.05]), np.array([0.0, 0.0, 0.0])
     money = tables.Feature("money", None, 10 + quiet, 10.0, quiet, None)
     rooms = tables.Feature("rooms", "3", 0.3 + even + [0, 0.05, 0], 0.3, even, None)
-    found = [tables._profile([money, rooms], j, 5) for j in range(3)]
+    found = [tables.profile_words([money, rooms], j, 5) for j in range(3)]
     assert found == [
         "money slightly high (10.3, overall 10)",
         "money slightly low (9.8, overall 10); rooms often 3 (35%, overall 30%)",
@@ -185,3 +189,67 @@ def test_columns_that_are_not_used_are_no_background(table):
         text = str(MCVQ(1, 2, likelihood="auto", random_state=0).fit(named).summary())
     assert "Columns left out of the model: name" in text
     assert "Background" not in text
+
+
+@pytest.fixture(scope="module")
+def many_states():
+    """A part whose eight states come in two kinds, far apart."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(8, size=600)
+    means = np.where(np.arange(8) < 4, 0.0, 30.0)[:, None] + rng.normal(0, 2.0, (8, 4))
+    X = means[kind] + rng.normal(0, 0.2, (600, 4))
+    return MCVQ(1, 8, random_state=0).fit(pd.DataFrame(X, columns=list("abcd")))
+
+
+def test_many_states_are_described_by_groups(many_states):
+    summary = many_states.summary(max_states=2)
+    n_states = len(summary["state"])
+    assert n_states > 2
+    assert sorted(j for group in summary.groups for j in group.states) == sorted(summary["state"])
+    assert sum(group.share for group in summary.groups) == pytest.approx(sum(summary["share"]))
+    assert all("high" in g.profile or "low" in g.profile for g in summary.groups)
+    text = str(summary)
+    assert text.count("% of the rows") == 2
+    assert "summary(max_states=None) has each" in text
+    assert summary._repr_html_().count("<tr>") == 4  # the head, the part, and two groups
+    assert len(summary.to_frame()) == n_states  # the frame has every state
+    assert many_states.summary(max_states=None).groups == []
+    with pytest.raises(ValueError, match="max_states=0 must be"):
+        many_states.summary(max_states=0)
+
+
+def test_the_tree_of_states_is_a_linkage(many_states):
+    tree = many_states.state_tree(0)
+    J = int(many_states.n_states_[0])
+    assert hierarchy.is_valid_linkage(tree)
+    assert len(tree) == J - 1
+    # The two kinds stay apart until the last merge, which loses by far the most.
+    steps = np.diff(tree[:, 2], prepend=0.0)
+    assert steps[-1] > 5 * steps[:-1].max()
+    labels = hierarchy.fcluster(tree, 2, "maxclust")
+    low = many_states.means_[0, :, 0] < 15
+    used = many_states.state_priors_[0] * 600 > 2
+    assert len(set(zip(labels[used], low[used], strict=True))) == 2
+    with pytest.raises(ValueError, match="There is no part 3"):
+        many_states.state_tree(3)
+
+
+def test_merges_by_evidence_are_those_of_a_slow_search():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 3)) + 3 * rng.integers(2, size=(60, 1))
+    model = MCVQ(1, 4, random_state=0).fit(X)
+    judge, part = summaries.judged(fitted_of(model), 0, np.arange(4))
+
+    def evidence(groups):
+        return judge.worth(added(part, groups))
+
+    groups, worth = [[j] for j in range(4)], evidence([[j] for j in range(4)])
+    for i, j, gain in judge.merges(part):
+        options = []
+        for a, b in itertools.combinations(groups, 2):
+            merged = [group for group in groups if group not in (a, b)] + [[*a, *b]]
+            options.append((evidence(merged), merged, {a[0], b[0]}))
+        best, groups, heads = max(options, key=lambda option: option[0])
+        assert heads == {i, j}
+        assert gain == pytest.approx(best - worth, abs=1e-6)
+        worth = best

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from partwise.typing import Frame, Value
 # Width of printed results, and the number of columns of a part named in them.
 WIDTH = 100
 NAMED_COLUMNS = 8
+NAMED_STATES = 6
 
 # What a summary has as part for columns without one, and how it is printed.
 NO_PART = "none"
@@ -66,6 +68,15 @@ def _of_one_type(values: object) -> object:
     return [None if value is None else as_one(value) for value in found]
 
 
+class StateGroup(NamedTuple):
+    """Similar states of a part with many states, described together."""
+
+    part: str
+    states: tuple[int, ...]  # the most frequent first
+    share: float
+    profile: str
+
+
 class Summary(dict[str, list[object]]):
     """What `MCVQ.summary` returns: a dict of columns, one row per state.
 
@@ -79,6 +90,9 @@ class Summary(dict[str, list[object]]):
     columns : dict of lists
     frame : {"pandas", "polars", "array"}
         Library of the data that were fitted.
+    groups : sequence of StateGroup
+        Groups of similar states, of parts with many states. Text and notebooks show these parts by
+        their groups; the dict and the data frame have every state.
 
     Examples
     --------
@@ -92,9 +106,15 @@ class Summary(dict[str, list[object]]):
     ['part', 'columns', 'state', 'share', 'profile']
     """
 
-    def __init__(self, columns: Mapping[str, list[object]], frame: str = "array") -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, list[object]],
+        frame: str = "array",
+        groups: Sequence[StateGroup] = (),
+    ) -> None:
         super().__init__(columns)
         self.frame = frame
+        self.groups = list(groups)
 
     def to_frame(self) -> Frame:
         """Return a data frame with one row per state.
@@ -107,10 +127,19 @@ class Summary(dict[str, list[object]]):
         """
         return make_table(self, self.frame)
 
-    def _rows(self) -> Iterator[tuple[str, str, int, float, str]]:
+    def _rows(self) -> Iterator[tuple[str, str, str, float, str]]:
+        """Lines to show: part, its columns, state or states, share and profile."""
         columns = (self[name] for name in ("part", "columns", "state", "share", "profile"))
+        grouped: dict[str, list[StateGroup]] = {}
+        for group in self.groups:
+            grouped.setdefault(group.part, []).append(group)
         for part, names, state, share, profile in zip(*columns, strict=True):
-            yield str(part), str(names), int(str(state)), float(str(share)), str(profile)
+            if part not in grouped:
+                yield str(part), str(names), str(state), float(str(share)), str(profile)
+                continue
+            for group in grouped[str(part)]:
+                yield group.part, str(names), _few(group.states), group.share, group.profile
+            grouped[str(part)] = []  # its other states are in these groups
 
     def __str__(self) -> str:
         lines: list[str] = []
@@ -122,7 +151,11 @@ class Summary(dict[str, list[object]]):
             if part != last:
                 lines += ["", *_wrapped(f"{part}: ", _some(names))]
                 last = part
-            lines += _wrapped(f"  state {state}, {_percent(share)} of the rows: ", profile)
+            noun = "states" if "," in state else "state"
+            lines += _wrapped(f"  {noun} {state}, {_percent(share)} of the rows: ", profile)
+        if self.groups:
+            note = "Similar states are described together; summary(max_states=None) has each."
+            lines += ["", note]
         return "\n".join(lines[1:]) or "no parts"
 
     __repr__ = __str__
@@ -136,7 +169,7 @@ class Summary(dict[str, list[object]]):
                 rows.append(f"<tr><th colspan=3 style='{_STYLE}'>{_html(what, names)}</th></tr>")
                 last = part
             if part not in _WITHOUT_PART:
-                rows.append(_html_row(str(state), _percent(share), profile))
+                rows.append(_html_row(state, _percent(share), profile))
         head = _html_row("state", "rows", "what is typical of it", tag="th")
         return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
@@ -260,6 +293,13 @@ def _text(value: Value) -> str:
             else (number_text(number))
         )
     return str(value)
+
+
+def _few(states: Sequence[int]) -> str:
+    """Numbers of states, the first of many."""
+    more = len(states) - NAMED_STATES
+    shown = ", ".join(map(str, states[:NAMED_STATES]))
+    return ", ".join(map(str, states)) if more <= 1 else f"{shown} and {more} more"
 
 
 def _percent(share: float) -> str:

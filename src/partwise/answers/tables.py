@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from scipy import special
 
-from partwise.answers.results import LEFT_OUT, NO_PART, Summary, make_table
+from partwise.answers.results import make_table
 from partwise.answers.rows import map_rows, parts_of, source_of
 from partwise.answers.states import (
     FittedStates,
@@ -53,6 +53,8 @@ TELLING_SHARE = 0.1
 # If nothing differs so much, the largest difference is named from these on.
 SLIGHT_DEVIATIONS = 0.15
 SLIGHT_SHARE = 0.03
+# A state with fewer expected rows is not described.
+HELD_ROWS = 0.5
 WORDS = ((0.9, "nearly always"), (0.6, "mostly"), (0.3, "often"), (0.0, "at times"))
 
 
@@ -253,11 +255,11 @@ def likely_level(fitted: FittedStates, place: int, shares: Array) -> Array:
 # --- structure ---
 
 
-def dependence(fitted: FittedStates) -> Array:
-    """Mutual information of all pairs of columns, (D, D)."""
+def dependence(fitted: FittedStates, columns: Sequence[int] | Array | None = None) -> Array:
+    """Mutual information of all pairs of columns, or of some with zeros elsewhere, (D, D)."""
     gates, first = fitted.params.gates, core(fitted).first
     tables: list[Array | None] = [None] * gates.shape[1]
-    for d, table in _binned(fitted, range(len(tables))):
+    for d, table in _binned(fitted, range(len(tables)) if columns is None else columns):
         tables[d] = table
     of = state_shares(fitted), class_shares(fitted)
     return information.mutual_information(tables, gates, *of, first)
@@ -318,12 +320,23 @@ class Feature(NamedTuple):
         level = self.level if numeric else f'"{self.level}"'
         return f"{self.name} {word} {level} ({here}, overall {there})"
 
+    def averaged(self, shares: Array) -> Feature:
+        """The feature in groups of states, (G,); ``shares`` (G, J) sum to one in each group."""
+        values = shares @ self.values
+        if self.column is not None and self.column.kind == LOGGED and self.level is None:
+            values = special.logsumexp(self.values, axis=1, b=shares)
+        return self._replace(values=values, away=shares @ self.away)
+
 
 def features(fitted: FittedStates, part: int) -> list[Feature]:
     """Features of a part's states, of the most informative columns first."""
     lo, hi = core(fitted).first[part : part + 2]
     b = marginal(fitted)[lo:hi]
     b = b / b.sum()
+    held = np.zeros_like(b)  # a state without rows has a wide distribution, whose mean is far away
+    for j, share in shown_states(fitted, part):
+        held[j] = share
+    held /= held.sum()
     own = np.flatnonzero(parts_of(fitted) == part)
     told, found = state_information(fitted, own), dict[int, list[Feature]]()
     for group, law in zip(fitted.columns, laws(fitted), strict=True):
@@ -345,7 +358,7 @@ def features(fitted: FittedStates, part: int) -> list[Feature]:
                 units = group.scale[i], group.shift[i]
                 feature = _feature(name, None, mean, variance, b, column, *units)
                 if column is not None and column.kind == LOGGED:
-                    feature = _with_arithmetic_means(feature, variance * group.scale[i] ** 2, b)
+                    feature = _with_arithmetic_means(feature, variance * group.scale[i] ** 2, held)
                 found[d] = [feature]
     order = sorted(found, key=lambda d: -told[d])
     return [feature for d in order for feature in found[d]]
@@ -376,40 +389,17 @@ def _feature(
     return Feature(name, level, values * scale + shift, usual * scale + shift, z, column)
 
 
-def summary(fitted: FittedStates, n_columns: int, names: Sequence[str]) -> Summary:
-    """Each part's columns, states, shares and what is typical of them; ``names`` of the parts."""
-    rows: dict[str, list[object]] = {
-        name: [] for name in ("part", "columns", "state", "share", "profile")
-    }
-    for k in range(n_parts(fitted)):
-        told = features(fitted, k)
-        columns = ", ".join(dict.fromkeys(feature.name for feature in told))
-        for j, share in shown_states(fitted, k):
-            values = (names[k], columns, j, share, _profile(told, j, n_columns))
-            for name, value in zip(rows, values, strict=True):
-                rows[name].append(value)
-    used = np.isin(np.arange(fitted.n_columns), np.concatenate(core(fitted).columns))
-    for which, part, words in (
-        (used & (parts_of(fitted) < 0), NO_PART, "depend on no part"),
-        (~used, LEFT_OUT, "not used by the model"),
-    ):
-        columns = ", ".join(fitted.column_name(int(d)) for d in np.flatnonzero(which))
-        if columns:
-            for name, value in zip(rows, (part, columns, 0, 1.0, words), strict=True):
-                rows[name].append(value)
-    return Summary(rows, frame_kind(fitted))
-
-
 def shown_states(fitted: FittedStates, part: int) -> list[tuple[int, float]]:
     """States of a part with at least one expected row, and their shares; most frequent first."""
     lo, hi = core(fitted).first[part : part + 2]
-    share = marginal(fitted)[lo:hi]
+    share, rows = marginal(fitted)[lo:hi], fitted.params.state_counts[:, lo:hi].sum(axis=0)
     order = np.argsort(-share, kind="stable")
-    least = 1.0 / max(float(fitted.params.state_counts[:, lo:hi].sum()), 1.0)
-    return [(int(j), float(share[j])) for j in order if share[j] >= least]
+    # A state without rows has a share, too, that of the prior.
+    least = min(HELD_ROWS, float(rows.max(initial=0.0)))
+    return [(int(j), float(share[j])) for j in order if rows[j] >= least]
 
 
-def _profile(told: list[Feature], j: int, most: int) -> str:
+def profile_words(told: list[Feature], j: int, most: int) -> str:
     """What distinguishes a state from the part's others, in words; a column is named once."""
     ordered = sorted(told, key=lambda feature: abs(feature.away[j]))
     for slight in (False, True):
@@ -419,6 +409,9 @@ def _profile(told: list[Feature], j: int, most: int) -> str:
         names = sorted(found, key=lambda name: -loud[name])[:most]
         if names:
             return "; ".join(found[name] for name in (names[:2] if slight else names))
+    one = told[0] if len({feature.name for feature in told}) == 1 else None
+    if one is not None and one.level is None:
+        return f"{one.name} near its average ({one.text(one.values[j])})"
     return "average"
 
 

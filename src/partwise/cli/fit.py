@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -165,7 +165,10 @@ def fit(
 
             title = f"Parts of {data.name}"
             rows = found.X if getattr(found.X, "frames", None) is None else None
-            write_report(estimator, report, rows, found.image_shape, title, out.name)
+            names = None if rows is None or found.image_shape is not None else found.row_labels
+            write_report(
+                estimator, report, rows, found.image_shape, title, out.name, row_names=names
+            )
         content["report"] = str(report)
     if as_json:
         say(json.dumps(content, indent=1, allow_nan=False, default=str))
@@ -297,12 +300,19 @@ class _State(TypedDict):
     profile: str
 
 
+class _Group(TypedDict):
+    states: list[int]
+    share: float
+    profile: str
+
+
 class _Part(TypedDict, total=False):
     part: int
     columns: list[str]
     states: int
     factors: int
     described: list[_State]
+    groups: list[_Group]
 
 
 class _Content(TypedDict, total=False):
@@ -329,7 +339,7 @@ def _content(model: MCVQ | MCFA, found: Data, seconds: float, out: Path, stopped
     kinds = [str(kind) for kind in getattr(model, "kinds_", [model.likelihood] * n_columns)]
     has_states = hasattr(model, "n_states_")
     sizes = [int(n) for n in (model.n_states_ if has_states else model.n_factors_)]
-    described = _described(model) if found.image_shape is None else {}
+    described, groups = _described(model) if found.image_shape is None else ({}, {})
     return {
         "rows": int(found.X.shape[0]),
         "rows_learned_from": int(model.n_samples_seen_),
@@ -344,6 +354,7 @@ def _content(model: MCVQ | MCFA, found: Data, seconds: float, out: Path, stopped
                 "columns": [name for name, part in zip(names, parts, strict=True) if part == k],
                 **({"states": size} if has_states else {"factors": size}),
                 "described": described.get(f"part{k}", []),
+                "groups": groups.get(f"part{k}", []),
             }
             for k, size in enumerate(sizes)
         ],
@@ -355,18 +366,24 @@ def _content(model: MCVQ | MCFA, found: Data, seconds: float, out: Path, stopped
     }
 
 
-def _described(model: MCVQ | MCFA) -> dict[str, list[_State]]:
-    """Descriptions of the states, by the name of their part."""
+def _described(model: MCVQ | MCFA) -> tuple[dict[str, list[_State]], dict[str, list[_Group]]]:
+    """Descriptions of the states, and of groups where there are many, by the name of their part."""
     if not hasattr(model, "summary") or model.n_features_in_ > _MAX_PROFILED:
-        return {}
-    table = cast("Mapping[str, Iterable[str]]", model.summary())  # columns by name, of any table
+        return {}, {}
+    found = model.summary()
+    groups: dict[str, list[_Group]] = {}
+    for group in found.groups:
+        groups.setdefault(group.part, []).append(
+            {"states": list(group.states), "share": group.share, "profile": group.profile}
+        )
+    table = cast("Mapping[str, Iterable[str]]", found)  # columns by name, of any table
     out: dict[str, list[_State]] = {}
     for part, state, share, words in zip(
         *(table[name] for name in ("part", "state", "share", "profile")), strict=True
     ):
         described: _State = {"state": int(state), "share": float(share), "profile": words}
         out.setdefault(part, []).append(described)
-    return out
+    return out, groups
 
 
 def _print_summary(content: _Content) -> None:
@@ -389,7 +406,7 @@ def _print_summary(content: _Content) -> None:
         names = part["columns"]
         shown = "" if content["is_image"] or not names else f": {_few(names)}"
         say(f"\nPart {part['part']}, {sized}, {plural(len(names), noun)}{shown}")
-        _print_states(part["described"])
+        _print_states(part["groups"] or part["described"])
     rest = [
         column["name"]
         for column in content["columns"]
@@ -408,7 +425,7 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN_COLUMNS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _print_states(states: list[_State]) -> None:
+def _print_states(states: Sequence[_State | _Group]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -417,5 +434,6 @@ def _print_states(states: list[_State]) -> None:
     table = Table("state", "rows", "profile", box=None, pad_edge=True)
     for state in states:
         share = f"{100 * state['share']:.0f} %"
-        table.add_row(str(state["state"]), share, Text(state["profile"]))
+        numbers = state["states"] if "states" in state else [state["state"]]
+        table.add_row(", ".join(map(str, numbers)), share, Text(state["profile"]))
     print_table(table)

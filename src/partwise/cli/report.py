@@ -33,7 +33,14 @@ def report(
             show_default=False,
         ),
     ] = None,
-    title: Annotated[str, typer.Option("--title", help="Title of the page.")] = "Partwise report",
+    title: Annotated[
+        str | None,
+        typer.Option(
+            "--title",
+            help="Title of the page; by default that of the data.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     reading: Reading,
 ) -> None:
@@ -51,10 +58,15 @@ def report(
     from partwise.report import write_report
 
     fitted = load(model)
-    rows = None
+    rows, names = None, None
     if data is not None:
         found, rows = read_like(fitted, data, reading)
         shape = shape or found.image_shape
+        names = None if shape is not None else found.row_labels
+        title = title or f"Parts of {data.name}"
     with nameless():
-        write_report(fitted, out, rows, shape, title, model_file=model.name)
+        write_report(
+            fitted, out, rows, shape, title or "Partwise report", model_file=model.name,
+            row_names=names,
+        )  # fmt: skip
     say(f"Wrote {out}.")

@@ -157,6 +157,8 @@ class TableColumn:
             minutes = round(shown / np.timedelta64(1, "m"))
             return f"{minutes // 60}:{minutes % 60:02}"
         if isinstance(shown, float):
+            # Logarithms of x + offset hardly resolve numbers far below the offset.
+            shown = 0.0 if abs(shown) < 0.001 * self.offset else shown
             return (
                 f"{shown:.0f}"
                 if self.whole and self.has_levels

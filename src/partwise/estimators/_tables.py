@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import states as answers
-from partwise.answers import tables
+from partwise.answers import summaries, tables
 from partwise.answers.imputations import imputations
 from partwise.answers.results import Summary
 from partwise.contracts import Array
@@ -152,21 +152,24 @@ class TableEstimator(TableRows):
 
         return pd.DataFrame(found, index=names, columns=names)
 
-    def summary(self, n_columns: int = 5) -> Summary:
+    def summary(self, n_columns: int = 5, max_states: int | None = 8) -> Summary:
         """Table of all parts with their columns, states, and what is typical of each state.
 
         Parameters
         ----------
         n_columns : int, default=5
             Maximum number of columns in a profile.
+        max_states : int or None, default=8
+            A part with more states is printed by this many groups of similar states (`state_tree`),
+            which are in ``groups``. None prints every state.
 
         Returns
         -------
         summary : Summary
             A dict of columns, with one row per state: ``part``, its ``columns`` (most informative
-            first), ``state``, its ``share`` of the rows, and ``profile``. The last row lists the
-            background columns. It prints as text, shows as a table in notebooks, and
-            ``to_frame()`` returns a data frame.
+            first), ``state``, its ``share`` of the rows, and ``profile``. The last rows list the
+            background columns and the columns that are left out. It prints as text, shows as a
+            table in notebooks, and ``to_frame()`` returns a data frame.
 
         Examples
         --------
@@ -183,7 +186,44 @@ class TableEstimator(TableRows):
           state ..., 32 % of the rows: species nearly always "virginica" (96%, overall 33%)
         """
         check_is_fitted(self)
-        return tables.summary(self._fitted, n_columns, self.part_names_)
+        if max_states is not None and (not isinstance(max_states, Integral) or max_states < 1):
+            raise ValueError(f"max_states={max_states!r} must be a whole number from 1, or None.")
+        return summaries.summary(self._fitted, n_columns, self.part_names_, max_states)
+
+    def state_tree(self, part: int) -> Array:
+        """Tree of the states of a part: which are similar, from fine to coarse.
+
+        Each step merges the two states, or groups of states, that lose the least evidence.
+
+        Parameters
+        ----------
+        part : int
+
+        Returns
+        -------
+        tree : ndarray of shape (J - 1, 4)
+            A linkage matrix for `scipy.cluster.hierarchy`, whose leaves are the J states. Heights
+            are the evidence lost by all merges so far, in nats.
+
+        Examples
+        --------
+        >>> from scipy.cluster.hierarchy import fcluster
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> model = MCVQ(n_parts=1, n_states=6, random_state=0).fit(load_iris().data)
+        >>> tree = model.state_tree(0)
+        >>> tree.shape
+        (5, 4)
+        >>> len(set(fcluster(tree, 2, "maxclust")))  # the states in two groups
+        2
+        """
+        check_is_fitted(self)
+        self._check_part(part)
+        return summaries.state_tree(self._fitted, int(part))
+
+    def _check_part(self, part: int) -> None:
+        if part not in range(self.n_parts_):
+            raise ValueError(f"There is no part {part!r}; parts are 0 to {self.n_parts_ - 1}.")
 
     def state_profiles(self, part: int) -> dict[str, object]:
         """Profiles of the states of a part as numbers, as `ProfilesDisplay` plots them.
@@ -212,8 +252,7 @@ class TableEstimator(TableRows):
         (['petal width (cm)', 'petal length (cm)'], (3, 7))
         """
         check_is_fitted(self)
-        if part not in range(self.n_parts_):
-            raise ValueError(f"There is no part {part!r}; parts are 0 to {self.n_parts_ - 1}.")
+        self._check_part(part)
         return tables.state_profiles(self._fitted, int(part))
 
     def anomalous_cells(self, X: DataLike, n_cells: int = 20) -> Frame | Mapping[str, object]:

@@ -42,6 +42,11 @@ class Data:
             return [str(i + 1) for i in range(self.X.shape[0])]
         return self.ids.cast(pl.String).fill_null("").to_list()
 
+    @property
+    def row_labels(self) -> list[str]:
+        """The same for a page: ids, or "Row 1" and so on."""
+        return [f"Row {name}" for name in self.row_names] if self.ids is None else self.row_names
+
 
 def table_size(frame: pl.DataFrame) -> str:
     """Describe the size of a table."""

@@ -20,7 +20,7 @@ n        counts      (J,)        expected rows of every state
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
@@ -99,29 +99,40 @@ class Judge:
     def groups(self, part: Part, least: int = 1, most: int | None = None) -> list[list[int]]:
         """States that `merged` adds up."""
         groups = {j: [j] for j in range(part.n_states)}
+        if len(groups) <= least:
+            return list(groups.values())
+        for i, j, gain in self.merges(part):
+            if gain <= 0 and (most is None or len(groups) <= most):
+                break
+            groups[i] += groups.pop(j)
+            if len(groups) <= least:
+                break
+        return list(groups.values())
+
+    def merges(self, part: Part) -> Iterator[tuple[int, int, float]]:
+        """The two states i < j whose sum gains most, with the gain in nats; then i is their sum."""
+        kept = list(range(part.n_states))
         sums, counts = [s.copy() for s in part.sums], part.counts.copy()
         overlap, alone = part.overlap.copy(), self.entries(part.sums)
-        joint = np.stack([self._joint(sums, i, slice(None)) for i in groups])
-        while len(groups) > least:
-            left = np.array(list(groups))
+        joint = np.stack([self._joint(sums, i, slice(None)) for i in kept])
+        while len(kept) > 1:
+            left = np.array(kept)
             square = np.ix_(left, left)
             gains = joint[square] - alone[left] - alone[left, None] - overlap[square]
             gains += self._choices(counts[left])
             np.fill_diagonal(gains, -np.inf)
             best = np.unravel_index(np.argmax(gains), gains.shape)
-            if gains[best] <= 0 and (most is None or len(left) <= most):
-                break
             i, j = sorted(left[list(best)].tolist())
-            groups[i] += groups.pop(j)
+            yield i, j, float(gains[best])
+            kept.remove(j)
             counts[i] += counts[j]
             for s in sums:
                 s[:, i] += s[:, j]
             overlap[i] += overlap[j]
             overlap[:, i] = overlap[i]
-            left = np.array(list(groups))
+            left = np.array(kept)
             joint[i, left] = joint[left, i] = self._joint(sums, i, left)
             alone[i] = self.entries([s[:, [i]] for s in sums])[0]
-        return list(groups.values())
 
     def _joint(self, sums: Sequence[Array], i: int, others: Span | Array) -> Array:
         """Evidence of the entries of state i and every other, were they one."""

@@ -232,8 +232,9 @@ def _parts(
         return _NO_PARTS
     parts = [_part(seen, k, kind, shape) for k in range(seen.n_parts)]
     if kind == "table":
-        for part, states in zip(parts, states_of_parts(seen.model, seen.n_parts), strict=True):
-            part["states"] = states
+        described = zip(parts, *states_of_parts(seen.model, seen.n_parts), strict=True)
+        for part, states, groups in described:
+            part["states"], part["groups"] = states, groups
             part["name"] = part["name"] or _strongest(part)
     for part in parts:
         if stability is not None and part["n_columns"]:
@@ -246,7 +247,7 @@ def _parts(
         "n_parts": seen.n_parts,
         "n_vectors": sum(len(part["vectors"]) for part in parts),
         "parts": parts,
-        "background": _listed(seen, -1, seen.columns(-1)),
+        "background": _background(seen),
         "map": None if shape is None else parts_picture(seen.parts, seen.gates, shape),
     }
 
@@ -271,6 +272,7 @@ def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> Part:
         "gate": None,
         "name": seen.part_names[k],
         "states": [],
+        "groups": [],
         "classes": _cells(*seen.by_class(k)) if hasattr(seen.model, "classes_") else [],
     }
     if shape is not None:
@@ -316,6 +318,17 @@ def _listed(seen: View, part: int, columns: np.ndarray) -> Named:
     """Names of a part's columns, at most as many as a page can hold."""
     names = [seen.names[d] for d in columns[:_LISTED_COLUMNS]]
     return {"n_columns": len(seen.columns(part)), "columns": names}
+
+
+def _background(seen: View) -> Named:
+    """Columns of no part, those that the model does not use left out."""
+    schema, columns = schema_of(seen.model), seen.columns(-1)
+    if schema is not None:
+        columns = columns[[schema.columns[d].kind != "ignored" for d in columns]]
+    return {
+        "n_columns": len(columns),
+        "columns": [seen.names[d] for d in columns[:_LISTED_COLUMNS]],
+    }
 
 
 def _cells(values: np.ndarray, tints: np.ndarray) -> list[list[Cell]]:

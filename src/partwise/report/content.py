@@ -61,6 +61,7 @@ class Part(Named):
     gate: str | None
     name: str
     states: list[State]
+    groups: list[Group]
 
 
 class State(TypedDict):
@@ -70,6 +71,14 @@ class State(TypedDict):
     weight: float
     sentence: str
     name: str
+
+
+class Group(TypedDict):
+    """Similar states of a part with many, by number, and a sentence about them."""
+
+    states: list[int]
+    weight: float
+    sentence: str
 
 
 class ColumnLine(TypedDict):
@@ -100,6 +109,7 @@ class Ties(TypedDict):
 
     pairs: list[Tie]
     n_pairs: int
+    n_columns: int
     columns: list[int]
     cells: Packed
 

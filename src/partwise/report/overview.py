@@ -13,12 +13,15 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import hypergeom
 from sklearn.base import BaseEstimator
 
+from partwise.answers import tables
+from partwise.answers.results import Summary
 from partwise.data.table import Schema, TableColumn, number_text
-from partwise.fitted import schema_of
+from partwise.fitted import fitted_of, schema_of
 from partwise.plot.view import View, as_shown
 from partwise.report.content import (
     AnomalousCell,
     ColumnLine,
+    Group,
     MissingPattern,
     MissingTogether,
     MissingValues,
@@ -43,7 +46,8 @@ MAX_PATTERNS = 12
 MIN_COINCIDENCE = 0.3
 MAX_BY_CHANCE = 0.01
 MAX_ANOMALOUS_CELLS = 25
-# Above this many columns all pairs would take longer than the rest of the page.
+# All pairs of more columns would take longer than the rest of the page: of wider tables, pairs of
+# the columns that their parts explain best.
 MAX_TIED_COLUMNS = 150
 
 # The kinds of columns in words: what the column is, and how the model describes it.
@@ -175,9 +179,14 @@ def _kind(column: TableColumn | None) -> tuple[str, str]:
 
 def _ties(model: BaseEstimator, seen: View) -> Ties | None:
     """Strength of the dependence of columns, of models that compute it."""
-    if not hasattr(model, "dependence") or len(seen.names) > MAX_TIED_COLUMNS:
+    if not hasattr(model, "dependence"):
         return None
-    strength = np.sqrt(-np.expm1(-2.0 * np.asarray(model.dependence(as_frame=False), dtype=float)))
+    D, fitted = len(seen.names), fitted_of(model)
+    tied = np.arange(D)
+    if D > MAX_TIED_COLUMNS:
+        told = tables.state_information(fitted, np.flatnonzero(seen.parts >= 0))
+        tied = np.array(sorted(told, key=lambda d: -told[d])[:MAX_TIED_COLUMNS], int)
+    strength = np.sqrt(-np.expm1(-2.0 * tables.dependence(fitted, tied)))
     strength = np.nan_to_num(strength)
     np.fill_diagonal(strength, 0.0)
     a, b = np.triu_indices(len(strength), 1)
@@ -197,6 +206,7 @@ def _ties(model: BaseEstimator, seen: View) -> Ties | None:
     return {
         "pairs": listed,
         "n_pairs": n_tied,
+        "n_columns": len(tied),
         "columns": [int(d) for d in shown],
         "cells": pack(cells.reshape(1, -1), "u1"),
     }
@@ -295,12 +305,15 @@ def _written(schema: Schema | None, d: int, value: object) -> str:
     return str(value)
 
 
-def states_of_parts(model: BaseEstimator, n_parts: int) -> list[list[State]]:
-    """The states of each part with a sentence about each, as `summary` has them."""
+def states_of_parts(
+    model: BaseEstimator, n_parts: int
+) -> tuple[list[list[State]], list[list[Group]]]:
+    """The states of each part with a sentence about each, and their groups, as in `summary`."""
     out: list[list[State]] = [[] for _ in range(n_parts)]
+    groups: list[list[Group]] = [[] for _ in range(n_parts)]
     if not hasattr(model, "summary"):
-        return out
-    table: Mapping[str, list[object]] = model.summary()
+        return out, groups
+    table: Summary = model.summary()
     usual = [f"part{k}" for k in range(n_parts)]
     place = {str(name): k for k, name in enumerate(getattr(model, "part_names_", usual))}
     keys = ("part", "state", "share", "profile")
@@ -316,4 +329,8 @@ def states_of_parts(model: BaseEstimator, n_parts: int) -> list[list[State]]:
                 "name": text.split("; ")[0].split(" (")[0],
             }
         )
-    return out
+    for group in table.groups:
+        groups[place[group.part]].append(
+            {"states": list(group.states), "weight": group.share, "sentence": group.profile}
+        )
+    return out, groups
