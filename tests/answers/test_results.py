@@ -243,13 +243,14 @@ def test_merges_by_evidence_are_those_of_a_slow_search():
     def evidence(groups):
         return judge.worth(added(part, groups))
 
-    groups, worth = [[j] for j in range(4)], evidence([[j] for j in range(4)])
+    groups, worth = {j: [j] for j in range(4)}, evidence([[j] for j in range(4)])
     for i, j, gain in judge.merges(part):
-        options = []
-        for a, b in itertools.combinations(groups, 2):
-            merged = [group for group in groups if group not in (a, b)] + [[*a, *b]]
-            options.append((evidence(merged), merged, {a[0], b[0]}))
-        best, groups, heads = max(options, key=lambda option: option[0])
-        assert heads == {i, j}
-        assert gain == pytest.approx(best - worth, abs=1e-6)
-        worth = best
+        reached = {}
+        for a, b in itertools.combinations(sorted(groups), 2):
+            rest = [group for head, group in groups.items() if head not in (a, b)]
+            reached[a, b] = evidence([*rest, groups[a] + groups[b]])
+        assert gain == pytest.approx(max(reached.values()) - worth, abs=1e-6)
+        assert gain == pytest.approx(reached[i, j] - worth, abs=1e-6)
+        groups[i] += groups.pop(j)
+        worth = reached[i, j]
+    assert list(groups) == [0]

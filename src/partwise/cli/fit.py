@@ -406,7 +406,9 @@ def _print_summary(content: _Content) -> None:
         names = part["columns"]
         shown = "" if content["is_image"] or not names else f": {_few(names)}"
         say(f"\nPart {part['part']}, {sized}, {plural(len(names), noun)}{shown}")
-        _print_states(part["groups"] or part["described"])
+        states = [([one["state"]], one["share"], one["profile"]) for one in part["described"]]
+        groups = [(one["states"], one["share"], one["profile"]) for one in part["groups"]]
+        _print_states(groups or states)
     rest = [
         column["name"]
         for column in content["columns"]
@@ -425,15 +427,14 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN_COLUMNS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _print_states(states: Sequence[_State | _Group]) -> None:
+def _print_states(states: Sequence[tuple[list[int], float, str]]) -> None:
+    """Print states or groups of them: numbers, share of the rows, profile."""
     from rich.table import Table
     from rich.text import Text
 
     if not states:
         return
     table = Table("state", "rows", "profile", box=None, pad_edge=True)
-    for state in states:
-        share = f"{100 * state['share']:.0f} %"
-        numbers = state["states"] if "states" in state else [state["state"]]
-        table.add_row(", ".join(map(str, numbers)), share, Text(state["profile"]))
+    for numbers, share, profile in states:
+        table.add_row(", ".join(map(str, numbers)), f"{100 * share:.0f} %", Text(profile))
     print_table(table)
