@@ -178,7 +178,8 @@ class FitRecord:
     ``trace`` (n_iter + 1,) and ``bound`` are evidence lower bounds per unit of row weight;
     ``n_rows`` and ``weight`` are the rows seen and the weight that the parameters rest on, None for
     models that do not count them; ``size_path`` are the moves of a search for sizes, None without
-    one; ``row_labels`` (C, K) the states of the training rows, None where they are not kept.
+    one; ``row_labels`` (C, K) the states of the training rows, None where they are not kept;
+    ``co_assignment`` (D, D) how often two columns share a part, where parts are sampled.
     """
 
     trace: Array
@@ -189,6 +190,7 @@ class FitRecord:
     weight: float | None = None
     size_path: list[dict[str, object]] | None = None
     row_labels: Array | None = None
+    co_assignment: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,6 +409,7 @@ _OF_RECORD = {
     "weight_seen_": "weight",
     "size_path_": "size_path",
     "row_labels_": "row_labels",
+    "co_assignment_": "co_assignment",
 }
 _OF_MODEL = {
     "n_features_in_": "n_columns",

@@ -32,6 +32,7 @@ from partwise.fitting.family import Family
 from partwise.fitting.options import PartsOptions, SizeOptions, TrainingRows
 from partwise.fitting.saved import restored, saved
 from partwise.fitting.stream import StreamingOptions, learn_rows, refused
+from partwise.fitting.tied_draws import fit_tied_draws
 from partwise.likelihoods import Prior
 from partwise.models.moving_parts import MovingParts
 from partwise.sampling.importance import RowLikelihood
@@ -159,7 +160,9 @@ class GatedEstimator(PartsEstimator):
     ) -> Fitted[Any, Any, Any]:
         """What is learned from checked rows."""
         last = self._fitted if self.warm_start and hasattr(self, "_fitted") else None
-        return fit_parts(self._family(rows.schema), rows, y, self._listen, last, checkpoint)
+        family = self._family(rows.schema)
+        fit = fit_tied_draws if family.options.samples_columns else fit_parts
+        return fit(family, rows, y, self._listen, last, checkpoint)
 
     def _adopt_reference(self, rows: TrainingRows) -> Self:
         """Keep the distribution of dense rows, for `partwise.drift`."""

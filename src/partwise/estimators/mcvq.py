@@ -52,7 +52,10 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         posterior for all rows. "factorised": a posterior for every entry, initialized by a tied
         solution if ``init="dependence"``. Variational inference only.
     inference : {"variational", "gibbs"}, default="variational"
-        "gibbs" is Monte Carlo EM, which samples the states and the parts of all entries.
+        "gibbs" is Monte Carlo EM, which samples the states and the parts of all entries; with
+        ``gating="tied"`` one part per column, with moves that split pairs of parts again, for
+        ``max_iter`` iterations, of which the second half counts. It then needs a prior, and rows of
+        one kind in memory, without classes.
     n_classes : int, "auto" or None, default=None
         N, the number of classes of rows, on which the states depend. With y, the classes are its
         labels, and rows labeled -1 (None, for strings) are classified; without y, classes are
@@ -132,6 +135,9 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         Probability of every class given the state of one part, by Bayes' rule (with classes only).
     classes_ : ndarray of shape (N,)
         Labels of the classes, or their numbers (with classes only).
+    co_assignment_ : ndarray of shape (D, D)
+        Share of the samples in which two columns had the same part (``gating="tied"`` with
+        ``inference="gibbs"`` only, of at most 2,000 columns).
     row_labels_ : ndarray of shape (C, K)
         State of every part in every row of the training data, -1 for rows of weight 0.
     column_labels_ : ndarray of shape (D,)

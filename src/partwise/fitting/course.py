@@ -210,12 +210,12 @@ def fit_rows(
         rows.schema,
         classes=classes.names,
     )
-    fitted = _finished(family, fitted, source, rows.kept, rng.spawn(1)[0])
+    fitted = finished(family, fitted, source, rows.kept, rng.spawn(1)[0])
     log.finish()
     return fitted
 
 
-def _finished(
+def finished(
     family: Family[P, R],
     fitted: FittedParts[P, R],
     source: BlockSource,
@@ -224,7 +224,7 @@ def _finished(
 ) -> FittedParts[P, R]:
     """The fitted model with calibrated intervals and the labels of its rows."""
     n_jobs = family.options.ascent.n_jobs
-    if family.options.inference == "gibbs":
+    if family.options.inference == "gibbs" and family.options.selects_by_row:
         fitted = replace(fitted, model=family.rowwise(family.core_in(fitted.model), Expected()))
         bound = bound_of_samples(fitted, source, n_jobs) / float(source.weight.sum())
         fitted = replace(fitted, record=replace(fitted.record, bound=bound))

@@ -142,7 +142,13 @@ class PartsOptions:
     @property
     def selects_by_row(self) -> bool:
         """Whether every row selects parts for its own entries."""
-        return self.inference == "gibbs" or self.gating == "factorised"
+        sampled = self.inference == "gibbs" and not self.samples_columns
+        return sampled or self.gating == "factorised"
+
+    @property
+    def samples_columns(self) -> bool:
+        """Whether the part of every column is sampled, one for all rows."""
+        return self.inference == "gibbs" and self.gating == "tied"
 
 
 @dataclass(frozen=True, eq=False)
