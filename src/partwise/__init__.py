@@ -30,6 +30,7 @@ _PUBLIC = {
     "Scalings": "partwise.models.transformations",
     "Translations": "partwise.models.transformations",
     "drift": "partwise.estimators.drift",
+    "export_onnx": "partwise.files.onnx",
     "load": "partwise.files.model",
     "make_faces": "partwise.datasets",
     "make_shapes": "partwise.datasets",
@@ -62,6 +63,7 @@ __all__ = [
     "Translations",
     "__version__",
     "drift",
+    "export_onnx",
     "load",
     "make_faces",
     "make_shapes",
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     from partwise.estimators.mcvq import MCVQ
     from partwise.estimators.recommender import Recommender
     from partwise.files.model import load
+    from partwise.files.onnx import export_onnx
     from partwise.fitting.checkpoint import Checkpoint
     from partwise.fitting.options import SizeOptions
     from partwise.fitting.stream import StreamingOptions

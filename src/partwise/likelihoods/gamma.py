@@ -37,12 +37,16 @@ def log_beta(counts: Array) -> Array:
     """Log of the multivariate Beta function, levels on the first axis (V, ...)."""
     flat = np.ascontiguousarray(counts, dtype=float).reshape(len(counts), -1)
     if flat.size <= FEW_COUNTS:
-        gammaln = unwrap(_gammaln)
-        logs = gammaln(flat).sum(axis=0) - gammaln(flat.sum(axis=0))
+        logs = stirling_gammaln(flat).sum(axis=0) - stirling_gammaln(flat.sum(axis=0))
         return logs.reshape(counts.shape[1:])
     out = np.empty(flat.shape[1])
     _log_beta(flat, out)
     return out.reshape(counts.shape[1:])
+
+
+def stirling_gammaln(x: Array) -> Array:
+    """Log of the Gamma function, in arithmetic and logarithms alone."""
+    return unwrap(_gammaln)(x)
 
 
 @compiled(fastmath={"contract", "reassoc"})
