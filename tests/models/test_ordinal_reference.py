@@ -56,7 +56,7 @@ def build(X, weight, n_factors, gating="tied", prior=None, n_classes=1, labels=N
     # What the start takes from the totals is how many rows there are.
     totals = np.tile(columns[0].weight, (3, 1))
     core = MCFA(tuple(n_factors), how, chooser, classes, strength, totals, X.dtype)
-    return Ordinal(core, columns[0].ends), source
+    return Ordinal(core, columns[0].ends, np.ones(X.shape[1], np.int64)), source
 
 
 class Lockstep:

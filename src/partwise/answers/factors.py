@@ -67,17 +67,20 @@ def class_shares(fitted: FittedFactors) -> Array:
 
 def attributes(fitted: FittedFactors) -> dict[str, object]:
     """Learned attributes of the estimator, in the user's units, by name."""
-    params, group, dtype, K = fitted.params, fitted.columns[0], fitted.dtype, n_parts(fitted)
     parts = parts_of(fitted)
+    gates = fitted.params.gates[: n_parts(fitted)].T.astype(fitted.dtype)
+    return {**part_attributes(fitted), "gates_": gates, "parts_": parts, "column_labels_": parts}
+
+
+def part_attributes(fitted: FittedFactors) -> dict[str, object]:
+    """Those of the parts, which are not in the terms of columns."""
+    params, group, dtype, K = fitted.params, fitted.columns[0], fitted.dtype, n_parts(fitted)
     own, scale = params.loadings[:K], group.scale
     Lambda = _padded(fitted, [w.mean[:, :-1] for w in own], (1,)) * scale[:, None]
     rho = np.stack([w.mean[:, -1] for w in own])
     with np.errstate(over="ignore"):
         noise = (np.stack([w.noise for w in own]) * scale**2).astype(dtype)
     out: dict[str, object] = {
-        "gates_": params.gates[:K].T.astype(dtype),
-        "parts_": parts,
-        "column_labels_": parts,
         "loadings_": Lambda.astype(dtype),
         "offsets_": (rho * scale + group.shift).astype(dtype),
         "noise_variance_": noise,
@@ -270,11 +273,13 @@ def _level_likelihoods(
     n_jobs: int | None = None,
     part: int | None = None,
 ) -> RowLikelihood:
-    model, params, ends = core(fitted), fitted.params, fitted.columns[0].ends
+    model, params, group = core(fitted), fitted.params, fitted.columns[0]
 
     def on_block(block: RowBlock) -> RowLikelihood:
         proposal = fitted.model.propose(fitted.prepared, block)
-        return predict.level_likelihood(model, params, block, ends, proposal, n_draws, part)
+        return predict.level_likelihood(
+            model, params, block, group.ends, group.widths, proposal, n_draws, part
+        )
 
     max_rows = max(MAX_DENSITIES // (n_draws * n_outputs(fitted)), 16)
     return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)

@@ -123,7 +123,7 @@ def aligned(fitted: AnyFitted, X: DataLike) -> DataLike:
 
 
 def fill(
-    fitted: FittedStates, X: DataLike, coded: Array, filled: Array, sampled: bool = False
+    fitted: AnyFitted, X: DataLike, coded: Array, filled: Array, sampled: bool = False
 ) -> Array | Frame:
     """X with its missing values imputed from ``filled``; ``coded`` is X as numbers."""
     if fitted.schema is not None:
@@ -201,7 +201,7 @@ def _posteriors_by_class(
     return choose
 
 
-def place_of(fitted: FittedStates, name: Name) -> int:
+def place_of(fitted: AnyFitted, name: Name) -> int:
     """Place of a column by name or number."""
     unnamed = fitted.names is None and isinstance(name, str)
     if fitted.schema is None or (unnamed and name not in fitted.schema.names):
@@ -209,7 +209,7 @@ def place_of(fitted: FittedStates, name: Name) -> int:
     return fitted.schema.place(name)
 
 
-def name_of(fitted: FittedStates, d: int) -> Name:
+def name_of(fitted: AnyFitted, d: int) -> Name:
     """Name of a column as the user has it."""
     return fitted.column_name(d) if fitted.schema is None else fitted.schema.names[d]
 

@@ -189,6 +189,11 @@ class ColumnGroup:
         assert isinstance(self.likelihood, Ordinal)
         return (self.likelihood.ends - self.shift[:, None]) / self.scale[:, None]
 
+    @property
+    def widths(self) -> Array:
+        """How many latent numbers an entry has, as `CopulaColumns` says it; (D,)."""
+        return np.ones(len(self.index), np.int64)
+
     def decode(self, values: Array) -> Array:
         """User's units of model-unit ``values`` whose last axis runs over the columns."""
         if self.levels is not None:
@@ -286,8 +291,8 @@ def learn_columns(
 
 
 def some_columns(X: Rows, index: Array) -> Rows:
-    """Some columns of rows in memory, or all columns."""
-    if len(index) == X.shape[1]:
+    """Some columns of rows in memory, or all columns; a column may be named several times."""
+    if len(index) == X.shape[1] and np.array_equal(index, np.arange(len(index))):
         return X
     if isinstance(X, RowSource):
         return X.some_columns(index)

@@ -337,7 +337,8 @@ class GatedEstimator(PartsEstimator):
     def _cell_densities(
         self, block: RowBlock, g: int, rows: Array, columns: Array, values: Array
     ) -> Array:
-        return self._answers.cell_densities(self._fitted, block, g, rows, columns, values)
+        answers = self._asked if isinstance(self._asked, ModuleType) else self._answers
+        return answers.cell_densities(self._fitted, block, g, rows, columns, values)
 
     def _class_shares(self) -> Array:
         return self._asked.class_shares(self._fitted)

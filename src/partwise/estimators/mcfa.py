@@ -11,12 +11,18 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from partwise._compat import Interval, StrOptions
+from partwise.answers import copula, tables
 from partwise.answers import factors as answers
+from partwise.answers.moving import MovedAnswers
+from partwise.answers.moving_parts import PartsAnswers
 from partwise.answers.results import Explanation
 from partwise.contracts import Array
+from partwise.data.columns import Kind
+from partwise.data.table import Schema
 from partwise.estimators._gated import CONSTRAINTS, SIZE
 from partwise.estimators._moving import TransformedRows
 from partwise.estimators._rows import by_rows
+from partwise.estimators._table_verbs import TableVerbs
 from partwise.fitting.factors import Factors
 from partwise.fitting.family import Family
 from partwise.fitting.moving_states import MovingFactors
@@ -24,7 +30,17 @@ from partwise.fitting.options import SizeOptions
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import Prior
 from partwise.models.transformations import Transformations
-from partwise.typing import Classes, DataLike, Given, Hybrid, PartNames, Seed
+from partwise.sampling.randomness import as_generator
+from partwise.typing import (
+    Classes,
+    DataLike,
+    Frame,
+    Given,
+    Hybrid,
+    Likelihoods,
+    PartNames,
+    Seed,
+)
 
 # Latent numbers of ordered levels share one unit over all columns. The prior guess of a column's
 # offset is therefore the common mean and that of its noise half of the variance, so that a column
@@ -32,7 +48,7 @@ from partwise.typing import Classes, DataLike, Given, Hybrid, PartNames, Seed
 LEVELS_PRIOR = Prior(entries=2.0, spread=0.5, shape=10.0)
 
 
-class MCFA(TransformedRows):
+class MCFA(TransformedRows, TableVerbs):
     """Multiple Cause Factor Analysis: parts of columns, each with a few continuous factors.
 
     Every column belongs to one part, every row has separate factors for each part, and an entry is
@@ -186,7 +202,7 @@ class MCFA(TransformedRows):
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **CONSTRAINTS,
         "n_factors": SIZE,
-        "likelihood": [StrOptions({"gaussian", "ordinal"})],
+        "likelihood": [StrOptions({"gaussian", "ordinal", "auto"}), dict, list, tuple],
         "n_classes": [Interval(Integral, 1, None, closed="left"), None],
         "init": [StrOptions(set(Factors.starts))],
         "transformations": [Transformations, None],
@@ -197,7 +213,7 @@ class MCFA(TransformedRows):
         n_parts: int | str = 4,
         n_factors: int | str | Sequence[int] = 4,
         *,
-        likelihood: str = "gaussian",
+        likelihood: Likelihoods = "gaussian",
         gating: str = "annealed",
         n_classes: int | None = None,
         prior: str | Prior | None = "conjugate",
@@ -252,7 +268,76 @@ class MCFA(TransformedRows):
     def _absent_zero(self) -> bool:
         return self.sparse_absent == "zero"
 
+    def _reads_table(self, X: DataLike) -> bool:
+        return not isinstance(self.likelihood, str) or self.likelihood == "auto"
+
+    def _law(self, schema: Schema | None) -> str | tuple[Kind, ...]:
+        if schema is not None:
+            return schema.kinds
+        return self.likelihood if isinstance(self.likelihood, str) else "auto"
+
+    @property
+    def _asked(self) -> ModuleType | MovedAnswers | PartsAnswers:
+        mixed = hasattr(self, "_fitted") and copula.is_mixed(self._fitted)
+        return copula if mixed else super()._asked
+
+    def _level_probabilities(self, coded: Array, places: Sequence[int]) -> dict[int, Array]:
+        if not copula.is_mixed(self._fitted):
+            return {}
+        return copula.predict_proba_columns(self._fitted, coded, places, self.n_jobs)
+
     # --- rows ---
+
+    @by_rows
+    def impute(
+        self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
+    ) -> Array | Frame | list[Array | Frame]:
+        """Impute missing values; observed values are unchanged.
+
+        Numbers are imputed by their expectation, ordered levels by their median, and categories by
+        the most probable value.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse of shape (n, D)
+        n_imputations : int, optional
+            Number of completed tables to sample, for multiple imputation
+            (``likelihood="auto"`` only). In each table, a row's factors are sampled given its
+            observed values, and its missing values given the factors.
+        random_state : int, Generator, RandomState or None, default=None
+            Random seed of the samples; None uses the ``random_state`` of the estimator.
+
+        Returns
+        -------
+        imputed : ndarray or DataFrame of shape (n, D), or a list of ``n_imputations`` of these
+            A DataFrame keeps its index, categories and types.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCFA
+        >>> iris = load_iris(as_frame=True)
+        >>> table = iris.data.assign(species=iris.target_names[iris.target])
+        >>> table.loc[0, ["species", "petal width (cm)"]] = None
+        >>> model = MCFA(n_parts=1, n_factors=3, likelihood="auto", random_state=0).fit(table)
+        >>> model.impute(table).loc[0, "species"]
+        'setosa'
+        """
+        check_is_fitted(self)
+        if self._fitted.schema is None:
+            if n_imputations is not None:
+                raise ValueError(
+                    'n_imputations needs MCFA(likelihood="auto"); MCVQ has it for all likelihoods.'
+                )
+            return super().impute(X)
+        coded = self._checked(X)
+        if n_imputations is None:
+            return tables.fill(self._fitted, X, coded, self._impute(coded))
+        if not isinstance(n_imputations, Integral) or n_imputations < 1:
+            raise ValueError(f"n_imputations={n_imputations!r} must be an integer of at least 1.")
+        rng = as_generator(self.random_state if random_state is None else random_state)
+        drawn = copula.draw(self._fitted, coded, rng.spawn(int(n_imputations)), self.n_jobs)
+        return [tables.fill(self._fitted, X, coded, values, sampled=True) for values in drawn]
 
     @by_rows
     def transform(self, X: DataLike) -> Array:
@@ -279,7 +364,7 @@ class MCFA(TransformedRows):
         check_is_fitted(self)
         return self._asked.transform(self._fitted, self._checked(X), self.n_jobs)
 
-    def inverse_transform(self, X: ArrayLike) -> Array:
+    def inverse_transform(self, X: ArrayLike) -> Array | Frame:
         """Expected rows given factors.
 
         Parameters
@@ -288,7 +373,7 @@ class MCFA(TransformedRows):
 
         Returns
         -------
-        rows : ndarray of shape (n, D)
+        rows : ndarray or DataFrame of shape (n, D)
 
         Examples
         --------
@@ -301,7 +386,7 @@ class MCFA(TransformedRows):
         """
         check_is_fitted(self)
         s = self._check_transformed(X, "factor", self._fitted.dtype)
-        return self._asked.inverse_transform(self._fitted, s)
+        return self._as_given(self._asked.inverse_transform(self._fitted, s))
 
     # --- one row, and new rows ---
 
@@ -332,7 +417,7 @@ class MCFA(TransformedRows):
         2
         """
         found = self._asked.explain(self._fitted, self._one_row(x), n_columns, self.n_jobs)
-        return Explanation(found, part_names=self.part_names_)
+        return Explanation(found, tables.frame_kind(self._fitted), self.part_names_)
 
     def sample(
         self,
@@ -342,7 +427,7 @@ class MCFA(TransformedRows):
         classes: Classes | None = None,
         hybrid: Hybrid | None = None,
         random_state: Seed = None,
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array | Frame, Array]:
         """Sample new rows.
 
         Parameters
@@ -360,7 +445,7 @@ class MCFA(TransformedRows):
 
         Returns
         -------
-        rows : ndarray of shape (n_samples, D)
+        rows : ndarray or DataFrame of shape (n_samples, D)
         factors_or_classes : ndarray of shape (n_samples, J of all parts) or (n_samples,)
             The factors of the rows; with a class variable their classes, unless ``states`` or
             ``hybrid`` is given.
@@ -375,4 +460,5 @@ class MCFA(TransformedRows):
         >>> rows.shape, factors.shape
         ((5, 4), (5, 2))
         """
-        return self._draw(n_samples, states, classes, hybrid, random_state)
+        rows, told = self._draw(n_samples, states, classes, hybrid, random_state)
+        return self._as_given(rows, sampled=True), told

@@ -22,6 +22,7 @@ from functools import partial
 import numpy as np
 
 from partwise.data.table import IGNORED, has_levels, law_of_kind
+from partwise.files.latent_contents import LATENTS, latents_fit
 from partwise.files.moving_contents import MOVING_PARTS
 from partwise.files.pieces import (
     DTYPE,
@@ -48,7 +49,9 @@ from partwise.files.pieces import (
     model_units,
     one_group,
     positive,
+    reference,
     spreads,
+    table,
     units_fit,
     widest,
 )
@@ -213,42 +216,66 @@ _MCVQ = Record(
     {"transformation_counts": counts("T"), "reference": REFERENCE},
     rules=(_n_columns, _classes_fit, kinds_fit, units_fit),
 )  # fmt: skip
-_MCFA = Record(
-    {
-        "n_factors": Each(Whole(size="J"), "K", own=("J",)),
-        "gate": GATE,  # before the groups: it sets the number of columns
-        "columns": GROUPS,
-        "loadings": Each(
-            Record(
-                {
-                    "mean": model_units("D", "J+1", low=-MAX_LOADING, high=MAX_LOADING),
-                    "cov": model_units("D", "J+1", "J+1", high=MAX_LOADING**2, rules=(spreads,)),
-                    "log_det": model_units("D"),
-                    "shape": positive("D"),
-                    "rate": positive("D"),
-                },
-                rules=(_noise_fits,),
-            ),
-            "K",
-            own=("J",),
-        ),
-        "theta": Record(
+_MCFA_STATE: dict[str, Check] = {
+    "n_factors": Each(Whole(size="J"), "K", own=("J",)),
+    "gate": GATE,  # before the groups: it sets the number of columns
+    "columns": GROUPS,
+    "loadings": Each(
+        Record(
             {
-                "relevance": Each(positive(2, "J"), "K", own=("J",)),
-                "class_counts": counts("N"),
-                "log_beta": model_units("N"),
-                "eta": Each(model_units("N", "J"), "K", own=("J",)),
-                "sigma": Each(model_units("N", "J", "J", rules=(is_definite,)), "K", own=("J",)),
-            }
+                "mean": model_units("D", "J+1", low=-MAX_LOADING, high=MAX_LOADING),
+                "cov": model_units("D", "J+1", "J+1", high=MAX_LOADING**2, rules=(spreads,)),
+                "log_det": model_units("D"),
+                "shape": positive("D"),
+                "rate": positive("D"),
+            },
+            rules=(_noise_fits,),
         ),
-        "totals": Array("float", (3, "D"), low=-1e300, high=1e300),
-        "calibration": calibration("D"),
-        "dtype": DTYPE,
-        "learned": learned({"classes_": _CLASSES, "n_parts_": Whole(low=1), "size_path_": PATH}),
-    },
+        "K",
+        own=("J",),
+    ),
+    "theta": Record(
+        {
+            "relevance": Each(positive(2, "J"), "K", own=("J",)),
+            "class_counts": counts("N"),
+            "log_beta": model_units("N"),
+            "eta": Each(model_units("N", "J"), "K", own=("J",)),
+            "sigma": Each(model_units("N", "J", "J", rules=(is_definite,)), "K", own=("J",)),
+        }
+    ),
+    "totals": Array("float", (3, "D"), low=-1e300, high=1e300),
+    "dtype": DTYPE,
+    "learned": learned({"classes_": _CLASSES, "n_parts_": Whole(low=1), "size_path_": PATH}),
+}
+_MCFA = Record(
+    {**_MCFA_STATE, "calibration": calibration("D")},
     may={"transformation_counts": counts("T"), "reference": REFERENCE},
     rules=(_n_columns, _classes_fit, units_fit),
 )
+# Of a table D are latent numbers, and T columns.
+_MCFA_TABLE = Record(
+    {
+        "schema": table("T"),
+        **_MCFA_STATE,
+        "columns": LATENTS,
+        "calibration": calibration("T"),
+    },
+    may={"reference": reference("T")},
+    rules=(_classes_fit, latents_fit),
+)
+
+
+def _mcfa(*rules: Rule) -> Check:
+    """Numbers of one kind, or a table."""
+
+    def check(value: object, scope: Scope) -> None:
+        assert isinstance(value, dict)
+        if isinstance(value.get("state"), dict) and "schema" in value["state"]:
+            _model(_MCFA_TABLE, _parts_of, _likelihood_fits)(value, scope)
+        else:
+            _model(_MCFA, *rules)(value, scope)
+
+    return check
 
 
 # --- others ---
@@ -441,7 +468,7 @@ def _densities_fit(value: Stored, scope: Scope) -> str | None:
 
 
 _MEMBERS = {
-    "MCFA": _model(_MCFA, _parts_of, _transformations_fit, _likelihood_fits),
+    "MCFA": _mcfa(_parts_of, _transformations_fit, _likelihood_fits),
     "MCVQ": _model(_MCVQ, _parts_of, _transformations_fit, _likelihood_fits, _prior_fits),
 }
 
@@ -547,7 +574,7 @@ CONTENTS: dict[str, Check] = {
         n_values="values",
         n_sets="M",
     ),
-    "MCFA": _model(_MCFA, _columns_given, _parts_of, _transformations_fit, _likelihood_fits),
+    "MCFA": _mcfa(_columns_given, _parts_of, _transformations_fit, _likelihood_fits),
     "MCVQ": _mcvq,
     "PartsImputer": _imputer,
     "Recommender": partial(recommender, member=_member),

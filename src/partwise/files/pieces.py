@@ -174,8 +174,8 @@ _GROUP: dict[str, Check] = {
 _OPTIONAL: dict[str, Check] = {"logged": Flag()}
 
 
-def one_group(statistics: int | str) -> Record:
-    """The only group of a model with one likelihood, which has all columns."""
+def group_entries(statistics: int | str) -> dict[str, Check]:
+    """Entries of the only group of a model, which has all columns."""
     sizes = {"C": "D", "P": statistics}
 
     def renamed(check: Check) -> Check:
@@ -184,8 +184,12 @@ def one_group(statistics: int | str) -> Record:
         shape = tuple(sizes.get(str(size), size) for size in check.shape)
         return Array(**{**vars(check), "shape": shape})
 
-    entries = {name: renamed(check) for name, check in _GROUP.items()}
-    return Record(entries, _OPTIONAL, rules=(_law_fits,))
+    return {name: renamed(check) for name, check in _GROUP.items()}
+
+
+def one_group(statistics: int | str) -> Record:
+    """The only group of a model with one likelihood, which has all columns."""
+    return Record(group_entries(statistics), _OPTIONAL, rules=(_law_fits,))
 
 
 def _are_disjoint(value: list[Stored], scope: Scope) -> str | None:
@@ -232,15 +236,21 @@ def _edges_fit(value: np.ndarray, scope: Scope) -> str | None:
     return "has ends of bins that decrease" if wrong else None
 
 
-# Distribution of the training rows (`partwise.models.reference`).
-REFERENCE = Record(
-    {
-        "edges": Array("float", ("D", N_BINS - 1), infinite=True, rules=(_edges_fit,)),
-        "counts": counts("D", N_BINS + 1),
-        "part_edges": Array("float", ("scored", N_BINS - 1), infinite=True, rules=(_edges_fit,)),
-        "part_counts": counts("scored", N_BINS + 1),
-    }
-)
+def reference(size: str) -> Record:
+    """Distribution of the training rows (`partwise.models.reference`), of so many columns."""
+    return Record(
+        {
+            "edges": Array("float", (size, N_BINS - 1), infinite=True, rules=(_edges_fit,)),
+            "counts": counts(size, N_BINS + 1),
+            "part_edges": Array(
+                "float", ("scored", N_BINS - 1), infinite=True, rules=(_edges_fit,)
+            ),
+            "part_counts": counts("scored", N_BINS + 1),
+        }
+    )
+
+
+REFERENCE = reference("D")
 DTYPE = Text(("float32", "float64"))
 GATE = Record(
     {
@@ -385,14 +395,19 @@ def _types_known(value: Stored, scope: Scope) -> str | None:
     return None
 
 
-TABLE = Record(
-    {
-        "columns": Each(_TABLE_COLUMN, "D"),
-        "names": Each(Plain(), "D", rules=(differ,)),
-        "frame": Text(("pandas", "polars", "array")),
-    },
-    rules=(_types_known,),
-)
+def table(size: str) -> Record:
+    """A table's columns, so many."""
+    return Record(
+        {
+            "columns": Each(_TABLE_COLUMN, size),
+            "names": Each(Plain(), size, rules=(differ,)),
+            "frame": Text(("pandas", "polars", "array")),
+        },
+        rules=(_types_known,),
+    )
+
+
+TABLE = table("D")
 
 
 def kinds_fit(value: Stored, scope: Scope) -> str | None:

@@ -147,13 +147,13 @@ def fit_rows(
     labels = classes.labels
     log = FitLog(options.random_state, checkpoint, options.arguments, rows.X, rows.weight, labels)
     rng = log.generator()
-    check_pairing(options, is_sparse(rows.X) and absent_zero)
+    check_pairing(options, is_sparse(rows.X) and absent_zero, family.has_latent)
     variable = family.class_variable(classes.number)
     source = family.source(rows, columns, labels)
     totals = family.totals(source)
 
     def core_with(sizes: tuple[int, ...], variable: ClassVariable) -> GatedCore[P, R]:
-        n_modeled = max(n_columns, len(columns[0].index))
+        n_modeled = family.n_modeled(columns, n_columns)
         return family.core(columns, n_modeled, rows.X.dtype, sizes, variable, totals)
 
     core = core_with(sizes, ClassVariable())
@@ -310,12 +310,12 @@ def _warn_of_nothing(gates: Array) -> None:
         )
 
 
-def check_pairing(options: PartsOptions, absent_zero: bool) -> None:
+def check_pairing(options: PartsOptions, absent_zero: bool, has_latent: bool) -> None:
     """Refuse selections of entries that are not stored, and levels that are not seen."""
-    if options.has_latent and (absent_zero or options.selects_by_row):
+    if has_latent and (absent_zero or options.selects_by_row):
         what = 'sparse_absent="zero"' if absent_zero else 'gating="factorised"'
         raise ValueError(
-            f'likelihood="{options.likelihood}" does not support {what}; choose '
+            f'likelihood="{options.likelihood_name}" does not support {what}; choose '
             'sparse_absent="unobserved" and gating="annealed", "tied" or "standard".'
         )
     if options.selects_by_row and absent_zero:

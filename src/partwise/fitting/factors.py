@@ -9,7 +9,8 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from partwise.contracts import Array, DType, Runner
-from partwise.data import BlockSource, ColumnGroup, RowBlock, RowSource
+from partwise.data import BlockSource, ColumnGroup, RowBlock, RowSource, learn_columns
+from partwise.data.latent_columns import CopulaColumns, learn_latents
 from partwise.fitted import (
     ColumnModel,
     FittedParts,
@@ -22,7 +23,8 @@ from partwise.fitted import (
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.factor_search import FactorSearch
 from partwise.fitting.family import Family, Starts
-from partwise.fitting.options import SearchLimits
+from partwise.fitting.options import SearchLimits, TrainingRows
+from partwise.likelihoods import Prior
 from partwise.models import predict_factors
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
@@ -38,6 +40,12 @@ FittedFactors: TypeAlias = FittedParts[MCFAParams, MCFAPrepared]
 
 # Pseudo-rows behind a given noise, so many that data hardly change it.
 GIVEN_ROWS = 1e6
+
+# Prior noise of the latent numbers of levels, of their variance 1, and its weight in rows.
+LEVEL_NOISE, LEVEL_ROWS = 0.5, 10.0
+
+# Most cells of a table that its start looks at.
+START_CELLS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -72,11 +80,13 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         totals: Array | None,
     ) -> MCFA:
         """The model for some columns."""
-        prior, how = self.options.prior, None
+        prior, how, group = self.options.prior, None, columns[0]
         assert totals is not None
-        if prior is not None:
+        if isinstance(group, CopulaColumns):
+            how = _prior_of_latents(group, prior)
+        elif prior is not None:
             # Two levels do not identify the unit of the latent number, so its noise is given.
-            levels = columns[0].levels
+            levels = group.levels
             shape = prior.shape if levels is None or len(levels) > 2 else GIVEN_ROWS
             how = Relevant(prior.entries, prior.spread, shape)
         strength = prior.states if prior else 0.0
@@ -91,14 +101,39 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         self, core: FactorCore, columns: tuple[ColumnGroup, ...]
     ) -> ColumnModel[MCFAParams, MCFAPrepared]:
         """The core, or latent numbers of ordered levels around it."""
-        latent = columns[0].likelihood.latent
-        return Ordinal(self.core_in(core), columns[0].ends) if latent else core
+        group = columns[0]
+        if not group.likelihood.latent:
+            return core
+        return Ordinal(self.core_in(core), group.ends, group.widths)
 
     def with_core(self, model: FactorModel, core: FactorCore) -> FactorModel:
         """The model around another core."""
         if isinstance(model, Ordinal):
             return replace(model, core=self.core_in(core))
         return super().with_core(model, core)
+
+    def on_canvas(
+        self, rows: TrainingRows, columns: tuple[ColumnGroup, ...]
+    ) -> tuple[ColumnGroup, ...]:
+        """Columns of a table become latent numbers."""
+        if isinstance(self.options.likelihood, str):
+            return columns
+        return (learn_latents(rows.X, rows.weight, columns),)
+
+    @property
+    def has_latent(self) -> bool:
+        """Levels have latent numbers, and so have all columns of a table."""
+        return self.options.likelihood_name == "auto" or super().has_latent
+
+    def n_modeled(self, columns: tuple[ColumnGroup, ...], n_columns: int) -> int:
+        """Latent numbers of a table, else the columns."""
+        return len(columns[0].index)
+
+    def start(
+        self, core: FactorCore, source: BlockSource, background: bool, rng: np.random.Generator
+    ) -> MCFAParams:
+        """First parameters; of a table from a sample of its rows as numbers."""
+        return super().start(core, _scored(source, rng), background, rng)
 
     def totals(self, source: BlockSource) -> Array:
         """Sums of the columns, which no sweep changes."""
@@ -131,6 +166,7 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
             own = replace(own, chooser=chooser)
             return own, self.modeled(own, some.columns)
 
+        source = _scored(source, rng)
         search = FactorSearch(make, source, runner, rng, late, SearchLimits.of(self.options))
         n_factors, first, gates = search.run()
         return replace(self.core_in(core), n_factors=n_factors).start(first, gates), search.path
@@ -156,13 +192,14 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         )
 
     def saved(self, fitted: FittedFactors) -> dict[str, object]:
-        """Loadings, priors of the factors, and sums of the columns."""
-        params = fitted.params
+        """Loadings, priors of the factors, sums of the columns, and the table's schema."""
+        params, schema = fitted.params, fitted.schema
         names = ("relevance", "class_counts", "log_beta", "eta", "sigma")
         return {
             "loadings": [fields_of(w) for w in params.loadings],
             "theta": {name: getattr(params, name) for name in names},
             "totals": self.core_in(fitted.model).totals,
+            **({} if schema is None else {"schema": schema.state()}),
         }
 
     def restored(self, core: FactorCore, state: SavedState, gate: Gates) -> MCFAParams:
@@ -173,3 +210,29 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
     def n_saved(self, state: SavedState) -> int:
         """Number of classes."""
         return len(state["theta"]["class_counts"])
+
+
+def _prior_of_latents(group: CopulaColumns, prior: Prior | None) -> Relevant:
+    """The prior of latent numbers: that of numbers as given, that of levels their own.
+
+    Two levels, or categories, do not identify the unit of latent numbers: their noise is given.
+    """
+    if prior is None:
+        raise ValueError(
+            'likelihood="auto" needs a prior: without one the noise of latent numbers has no limit.'
+        )
+    number, ordered = group.widths == 0, (group.widths == 1) & (group.n_levels > 2)
+    spread = np.where(number, prior.spread, LEVEL_NOISE)
+    shape = np.where(number, prior.shape, np.where(ordered, LEVEL_ROWS, GIVEN_ROWS))
+    return Relevant(prior.entries, spread, shape)
+
+
+def _scored(source: BlockSource, rng: np.random.Generator) -> BlockSource:
+    """Rows of a table as numbers, some where they are very many; other rows as they are."""
+    (group,) = source.columns
+    if not isinstance(group, CopulaColumns):
+        return source
+    some = source.sample(START_CELLS, rng)
+    scores = group.scored(np.asarray(some.X))
+    columns = learn_columns(scores, "gaussian", some.weight, False, None)
+    return BlockSource(scores, columns, some.weight, n_powers=source.n_powers)

@@ -96,6 +96,15 @@ class Family(ABC, Generic[P, R]):
         """Columns of the model, from those of the rows: the same, unless rows are transformed."""
         return columns
 
+    @property
+    def has_latent(self) -> bool:
+        """Whether entries stand for latent numbers, of which rows keep posteriors."""
+        return self.options.has_latent
+
+    def n_modeled(self, columns: tuple[ColumnGroup, ...], n_columns: int) -> int:
+        """Columns of the model, where X has ``n_columns``."""
+        return max(n_columns, len(columns[0].index))
+
     def source(
         self, rows: TrainingRows, columns: tuple[ColumnGroup, ...], labels: Array | None
     ) -> BlockSource:

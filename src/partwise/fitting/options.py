@@ -121,6 +121,11 @@ class PartsOptions:
         return isinstance(self.n_parts, str) or isinstance(self.size, str)
 
     @property
+    def likelihood_name(self) -> str:
+        """The likelihood as the user gives it."""
+        return self.likelihood if isinstance(self.likelihood, str) else "auto"
+
+    @property
     def has_latent(self) -> bool:
         """Whether entries stand for latent numbers, of which rows keep posteriors."""
         name = self.likelihood

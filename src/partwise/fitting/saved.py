@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from partwise.data import ColumnGroup
+from partwise.data.latent_columns import restored_group
 from partwise.data.table import Schema
 from partwise.fitted import (
     Fitted,
@@ -47,14 +47,14 @@ def restored(family: Family[P, R], state: SavedState) -> FittedParts[P, R]:
     options = family.options
     # Files of earlier versions have no number of parts besides the argument.
     fields = restored_fields({"n_parts_": options.n_parts, **state["learned"]})
-    columns = tuple(ColumnGroup.restore(group, options.prior) for group in state["columns"])
+    columns = tuple(restored_group(group, options.prior) for group in state["columns"])
     if options.is_sought and not any("resolution" in group for group in state["columns"]):
         columns = family.to_search(columns)  # as files of before the first release mean it
     schema = state.get("schema")
     dtype, n_columns = np.dtype(state["dtype"]), fields["n_columns"]
     sizes, variable = tuple(state[family.size_name]), family.class_variable(family.n_saved(state))
-    n_modelled = max(n_columns, len(columns[0].index))
-    core = family.core(columns, n_modelled, dtype, sizes, variable, state.get("totals"))
+    n_modeled = family.n_modeled(columns, n_columns)
+    core = family.core(columns, n_modeled, dtype, sizes, variable, state.get("totals"))
     params = family.restored(core, state, Gates(**state["gate"]))
     model: GatedModel[P, R] = family.modeled(core, columns)
     if options.selects_by_row:

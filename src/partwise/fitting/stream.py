@@ -90,8 +90,8 @@ def refused(family: Family[P, R], fitted: AnyFitted | None) -> str | None:
         return 'gating="factorised"'
     if options.transformations is not None:
         return "transformations"
-    if options.has_latent:
-        return f'likelihood="{options.likelihood}"'
+    if family.has_latent:
+        return f'likelihood="{options.likelihood_name}"'
     # The number of rows behind parameters follows from their uncertainty, which needs a prior.
     learned = fitted is not None and fitted.running is None
     if learned and options.prior is None and not family.sums_without_prior:

@@ -35,7 +35,7 @@ SURE_SHAPE = 1e300
 VARIANCE_FLOOR = 1e-6
 
 
-def gamma_divergence(posterior: Array, shape0: float, rate0: float) -> Array:
+def gamma_divergence(posterior: Array, shape0: float | Array, rate0: float | Array) -> Array:
     """KL of Gamma posteriors, shape and rate on the first axis, from their prior."""
     shape, rate = posterior
     kl = (shape - shape0) * special.digamma(shape) - special.gammaln(shape)
@@ -128,23 +128,29 @@ class RegressionSums(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Relevant:
     """Normal-Gamma posteriors with a relevance for every direction.
 
     The offset has the precision ``kappa`` (in rows), the noise a guess of its variance, ``spread``,
-    worth ``strength`` rows.
+    worth ``strength`` rows; of these two, columns may have one each (D,).
     """
 
     kappa: float
-    spread: float
-    strength: float
+    spread: float | Array
+    strength: float | Array
+
+    def at(self, columns: Array) -> Relevant:
+        """The prior of some columns."""
+        if not isinstance(self.strength, np.ndarray):
+            return self
+        return Relevant(self.kappa, np.asarray(self.spread)[columns], self.strength[columns])
 
     def start(self, J: int) -> Array:
         """Relevances before anything is known: loadings of the noise's size, (2, J)."""
         return np.ones((2, J))
 
-    def _prior(self, relevance: Array) -> tuple[Array, float, float]:
+    def _prior(self, relevance: Array) -> tuple[Array, float | Array, float | Array]:
         a0 = 0.5 * self.strength
         return np.append(relevance[0] / relevance[1], self.kappa), a0, a0 * self.spread
 
@@ -202,6 +208,10 @@ class Relevant:
 @dataclass(frozen=True)
 class PointLoadings:
     """Maximum likelihood: point values told as posteriors without width."""
+
+    def at(self, columns: Array) -> PointLoadings:
+        """The same for some columns."""
+        return self
 
     def start(self, J: int) -> Array:
         """Nothing is learned about directions."""

@@ -150,9 +150,10 @@ class MCFA(FactorRows):
         for k in range(len(self.n_factors)):
             columns, sums = self._sums(stats, layouts, k)
             used = sums if share is None else sums.scaled(share[k, columns])
-            new = self.prior.posterior(used, params.relevance[k])
+            prior = self.prior.at(columns)
+            new = prior.posterior(used, params.relevance[k])
             gain[k, columns] = self._gain(new, sums)
-            divergence[k, columns] = self.prior.divergence(new, params.relevance[k])
+            divergence[k, columns] = prior.divergence(new, params.relevance[k])
             loadings.append(params.loadings[k].put(columns, new))
         looked_at = layouts[0].parts < 0
         gate = self.chooser.choose(params.gate, gain, divergence, looked_at)

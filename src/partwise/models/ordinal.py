@@ -1,4 +1,4 @@
-"""Ordered levels on top of MCFA: each entry's latent number has its own posterior.
+"""Latent numbers on top of MCFA: those of levels have posteriors of their own.
 
 =======  ==========  ========  ====================================================================
 symbol   code        shape     meaning
@@ -8,11 +8,14 @@ mu       -           (nnz,)    its mean given the row's factors, rho + Lambda <s
 T        precision   (D,)      its precision, sum_k g / Psi
 =======  ==========  ========  ====================================================================
 
-q(x) is a Gaussian of mean mu and precision T, cut off at the ends of its level (Albert & Chib 1993,
-here by variational Bayes); the factors see E[x] in place of data, loadings and noise also E[x^2].
+Of an ordered level q(x) is a Gaussian of mean mu and precision T, cut off at the ends of its level
+(Albert & Chib 1993, here by variational Bayes). A category has a number for each level, and q of
+them all is the product of such Gaussians where the observed level's, with its head start, is the
+largest (Girolami & Rogers 2006). Where numbers are observed there is nothing to infer, and without
+levels this is MCFA. The factors see E[x] in place of data, loadings and noise also E[x^2].
 A sweep updates the factors given the numbers that rows remember, then the numbers, and sums over
 both; each step raises the bound, to which q(x) adds its entropy
-log Z + log(2 pi / T) / 2 + T E[(x - mu)^2] / 2.
+log Z + log(2 pi / T) / 2 + T E[(x - mu)^2] / 2; Z is that of a category's numbers together.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import numpy as np
 
 from partwise._compiled import check_sizes, compiled
 from partwise.contracts import Array, Block, EntryList, Latent, Packed, Source, Stats
+from partwise.likelihoods.copula import choice_moments
 from partwise.likelihoods.ordinal import interval_moments
 from partwise.models import factors
 from partwise.models.factor_rows import MCFAParams, MCFAPrepared
@@ -47,10 +51,15 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ordinal:
-    """The core's model of latent numbers, of which levels between ``ends`` (D, L + 1) are seen."""
+    """The core's model of latent numbers, of which levels between ``ends`` (D, L + 1) are seen.
+
+    ``widths`` (D,) is 1 for these; 0 for numbers that are seen themselves; and V for the first of V
+    numbers of a category's levels, -1 for the others, with head starts in ``ends[:, 0]``.
+    """
 
     core: MCFA
     ends: Array
+    widths: Array
     needs: ClassVar[tuple[type, ...]] = (Latent,)
     remembers: ClassVar[bool] = True
 
@@ -110,7 +119,7 @@ class Ordinal:
         latent = latent.astype(float)
         self._check_sizes(columns, b, latent, group.codes())
         _settle_rows(
-            *group.codes(), self.ends, *columns,
+            *group.codes(), self.ends, self.widths, *columns,
             np.ascontiguousarray(np.concatenate(rows).T), np.array(self.core.n_factors), b, latent,
         )  # fmt: skip
         return latent.astype(block.dtype), b.T
@@ -125,7 +134,7 @@ class Ordinal:
         found = core.weigh(prepared.params, features, block.labels)
         counts = core.mix(features, found, block.weight)
         latent, gain, totals = self._numbers(columns, block, features, before)
-        bound = float(block.weight @ (found.log_z + gain))
+        bound = float(block.weight @ (found.log_z + gain + block.base))
         sums = core.collect(prepared, block.with_values(latent), features)
         return latent, Stats(bound, counts, (*sums, Packed(np.zeros((3, 1, 0)), totals[:, None])))
 
@@ -149,15 +158,18 @@ class Ordinal:
         totals = np.zeros((3, len(columns.offset)))
         self._check_sizes(columns, m, before, group.codes())
         _censor(
-            *group.codes(), self.ends, m, *columns, before,
+            *group.codes(), self.ends, self.widths, m, *columns, before,
             block.weight, latent, gain, totals,
         )  # fmt: skip
         return latent, gain, totals
 
     def _check_sizes(self, columns: Columns, m: Array, latent: Array, codes: EntryList) -> None:
-        """Codes are below L, of whose levels ``ends`` (D, L + 1) are the ends."""
+        """Codes are below L, of whose levels ``ends`` (D, L + 1) are the ends.
+
+        The numbers of a category are neighboring entries.
+        """
         sizes = (len(array) for array in columns)
-        check_sizes(columns=(self.core.n_columns, len(self.ends), *sizes))
+        check_sizes(columns=(self.core.n_columns, len(self.ends), len(self.widths), *sizes))
         check_sizes(factors=(sum(self.core.n_factors), columns.slope.shape[1], m.shape[1]))
         check_sizes(entries=(len(codes.columns), len(latent)), rows=(len(codes.indptr) - 1, len(m)))
 
@@ -221,61 +233,95 @@ def combined(core: MCFA, params: MCFAParams) -> Columns:
 
 @compiled()
 def _settle_rows(  # type: ignore[no-untyped-def]  # compiled
-    indptr, indices, codes, ends, offset, slope, precision, cov, sizes, b, latent
+    indptr, indices, codes, ends, widths, offset, slope, precision, cov, sizes, b, latent
 ):
     """Factors Omega b and numbers in turn, row by row, until numbers stay; both in place."""
     m = np.empty(b.shape[1])
+    most = max(widths.max(), 1)
+    mean, root, first, second = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
     for r in range(len(indptr) - 1):
         for _ in range(SETTLING_ROUNDS):
-            first, q = 0, 0
+            begin, q = 0, 0
             for J in sizes:
-                m[first : first + J] = 0.0
-                for i in range(first, first + J):
-                    for j in range(first, i + 1):
+                m[begin : begin + J] = 0.0
+                for i in range(begin, begin + J):
+                    for j in range(begin, i + 1):
                         m[i] += cov[r, q] * b[r, j]
                         if j < i:
                             m[j] += cov[r, q] * b[r, i]
                         q += 1
-                first += J
+                begin += J
             moved = 0.0
             for e in range(indptr[r], indptr[r + 1]):
-                d = indices[e]
-                mean, T = offset[d], precision[d]
-                for j in range(len(m)):
-                    mean += slope[d, j] * m[j]
-                root, level = np.sqrt(T), int(codes[e])
-                low, high = (ends[d, level] - mean) * root, (ends[d, level + 1] - mean) * root
-                change = mean + interval_moments(low, high)[1] / root - latent[e]
-                latent[e] += change
-                moved = max(moved, abs(change) * root)
-                for j in range(len(m)):
-                    b[r, j] += T * change * slope[d, j]
+                V = widths[indices[e]]
+                if V < 1:
+                    continue
+                for u in range(V):
+                    d = indices[e + u]
+                    mean[u], root[u] = offset[d], np.sqrt(precision[d])
+                    for j in range(len(m)):
+                        mean[u] += slope[d, j] * m[j]
+                _posterior(V, int(codes[e]), ends, indices[e], mean, root, first, second)
+                for u in range(V):
+                    d = indices[e + u]
+                    change = mean[u] + first[u] / root[u] - latent[e + u]
+                    latent[e + u] += change
+                    moved = max(moved, abs(change) * root[u])
+                    for j in range(len(m)):
+                        b[r, j] += precision[d] * change * slope[d, j]
             if moved < SETTLED:
                 break
 
 
 @compiled()
+def _posterior(V, level, ends, d, mean, root, first, second):  # type: ignore[no-untyped-def]  # compiled
+    """Log share of a level of column d, and moments of its V numbers, in place, in their units."""
+    if V == 1:
+        low, high = (ends[d, level] - mean[0]) * root[0], (ends[d, level + 1] - mean[0]) * root[0]
+        log_share, first[0], second[0] = interval_moments(low, high)
+        return log_share
+    for u in range(V):
+        mean[u] += ends[d + u, 0]
+    log_share = choice_moments(level, mean[:V], root[:V], first[:V], second[:V])
+    for u in range(V):
+        mean[u] -= ends[d + u, 0]
+    return log_share
+
+
+@compiled()
 def _censor(  # type: ignore[no-untyped-def]  # compiled
-    indptr, indices, codes, ends, m, offset, slope, precision, before, weight, latent, gain, totals
-):
-    """Moments of every entry's number between the ends of its level; see `Ordinal._numbers`."""
+    indptr, indices, codes, ends, widths, m, offset, slope, precision, before, weight, latent, gain,
+    totals,
+):  # fmt: skip
+    """Moments of every entry's number, given its level; see `Ordinal._numbers`."""
+    most = max(widths.max(), 1)
+    mean, root, first, second = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
+    away = np.empty(most)
     for r in range(len(indptr) - 1):
         s = m[r]
         for e in range(indptr[r], indptr[r + 1]):
             d = indices[e]
-            away = 0.0
-            for j in range(len(s)):
-                away += slope[d, j] * s[j]
-            mean, T = offset[d] + away, precision[d]
-            root = np.sqrt(T)
-            level = int(codes[e])
-            log_share, first, second = interval_moments(
-                (ends[d, level] - mean) * root, (ends[d, level + 1] - mean) * root
-            )
-            x = mean + first / root
-            latent[e] = x
-            gain[r] += T * (x - before[e]) * away
-            gain[r] += log_share + 0.5 * (_LOG_2PI - np.log(T) + second)
-            totals[0, d] += weight[r]
-            totals[1, d] += weight[r] * x
-            totals[2, d] += weight[r] * (mean * (2.0 * x - mean) + second / T)
+            V = widths[d]
+            if V == 0:
+                x = codes[e]
+                latent[e] = x
+                totals[0, d] += weight[r]
+                totals[1, d] += weight[r] * x
+                totals[2, d] += weight[r] * x * x
+            if V < 1:
+                continue
+            for u in range(V):
+                away[u] = 0.0
+                for j in range(len(s)):
+                    away[u] += slope[d + u, j] * s[j]
+                mean[u], root[u] = offset[d + u] + away[u], np.sqrt(precision[d + u])
+            gain[r] += _posterior(V, int(codes[e]), ends, d, mean, root, first, second)
+            for u in range(V):
+                T, x = precision[d + u], mean[u] + first[u] / root[u]
+                latent[e + u] = x
+                gain[r] += T * (x - before[e + u]) * away[u]
+                gain[r] += 0.5 * (_LOG_2PI - np.log(T) + second[u])
+                totals[0, d + u] += weight[r]
+                totals[1, d + u] += weight[r] * x
+                square = mean[u] * (2.0 * x - mean[u]) + second[u] / T
+                totals[2, d + u] += weight[r] * square

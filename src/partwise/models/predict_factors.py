@@ -17,8 +17,9 @@ from scipy import special
 from partwise._compiled import check_sizes, compiled
 from partwise.contracts import Array, Block, Entries, Latent, Pairs
 from partwise.likelihoods import mixtures
+from partwise.likelihoods.copula import choice_moments
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
-from partwise.likelihoods.ordinal import ROOT_HALF, interval_moments
+from partwise.likelihoods.ordinal import DENSITY, ROOT_HALF, interval_moments
 from partwise.models import factors
 from partwise.models.factor_rows import MCFAParams, MCFAPrepared, gaussians
 from partwise.models.loadings import Loadings
@@ -300,15 +301,17 @@ def level_likelihood(
     params: MCFAParams,
     block: Block[Latent],
     ends: Array,
+    widths: Array,
     proposal: Array,
     n_draws: int,
     part: int | None = None,
     seed: int = 0,
 ) -> RowLikelihood:
-    """Log-likelihood of rows of ordered levels under every class; fields of shape (N, n).
+    """Log-likelihood of rows of latent numbers under every class; fields of shape (N, n).
 
-    By importance sampling of the factors from ``proposal``, features (N, F, n). Given ``part``, of
-    the entries of that part's columns alone, each given to its likeliest.
+    ``ends`` and ``widths`` are those of `partwise.models.ordinal.Ordinal`. By importance sampling
+    of the factors from ``proposal``, features (N, F, n). Given ``part``, of the entries of that
+    part's columns alone, each given to its likeliest.
     """
     parts = range(len(core.n_factors)) if part is None else [part]
     gates = (params if part is None else hardened(params)).gates
@@ -322,14 +325,16 @@ def level_likelihood(
     root = np.sqrt(np.stack([w.precision for w in sure]))
     chosen = np.zeros_like(gates)
     chosen[list(parts)] = gates[list(parts)]
-    check_sizes(columns=(core.n_columns, len(ends)), rows=(block.n_rows, proposal.shape[2]))
+    check_sizes(
+        columns=(core.n_columns, len(ends), len(widths)), rows=(block.n_rows, proposal.shape[2])
+    )
     found = []
     for n, features in enumerate(proposal):
         rng = np.random.default_rng(seed)  # the same samples for every block and class
         draws, log_q = _draw_factors(core, features, n_draws, rng, parts, WIDER_OF_LEVELS)
         density = np.empty(log_q.shape)
         _level_densities(
-            *group.codes(), ends, chosen, slope, rho, root, draws, density,
+            *group.codes(), ends, widths, chosen, slope, rho, root, draws, density,
         )  # fmt: skip
         nothing = np.zeros((core.first[-1], block.n_rows))
         density += _given_factors(core, params, nothing, draws, n, parts)
@@ -452,25 +457,53 @@ def _mix_levels(mean, variance, gates, ends, out):  # type: ignore[no-untyped-de
 
 
 @compiled()
-def _level_densities(indptr, columns, codes, ends, gates, slope, rho, root, draws, out):  # type: ignore[no-untyped-def]  # compiled
-    """out[r, t] = sum over entries of log sum_k a P(level | factors of sample t)."""
-    K = len(gates)
+def _level_densities(  # type: ignore[no-untyped-def]  # compiled
+    indptr, columns, codes, ends, widths, gates, slope, rho, root, draws, out
+):
+    """out[r, t] = sum over entries of log sum_k a p(entry | factors of sample t).
+
+    The numbers of a category have the mean and the precision of all parts together.
+    """
+    K, most = len(gates), max(widths.max(), 1)
+    center, spread, first, second = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
     for r in range(len(indptr) - 1):
         for t in range(draws.shape[1]):
             s, total = draws[r, t], 0.0
             for e in range(indptr[r], indptr[r + 1]):
-                d, level = columns[e], int(codes[e])
+                d, V = columns[e], widths[columns[e]]
                 share, reach = 0.0, 0.0
-                for k in range(K):
-                    if gates[k, d] > 0.0:
-                        mean = rho[k, d]
-                        for j in range(len(s)):
-                            mean += slope[k, d, j] * s[j]
-                        low = (ends[d, level] - mean) * root[k, d]
-                        high = (ends[d, level + 1] - mean) * root[k, d]
-                        share += gates[k, d] * np.exp(interval_moments(low, high)[0])
-                        reach += gates[k, d]
-                if reach > 0.0:
+                for u in range(V):
+                    center[u], spread[u] = 0.0, 0.0
+                for u in range(max(V, 0 if V < 0 else 1)):
+                    for k in range(K):
+                        g = gates[k, d + u]
+                        if g > 0.0:
+                            mean, own = rho[k, d + u], root[k, d + u]
+                            for j in range(len(s)):
+                                mean += slope[k, d + u, j] * s[j]
+                            reach += g
+                            if V == 0:
+                                away = (codes[e] - mean) * own
+                                share += g * np.exp(-0.5 * away * away) * own * DENSITY
+                            elif V == 1:
+                                level = int(codes[e])
+                                low = (ends[d, level] - mean) * own
+                                high = (ends[d, level + 1] - mean) * own
+                                share += g * np.exp(interval_moments(low, high)[0])
+                            else:
+                                center[u] += g * own * own * mean
+                                spread[u] += g * own * own
+                if reach > 0.0 and V > 1:
+                    for u in range(V):
+                        if spread[u] > 0.0:
+                            center[u] = center[u] / spread[u] + ends[d + u, 0]
+                            spread[u] = np.sqrt(spread[u])
+                        else:
+                            center[u], spread[u] = ends[d + u, 0], 1.0
+                    total += choice_moments(
+                        int(codes[e]), center[:V], spread[:V], first[:V], second[:V]
+                    )
+                elif reach > 0.0:
                     total += np.log(max(share, 1e-300))
             out[r, t] = total
 
