@@ -142,7 +142,7 @@ class CopulaColumns(ColumnGroup):
 def _by_column(columns: Array, shape: tuple[int, ...]) -> Iterator[tuple[int, Place]]:
     """Columns, and what picks their entries out of arrays of a shape."""
     if len(shape) == 2 and columns.ndim == 1:
-        yield from ((int(d), np.s_[:, i]) for i, d in enumerate(columns))
+        yield from ((int(d), (slice(0, shape[0], None), i)) for i, d in enumerate(columns))
         return
     flat = np.broadcast_to(columns, shape)
     order = np.argsort(flat, axis=None, kind="stable")
