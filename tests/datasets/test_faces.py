@@ -201,3 +201,24 @@ def test_same_seed_same_faces_and_no_shared_arrays():
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         make_faces(**arguments)
+
+
+def test_displaced_parts_lie_where_they_are_said_to():
+    still = make_faces(20, noise_std=0, random_state=3)
+    moved = make_faces(20, noise_std=0, displacement=2, random_state=3)
+    assert (moved.states == still.states).all()
+    assert np.abs(moved.displacements).max() == 2
+    assert "displacements" not in still
+    top = len(moved.part_names) - 1  # nothing lies on the last part
+    y, x = np.divmod(np.flatnonzero(still.masks == top), 32)
+    for i, (down, right) in enumerate(moved.displacements[:, top]):
+        v, z = y + down, x + right
+        inside = (v < 32) & (v >= 0) & (z < 32) & (z >= 0)
+        found = moved.data[i].reshape(32, 32)[v[inside], z[inside]]
+        assert np.allclose(found, still.data[i].reshape(32, 32)[y[inside], x[inside]])
+
+
+@pytest.mark.parametrize("displacement", [-1, 32, 0.5])
+def test_impossible_displacements_are_refused(displacement):
+    with pytest.raises(ValueError, match="whole number of pixels"):
+        make_faces(2, displacement=displacement)

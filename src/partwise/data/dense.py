@@ -1,7 +1,9 @@
 """Columns of powers held as matrices: complete blocks take two products a map, masked ones three.
 
 Entries are stored transposed, (D, n): a part's columns are then contiguous rows, so decided columns
-cost their own part's states alone, and reductions over states run along rows of memory.
+cost their own part's states alone, and reductions over states run along rows of memory. Where
+layouts change from one call to the next (`DenseGroup.indexed`), columns stay where they are and
+are looked up.
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ class DenseGroup:
         self.complete = len(powers) < n_statistics
         self._powers = powers  # T_p(x) for p = 0.. (1.. if complete), each (D, n)
         self._order = np.arange(Zt.shape[0])
+        self._indexed = False
         self._patterns: Patterns | None = None
         self.n_rows = Zt.shape[1]
         self.dtype = Zt.dtype
@@ -78,24 +81,42 @@ class DenseGroup:
     def of_rows(self, rows: Array) -> DenseGroup:
         """The same columns of some rows."""
         other = copy(self)
+        powers = self._powers[:1] if self._plain_squares else self._powers  # squares when needed
         vars(other).update(
-            _powers=[np.take(power, rows, axis=1) for power in self._powers],
+            _powers=[np.take(power, rows, axis=1) for power in powers],
             _values=None if self._values is None else np.take(self._values, rows, axis=1),
             _patterns=None,
             n_rows=len(rows),
         )
         return other
 
+    def indexed(self) -> DenseGroup:
+        """The same columns, which are not moved in memory for a layout."""
+        self._natural_order()
+        other = copy(self)
+        vars(other).update(_indexed=True)
+        return other
+
+    def _with_squares(self) -> list[Array]:
+        """T_p(x) of all p."""
+        if self._plain_squares and len(self._powers) == 1:
+            self._powers = [self._powers[0], self._powers[0] ** 2]
+        return self._powers
+
     def arrange(self, layout: Layout) -> None:
         """Bring the columns in the layout's order, unless nothing is decided."""
+        if self._indexed:
+            return
         if len(layout.decided) and not np.array_equal(self._order, layout.order):
             step = np.argsort(self._order)[layout.order]
             self._powers = [power[step] for power in self._powers]
             self._order = layout.order
 
-    def _standing(self, layout: Layout) -> tuple[Span, Array]:
+    def _standing(self, layout: Layout) -> tuple[Span | Array, Array]:
         """Where the undecided columns stand, and how they are ordered there."""
         H = len(layout.decided)
+        if self._indexed and H:
+            return layout.undecided, np.arange(len(layout.undecided))
         order = np.arange(len(layout.undecided)) if H else self._order
         return slice(H, None), order
 
@@ -109,24 +130,33 @@ class DenseGroup:
 
     def add_part_score(self, out: Array, weights: Packed, layout: Layout, k: int) -> None:
         """Add the score of part k's own columns to ``out``, (J_k, n)."""
-        columns = slice(layout.bounds[k], layout.bounds[k + 1])
-        if columns.stop == columns.start:
+        columns = self._own(layout, k)
+        if not len(columns):
             return
-        own = weights.own[:, : len(out), columns]
+        own = weights.own[:, : len(out), layout.bounds[k] : layout.bounds[k + 1]]
         if self._plain_squares and len(own) == 3:
-            kernels.score_squares(self._powers[0][columns], own[1], own[2], out)
+            kernels.score_squares(self._powers[0], columns, own[1], own[2], out)
             self._add_constant(out, own)
         else:
-            self._add_score(out, own, columns)
+            self._add_score(out, own, self._span(columns))
+
+    def _own(self, layout: Layout, k: int) -> Array:
+        """Where part k's own columns stand."""
+        lo, hi = layout.bounds[k], layout.bounds[k + 1]
+        return layout.order[lo:hi] if self._indexed else np.arange(lo, hi)
+
+    def _span(self, columns: Array) -> Span | Array:
+        """The same columns, some, as a slice if they stand together."""
+        return columns if self._indexed else slice(columns[0], columns[-1] + 1)
 
     @property
     def _plain_squares(self) -> bool:
         """Whether T(x) = (1, x, x^2) with nothing missing, for which there are compiled loops."""
         return self.complete and self.n_statistics == 3 and self._values is None
 
-    def _add_score(self, out: Array, weights: Array, columns: Span) -> None:
+    def _add_score(self, out: Array, weights: Array, columns: Span | Array) -> None:
         # A model may ask for fewer powers than there are.
-        for w, power in zip(weights[self.complete :], self._powers, strict=False):
+        for w, power in zip(weights[self.complete :], self._with_squares(), strict=False):
             out += w @ power[columns]
         if self.complete:
             self._add_constant(out, weights)
@@ -146,23 +176,23 @@ class DenseGroup:
             out[self.complete :][:, :, order] = sums[self.complete :]
         return out
 
-    def _add_products(self, out: Array, m: Array, columns: Span) -> None:
+    def _add_products(self, out: Array, m: Array, columns: Span | Array) -> None:
         """Add m T(x) to ``out``, some rows at a time: single precision sums few numbers well."""
         step = SUMMED_ROWS[self.dtype]
-        for lo in range(0, self.n_rows, step):
-            rows = slice(lo, lo + step)
-            for p, power in enumerate(self._powers, self.complete):
-                out[p] += m[:, rows] @ power[columns, rows].T
+        for p, power in enumerate(self._with_squares(), self.complete):
+            own = power[columns]
+            for lo in range(0, self.n_rows, step):
+                rows = slice(lo, lo + step)
+                out[p] += m[:, rows] @ own[:, rows].T
 
     def part_sums(self, m: Array, layout: Layout, k: int) -> Array:
         """Sums over rows of m T(x) of part k's own columns; m is (J_k, n); (P, J_k, H_k)."""
-        columns = slice(layout.bounds[k], layout.bounds[k + 1])
-        size = columns.stop - columns.start
-        out = np.zeros((self.n_statistics, len(m), size))
-        if size and self._plain_squares:
-            kernels.collect_squares(self._powers[0][columns], m, out[1], out[2])
-        elif size:
-            self._add_products(out, m, columns)
+        columns = self._own(layout, k)
+        out = np.zeros((self.n_statistics, len(m), len(columns)))
+        if len(columns) and self._plain_squares:
+            kernels.collect_squares(self._powers[0], columns, m, out[1], out[2])
+        elif len(columns):
+            self._add_products(out, m, self._span(columns))
         if self.complete:
             out[0] = m.sum(axis=1, dtype=float)[:, None]
         return out
@@ -170,7 +200,8 @@ class DenseGroup:
     @property
     def _higher(self) -> list[Array]:
         """T(x) beyond the 1 or mask: x, x^2, ..."""
-        return self._powers if self.complete else self._powers[1:]
+        powers = self._with_squares()
+        return powers if self.complete else powers[1:]
 
     @property
     def _numbers(self) -> Array:
@@ -228,7 +259,8 @@ class DenseGroup:
         """Masks of the patterns (D, U), None if nothing is missing; the undecided ones' order."""
         if not self.complete and self.patterns.masks is None:  # every row has its own
             self.arrange(layout)
-            return self._powers[0], self._standing(layout)[1]
+            shown = self._powers[0][layout.order] if self._indexed else self._powers[0]
+            return shown, self._standing(layout)[1]
         masks = None if self.complete else self.patterns.masks
         order = np.arange(len(layout.undecided))
         return (None if masks is None else masks[layout.order]), order

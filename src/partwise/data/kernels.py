@@ -39,17 +39,18 @@ def encode_numbers(rows, shift, scale, most, out):
 
 
 @compiled(fastmath=True)
-def score_squares(Z, linear, square, out):
-    """out[j, c] += sum_d Z[d, c] (linear[j, d] + Z[d, c] square[j, d]).
+def score_squares(Z, at, linear, square, out):
+    """out[j, c] += sum_d z (linear[j, d] + z square[j, d]), z = Z[at[d], c].
 
     For the few states of a part, matrix products wait for memory; here squares are made in
     registers, and four columns at a time share the pass over the scores.
     """
-    D, n = Z.shape
+    D, n = len(at), Z.shape[1]
     for lo in range(0, n, TILE):
         hi = min(lo + TILE, n)
         for d in range(0, D - 3, 4):
-            z0, z1, z2, z3 = Z[d, lo:hi], Z[d + 1, lo:hi], Z[d + 2, lo:hi], Z[d + 3, lo:hi]
+            z0, z1 = Z[at[d], lo:hi], Z[at[d + 1], lo:hi]
+            z2, z3 = Z[at[d + 2], lo:hi], Z[at[d + 3], lo:hi]
             for j in range(len(out)):
                 row = out[j, lo:hi]
                 a0, a1, a2, a3 = linear[j, d], linear[j, d + 1], linear[j, d + 2], linear[j, d + 3]
@@ -62,7 +63,7 @@ def score_squares(Z, linear, square, out):
                         + z3[c] * (a3 + b3 * z3[c])
                     )
         for d in range(D - D % 4, D):
-            z = Z[d, lo:hi]
+            z = Z[at[d], lo:hi]
             for j in range(len(out)):
                 row = out[j, lo:hi]
                 a, b = linear[j, d], square[j, d]
@@ -71,14 +72,14 @@ def score_squares(Z, linear, square, out):
 
 
 @compiled(fastmath=True)
-def collect_squares(Z, m, linear, square):
-    """linear[j, d] += sum_c m[j, c] Z[d, c], square[j, d] += sum_c m[j, c] Z[d, c]^2."""
-    D, n = Z.shape
+def collect_squares(Z, at, m, linear, square):
+    """linear[j, d] += sum_c m[j, c] z, square[j, d] += sum_c m[j, c] z^2, z = Z[at[d], c]."""
+    D, n = len(at), Z.shape[1]
     zero = Z.dtype.type(0)
     for lo in range(0, n, TILE):
         hi = min(lo + TILE, n)
         for d in range(0, D - 1, 2):
-            y, z = Z[d, lo:hi], Z[d + 1, lo:hi]
+            y, z = Z[at[d], lo:hi], Z[at[d + 1], lo:hi]
             for j in range(len(m)):
                 row = m[j, lo:hi]
                 a, b, e, f = zero, zero, zero, zero
@@ -93,7 +94,7 @@ def collect_squares(Z, m, linear, square):
                 linear[j, d + 1] += e
                 square[j, d + 1] += f
         for d in range(D - D % 2, D):
-            z = Z[d, lo:hi]
+            z = Z[at[d], lo:hi]
             for j in range(len(m)):
                 row = m[j, lo:hi]
                 a, b = zero, zero

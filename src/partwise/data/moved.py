@@ -246,7 +246,8 @@ class MovingSource(BlockSource):
     def encode(self, rows: Array, weight: Array, labels: Array | None) -> MovableBlock:
         """A block of rows in memory."""
         made = super().encode(rows, weight, labels)
-        return MovableBlock(made.groups, weight, made.base, labels, self._places)
+        groups = [group.indexed() for group in made.groups]
+        return MovableBlock(groups, weight, made.base, labels, self._places)
 
     def with_rows(self, X: Rows, weight: Array, labels: Array | None = None) -> MovingSource:
         """A source of other rows, coded as these are."""

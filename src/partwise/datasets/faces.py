@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -300,6 +301,7 @@ def _zones() -> np.ndarray:
 class _Truth(NamedTuple):
     """Everything the faces are made from."""
 
+    head: np.ndarray  # (1024,), without parts
     background: np.ndarray  # (1024,), 0 on the parts' pixels
     masks: np.ndarray  # (1024,)
     appearances: list[np.ndarray]  # per part (n_states, 1024), 0 off the part
@@ -332,7 +334,7 @@ def _truth() -> _Truth:
         masks[own] = k
         appearances.append(np.where(own, shades, 0.0))
         tables.append(table)
-    return _Truth(np.where(masks >= 0, 0.0, background), masks, appearances, tables)
+    return _Truth(background, np.where(masks >= 0, 0.0, background), masks, appearances, tables)
 
 
 def make_faces(
@@ -341,6 +343,7 @@ def make_faces(
     noise_std: float = 0.1,
     light: float = 0.0,
     occlusion: float = 0.0,
+    displacement: int = 0,
     random_state: Seed = None,
 ) -> Bunch:
     """Generate cartoon faces, 32 by 32 pixels, from five disjoint parts.
@@ -348,7 +351,8 @@ def make_faces(
     Hair, brows, eyes (bare, behind glasses or behind sunglasses), nose and mouth (with or without a
     beard) each take one of six to eleven states. The states of brows, eyes and mouth depend on one
     of five conditions, those of hair and nose do not. Given the condition, parts are independent.
-    The same `random_state` gives the same faces whatever `noise_std`, `light` and `occlusion` are.
+    The same `random_state` gives the same faces whatever `noise_std`, `light`, `occlusion` and
+    `displacement` are.
 
     Parameters
     ----------
@@ -366,6 +370,11 @@ def make_faces(
     occlusion : float between 0 and 1, default=0.0
         Fraction of the faces of which a rectangle, a quarter to a half of the image, is replaced by
         Gaussian noise with the mean and variance of that image's pixels.
+    displacement : int, default=0
+        Largest displacement of a part in pixels: in every face each part is moved by whole pixels,
+        uniform from ``-displacement`` to ``displacement`` down and to the right, independently of
+        the others. The head stays in place and shows where a part has left; where two parts meet,
+        the later of ``part_names`` lies on top.
     random_state : int, Generator, RandomState or None, default=None
         Seed or source of all random choices.
 
@@ -382,6 +391,8 @@ def make_faces(
         - ``part_names`` : list of the five parts;
         - ``occluded`` : ndarray of shape (n_samples, 1024), bool, only if ``occlusion > 0``;
         - ``lighting`` : ndarray of shape (n_samples, 2), ``a`` and ``b``, only if ``light > 0``;
+        - ``displacements`` : ndarray of shape (n_samples, 5, 2), int, of every part, down and to
+          the right, only if ``displacement > 0``;
 
         and the true parameters,
 
@@ -419,10 +430,15 @@ def make_faces(
     for name, value in (("light", light), ("occlusion", occlusion)):
         if not 0 <= value <= 1:
             raise ValueError(f"{name} must be between 0 and 1, got {value}.")
+    if not isinstance(displacement, Integral) or not 0 <= displacement < _SIDE:
+        raise ValueError(
+            f"displacement must be a whole number of pixels from 0 to {_SIDE - 1}, got "
+            f"{displacement!r}."
+        )
     allowed = _labels(conditions)
     truth = _truth()
     # One stream per use, so that light, noise or occlusion do not change the faces.
-    face, shine, grain, cover = as_generator(random_state).spawn(4)
+    face, shine, grain, cover, move = as_generator(random_state).spawn(5)
 
     target = face.choice(allowed, size=n_samples)
     states = np.empty((n_samples, len(_PARTS)), dtype=np.int64)
@@ -436,6 +452,11 @@ def make_faces(
         data[:, own] = appearance[:, own][states[:, k]]
 
     extra = {}
+    if displacement > 0:
+        extra["displacements"] = moves = move.integers(
+            -displacement, displacement + 1, size=(n_samples, len(_PARTS), 2)
+        )
+        data = _displaced(truth, states, moves)
     if light > 0:
         extra["lighting"] = slopes = shine.uniform(-light, light, size=(n_samples, 2))
         v, u = np.mgrid[:_SIDE, :_SIDE].reshape(2, -1) / (_SIDE - 1) - 0.5
@@ -477,6 +498,18 @@ def _labels(conditions: Sequence[str | int] | None) -> np.ndarray:
         problem = f"unknown condition {unknown[0]!r}" if unknown else "no condition given"
         raise ValueError(f"{problem}; conditions are {', '.join(_CONDITIONS)}, or labels 0 to 4.")
     return np.array(sorted({known[condition] for condition in asked}))
+
+
+def _displaced(truth: _Truth, states: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """Paint the parts of every face at their displaced places on the bare head, (n, 1024)."""
+    data = np.tile(truth.head, (len(states), 1)).reshape(-1, _SIDE, _SIDE)
+    for k, appearance in enumerate(truth.appearances):
+        y, x = np.divmod(np.flatnonzero(truth.masks == k), _SIDE)
+        shades = appearance.reshape(-1, _SIDE, _SIDE)[:, y, x][states[:, k]]  # (n, pixels)
+        y, x = y + moves[:, k, :1], x + moves[:, k, 1:]
+        row, pixel = np.nonzero((y >= 0) & (y < _SIDE) & (x >= 0) & (x < _SIDE))
+        data[row, y[row, pixel], x[row, pixel]] = shades[row, pixel]
+    return data.reshape(len(states), -1)
 
 
 def _occlude(data: np.ndarray, fraction: float, rng: np.random.Generator) -> np.ndarray:
