@@ -10,7 +10,8 @@ import pytest
 from matplotlib.image import imsave
 from scipy import sparse
 
-from partwise import MCFA, MCVQ, Recommender, make_faces, make_shapes
+from partwise import MCFA, MCVQ, Recommender, Translations, make_faces, make_shapes
+from partwise.models.moving_parts import PartRows
 from partwise.report import write_report
 from tests.common.browser import chromium, opened
 
@@ -780,3 +781,64 @@ def test_a_recommender_in_a_notebook(ratings, monkeypatch):
 
 def test_the_file_is_small(face_page):
     assert face_page.stat().st_size < 5_000_000
+
+
+@pytest.fixture(scope="module")
+def moving_model():
+    """A bar and a square that move on their own in images of 9x9."""
+    rng = np.random.default_rng(0)
+    ink = np.zeros((80, 9, 9))
+    for image, (y, x), (v, z) in zip(ink, *rng.integers(1, 5, size=(2, 80, 2)), strict=True):
+        image[y : y + 3, x] = 1
+        image[v : v + 2, z : z + 3] = 1
+    X = ink.reshape(80, -1) + 0.1 * rng.normal(size=(80, 81))
+    moves = Translations((9, 9), max_shift=3, by="part")
+    return MCVQ(2, 1, transformations=moves, random_state=0, max_iter=8, tol=1e-1).fit(X), X
+
+
+def test_parts_that_move_are_dragged(browser, moving_model, tmp_path):
+    model, X = moving_model
+    write_report(model, tmp_path / "page.html", X[:20])
+    found = model._fitted.model.begun(model._fitted.params, PartRows(*_encoded(model, X[:1])))
+    with opened(browser, tmp_path / "page.html") as page:
+        values = model.transformations.values
+        places = [values[t].tolist() for t in found.t[0]]
+        told = page.evaluate(
+            "(places) => Array.from(partwise.model.compose(places, [0, 0]).values)", places
+        )
+        np.testing.assert_allclose(told, model.reconstruct(X[:1])[0], **AGREE)
+        canvas = page.locator("canvas.big")
+        canvas.scroll_into_view_if_needed()
+        page.evaluate(
+            "() => { partwise.panels.places = [[0, 0], [0, 0]]; partwise.panels.draw(); }"
+        )
+        at = page.evaluate("""() => {
+          const { found, model } = partwise.panels;
+          const best = (own) => own.indexOf(Math.max(...own));
+          const pixel = best(found.shares[1]);
+          return [Math.floor(pixel / model.width), pixel % model.width];
+        }""")
+        box = canvas.bounding_box()
+        step = box["width"] / 9
+        x, y = box["x"] + (at[1] + 0.5) * step, box["y"] + (at[0] + 0.5) * step
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x, y - step, steps=4)
+        page.mouse.up()
+        moved = page.evaluate(
+            "() => ({ places: partwise.panels.places, chosen: partwise.panels.chosen })"
+        )
+        assert moved["places"][moved["chosen"]] == [1, 0]
+        canvas.focus()
+        for _ in range(9):
+            page.keyboard.press("ArrowLeft")
+        assert page.evaluate("() => partwise.panels.places[partwise.panels.chosen]") == [1, 3]
+        assert "goes no further" in page.locator(".status").inner_text()
+        page.get_by_role("button", name="Sample").first.click()
+        assert page.evaluate("() => partwise.panels.places.flat().every((s) => Math.abs(s) <= 3)")
+
+
+def _encoded(model, X):
+    """Rows in model units, and 1 where they are seen."""
+    Z = model._fitted.columns[0].encode(X, np.arange(X.shape[1]))
+    return Z, np.ones_like(Z)

@@ -38,6 +38,7 @@ from partwise.report.content import (
     Vector,
 )
 from partwise.report.embed import embed, names_of, pack_rows, packed_size
+from partwise.report.moving import moves_of, moving_live
 from partwise.report.overview import overview, states_of_parts
 from partwise.report.pictures import gray_picture, part_color, parts_picture
 from partwise.report.rows import PageRows
@@ -124,13 +125,8 @@ def collect(
         input of the page's own code (None for models without parts).
     """
     check_is_fitted(model)
-    moves = getattr(model, "transformations", None)
-    if getattr(moves, "by", "row") == "part":
-        raise ValueError(
-            "A report shows parts of columns, which parts that move on their own have not; plot "
-            "model.means_ and model.masks_."
-        )
-    if moves is not None:
+    moves = moves_of(model)
+    if moves is None and getattr(model, "transformations", None) is not None:
         raise ValueError(
             "A report shows rows in place; pass model.canvas_model() and the rows that "
             "model.align(X) gives."
@@ -144,11 +140,11 @@ def collect(
                 "The page of a recommender takes neither data nor image_shape; leave both out, and "
                 "rate items on the page."
             )
-    shape = check_image_shape(image_shape, len(names))
+    shape = check_image_shape(image_shape if moves is None else moves.image_shape, len(names))
     seen = replace(view(lead), names=names) if hasattr(lead, "gates_") else None
     if stability is not None and (seen is None or not np.array_equal(stability.parts, seen.parts)):
         raise ValueError("stability belongs to another model; pass part_stability of this one.")
-    kind = _kind(model, seen, shape)
+    kind = _kind(model, seen, shape) if moves is None else "moving"
     rows = None
     if data is not None and n_rows_of(data):
         rows = PageRows(model, data, row_names)
@@ -161,7 +157,9 @@ def collect(
         "title": title,
         "version": __version__,
         "kind": kind,
-        "thing": {"image": "pixel", "ratings": "item", "text": "word"}.get(kind, "column"),
+        "thing": {"image": "pixel", "moving": "pixel", "ratings": "item", "text": "word"}.get(
+            kind, "column"
+        ),
         "model": type(model).__name__,
         "call": repr(model),
         "model_file": model_file,
@@ -180,6 +178,8 @@ def collect(
         live = _live(model, seen, kind, shape, rows, content)
         if packed_size(live["model"]) <= _MAX_PACKED:
             content["live"] = live
+    elif moves is not None:
+        content["live"] = moving_live(model, moves)
     content["summary"] = _summary(content)
     return content
 
@@ -517,7 +517,7 @@ def _summary(content: Content) -> list[tuple[str, str]]:
         if data["score"] is not None:
             lines.append((f"Log-likelihood per row{of}", f"{data['score']:,.2f} nats"))
         if data["error"] is not None:
-            unit = "" if content["kind"] == "image" else ", in standard deviations of the columns"
+            unit = "" if thing == "pixel" else ", in standard deviations of the columns"
             name = f"Root mean square error of reconstruction{of}"
             lines.append((name, f"{data['error']:.4g}{unit}"))
     return lines

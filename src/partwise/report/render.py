@@ -28,6 +28,7 @@ _SCRIPTS = (
     "ratings.js",
     "dom.js",
     "image.js",
+    "moving.js",
     "overview.js",
     "table.js",
     "text.js",

@@ -22,8 +22,8 @@ class Rows {
   }
 }
 
-const MODELS = { states: StatesModel, factors: FactorsModel, ratings: RatingsModel };
-const PANELS = { image: ImagePanels, table: TablePanels, text: TextPanels, ratings: RatingsPanels };
+const MODELS = { states: StatesModel, factors: FactorsModel, ratings: RatingsModel, moving: MovingModel };
+const PANELS = { image: ImagePanels, table: TablePanels, text: TextPanels, ratings: RatingsPanels, moving: MovingPanels };
 
 const holder = document.getElementById("explorer-data");
 if (holder) {
