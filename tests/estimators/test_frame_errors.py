@@ -239,3 +239,14 @@ def test_a_bad_file_stops_writing_and_the_same_call_continues(in_memory, tmp_pat
     (source / "1.parquet").write_bytes(good)
     files = write_parquet(in_memory.impute, source, out)
     assert pl.read_parquet(files).equals(in_memory.impute(survey()))
+
+
+def test_dask_partitions_that_do_not_agree_are_named():
+    dask = pytest.importorskip("dask")
+    frames = pytest.importorskip("dask.dataframe")
+    good = survey()[:100].select("height", "kids").to_pandas()
+    bad = good.assign(height="tall")
+    parts = [dask.delayed(lambda x: x)(one) for one in (good, good, bad)]
+    X = frames.from_delayed(parts, meta=good.iloc[:0], verify_meta=False)
+    with pytest.raises(ValueError, match=r"partition 2: column 'height' has text .* before; conv"):
+        model().fit(X)

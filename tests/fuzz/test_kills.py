@@ -9,6 +9,7 @@ import pytest
 
 from partwise import MCVQ, Checkpoint, make_shapes
 from partwise.report import write_report
+from tests.fuzz import table_kills
 from tests.fuzz.kills import JOBS, campaign, finish, prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -69,3 +70,11 @@ def test_a_folder_that_refuses_is_one_sentence():
             assert message in str(caught.value)
         folder.chmod(0o755)
         assert list(folder.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_killed_fits_of_tables_in_files_end_the_same():
+    pytest.importorskip("dask.dataframe")
+    counts = [found for _, found in table_kills.campaign(2, 0, table_kills.JOBS)]
+    assert sum(found.total() for found in counts) == 2 * len(table_kills.JOBS)
+    assert sum(found["killed"] for found in counts) > 2

@@ -6,10 +6,12 @@ of float numbers, which all EM iterations then read.
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
@@ -17,7 +19,7 @@ import numpy as np
 
 from partwise._warnings import warn
 from partwise.contracts import Array
-from partwise.data.dask import default_client
+from partwise.data.dask import ACTIVE, default_client
 from partwise.data.frame_sources import (
     DaskFrames,
     Frames,
@@ -34,6 +36,9 @@ from partwise.typing import Frame, Name, Value
 
 # What becomes of levels that a schema does not have.
 Unseen: TypeAlias = Literal["missing", "warn", "refuse"]
+
+# Statistics of partitions that a task merges.
+MERGED = 8
 
 
 def read_frames(
@@ -63,32 +68,54 @@ def survey_frames(frames: Frames, likelihood: Likelihood, used: Array | None = N
     """Learn the kinds of the columns in one pass; ``used`` is a mask of rows."""
     total: list[ColumnSurvey] | None = None
     kinds = set()
-    for (own, kind), piece in zip(_surveys(frames, used), frames.pieces, strict=True):
+    for own, kind, name in _surveys(frames, used):
         kinds.add(kind)
         try:
             total = own if total is None else merge_tables(total, own)
         except ValueError as error:
-            raise ValueError(
-                f"{piece.name}: {error}; convert the column, or leave it out."
-            ) from error
+            raise ValueError(f"{name}: {error}; convert the column, or leave it out.") from error
     assert total is not None
     kind = min(kinds)
     names = [str(n) if kind == "polars" else n for n in frames.names]
     return Schema.of(total, likelihood, names, kind)
 
 
-def _surveys(frames: Frames, used: Array | None) -> Iterator[tuple[list[ColumnSurvey], str]]:
-    """Statistics and kind of every piece; those of Dask partitions are computed by Dask."""
+def _surveys(frames: Frames, used: Array | None) -> Iterator[tuple[list[ColumnSurvey], str, str]]:
+    """Statistics of every piece, its kind and its name."""
     if isinstance(frames, DaskFrames):
-        dask = optional("dask", "Dask dataframes")
-        edges = np.cumsum([0, *(piece.n_rows for piece in frames.pieces)])
-        masks = [None if used is None else used[lo:hi] for lo, hi in pairwise(edges)]
-        parts = zip(frames.frame.to_delayed(), masks, strict=True)
-        found = dask.compute(*(dask.delayed(survey_table)(part, mask) for part, mask in parts))
-        yield from ((one, "pandas") for one in found)
+        yield from ((one, "pandas", name) for one, name in _dask_surveys(frames, used))
         return
-    for lo, hi, frame in read_frames(frames):
-        yield survey_table(frame, None if used is None else used[lo:hi]), frame_of(frame)
+    for (lo, hi, frame), piece in zip(read_frames(frames), frames.pieces, strict=True):
+        own = survey_table(frame, None if used is None else used[lo:hi])
+        yield own, frame_of(frame), piece.name
+
+
+def _dask_surveys(
+    frames: DaskFrames, used: Array | None
+) -> Iterator[tuple[list[ColumnSurvey], str]]:
+    """Statistics of all partitions, merged by Dask; of each of them if they do not agree."""
+    dask = optional("dask", "Dask dataframes")
+    edges = np.cumsum([0, *(piece.n_rows for piece in frames.pieces)])
+    masks = [None if used is None else used[lo:hi] for lo, hi in pairwise(edges)]
+    parts = [
+        dask.delayed(survey_table)(part, mask)
+        for part, mask in zip(frames.frame.to_delayed(), masks, strict=True)
+    ]
+    merged = parts
+    while len(merged) > 1:
+        groups = [merged[i : i + MERGED] for i in range(0, len(merged), MERGED)]
+        merged = [dask.delayed(_merge_all)(group) for group in groups]
+    try:
+        (found,) = dask.compute(*merged)
+    except ValueError:  # to find out which
+        for one, piece in zip(dask.compute(*parts), frames.pieces, strict=True):
+            yield one, piece.name
+        return
+    yield found, "Dask dataframe"
+
+
+def _merge_all(tables: list[list[ColumnSurvey]]) -> list[ColumnSurvey]:
+    return reduce(merge_tables, tables)
 
 
 def survey_table(frame: Frame | Array, used: Array | None = None) -> list[ColumnSurvey]:
@@ -113,7 +140,10 @@ def encode_frames(frames: Frames, schema: Schema, unseen: Unseen = "missing") ->
     new: dict[Name, Value] = {}
     try:
         out = np.memmap(path, schema.dtype, "w+", shape=(C, len(schema.columns)))
-        weakref.finalize(out, remove_file, path)
+        if os.name == "posix" and ACTIVE.get() is None:
+            remove_file(path)  # the map stays; so nothing is left if the process is killed
+        else:  # workers open the file
+            weakref.finalize(out, remove_file, path)
         columns = zip(frames.names, schema.columns, strict=True)
         used = [name for name, column in columns if column.is_filled]
         for (lo, hi, frame), piece in zip(read_frames(frames, used), frames.pieces, strict=True):

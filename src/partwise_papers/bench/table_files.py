@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -11,6 +13,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from partwise import MCVQ, write_parquet
@@ -20,17 +23,19 @@ from partwise_papers.registry import Row
 
 N_FILES, N_PARTS, N_STATES = 20, 4, 5  # four parts have 20 columns
 
-# EM iterations of each fit: rows per second are compared, not the way to convergence.
+# EM iterations of each fit after those of annealing: rows per second are compared, not the way to
+# convergence. PARTWISE_BENCH_GATING=tied leaves out annealing.
 N_SWEEPS = 10
 
 
-def _anonymous() -> float:
-    """Megabytes of anonymous memory of this process; NaN where the system does not report it."""
+def _anonymous(process: str = "self") -> float:
+    """Megabytes of anonymous memory of a process; NaN where the system does not report it."""
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
         return float("nan")
-    return next(float(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1e3
+    found = (float(line.split()[1]) / 1e3 for line in lines if line.startswith("RssAnon"))
+    return next(found, float("nan"))  # of a process that has ended there is none
 
 
 @contextmanager
@@ -51,7 +56,7 @@ def _peak() -> Iterator[list[float]]:
         watcher.join()
 
 
-def _write(folder: Path, n_rows: int) -> None:
+def write_survey(folder: Path, n_rows: int) -> None:
     """Files of a synthetic survey, a fifth of the values missing."""
     survey = make_survey(n_rows, n_parts=N_PARTS, n_columns_per_kind=1, missing=0.2, random_state=0)
     step = -(-n_rows // N_FILES)
@@ -65,7 +70,7 @@ def _model() -> MCVQ:
         N_PARTS,
         N_STATES,
         likelihood="auto",
-        gating="tied",
+        gating=os.environ.get("PARTWISE_BENCH_GATING", "annealed"),
         random_state=0,
         max_iter=N_SWEEPS,
         tol=0.0,
@@ -79,7 +84,7 @@ def table_files(n_rows: int, progress: Callable[[str], None]) -> list[Row]:
         folder, out = Path(place) / "in", Path(place) / "out"
         folder.mkdir()
         progress("write the files")
-        writing = get_context("spawn").Process(target=_write, args=(folder, n_rows))
+        writing = get_context("spawn").Process(target=write_survey, args=(folder, n_rows))
         writing.start()  # in its own process, whose memory is not counted
         writing.join()
         part = pl.read_parquet(folder / "00.parquet")
@@ -107,6 +112,45 @@ def table_files(n_rows: int, progress: Callable[[str], None]) -> list[Row]:
             )
     for own, other in zip(rows[:2], rows[2:], strict=True):
         own["share of in-memory speed"] = own["rows per second"] / other["rows per second"]
+    return rows
+
+
+def _command(*words: str) -> tuple[float, float]:
+    """Seconds and peak anonymous memory, in megabytes, of a command."""
+    before, peak = time.perf_counter(), 0.0
+    process = subprocess.Popen([sys.executable, "-m", "partwise", *words])
+    while process.poll() is None:
+        peak = max(peak, np.nan_to_num(_anonymous(str(process.pid))))
+        time.sleep(0.02)
+    if process.returncode:
+        raise RuntimeError(f"partwise {words[0]} ended with {process.returncode}")
+    return time.perf_counter() - before, peak
+
+
+@register("table_files_command")
+def table_files_command(progress: Callable[[str], None]) -> list[Row]:
+    """A survey of 1M rows x 20 columns in 20 files: `partwise fit`, then `partwise impute`."""
+    n_rows, rows = int(os.environ.get("PARTWISE_BENCH_ROWS", 1_000_000)), list[Row]()
+    with tempfile.TemporaryDirectory() as place:
+        folder, model, out = (str(Path(place) / name) for name in ("in", "model", "out"))
+        Path(folder).mkdir()
+        progress("write the files")
+        writing = get_context("spawn").Process(target=write_survey, args=(Path(folder), n_rows))
+        writing.start()
+        writing.join()
+        sizes = ("--parts", str(N_PARTS), "--states", str(N_STATES), "--seed", "0")
+        for words in (("fit", folder, *sizes, "-o", model), ("impute", model, folder, "-o", out)):
+            progress(f"partwise {words[0]}")
+            seconds, peak = _command(*words)
+            rows.append(
+                {
+                    "step": f"partwise {words[0]}",
+                    "rows": n_rows,
+                    "seconds": seconds,
+                    "rows per second": n_rows / seconds,
+                    "peak anonymous MB": peak,
+                }
+            )
     return rows
 
 
