@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 # public name -> module that defines it
 _PUBLIC = {
+    "Annealing": "partwise.fitting.options",
     "AspectModel": "partwise.estimators.aspect",
     "BayesianPCA": "partwise.estimators.bayesian_pca",
     "BayesianPCAMixture": "partwise.estimators.bayesian_pca_mixture",
@@ -44,6 +45,7 @@ __all__ = [
     "GVQ",
     "MCFA",
     "MCVQ",
+    "Annealing",
     "AspectModel",
     "BayesianPCA",
     "BayesianPCAMixture",
@@ -91,7 +93,7 @@ if TYPE_CHECKING:
     from partwise.files.model import load
     from partwise.files.onnx import export_onnx
     from partwise.fitting.checkpoint import Checkpoint
-    from partwise.fitting.options import SizeOptions
+    from partwise.fitting.options import Annealing, SizeOptions
     from partwise.fitting.stream import StreamingOptions
     from partwise.likelihoods.prior import Prior
     from partwise.models.transformations import IndexMaps, Rotations, Scalings, Translations

@@ -29,7 +29,7 @@ from partwise.fitting.add_columns import with_new_columns
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.course import fit_parts
 from partwise.fitting.family import Family
-from partwise.fitting.options import PartsOptions, SizeOptions, TrainingRows
+from partwise.fitting.options import Annealing, PartsOptions, SizeOptions, TrainingRows
 from partwise.fitting.saved import restored, saved
 from partwise.fitting.stream import StreamingOptions, learn_rows, refused
 from partwise.fitting.tied_draws import fit_tied_draws
@@ -49,7 +49,7 @@ SIZE = [
 ]
 CONSTRAINTS: dict[str, list[object]] = {
     "n_parts": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-    "gating": [StrOptions({"annealed", "tied", "standard", "factorised"})],
+    "gating": [StrOptions({"annealed", "tied", "standard", "factorised"}), Annealing],
     "prior": [StrOptions({"conjugate"}), Prior, None],
     "gate_entropy": [Interval(Real, 0, None, closed="left")],
     "sparse_absent": [StrOptions({"auto", "unobserved", "zero"})],
@@ -243,12 +243,14 @@ class GatedEstimator(PartsEstimator):
 
     def _family(self, schema: Schema | None = None) -> Family:
         """The kind of parts, with the options that the arguments set."""
+        annealing = self.gating if isinstance(self.gating, Annealing) else None
         return self._kind(
             PartsOptions(
                 n_parts=self.n_parts,
                 size=getattr(self, self._kind.size_name),
                 likelihood=self._law(schema),
-                gating=self.gating,
+                gating="annealed" if annealing else self.gating,
+                annealing=annealing,
                 inference=getattr(self, "inference", "variational"),
                 n_classes=self.n_classes,
                 prior=self._prior_strengths(),

@@ -26,7 +26,7 @@ from partwise.estimators._table_verbs import TableVerbs
 from partwise.fitting.factors import Factors
 from partwise.fitting.family import Family
 from partwise.fitting.moving_states import MovingFactors
-from partwise.fitting.options import SizeOptions
+from partwise.fitting.options import Annealing, SizeOptions
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import Prior
 from partwise.models.transformations import Transformations
@@ -66,11 +66,11 @@ class MCFA(TransformedRows, TableVerbs):
     likelihood : {"gaussian", "ordinal"}, default="gaussian"
         "ordinal": entries are ordered levels (ratings, grades), each an interval of a latent number
         that follows the model; the intervals follow from the frequencies of the levels.
-    gating : {"annealed", "tied", "standard", "factorised"}, default="annealed"
+    gating : {"annealed", "tied", "standard", "factorised"} or Annealing, default="annealed"
         How columns are assigned to parts. "tied": one part per column for all rows. "annealed": the
-        same, with deterministic annealing. "standard": every row assigns columns to parts, with one
-        posterior for all rows. "factorised": a posterior for every entry, initialized by a tied
-        solution if ``init="dependence"``.
+        same, with deterministic annealing (`partwise.Annealing` for another schedule). "standard":
+        every row assigns columns to parts, with one posterior for all rows. "factorised": a
+        posterior for every entry, initialized by a tied solution if ``init="dependence"``.
     n_classes : int or None, default=None
         N, the number of classes of rows; each has its own Gaussian prior of every part's factors.
         With y, the classes are its labels, and rows labeled -1 (None, for strings) are classified;
@@ -214,7 +214,7 @@ class MCFA(TransformedRows, TableVerbs):
         n_factors: int | str | Sequence[int] = 4,
         *,
         likelihood: Likelihoods = "gaussian",
-        gating: str = "annealed",
+        gating: str | Annealing = "annealed",
         n_classes: int | None = None,
         prior: str | Prior | None = "conjugate",
         gate_entropy: float = 0.0,

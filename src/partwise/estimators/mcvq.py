@@ -15,7 +15,7 @@ from partwise.data.table import Schema
 from partwise.estimators._gated import CONSTRAINTS, SIZE
 from partwise.estimators._moving import MovingEstimator
 from partwise.fitting.family import Family
-from partwise.fitting.options import SizeOptions
+from partwise.fitting.options import Annealing, SizeOptions
 from partwise.fitting.states import States
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import LAWS, ORDERED, Prior, zero_if_absent
@@ -46,11 +46,11 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         For a table with columns of several kinds: "auto" detects the kind of each column (see
         ``kinds_`` and docs/tables.md), a mapping of column names to kinds sets some of them, a
         sequence sets all; a kind may then also be "lognormal" or "ignored".
-    gating : {"annealed", "tied", "standard", "factorised"}, default="annealed"
+    gating : {"annealed", "tied", "standard", "factorised"} or Annealing, default="annealed"
         How columns are assigned to parts. "tied": one part per column for all rows. "annealed": the
-        same, with deterministic annealing. "standard": every row assigns columns to parts, with one
-        posterior for all rows. "factorised": a posterior for every entry, initialized by a tied
-        solution if ``init="dependence"``. Variational inference only.
+        same, with deterministic annealing (`partwise.Annealing` for another schedule). "standard":
+        every row assigns columns to parts, with one posterior for all rows. "factorised": a
+        posterior for every entry, initialized by a tied solution if ``init="dependence"``.
     inference : {"variational", "gibbs"}, default="variational"
         "gibbs" is Monte Carlo EM, which samples the states and the parts of all entries; with
         ``gating="tied"`` one part per column, with moves that split pairs of parts again, for
@@ -215,7 +215,7 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         n_states: int | str | Sequence[int] = 8,
         *,
         likelihood: Likelihoods = "gaussian",
-        gating: str = "annealed",
+        gating: str | Annealing = "annealed",
         inference: str = "variational",
         n_classes: int | str | None = None,
         prior: str | Prior | None = "conjugate",

@@ -77,6 +77,7 @@ _LOADABLE = {
     "Recommender": "partwise.estimators.recommender",
 }
 _OPTIONS = {
+    "Annealing": "partwise.fitting.options",
     "IndexMaps": "partwise.models.transformations",
     "Prior": "partwise.likelihoods.prior",
     "Rotations": "partwise.models.transformations",

@@ -25,7 +25,7 @@ from partwise.fitting.calibrate import calibrate
 from partwise.fitting.checkpoint import Checkpoint, FitLog, SearchMemo
 from partwise.fitting.family import Family
 from partwise.fitting.labels import read_labels
-from partwise.fitting.options import Listen, Listener, PartsOptions, TrainingRows
+from partwise.fitting.options import Annealing, Listen, Listener, PartsOptions, TrainingRows
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Begun, Stage, fit_best
 from partwise.models.calibration import identity
@@ -40,7 +40,6 @@ from partwise.typing import PathLike
 
 # Annealing: EM iterations in which the temperature falls from the mean number of observations per
 # column (at which a column weighs its evidence per observation, as the standard gating does) to 1.
-# The papers lower it linearly; a constant factor spends most iterations where gates begin to close.
 ANNEALING_STEPS = 40
 
 # Where columns are of several kinds, states begin roughly (rows are clustered on scores, not by the
@@ -377,18 +376,19 @@ def _stages(
     if options.gating == "annealed" and n_parts > 1 and not again:
         weight = core.chooser.weight
         hottest = max(weight.sum() / max(np.count_nonzero(weight), 1), 1.0)
-        temperatures = np.geomspace(hottest, 1.0, ANNEALING_STEPS, endpoint=False)
+        annealing = options.annealing or Annealing(ANNEALING_STEPS)
         barred = None
         if len(core.sizes) > n_parts:
             # Between background and parts no column changes sides while the temperature falls:
             # until the states have formed, one state for all rows looks better than it is.
             is_background = np.arange(len(params.gates))[:, None] == n_parts
             barred = is_background != (params.gates.argmax(axis=0) == n_parts)
-        annealing = [
-            family.modeled(_gated_by(core, Tied(1.0 / t), barred), columns) for t in temperatures
+        steps = [
+            family.modeled(_gated_by(core, Tied(1.0 / t), barred), columns)
+            for t in annealing.temperatures(hottest)
         ]
         probe = family.probe if len(columns) == 1 else MIXED_PROBE
-        return [Stage(family.modeled(core, columns), annealing, probe=probe)]
+        return [Stage(family.modeled(core, columns), steps, probe=probe)]
     return [Stage(family.modeled(core, columns))]
 
 

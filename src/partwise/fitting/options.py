@@ -86,6 +86,54 @@ class SizeOptions:
 
 
 @dataclass(frozen=True)
+class Annealing:
+    """How the temperature of ``gating="annealed"`` falls to 1, one EM iteration per temperature.
+
+    Parameters
+    ----------
+    n_steps : int, default=40
+        Number of EM iterations at temperatures above 1.
+    schedule : {"geometric", "linear"}, default="geometric"
+        Whether the temperature falls by a constant factor, or by a constant difference as in the
+        papers. A constant factor spends most iterations where gates begin to close.
+    start : float or None, default=None
+        First temperature. None is the mean number of observations per column, at which a column
+        weighs its evidence per observation, as ``gating="standard"`` does.
+
+    Examples
+    --------
+    >>> from partwise import MCVQ, Annealing, make_shapes
+    >>> Annealing(4, schedule="linear", start=5).temperatures(100.0)
+    array([5., 4., 3., 2.])
+    >>> model = MCVQ(3, 9, gating=Annealing(60, schedule="linear"), random_state=0)
+    >>> model.fit(make_shapes().data).gates_.shape
+    (121, 3)
+    """
+
+    n_steps: int = 40
+    schedule: str = "geometric"
+    start: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.n_steps, Integral) or self.n_steps < 1:
+            raise ValueError(
+                f"Annealing(n_steps={self.n_steps!r}): must be a whole number of at least 1."
+            )
+        if self.schedule not in ("geometric", "linear"):
+            raise ValueError(
+                f'Annealing(schedule={self.schedule!r}): must be "geometric" or "linear".'
+            )
+        if self.start is not None and not 1.0 <= self.start < float("inf"):
+            raise ValueError(f"Annealing(start={self.start!r}): must be at least 1, or None.")
+
+    def temperatures(self, usual: float) -> Array:
+        """Temperatures above 1, falling, (n_steps,); ``usual`` is the first where none is given."""
+        space = np.geomspace if self.schedule == "geometric" else np.linspace
+        hottest = usual if self.start is None else float(self.start)
+        return space(hottest, 1.0, int(self.n_steps), endpoint=False)
+
+
+@dataclass(frozen=True)
 class PartsOptions:
     """Arguments of a model of gated parts, checked one by one.
 
@@ -93,8 +141,8 @@ class PartsOptions:
     likelihood, ``absent_zero`` whether entries that a sparse matrix does not store are zeros.
     ``arguments`` are those of the estimator and its name, which a checkpoint is compared with, and
     ``calibrated`` whether intervals are; ``usual_prior`` whether the prior is the default;
-    ``sizes`` how sizes are selected; ``transformations``
-    what rows may have undergone.
+    ``sizes`` how sizes are selected; ``transformations`` what rows may have undergone;
+    ``annealing`` how the temperature falls, None as usual.
     """
 
     n_parts: int | str
@@ -114,6 +162,7 @@ class PartsOptions:
     usual_prior: bool = False
     sizes: SizeOptions = SizeOptions()
     transformations: Transformations | None = None
+    annealing: Annealing | None = None
 
     @property
     def is_sought(self) -> bool:
