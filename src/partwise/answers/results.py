@@ -77,6 +77,14 @@ class StateGroup(NamedTuple):
     profile: str
 
 
+class NearDuplicate(NamedTuple):
+    """A column that is nearly a copy of another: the correlation, or the share of equal levels."""
+
+    column: str
+    other: str
+    strength: float
+
+
 class Summary(dict[str, list[object]]):
     """What `MCVQ.summary` returns: a dict of columns, one row per state.
 
@@ -93,6 +101,8 @@ class Summary(dict[str, list[object]]):
     groups : sequence of StateGroup
         Groups of similar states, of parts with many states. Text and notebooks show these parts by
         their groups; the dict and the data frame have every state.
+    near_duplicates : sequence of NearDuplicate
+        Columns that are nearly copies of others; they are sampled together.
 
     Examples
     --------
@@ -111,10 +121,12 @@ class Summary(dict[str, list[object]]):
         columns: Mapping[str, list[object]],
         frame: str = "array",
         groups: Sequence[StateGroup] = (),
+        near_duplicates: Sequence[NearDuplicate] = (),
     ) -> None:
         super().__init__(columns)
         self.frame = frame
         self.groups = list(groups)
+        self.near_duplicates = list(near_duplicates)
 
     def to_frame(self) -> Frame:
         """Return a data frame with one row per state.
@@ -153,12 +165,19 @@ class Summary(dict[str, list[object]]):
                 last = part
             noun = "states" if "," in state else "state"
             lines += _wrapped(f"  {noun} {state}, {_percent(share)} of the rows: ", profile)
+        if self.near_duplicates:
+            lines += ["", *_wrapped("Near-duplicate columns: ", self._copies())]
         if self.groups:
             note = "Similar states are described together; summary(max_states=None) has each."
             lines += ["", note]
         return "\n".join(lines[1:]) or "no parts"
 
     __repr__ = __str__
+
+    def _copies(self) -> str:
+        """Near-duplicate columns in a sentence."""
+        told = [f"{one.column} of {one.other} ({one.strength:.3f})" for one in self.near_duplicates]
+        return "; ".join(told)
 
     def _repr_html_(self) -> str:
         rows = []
@@ -170,6 +189,9 @@ class Summary(dict[str, list[object]]):
                 last = part
             if part not in _WITHOUT_PART:
                 rows.append(_html_row(state, _percent(share), profile))
+        if self.near_duplicates:
+            told = _html("Near-duplicate columns", self._copies())
+            rows.append(f"<tr><th colspan=3 style='{_STYLE}'>{told}</th></tr>")
         head = _html_row("state", "rows", "what is typical of it", tag="th")
         return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 

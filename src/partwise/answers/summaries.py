@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from partwise.answers.results import LEFT_OUT, NO_PART, StateGroup, Summary
+from partwise.answers.results import LEFT_OUT, NO_PART, NearDuplicate, StateGroup, Summary
 from partwise.answers.rows import parts_of
 from partwise.answers.states import FittedStates, core, n_parts
 from partwise.answers.tables import Feature, features, frame_kind, profile_words, shown_states
@@ -50,7 +50,19 @@ def summary(
         if columns:
             for name, value in zip(rows, (part, columns, 0, 1.0, words), strict=True):
                 rows[name].append(value)
-    return Summary(rows, frame_kind(fitted), groups)
+    return Summary(rows, frame_kind(fitted), groups, near_duplicates(fitted))
+
+
+def near_duplicates(fitted: FittedStates) -> list[NearDuplicate]:
+    """Columns of a table that are nearly copies of earlier ones."""
+    columns = () if fitted.schema is None else fitted.schema.columns
+    return [
+        NearDuplicate(
+            fitted.column_name(d), fitted.column_name(column.twin.leader), column.twin.strength
+        )
+        for d, column in enumerate(columns)
+        if column.twin is not None
+    ]
 
 
 def _groups(

@@ -317,6 +317,7 @@ class _Part(TypedDict, total=False):
 
 class _Content(TypedDict, total=False):
     rows: int
+    near_duplicates: list[dict[str, str | float]]
     rows_learned_from: int
     is_image: bool
     columns: list[_Column]
@@ -358,12 +359,28 @@ def _content(model: MCVQ | MCFA, found: Data, seconds: float, out: Path, stopped
             }
             for k, size in enumerate(sizes)
         ],
+        "near_duplicates": _near_duplicates(model),
         "lower_bound": float(model.lower_bound_),
         "converged": bool(model.converged_),
         "stopped": stopped,
         "seconds": round(seconds, 3),
         "model": str(out),
     }
+
+
+def _near_duplicates(model: MCVQ | MCFA) -> list[dict[str, str | float]]:
+    """Columns that are nearly copies of others."""
+    from partwise.fitted import schema_of
+
+    schema = schema_of(model)
+    if schema is None:
+        return []
+    return [
+        {"column": str(one.name), "other": str(schema.names[one.twin.leader]),
+         "strength": one.twin.strength}
+        for one in schema.columns
+        if one.twin is not None
+    ]  # fmt: skip
 
 
 def _described(model: MCVQ | MCFA) -> tuple[dict[str, list[_State]], dict[str, list[_Group]]]:
@@ -417,6 +434,10 @@ def _print_summary(content: _Content) -> None:
     if rest:
         listed = "" if content["is_image"] else f": {_few(rest)}"
         say(f"\nBackground, {plural(len(rest), noun)}{listed}")
+    if content["near_duplicates"]:
+        say("")
+    for one in content["near_duplicates"]:
+        say(f"Column {one['column']} is nearly a copy of {one['other']} ({one['strength']:.3f}).")
     say(f"\nWrote {content['model']}.")
     if "report" in content:
         say(f"Wrote {content['report']}: open it in a browser.")

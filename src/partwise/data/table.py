@@ -28,10 +28,12 @@ from partwise.data.table_column import (
     KINDS,
     LOGGED,
     TableColumn,
+    Twin,
     has_levels,
     law_of_kind,
     number_text,
 )
+from partwise.data.twins import find_twins, follow_leaders, with_twins
 from partwise.typing import Frame, Name, Value
 
 if TYPE_CHECKING:
@@ -118,6 +120,17 @@ class Schema:
         """The schema of a table from statistics of its columns; ``likelihood`` as in `learn`."""
         asked = _asked(likelihood, [survey.name for survey in surveys])
         return cls(learn_kinds(surveys, asked), names, frame)
+
+    def with_twins(self, coded: Array) -> Schema:
+        """The schema with near-duplicate columns noted, as rows (n, D) show them."""
+        found = find_twins(self.columns, coded)
+        return Schema(with_twins(self.columns, found), self.names, self.frame) if found else self
+
+    def sampled_together(
+        self, coded: Array, rng: np.random.Generator, known: Array | None = None
+    ) -> Array:
+        """Sampled rows (n, D) whose near-duplicate columns agree; cells that are known stay."""
+        return follow_leaders(self.columns, coded, rng, known)
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -233,8 +246,9 @@ class Schema:
         columns = []
         for column in self.columns:
             fields = asdict(column) | {"levels": list(column.levels)}
-            unused = fields.pop("categories")  # few columns declare levels that they do not have
-            columns.append(fields | ({"categories": list(unused)} if unused else {}))
+            unused, twin = fields.pop("categories"), fields.pop("twin")  # few columns have these
+            fields |= {"categories": list(unused)} if unused else {}
+            columns.append(fields | ({"twin": twin | {"to": list(twin["to"])}} if twin else {}))
         return {"columns": columns, "names": list(self.names), "frame": self.frame}
 
     @classmethod
@@ -249,7 +263,11 @@ def _restored(fields: dict[str, object]) -> TableColumn:
     # Files of before the first release have no support.
     support = Support(**cast(dict[str, float], fields.get("support", {})))
     categories = tuple(cast(Sequence[Value], fields.get("categories", ())))
-    known = {**fields, "levels": levels, "support": support, "categories": categories}
+    twin = cast("dict[str, object] | None", fields.get("twin"))
+    own = None if twin is None else Twin(**{**twin, "to": tuple(cast("list[float]", twin["to"]))})  # type: ignore[arg-type]  # from a file
+    known = {
+        **fields, "levels": levels, "support": support, "categories": categories, "twin": own
+    }  # fmt: skip
     return TableColumn(**known)  # type: ignore[arg-type]  # from a file
 
 

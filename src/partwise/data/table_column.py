@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,6 +32,33 @@ def has_levels(kind: str) -> bool:
     return law is not None and (law.has_levels or law.own_levels is not None)
 
 
+@dataclass(frozen=True)
+class Twin:
+    """How a column follows another that is nearly the same.
+
+    ``leader`` is the place of the other column, ``strength`` the correlation of numbers or the
+    share of rows whose levels correspond. ``to`` is intercept and slope, or the code for each
+    code of the leader, and ``spread`` the standard deviation that is left of numbers.
+    """
+
+    leader: int
+    strength: float
+    to: tuple[float, ...]
+    spread: float | None = None  # None for levels
+
+    def follower_of(self, values: Array, rng: np.random.Generator) -> Array:
+        """Values that correspond to those of the leader."""
+        if self.spread is None:
+            return np.array(self.to)[np.rint(values).astype(int)]
+        return self.to[0] + self.to[1] * values + self.spread * rng.standard_normal(len(values))
+
+    def leader_of(self, values: Array) -> Array:
+        """Values of the leader that correspond to these."""
+        if self.spread is None:
+            return np.argsort(self.to)[np.rint(values).astype(int)].astype(float)
+        return (values - self.to[0]) / self.to[1]
+
+
 @dataclass(frozen=True, eq=False)
 class TableColumn:
     """Kind and encoding of one column.
@@ -51,6 +78,11 @@ class TableColumn:
     note: str = ""
     support: Support = field(default_factory=Support)
     categories: tuple[Value, ...] = ()
+    twin: Twin | None = None
+
+    def following(self, twin: Twin | None) -> TableColumn:
+        """The same column as nearly a copy of another, or of none."""
+        return replace(self, twin=twin)
 
     @property
     def has_levels(self) -> bool:

@@ -32,7 +32,7 @@ from partwise.fitting.options import AscentOptions, Listener, Rows, TrainingRows
 from partwise.fitting.weights import read_weights
 from partwise.likelihoods import Prior
 from partwise.runners import placed
-from partwise.typing import DataLike, Frame, Given, Matrix, PathLike
+from partwise.typing import DataLike, Frame, Given, Matrix, PathLike, Seed
 
 
 class PartsEstimator(
@@ -143,6 +143,10 @@ class PartsEstimator(
     ) -> Array | Frame:
         """Rows that the model made, as a table like the user's, like X where it is given."""
         return values
+
+    def _sampled_together(self, rows: Array, random_state: Seed) -> Array:
+        """Sampled rows whose near-duplicate columns agree, where a table has such columns."""
+        return rows
 
     def _warn_of_missing(self, columns: tuple[ColumnGroup, ...]) -> None:
         warn_of_holes(columns, self.n_features_in_, getattr(self, "feature_names_in_", None))

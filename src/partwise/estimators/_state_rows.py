@@ -259,4 +259,4 @@ class StateRows(TableEstimator):
                 raise ValueError("Pass either given, or states, classes and hybrid, not both.")
             return self._sample_given(n_samples, given, random_state)
         rows, told = self._draw(n_samples, states, classes, hybrid, random_state)
-        return self._as_given(rows, sampled=True), told
+        return self._as_given(self._sampled_together(rows, random_state), sampled=True), told

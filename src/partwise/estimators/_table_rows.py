@@ -31,7 +31,8 @@ from partwise.estimators._rows import without_names
 from partwise.fitting.options import Rows, TrainingRows
 from partwise.fitting.weights import read_weights
 from partwise.runners import placed
-from partwise.typing import DataLike, Frame, Given, Index, Matrix, Name, Value
+from partwise.sampling.randomness import as_generator
+from partwise.typing import DataLike, Frame, Given, Index, Matrix, Name, Seed, Value
 
 
 class TableRows(GatedEstimator):
@@ -95,6 +96,7 @@ class TableRows(GatedEstimator):
         wanted = "auto" if self.likelihood == "gaussian" else self.likelihood
         schema = schema or Schema.learn(X, wanted, kept)
         coded = schema.encode(X, tell=known)
+        schema = schema if known else schema.with_twins(coded[kept])
         coded = coded if reset else coded.astype(self._fitted.dtype, copy=False)
         names = getattr(self, "feature_names_in_", None)
         return TrainingRows(coded[kept], weight[kept], kept, names, schema)
@@ -131,6 +133,12 @@ class TableRows(GatedEstimator):
         if self._fitted.schema is None:
             return values
         return self._fitted.schema.decode(values, index_of(X), predicted=True, sampled=sampled)
+
+    def _sampled_together(self, rows: Array, random_state: Seed) -> Array:
+        if self._fitted.schema is None:
+            return rows
+        rng = as_generator(self.random_state if random_state is None else random_state)
+        return self._fitted.schema.sampled_together(rows, rng.spawn(1)[0])
 
     def _one_row(self, x: Given) -> Matrix:
         check_is_fitted(self)

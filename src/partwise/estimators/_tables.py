@@ -310,10 +310,10 @@ class TableEstimator(TableVerbs):
             coded, index = np.repeat(coded, n_samples, axis=0), None
         rng = as_generator(self.random_state if random_state is None else random_state)
         (rows,) = tables.draw(self._fitted, coded, [rng], self.n_jobs)
-        states, schema = (
-            answers.predict_states(self._fitted, rows, self.n_jobs),
-            self._fitted.schema,
-        )
+        schema = self._fitted.schema
+        if schema is not None:
+            rows = schema.sampled_together(rows, rng, ~np.isnan(coded))
+        states = answers.predict_states(self._fitted, rows, self.n_jobs)
         if schema is None:
             return rows, states
         return schema.decode(rows, index, predicted=np.isnan(coded), sampled=True), states

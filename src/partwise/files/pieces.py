@@ -382,6 +382,14 @@ _TABLE_COLUMN = Record(
             rules=(_ends_ordered,),
         ),
         "categories": Each(Plain(), rules=(differ,)),
+        "twin": Record(
+            {
+                "leader": Whole(),
+                "strength": Number(low=0.0, high=1.0),
+                "to": Each(Number(low=-1e300, high=1e300)),
+                "spread": Maybe(Number(low=0.0, high=1e300)),
+            }
+        ),
     },
     rules=(_levels_fit, _categories_fit),
 )
@@ -395,6 +403,28 @@ def _types_known(value: Stored, scope: Scope) -> str | None:
     return None
 
 
+def _twins_fit(value: Stored, scope: Scope) -> str | None:
+    """Columns follow earlier ones of the same kind, which follow none."""
+    for i, column in enumerate(value["columns"]):
+        twin = column.get("twin")
+        if twin is None:
+            continue
+        if twin["leader"] >= i:
+            return f"has a column {i} that follows a later one"
+        leader = value["columns"][twin["leader"]]
+        n_levels = len(column["levels"])
+        by_level = twin["spread"] is None
+        if "twin" in leader or by_level != (n_levels > 0):
+            return f"has a column {i} that cannot follow column {twin['leader']}"
+        if by_level and (
+            len(leader["levels"]) != n_levels or sorted(twin["to"]) != list(range(n_levels))
+        ):
+            return f"has a column {i} whose levels are not those of column {twin['leader']}"
+        if not by_level and (len(twin["to"]) != 2 or twin["to"][1] == 0 or leader["levels"]):
+            return f"has a column {i} that no line relates to column {twin['leader']}"
+    return None
+
+
 def table(size: str) -> Record:
     """A table's columns, so many."""
     return Record(
@@ -403,7 +433,7 @@ def table(size: str) -> Record:
             "names": Each(Plain(), size, rules=(differ,)),
             "frame": Text(("pandas", "polars", "array")),
         },
-        rules=(_types_known,),
+        rules=(_types_known, _twins_fit),
     )
 
 

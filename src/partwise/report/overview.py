@@ -114,6 +114,8 @@ def column_text(schema: Schema | None, d: int, value: float) -> str:
 def _column(seen: View, d: int, schema: Schema | None, values: np.ndarray | None) -> ColumnLine:
     column = None if schema is None else schema.columns[d]
     what, why = _kind(column)
+    if column is not None and column.twin is not None:
+        why = f"{why}; nearly a copy of {seen.names[column.twin.leader]}"
     line: ColumnLine = {
         "name": seen.names[d],
         "number": d,

@@ -1,0 +1,78 @@
+"""Near-duplicate columns: found, named, kept in files, and sampled together."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import partwise
+from partwise import MCVQ
+from partwise.data.table import Schema
+
+
+def table(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    celsius = rng.normal(10, 8, n).round(1)
+    code = rng.integers(3, size=n)
+    frame = pd.DataFrame(
+        {
+            "celsius": celsius,
+            "wind": rng.normal(size=n),
+            "fahrenheit": (32 + 1.8 * celsius + rng.normal(0, 0.3, n)).round(1),
+            "country": np.array(["Denmark", "Spain", "Chile"])[code],
+            "iso": np.array(["DK", "ES", "CL"])[code],
+            "other": np.array(["a", "b", "c"])[rng.integers(3, size=n)],
+        }
+    )
+    return frame.mask(rng.random(frame.shape) < 0.1)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return MCVQ(2, 3, likelihood="auto", random_state=0).fit(table())
+
+
+def test_copies_are_found_and_named(model):
+    found = model.summary().near_duplicates
+    assert [(one.column, one.other) for one in found] == [
+        ("fahrenheit", "celsius"),
+        ("iso", "country"),
+    ]
+    assert all(one.strength > 0.99 for one in found)
+    assert "Near-duplicate columns: fahrenheit of celsius (" in str(model.summary())
+    assert "Near-duplicate" in model.summary()._repr_html_()
+
+
+def test_copies_are_sampled_together(model, tmp_path):
+    iso = {"Denmark": "DK", "Spain": "ES", "Chile": "CL"}
+    model.save(tmp_path / "m.safetensors")
+    for one in (model, partwise.load(tmp_path / "m.safetensors")):
+        rows, _ = one.sample(300, random_state=0)
+        assert (rows["country"].map(iso) == rows["iso"]).all()
+        assert (rows["fahrenheit"] - 32 - 1.8 * rows["celsius"]).std() < 0.6
+        assert rows.equals(one.sample(300, random_state=0)[0])
+
+
+def test_what_is_given_leads(model):
+    rows, _ = model.sample(50, given={"iso": "ES", "fahrenheit": 50.0}, random_state=0)
+    assert set(rows["country"]) == {"Spain"}
+    assert (rows["celsius"] - 10).abs().max() < 0.2
+    assert set(rows["fahrenheit"]) == {50.0}
+
+
+def test_columns_that_merely_depend_are_no_copies():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=300)
+    frame = pd.DataFrame(
+        {
+            "x": x,
+            "near": x + 0.3 * rng.normal(size=300),
+            "rare": np.where(np.arange(300) < 3, "yes", "no"),
+            "other rare": np.where(np.arange(300) > 297, "yes", "no"),
+            "constant": 1.0,
+            "few": np.where(np.arange(300) < 20, x, np.nan),
+        }
+    )
+    with pytest.warns(UserWarning, match="constant"):
+        schema = Schema.learn(frame, "auto")
+    schema = schema.with_twins(schema.encode(frame))
+    assert [column.twin for column in schema.columns] == [None] * 6
