@@ -7,6 +7,8 @@ import pytest
 import partwise
 from partwise import MCVQ
 from partwise.data.table import Schema
+from partwise.files.pieces import TABLE
+from partwise.files.schema import MisfitError, Scope
 
 
 def table(n=400, seed=0):
@@ -76,3 +78,17 @@ def test_columns_that_merely_depend_are_no_copies():
         schema = Schema.learn(frame, "auto")
     schema = schema.with_twins(schema.encode(frame))
     assert [column.twin for column in schema.columns] == [None] * 6
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"leader": 2}, {"leader": 9}, {"to": [1.0]}, {"to": [1.0, 0.0]}, {"spread": None}]
+)
+def test_files_with_impossible_copies_are_refused(model, wrong):
+    state = Schema.learn(table(), "auto").with_twins(np.empty((0, 6))).state()
+    schema = model._fitted.schema.state()
+    TABLE(schema, Scope())
+    TABLE(state, Scope())
+    assert "twin" in schema["columns"][2]
+    schema["columns"][2]["twin"] |= wrong
+    with pytest.raises(MisfitError):
+        TABLE(schema, Scope())
