@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from partwise import MCVQ, Translations
+from partwise.plot import ShiftsDisplay
 
 rng = np.random.default_rng(0)
 places = rng.integers(0, 8, size=(200, 2, 2))
@@ -31,6 +32,10 @@ for k, ax in enumerate(axes):
     ax.imshow(template.reshape(model.canvas_shape_), cmap="gray", vmin=0, vmax=1)
     ax.set_title(model.part_names_[k])
     ax.set_axis_off()
+
+# %%
+# How often a part lies where.
+ShiftsDisplay.from_estimator(model)
 
 # %%
 # New images, what the model makes of them, and the same as each part sees them.

@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,6 +16,7 @@ from partwise.files.contents import check_contents
 from partwise.files.schema import MisfitError
 from partwise.models.moving_parts import Assignment, MovingParts, PartRows, PartsParams
 from partwise.models.predict_parts import class_bounds, components
+from partwise.plot import ShiftsDisplay
 from tests.common.helpers import assert_never_falls
 
 SIDE, K, J, N = 4, 2, 2, 6
@@ -239,6 +241,15 @@ def test_verbs_of_moving_parts(labeled):
     assert model.sample(3, states=np.ones((3, 2), int), random_state=0)[1].tolist() == [[1, 1]] * 3
     assert np.isfinite(model.bic(X))
     assert model.get_feature_names_out()[3] == "part1_state1"
+
+
+def test_shifts_are_plotted(labeled):
+    display = ShiftsDisplay.from_estimator(labeled[2])
+    assert display.shares.shape == (2, 7, 7)
+    assert len(display.axes_) == 2
+    with pytest.raises(ValueError, match="set transformations=Translations"):
+        ShiftsDisplay.from_estimator(MCVQ(1, 1, random_state=0).fit(moving_shapes(10, 0)[0]))
+    plt.close(display.figure_)
 
 
 def test_files_threads_and_checkpoints_change_nothing(labeled, tmp_path):

@@ -20,6 +20,7 @@ from partwise.plot.loadings import LoadingsDisplay
 from partwise.plot.reconstruction import ReconstructionDisplay
 from partwise.plot.roc import DensityRocDisplay
 from partwise.plot.samples import SamplesDisplay
+from partwise.plot.shifts import ShiftsDisplay
 from partwise.plot.sizes import SizePathDisplay
 from partwise.plot.stability import StabilityDisplay
 from partwise.plot.states import StatesDisplay
@@ -46,6 +47,7 @@ __all__ = [
     "ProfilesDisplay",
     "ReconstructionDisplay",
     "SamplesDisplay",
+    "ShiftsDisplay",
     "SizePathDisplay",
     "StabilityDisplay",
     "StatesDisplay",
