@@ -63,9 +63,12 @@ class MCFA(TransformedRows, TableVerbs):
         J, the number of factors of every part, or one number per part. With a prior it is a
         maximum: factors that the data do not support shrink to 0 (see ``n_factors_``). "auto"
         selects a number for each part by the ELBO.
-    likelihood : {"gaussian", "ordinal"}, default="gaussian"
+    likelihood : {"gaussian", "ordinal", "auto"}, dict or list, default="gaussian"
         "ordinal": entries are ordered levels (ratings, grades), each an interval of a latent number
-        that follows the model; the intervals follow from the frequencies of the levels.
+        that follows the model; the intervals follow from the frequencies of the levels. "auto": a
+        table with columns of several kinds, each with latent numbers (a Gaussian copula): numbers
+        through a learned monotone map, levels as intervals, categories as the largest of several
+        numbers. Kinds can be given by column, as for `MCVQ`.
     gating : {"annealed", "tied", "standard", "factorised"} or Annealing, default="annealed"
         How columns are assigned to parts. "tied": one part per column for all rows. "annealed": the
         same, with deterministic annealing (`partwise.Annealing` for another schedule). "standard":
@@ -145,6 +148,11 @@ class MCFA(TransformedRows, TableVerbs):
     n_factors_ : ndarray of shape (K,)
         Number of factors of each part whose expected squared loadings are above 1 % of the part's
         largest.
+    kinds_, column_levels_ : ndarray of shape (D,) and dict
+        Kind of each column, and levels by name (tables only).
+    latent_columns_ : ndarray of shape (number of latent numbers,)
+        Column of each latent number (tables only); loadings, offsets and noise are then those of
+        latent numbers, of which a category has one per level.
     factor_means_, factor_covariances_ : ndarray of shape (N, K, J) and (N, K, J, J)
         Prior of the factors in each class (with classes only).
     levels_ : ndarray of shape (L,)
