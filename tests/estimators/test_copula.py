@@ -235,9 +235,18 @@ def test_unused_columns_and_what_is_refused(known):
     for options, word in (({"prior": None}, "prior"), ({"gating": "factorised"}, "factorised")):
         with pytest.raises(ValueError, match=word):
             MCFA(1, 2, likelihood="auto", **options).fit(known)
+    with pytest.raises(ValueError, match="circular"):
+        MCFA(1, 2, likelihood={"share": "circular"}).fit(known)
     assert not hasattr(MCFA(1, 2, likelihood="auto"), "partial_fit")
     with pytest.raises(ValueError, match='likelihood="auto"'):
         MCFA(1, 1).fit(np.ones((4, 2))).impute(np.ones((4, 2)), n_imputations=2)
+
+
+def test_pictures_of_latent_numbers_are_refused(model, known):
+    from partwise.plot import LoadingsDisplay
+
+    with pytest.raises(TypeError, match="latent numbers"):
+        LoadingsDisplay.from_estimator(model)
 
 
 def test_draws_and_quantiles_of_cells_agree_with_their_distribution(model, known):

@@ -57,6 +57,8 @@ class CopulaColumns(ColumnGroup):
         Number of knots, 0 of levels.
     tails : ndarray of shape (2, D)
         Slopes beyond the knots.
+    units : ndarray of shape (2, D)
+        Origin and unit of the marginals.
     """
 
     widths: Array = None  # type: ignore[assignment]  # fields of the base have defaults
@@ -66,6 +68,7 @@ class CopulaColumns(ColumnGroup):
     knots: Array = None  # type: ignore[assignment]
     n_knots: Array = None  # type: ignore[assignment]
     tails: Array = None  # type: ignore[assignment]
+    units: Array = None  # type: ignore[assignment]
 
     @classmethod
     def restore(cls, state: dict[str, PlainValue], prior: Prior | None) -> CopulaColumns:
@@ -93,7 +96,11 @@ class CopulaColumns(ColumnGroup):
         """By the latent numbers of numbers: their maps."""
         stop = np.cumsum(self.n_knots)
         return {
-            d: Marginal(*self.knots[:, stop[d] - self.n_knots[d] : stop[d]], *self.tails[:, d])
+            d: Marginal(
+                *self.knots[:, stop[d] - self.n_knots[d] : stop[d]],
+                *self.tails[:, d],
+                *self.units[:, d],
+            )
             for d in np.flatnonzero(self.n_knots).tolist()
         }
 
@@ -183,6 +190,7 @@ def learn_latents(X: Rows, row_weight: Array, groups: tuple[ColumnGroup, ...]) -
         knots=np.concatenate(knots, axis=1),
         n_knots=np.array([own.shape[1] for own in knots]),
         tails=np.array([[1.0, 1.0] if m is None else [m.low, m.high] for m in maps]).T,
+        units=np.array([[0.0, 1.0] if m is None else [m.origin, m.unit] for m in maps]).T,
     )
 
 

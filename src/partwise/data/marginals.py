@@ -42,19 +42,24 @@ MOST_VALUES = 1 << 16
 
 
 class Marginal(NamedTuple):
-    """A monotone map, in the units of the column; ``slope`` is dx/dz at the M knots."""
+    """A monotone map; ``slope`` is dx/dz at the M knots.
+
+    Knots and slopes are in a unit, about the deviation of the column, and from an origin.
+    """
 
     z: Array  # (M,)
     x: Array  # (M,)
     slope: Array  # (M,)
     low: float  # slopes beyond the knots
     high: float
+    origin: float = 0.0
+    unit: float = 1.0
 
     @classmethod
     def affine(cls, shift: float, scale: float) -> Marginal:
         """x = shift + scale z."""
-        z = np.array([-1.0, 1.0])
-        return cls(z, shift + scale * z, np.full(2, scale), scale, scale)
+        ends = np.array([-1.0, 1.0])
+        return cls(ends, ends, np.ones(2), 1.0, 1.0, shift, scale)
 
     @classmethod
     def learn(cls, values: Array, weight: Array) -> Marginal:
@@ -74,26 +79,30 @@ class Marginal(NamedTuple):
             return cls.affine(float(values[0]) if len(values) else 0.0, 1.0)
         below = np.cumsum(weight) - 0.5 * weight
         ranks = special.ndtri(below / total)
-        mean = float(weight @ values) / total
-        deviation = float(np.sqrt(weight @ (values - mean) ** 2 / total))
+        size = float(np.exp2(np.frexp(np.abs(values).max())[1] - 1.0))  # a power rounds nothing
+        mean = float(weight @ (values / size)) / total * size
+        deviation = float(np.sqrt(weight @ ((values - mean) / size) ** 2 / total)) * size
+        if not deviation > 0:
+            return cls.affine(mean, 1.0)
+        values = (values - mean) / deviation
         n_knots = int(np.clip(2.0 * total**KNOT_POWER, 2, MOST_KNOTS))
         group = np.arange(len(values))
         if len(values) > n_knots:
             group = _bins(ranks, weight, n_knots)
-        size = np.bincount(group, weight)
-        z = np.bincount(group, weight * ranks) / size
-        x = mean + np.bincount(group, weight * (values - mean)) / size
+        held = np.bincount(group, weight)
+        z, x = (np.bincount(group, weight * of) / held for of in (ranks, values))
         if len(x) < 2 or not (np.diff(x) > 0).all() or not (np.diff(z) > 0).all():
-            return cls.affine(mean, max(deviation, np.finfo(float).tiny))
+            return cls.affine(mean, deviation)
         steep, width = np.diff(x) / np.diff(z), np.diff(z)
         share = width[1:] / (width[:-1] + width[1:])
         inner = steep[:-1] ** share * steep[1:] ** (1.0 - share)
         slope = np.concatenate([steep[:1], inner, steep[-1:]])
-        least = LEAST_SLOPE * deviation
-        return cls(z, x, slope, max(float(slope[0]), least), max(float(slope[-1]), least))
+        low, high = (max(float(end), LEAST_SLOPE) for end in (slope[0], slope[-1]))
+        return cls(z, x, slope, low, high, mean, deviation)
 
     def to_z(self, x: Array) -> Array:
         """Gaussian numbers of values; NaN stays NaN."""
+        x = (x - self.origin) / self.unit
         k, left, _, steep, bend = self._pieces(np.searchsorted(self.x, x, side="right"))
         away = x - self.x[k]
         rise = self.x[k + 1] - self.x[k]
@@ -117,7 +126,8 @@ class Marginal(NamedTuple):
         rise = self.x[k + 1] - self.x[k]
         inside = self.x[k] + rise * (steep * share**2 + left * both) / (steep + bend * both)
         out = np.where(z < self.z[0], self.x[0] + (z - self.z[0]) * self.low, inside)
-        return np.where(z > self.z[-1], self.x[-1] + (z - self.z[-1]) * self.high, out)
+        out = np.where(z > self.z[-1], self.x[-1] + (z - self.z[-1]) * self.high, out)
+        return self.origin + self.unit * out
 
     def log_slope(self, z: Array) -> Array:
         """log dx/dz at Gaussian numbers."""
@@ -127,7 +137,7 @@ class Marginal(NamedTuple):
         top = steep**2 * (right * share**2 + 2.0 * steep * both + left * (1.0 - share) ** 2)
         out = np.log(top) - 2.0 * np.log(steep + bend * both)
         out = np.where(z < self.z[0], np.log(self.low), out)
-        return np.where(z > self.z[-1], np.log(self.high), out)
+        return np.where(z > self.z[-1], np.log(self.high), out) + np.log(self.unit)
 
     def _pieces(self, at: Array) -> tuple[Array, Array, Array, Array, Array]:
         """Pieces of the spline: number, slopes at both ends, slope of the chord, bend."""

@@ -23,6 +23,7 @@ LATENTS = Each(
             "knots": Array("float", (3, "knots")),
             "n_knots": Array("int", ("D",), low=0, high=1 << 20),
             "tails": Array("float", (2, "D"), above=0.0),
+            "units": Array("float", (2, "D")),
         },
         {"logged": Flag()},
     ),
@@ -60,7 +61,7 @@ def _column_fits(group: Stored, d: int, stop: np.ndarray, column: Stored, place:
     if not has_levels(column["kind"]):
         z, x, slope = group["knots"][:, stop[d] - group["n_knots"][d] : stop[d]]
         rise = len(z) > 1 and np.all(np.diff(z) > 0) and np.all(np.diff(x) > 0)
-        fits = width == 0 and V == 0 and rise and np.all(slope > 0)
+        fits = width == 0 and V == 0 and rise and np.all(slope > 0) and group["units"][1, d] > 0
         return None if fits else "have no monotone map"
     if np.any(group["n_knots"][own]) or len(column["levels"]) != V:
         return "have other levels"

@@ -118,6 +118,12 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         """Columns of a table become latent numbers."""
         if isinstance(self.options.likelihood, str):
             return columns
+        for group in columns:
+            if group.known_levels is None and not group.likelihood.linear:
+                raise ValueError(
+                    f"MCFA has no latent numbers of {group.likelihood.name} columns; choose "
+                    'another kind for them, such as "gaussian" or "ignored".'
+                )
         return (learn_latents(rows.X, rows.weight, columns),)
 
     @property

@@ -257,6 +257,11 @@ def view(estimator: BaseEstimator) -> View:
             f"{type(estimator).__name__} has no gates; pictures are for models whose columns "
             "belong to parts, such as MCVQ and MCFA."
         )
+    if hasattr(estimator, "latent_columns_"):
+        raise TypeError(
+            "Pictures and reports show columns, but the loadings of an MCFA of a table are those "
+            'of latent numbers; use loadings_ and latent_columns_, or fit MCVQ(likelihood="auto").'
+        )
     return _factors(estimator) if hasattr(estimator, "loadings_") else _states(estimator)
 
 
