@@ -180,3 +180,20 @@ def test_levels_that_their_type_cannot_have_are_refused(level, sentence, tmp_pat
         column["levels"][0] = level
 
     assert sentence in refusal(changed(stored("mcvq-table-classes"), tmp_path, change))
+
+
+def test_columns_of_a_table_have_the_names_of_the_table(tmp_path):
+    def rename(header, arrays):
+        columns = header["state"]["dict"]["schema"]["dict"]["columns"]
+        columns[-1]["dict"]["name"] = columns[0]["dict"]["name"]
+
+    message = refusal(changed(stored("mcvq-table"), tmp_path, rename))
+    assert "state.schema has columns of other names" in message
+
+
+def test_a_mixture_of_several_classes_names_them(tmp_path):
+    def drop(header, arrays):
+        del header["state"]["dict"]["learned"]["dict"]["classes_"]
+
+    message = refusal(changed(stored("bayesian-pca-mixture-classes"), tmp_path, drop))
+    assert "state has 1 names of 3 classes" in message

@@ -150,7 +150,8 @@ def mutate_arrays(rng: random.Random, arrays: Arrays) -> None:
             array.reshape(-1)[at if rng.random() < 0.8 else slice(None)] = value
         case 10:
             with np.errstate(all="ignore"):
-                array = (array * rng.choice((-1, 0, 2, 1e-3, 1e3, 1e30, 1e200))).astype(array.dtype)
+                factor = rng.choice((-1.0, 0.0, 2.0, 1e-3, 1e3, 1e30, 1e200))
+                array = (array * factor).astype(array.dtype)
         case 11:
             other = rng.choice(sorted(arrays))
             arrays[name], arrays[other] = arrays[other], arrays[name]

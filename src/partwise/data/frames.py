@@ -10,7 +10,7 @@ import datetime
 import decimal
 import reprlib
 import zoneinfo
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Literal, TypeGuard, cast
@@ -60,9 +60,13 @@ def is_polars(X: object) -> TypeGuard[pl.DataFrame]:
 
 
 def names_of(X: Frame | Array) -> list[Name]:
-    """Names of the columns, numbers for arrays; equal names are numbered: x, x (2), ..."""
-    given = list(range(X.shape[1])) if isinstance(X, np.ndarray) else list(X.columns)
-    out: list[Name] = []
+    """Names of the columns, numbers for arrays; equal names are numbered."""
+    return unique_names(range(X.shape[1]) if isinstance(X, np.ndarray) else X.columns)
+
+
+def unique_names(names: Iterable[Name]) -> list[Name]:
+    """Names, of which equal ones are numbered: x, x (2), ..."""
+    given, out = list(names), list[Name]()
     for i, name in enumerate(given):
         times = given[:i].count(name)
         out.append(f"{name} ({times + 1})" if times else name)

@@ -287,14 +287,19 @@ def _columns_seen(value: Stored, scope: Scope) -> str | None:
     return None if given == D else f"has n_features_in_={given} of {D} columns"
 
 
-def _state(entries: Mapping[str, Check], learned: Record, statistics: int | str = 3) -> Record:
+def _state(
+    entries: Mapping[str, Check],
+    learned: Record,
+    statistics: int | str = 3,
+    rules: tuple[Rule, ...] = (),
+) -> Record:
     """Entries, and those common to all models of one group of columns."""
     common: dict[str, Check] = {
         "columns": one_group(statistics),
         "dtype": DTYPE,
         "learned": learned,
     }
-    return Record({**common, **entries}, rules=(_columns_seen, units_fit))
+    return Record({**common, **entries}, rules=(_columns_seen, units_fit, *rules))
 
 
 def _width_fits(value: Stored, scope: Scope) -> str | None:
@@ -523,6 +528,7 @@ CONTENTS: dict[str, Check] = {
                 },
                 n_directions_=Whole(),
             ),
+            rules=(_classes_fit,),
         )
     ),
     "CVQ": _model(

@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 
 import numpy as np
 
-from partwise.data.frames import has_type
+from partwise.data.frames import has_type, unique_names
 from partwise.data.table import IGNORED, KINDS, LOGGED, has_levels, law_of_kind
 from partwise.files.schema import (
     Anything,
@@ -425,6 +425,12 @@ def _twins_fit(value: Stored, scope: Scope) -> str | None:
     return None
 
 
+def _names_agree(value: Stored, scope: Scope) -> str | None:
+    """Names are those of the columns, equal ones numbered."""
+    agree = value["names"] == unique_names(column["name"] for column in value["columns"])
+    return None if agree else "has columns of other names"
+
+
 def table(size: str) -> Record:
     """A table's columns, so many."""
     return Record(
@@ -433,7 +439,7 @@ def table(size: str) -> Record:
             "names": Each(Plain(), size, rules=(differ,)),
             "frame": Text(("pandas", "polars", "array")),
         },
-        rules=(_types_known, _twins_fit),
+        rules=(_types_known, _names_agree, _twins_fit),
     )
 
 

@@ -59,7 +59,7 @@ def products(m: Array) -> Array:
 @compiled()
 def _invert(A, J, cov, log_det):  # type: ignore[no-untyped-def]  # compiled
     U = A.shape[1]
-    zero = A.dtype.type(0)
+    zero, eps = A.dtype.type(0), np.finfo(A.dtype).eps
     L = np.empty((J, J, TILE), A.dtype)
     inverse = np.empty((J, J, TILE), A.dtype)
     for lo in range(0, U, TILE):
@@ -77,7 +77,8 @@ def _invert(A, J, cov, log_det):  # type: ignore[no-untyped-def]  # compiled
                         row[u] -= a[u] * b[u]
                 if i == j:
                     for u in range(n):
-                        row[u] = np.sqrt(row[u])
+                        # Rounding of a matrix that is nearly singular may leave 0 or less.
+                        row[u] = np.sqrt(max(row[u], eps * source[lo + u]))
                         log_det[lo + u] += 2.0 * np.log(row[u])
                 else:
                     b = L[j, j]
