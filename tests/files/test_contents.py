@@ -120,6 +120,7 @@ def test_entries_that_are_missing_or_unknown_are_refused(path, tmp_path):
         ("mcfa-classes", "theta.sigma.0", 0.0, "state.theta.sigma[0] has a variance of 0"),
         ("recommender", "counts", -1, "state.counts has the value -1"),
         ("recommender", "members.0.columns.0.shift", 1e100, "units that float32 cannot represent"),
+        ("recommender", "members.0.columns.0.shift", -1e20, "units that float32 cannot represent"),
         ("gvq", "columns.scale", 1e300, "units whose squares numbers cannot represent"),
         ("gvq", "columns.shift", -1e200, "units whose squares numbers cannot represent"),
         ("mcfa-ordinal", "columns.0.shift", 1e178, "units that do not match the likelihood"),

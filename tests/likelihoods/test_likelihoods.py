@@ -9,6 +9,7 @@ from scipy import integrate, special, stats
 
 from partwise.likelihoods import Bernoulli, Categorical, Conjugate, Dirichlet, Flat, Gaussian
 from partwise.likelihoods import Poisson as PoissonLaw
+from partwise.likelihoods.predictive import GammaPoisson
 from tests.reference import mcvq as reference
 
 GAUSSIAN = Gaussian(offset=1.7, spread=0.1)
@@ -307,6 +308,16 @@ def test_quantile_inverts_the_cdf(name, kind, p):
         return
     assert np.all(law.cdf(q) >= p * (1 - 1e-9))
     assert np.all(law.cdf(q - 1) < p)
+
+
+@pytest.mark.parametrize("rate", [5.0, np.inf])
+def test_quantiles_of_counts_that_a_float_cannot_tell_apart(rate):
+    """Neighbors of 1e20 are 16384 apart; a bisection to the next whole number would not end."""
+    law = GammaPoisson(np.array([[1e20], [2e20]]), np.full((2, 1), rate))
+    assert_allclose(law.quantile(0.9), law.mean, rtol=1e-6)
+    m, gates, part_of = np.full((2, 1), 0.5), np.ones((1, 1)), np.zeros(2, int)
+    found = law.mixture_quantile(m, gates, part_of, np.array([0.9]))
+    assert_allclose(found, law.mean[1:], rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["posterior", "point"])

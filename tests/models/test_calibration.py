@@ -116,12 +116,20 @@ def test_rows_hide_some_cells_but_seldom_their_only_one():
     rng = np.random.default_rng(0)
     counts = np.array([0, 3, 2, 17, 0, 400, 5000, 2, 0])
     row = np.repeat(np.arange(9), counts)
-    hidden = np.bincount(row[hide(row, 9, rng)], minlength=9)
+    hidden = np.bincount(row[hide(counts, rng)], minlength=9)
     assert_array_equal(hidden == 0, counts == 0)
     assert hidden[5:7].max() < 25  # about eight
-    alone = hide(np.arange(4000), 4000, rng)
-    assert abs(alone.mean() - calibration.HIDDEN) < 0.02
-    assert len(hide(np.empty(0, int), 3, rng)) == 0
+    alone = hide(np.ones(4000, int), rng)
+    assert abs(len(alone) / 4000 - calibration.HIDDEN) < 0.02
+    assert len(hide(np.zeros(3, int), rng)) == 0
+
+
+@pytest.mark.parametrize("at_a_time", [1, 5, 400])
+def test_hidden_cells_do_not_depend_on_how_many_are_drawn_for(at_a_time, monkeypatch):
+    counts = np.array([0, 3, 2, 17, 0, 400, 50, 2, 0])
+    at_once = hide(counts, np.random.default_rng(0))
+    monkeypatch.setattr(calibration, "DRAWN_CELLS", at_a_time)
+    assert_array_equal(hide(counts, np.random.default_rng(0)), at_once)
 
 
 # --- intervals ---

@@ -23,6 +23,8 @@ from partwise.runners import runner_of
 
 # Rows of the reference: more add nothing to its precision that new rows could match.
 MAX_ROWS = 20_000
+# Cells that are counted at a time, in double precision.
+COUNTED_CELLS = 1 << 20
 # Held-out scores: each fold is scored by parameters after some EM iterations without it.
 N_FOLDS = 4
 FORGETTING_STEPS = 4
@@ -61,12 +63,16 @@ def learn_reference(
         ``scores(fitted, X)`` gives anomaly scores (n, K); None leaves parts out.
     """
     some = np.linspace(0, len(X) - 1, min(len(X), MAX_ROWS)).astype(int)
-    rows, own = np.asarray(X[some], dtype=float), weight[some]
+    own, step = weight[some], max(COUNTED_CELLS // len(some), 1)
+    pieces = [
+        binned(X[some, lo : lo + step].astype(float), own) for lo in range(0, X.shape[1], step)
+    ]
+    edges, counts = (np.concatenate(found) for found in zip(*pieces, strict=True))
     if scores is None or len(X) < MIN_ROWS:
-        return Reference(*binned(rows, own), *binned(np.empty((0, 0)), np.empty(0)))
+        return Reference(edges, counts, *binned(np.empty((0, 0)), np.empty(0)))
     held_out = _held_out_scores(fitted, X, weight, some, scores).round(DECIMALS)
     part_edges = edges_between(scores(fitted, X[some]).round(DECIMALS), held_out)
-    return Reference(*binned(rows, own), part_edges, count(held_out, own, part_edges))
+    return Reference(edges, counts, part_edges, count(held_out, own, part_edges))
 
 
 def _held_out_scores(
@@ -76,7 +82,7 @@ def _held_out_scores(
     model = fitted.model
 
     def total(prepared: R, rows: Array, own: Array) -> Stats:
-        source = BlockSource(rows, fitted.columns, own)
+        source = BlockSource(rows, fitted.columns, own, keep=False)
         memory = [model.fresh_memory(i) for i in range(source.n_blocks)]
         with runner_of(1, source) as runner:
             return runner.total(model, prepared, source, memory)
@@ -90,9 +96,9 @@ def _held_out_scores(
             without = everything + total(prepared, X[which], weight[which]).scaled(-1.0)
             prepared = model.maximize(prepared, without)
         else:
-            others = np.delete(np.arange(len(X)), which)
+            others = np.delete(X, which, axis=0), np.delete(weight, which)
             for _ in range(FORGETTING_STEPS):
-                prepared = model.maximize(prepared, total(prepared, X[others], weight[others]))
+                prepared = model.maximize(prepared, total(prepared, *others))
         # Parts keep their columns: a background column that changed sides would shift all scores.
         # Parameters of every family are dataclasses with a gate, which P cannot say.
         params = cast(P, replace(prepared.params, gate=fitted.params.gate))  # type: ignore[type-var]

@@ -260,6 +260,11 @@ class BlockSource:
             base += measure
         return RowBlock(views, weight, base, labels)
 
+    def forget(self) -> None:
+        """Release the kept blocks; they are made again when asked for."""
+        if self._kept is not None:
+            self._kept = [None] * self.n_blocks
+
     def release(self, block: RowBlock) -> None:
         """Reuse the arrays of a block that is no longer used."""
         if self.reads and self._kept is None:
@@ -300,12 +305,17 @@ class BlockSource:
 
         With ``full``, cells that sparse rows do not store count, too.
         """
+        rows = self.sample_rows(most_cells, rng, full=full)
+        return self if len(rows) == self.X.shape[0] and not self.reads else self.of_rows(rows)
+
+    def sample_rows(
+        self, most_cells: int, rng: np.random.Generator, *, full: bool = False
+    ) -> Array:
+        """The rows of a `sample`, in order."""
         C, D = self.X.shape
         cells = self.X.nnz if is_sparse(self.X) and not full else C * D
         n_rows = max(int(C * min(most_cells / max(cells, 1), 1.0)), 1)
-        if n_rows == C:
-            return self.of_rows(np.arange(C)) if self.reads else self
-        return self.of_rows(np.sort(rng.choice(C, n_rows, replace=False)))
+        return np.arange(C) if n_rows == C else np.sort(rng.choice(C, n_rows, replace=False))
 
     def with_rows(self, X: Rows, weight: Array, labels: Array | None = None) -> BlockSource:
         """A source of other rows, coded as these are."""

@@ -96,14 +96,16 @@ class PartsEstimator(
             X = X.table()
         dtype = [np.float64, np.float32] if reset else self._fitted.dtype
         check_indices(X)
-        X = validate_data(
-            self,
-            X if sparse.issparse(X) else as_numbers(X),
-            reset=reset,
-            accept_sparse="csr",
-            dtype=dtype,
-            ensure_all_finite=False,
-        )
+        # What the dtype cannot represent is refused below.
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = validate_data(
+                self,
+                X if sparse.issparse(X) else as_numbers(X),
+                reset=reset,
+                accept_sparse="csr",
+                dtype=dtype,
+                ensure_all_finite=False,
+            )
         values = X.data if sparse.issparse(X) else X
         check_finite(values)
         if sparse.issparse(X) and not X.has_canonical_format:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,9 @@ from scipy import sparse
 from partwise.contracts import Array
 from partwise.data.indices import load_sparse
 from partwise.files.data import Data, unreadable
+
+# Names and letters of names in a message.
+MAX_NAMES, MAX_LETTERS = 8, 40
 
 
 class _ContentError(ValueError):
@@ -27,7 +31,7 @@ def read_arrays(path: Path) -> Data:
     shape = None
     if array.ndim == 3:  # a stack of images
         shape = (int(array.shape[1]), int(array.shape[2]))
-        array = array.reshape(len(array), -1)
+        array = array.reshape(len(array), math.prod(shape))
     if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
         raise ValueError(
             f"{path} contains an array of shape {array.shape} and type {array.dtype}; a table of "
@@ -60,10 +64,17 @@ def _choose(names: list[str]) -> str:
             return name
     if len(names) != 1:
         raise _ContentError(
-            f"it contains the arrays {', '.join(names) or '(none)'}; name the one to read data or "
-            "X."
+            f"it contains the arrays {_shown(names) or '(none)'}; name the one to read data or X."
         )
     return names[0]
+
+
+def _shown(names: list[str]) -> str:
+    """The first few names, without what cannot be printed; those of a damaged file may be long."""
+    some = [name[:MAX_LETTERS] for name in names[:MAX_NAMES]]
+    plain = ["".join(c if c.isprintable() else "?" for c in name) for name in some]
+    more = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+    return ", ".join(plain + more)
 
 
 def likelihood_of_sparse(X: sparse.csr_array) -> tuple[str, str]:

@@ -312,11 +312,12 @@ def widest(group: Stored) -> float:
 
 
 def units_fit(value: Stored, scope: Scope) -> str | None:
-    """Units can be represented in the dtype."""
+    """Units can be represented in the dtype; of latent numbers, which are in them, squares, too."""
     groups = value["columns"] if isinstance(value["columns"], list | tuple) else [value["columns"]]
     largest = float(np.finfo(value["dtype"]).max)
     for group in groups:
-        if widest(group) > largest:
+        latent = "law" in group and LAWS[group["law"]].latent
+        if widest(group) > (largest**0.5 if latent else largest):
             return f"has units that {value['dtype']} cannot represent"
     return None
 

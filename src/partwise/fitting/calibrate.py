@@ -51,7 +51,7 @@ def calibrate(
     model, params
         As fitted.
     source : BlockSource
-        The rows of the fit.
+        The rows of the fit. Kept blocks are released where a sample of the rows is used.
     below : callable
         ``below(prepared, block, group, rows, columns, values)``.
     rng : Generator
@@ -68,10 +68,16 @@ def calibrate(
         return calibration.identity(n_columns)
     densify = is_sparse(source.X) and any(source.columns[g].absent_zero for g in numeric)
     prepared = model.prepare(params)
-    rest, some = None, source.sample(MOST_CELLS, rng, full=densify)
-    if some.X.shape[0] < source.X.shape[0]:
-        everything = _total(model, prepared, source, n_jobs)
-        rest = everything + _total(model, prepared, some, n_jobs).scaled(-1.0)
+    rest, rows = None, source.sample_rows(MOST_CELLS, rng, full=densify)
+    some = source
+    if len(rows) < source.X.shape[0]:
+        rest = _total(model, prepared, source, n_jobs)
+        source.forget()
+        some = source.of_rows(rows)
+        rest += _total(model, prepared, some, n_jobs).scaled(-1.0)
+        some.forget()
+    elif source.reads:
+        some = source.of_rows(rows)
     X, weight, source = some.X, some.weight, some
     if densify and is_csr(X):
         X = X.toarray()
@@ -106,13 +112,13 @@ def _fold(
     if not isinstance(X, np.ndarray):
         row, column = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.indices
         seen = np.flatnonzero(is_numeric[column] & ~np.isnan(X.data))
-        at = seen[calibration.hide(row[seen], X.shape[0], rng)]
+        at = seen[calibration.hide(np.bincount(row[seen], minlength=X.shape[0]), rng)]
         row, column, values = row[at], column[at].astype(np.int64), X.data[at]
         np.asarray(holed.data)[at] = np.nan
     else:
-        row, column = np.nonzero(~np.isnan(X) & is_numeric)
-        kept = calibration.hide(row, X.shape[0], rng)
-        row, column = row[kept], column[kept]
+        shown = ~np.isnan(X) & is_numeric
+        hidden = calibration.hide(shown.sum(axis=1), rng)
+        row, column = np.divmod(np.flatnonzero(shown)[hidden], X.shape[1])
         values = X[row, column]
         holed[row, column] = np.nan
     order = np.lexsort((column, row))

@@ -227,11 +227,11 @@ def finished(
         fitted = replace(fitted, model=family.rowwise(family.core_in(fitted.model), Expected()))
         bound = bound_of_samples(fitted, source, n_jobs) / float(source.weight.sum())
         fitted = replace(fitted, record=replace(fitted.record, bound=bound))
+    record = replace(fitted.record, row_labels=family.row_labels(fitted, source, kept))
     found = identity(family.core_in(fitted.model).n_columns)
     if family.options.calibrated:
         below = partial(family.below, fitted.model)
         found = calibrate(fitted.model, fitted.params, source, below, rng, n_jobs)
-    record = replace(fitted.record, row_labels=family.row_labels(fitted, source, kept))
     return replace(fitted, calibration=found, record=record)
 
 

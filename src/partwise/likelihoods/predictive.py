@@ -151,7 +151,8 @@ class Predictive(ABC):
             short = reached < p[column[live]] * total * (1 - 1e-12)
             a[live], b[live] = np.where(short, middle, a[live]), np.where(short, b[live], middle)
             # Large numbers are no closer than a float can tell.
-            close = 1.0 if self.whole else CLOSE * np.maximum(1.0, np.abs(b[live]))
+            size = np.maximum(1.0, np.abs(b[live]))
+            close = np.maximum(1.0, np.spacing(size)) if self.whole else CLOSE * size
             live = live[b[live] - a[live] > close]
         high[row, column] = b
         return high
@@ -288,7 +289,7 @@ class GammaPoisson(Predictive):
         high = np.ceil(self.mean + 4.0 * np.sqrt(self.variance) + 4.0)
         while np.any(short := self.cdf(high) < p):
             high = np.where(short, 2.0 * high, high)
-        while np.any(high - low > 1):
+        while np.any(high - low > np.maximum(1.0, np.spacing(high))):
             middle = np.floor(0.5 * (low + high))
             short = self.cdf(middle) < p
             low, high = np.where(short, middle, low), np.where(short, high, middle)

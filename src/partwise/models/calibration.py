@@ -58,6 +58,9 @@ LEAST_BEYOND = 5.0
 HIDDEN = 0.05
 MOST_HIDDEN = 8.0
 
+# Cells that are drawn for at a time, so that draws take little memory.
+DRAWN_CELLS = 1 << 20
+
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -72,29 +75,34 @@ def identity(n_columns: int) -> Calibration:
     return Calibration(LEVELS[None, :].copy(), np.zeros(n_columns, np.int64))
 
 
-def hide(row: Array, n_rows: int, rng: np.random.Generator) -> Array:
+def hide(count: Array, rng: np.random.Generator) -> Array:
     """Choose cells to hide, at least one of every row that has more than one.
 
     Parameters
     ----------
-    row : ndarray of shape (cells,)
-        Row of every observed cell, in order.
-    n_rows : int
+    count : ndarray of shape (n_rows,)
+        Number of observed cells of every row.
     rng : Generator
 
     Returns
     -------
-    hidden : ndarray of shape (cells,), bool
+    hidden : ndarray of shape (n,)
+        Places of hidden cells among all observed ones, row by row.
     """
-    draw = rng.random(len(row))
-    count = np.bincount(row, minlength=n_rows)
-    lowest = np.minimum.reduceat(draw, (np.cumsum(count) - count)[count > 0])
-    least = np.zeros(n_rows)
-    least[count > 0] = lowest
     share = np.minimum(HIDDEN, MOST_HIDDEN / np.maximum(count, 1))
-    # A row's only cell is hidden no more often than any other, or nothing might be left to learn.
-    limit = np.where(count > 1, np.maximum(least, share), HIDDEN)
-    return draw <= limit[row]
+    ends, lo, found = np.cumsum(count), 0, [np.empty(0, np.intp)]
+    while lo < len(count):
+        before = ends[lo] - count[lo]
+        hi = max(int(np.searchsorted(ends, before + DRAWN_CELLS, "right")), lo + 1)
+        own, draw = count[lo:hi], rng.random(ends[hi - 1] - before)
+        least = np.zeros(hi - lo)
+        least[own > 0] = np.minimum.reduceat(draw, (np.cumsum(own) - own)[own > 0])
+        # A row's only cell is hidden no more often than any other, or nothing might be left to
+        # learn.
+        limit = np.where(own > 1, np.maximum(least, share[lo:hi]), HIDDEN)
+        found.append(before + np.flatnonzero(draw <= np.repeat(limit, own)))
+        lo = hi
+    return np.concatenate(found)
 
 
 def learn(pit: Array, column: Array, weight: Array, n_columns: int) -> Calibration:

@@ -36,7 +36,7 @@ MOST_SCORES = 32
 # Scores in the dense sample from which correlations are taken.
 MOST_CELLS = 8_000_000
 # Numbers of it whose products are summed at a time, each with a few copies.
-SUMMED_CELLS = 1 << 21
+SUMMED_CELLS = 1 << 20
 # Rows whose states are clustered: this many a state.
 ROWS_A_STATE = 150
 # A pair of columns observed together this often keeps half of its squared correlation: with few
@@ -168,11 +168,8 @@ def squared_correlations(
         var = np.maximum(squares - sums**2 / safe, 0)
         scale = var * var.T
     else:
-        root = np.sqrt(weight).astype(sample.dtype)[:, None]
-        Z = sample * root
-        n = np.full((Z.shape[1],) * 2, weight.sum())
-        Z = Z - root * (root.T @ Z) / weight.sum()
-        cross = Z.T @ Z
+        n = np.full((sample.shape[1],) * 2, weight.sum())
+        cross = _complete_products(sample, weight)
         own = np.diag(cross)
         scale = own[:, None] * own[None, :]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -187,16 +184,36 @@ def squared_correlations(
     return affinity
 
 
+def _complete_products(sample: Array, weight: Array) -> Array:
+    """Sums of the products of centered columns, (D, D), where nothing is missing."""
+    root, total = np.sqrt(weight).astype(sample.dtype)[:, None], weight.sum()
+    rows = slices(len(sample), sample.shape[1])
+    lean = root[rows[0]].T @ (sample[rows[0]] * root[rows[0]])
+    for at in rows[1:]:
+        lean += root[at].T @ (sample[at] * root[at])
+    cross: Array | None = None
+    for at in rows:
+        Z = sample[at] * root[at] - root[at] * lean / total
+        cross = Z.T @ Z if cross is None else cross + Z.T @ Z
+    assert cross is not None
+    return cross
+
+
+def slices(n: int, width: int) -> list[slice]:
+    """Rows, or columns, in pieces whose temporary arrays are small beside the data."""
+    step = max(SUMMED_CELLS // max(width, 1), 1)
+    return [slice(lo, lo + step) for lo in range(0, max(n, 1), step)]
+
+
 def _joint_sums(sample: Array, weight: Array) -> tuple[Array, Array, Array, Array]:
     """Sums over jointly observed rows, (D, D): of weights, of x_d, of x_d x_e and of x_d^2."""
     if np.mean(~np.isnan(sample)) < SPARSE:
         return _sparse_sums(sample, weight)
-    step = max(SUMMED_CELLS // max(sample.shape[1], 1), 1)
     total: tuple[Array, Array, Array, Array] | None = None
-    for lo in range(0, max(len(sample), 1), step):
-        rows = sample[lo : lo + step]
+    for at in slices(len(sample), sample.shape[1]):
+        rows = sample[at]
         observed = ~np.isnan(rows)
-        root = np.sqrt(weight[lo : lo + step]).astype(rows.dtype)[:, None]
+        root = np.sqrt(weight[at]).astype(rows.dtype)[:, None]
         Z, shown = np.where(observed, rows, 0) * root, observed * root
         own = (shown.T @ shown, Z.T @ shown, Z.T @ Z, (Z * Z).T @ observed.astype(Z.dtype))
         if total is None:
@@ -301,11 +318,13 @@ def _ties(
     more of the other columns is kept.
     """
     values = _dense_sample(source, rows, columns)
-    sample = _standardised(values, weight)
-    affinity, owner = squared_correlations(sample, weight), np.arange(len(columns))
     scores = _scores(source, columns, values, weight)
+    owner, several = np.arange(len(columns)), None
     if any(own.shape[1] > 1 for own, _ in scores):
-        several = _standardised(np.hstack([own for own, _ in scores]), weight)
+        several = _standardise(np.hstack([own for own, _ in scores]), weight)
+    sample = _standardise(values, weight)
+    affinity = squared_correlations(sample, weight)
+    if several is not None:
         owner = np.repeat(owner, [own.shape[1] for own, _ in scores])
         share = np.concatenate([each for _, each in scores])
         found = squared_correlations(several, weight, owner, share)
@@ -318,10 +337,10 @@ def _ties(
 
 
 def _dense_sample(source: BlockSource, rows: Array, columns: Array) -> Array:
-    """Some rows and columns, NaN where missing."""
+    """Some rows and columns, NaN where missing; a copy."""
     X = source.X[rows]
     if not is_csr(X):
-        return X[:, columns]
+        return X if len(columns) == X.shape[1] else X[:, columns]
     found = X[:, columns].tocoo()
     out = np.full(found.shape, 0.0 if source.columns[0].absent_zero else np.nan, source.X.dtype)
     out[found.row, found.col] = found.data
@@ -354,12 +373,13 @@ def _scores(
     return found
 
 
-def _standardised(values: Array, weight: Array) -> Array:
-    """Columns less their weighted mean, over their deviation."""
-    mean, scale = _centre(values, weight)
-    out = values - mean
-    out /= scale
-    return out
+def _standardise(values: Array, weight: Array) -> Array:
+    """Columns less their weighted mean, over their deviation, in place of the values."""
+    pieces = [_centre(values[:, at], weight) for at in slices(values.shape[1], len(values))]
+    mean, scale = (np.concatenate(found) for found in zip(*pieces, strict=True))
+    values -= mean
+    values /= scale
+    return values
 
 
 def _centre(values: Array, weight: Array) -> tuple[Array, Array]:

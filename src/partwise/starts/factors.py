@@ -9,7 +9,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from partwise.contracts import Array
 from partwise.data.source import BlockSource
-from partwise.starts.dependence import grouped_columns
+from partwise.starts.dependence import grouped_columns, slices
 from partwise.starts.random import picked_rows
 from partwise.starts.rows import distinct_rows
 
@@ -37,13 +37,16 @@ def principal_loadings(
     sample: Array, weight: Array, own: Array, J: int, rng: np.random.Generator
 ) -> Array:
     """Loadings (D, J) of a sample's columns on principal directions of some, ``own`` (D,)."""
-    filled = np.nan_to_num(sample).astype(float) * np.sqrt(weight)[:, None]
+    filled = np.nan_to_num(sample).astype(float, copy=False)
+    filled *= np.sqrt(weight)[:, None]
     rank = min(J, len(filled), int(own.sum()))
     Lambda = np.zeros((sample.shape[1], J))
     if rank > 0:
         U, *_ = randomized_svd(filled[:, own], rank, random_state=int(rng.integers(2**31 - 1)))
         # What missing values take away from a column's covariances, on average.
-        shown = np.maximum(weight @ ~np.isnan(sample) / weight.sum(), 1e-3)
+        columns = slices(sample.shape[1], len(sample))
+        counts = np.concatenate([weight @ ~np.isnan(sample[:, at]) for at in columns])
+        shown = np.maximum(counts / weight.sum(), 1e-3)
         Lambda[:, :rank] = filled.T @ U / (shown[:, None] * np.sqrt(weight.sum()))
     return Lambda
 
