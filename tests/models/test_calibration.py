@@ -125,10 +125,10 @@ def test_rows_hide_some_cells_but_seldom_their_only_one():
 
 
 @pytest.mark.parametrize("at_a_time", [1, 5, 400])
-def test_hidden_cells_do_not_depend_on_how_many_are_drawn_for(at_a_time, monkeypatch):
+def test_hidden_cells_do_not_depend_on_how_many_are_sampled_at_a_time(at_a_time, monkeypatch):
     counts = np.array([0, 3, 2, 17, 0, 400, 50, 2, 0])
     at_once = hide(counts, np.random.default_rng(0))
-    monkeypatch.setattr(calibration, "DRAWN_CELLS", at_a_time)
+    monkeypatch.setattr(calibration, "SAMPLED_CELLS", at_a_time)
     assert_array_equal(hide(counts, np.random.default_rng(0)), at_once)
 
 

@@ -58,8 +58,8 @@ LEAST_BEYOND = 5.0
 HIDDEN = 0.05
 MOST_HIDDEN = 8.0
 
-# Cells that are drawn for at a time, so that draws take little memory.
-DRAWN_CELLS = 1 << 20
+# Cells that random numbers are made for at a time, so that they take little memory.
+SAMPLED_CELLS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ def hide(count: Array, rng: np.random.Generator) -> Array:
     ends, lo, found = np.cumsum(count), 0, [np.empty(0, np.intp)]
     while lo < len(count):
         before = ends[lo] - count[lo]
-        hi = max(int(np.searchsorted(ends, before + DRAWN_CELLS, "right")), lo + 1)
+        hi = max(int(np.searchsorted(ends, before + SAMPLED_CELLS, "right")), lo + 1)
         own, draw = count[lo:hi], rng.random(ends[hi - 1] - before)
         least = np.zeros(hi - lo)
         least[own > 0] = np.minimum.reduceat(draw, (np.cumsum(own) - own)[own > 0])

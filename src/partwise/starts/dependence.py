@@ -20,7 +20,7 @@ import numpy as np
 from scipy import linalg, sparse, special
 
 from partwise._compiled import compiled
-from partwise.contracts import Array, Layout, Stats
+from partwise.contracts import Array, Layout, Span, Stats
 from partwise.data.columns import by_column
 from partwise.data.indices import is_csr
 from partwise.data.rows import is_sparse, map_rows
@@ -199,7 +199,7 @@ def _complete_products(sample: Array, weight: Array) -> Array:
     return cross
 
 
-def slices(n: int, width: int) -> list[slice]:
+def slices(n: int, width: int) -> list[Span]:
     """Rows, or columns, in pieces whose temporary arrays are small beside the data."""
     step = max(SUMMED_CELLS // max(width, 1), 1)
     return [slice(lo, lo + step) for lo in range(0, max(n, 1), step)]
