@@ -195,3 +195,12 @@ def test_a_worker_that_is_killed_changes_nothing_but_time(monkeypatch):
             assert_same_fit(model, clone(estimator).fit(da.from_array(X, chunks=(750, -1))))
             timer.cancel()
             took = min(took, time.monotonic() - begin)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "expected"),
+    [(100, 10), (300, 19), (2000, 80)],  # as in memory; sixteen blocks; as large as they may be
+)
+def test_blocks_are_large_but_enough_for_all_workers(n_rows, expected):
+    rows = data_dask.ClusterRows(RowSource([np.zeros((n_rows, 2))]), None, None)
+    assert rows.rows_per_block(10) == expected

@@ -47,9 +47,10 @@ class Task(Protocol[Found_co]):
 # The client of the cluster that fits are to run on, inside of `partwise.DaskRunner`.
 ACTIVE: ContextVar[Client | None] = ContextVar("partwise_dask_client", default=None)
 
-# Blocks on a cluster are so many times as large as in memory: a task costs its scheduler about a
-# millisecond.
-GRAIN = 8
+# Blocks on a cluster are up to so many times as large as in memory, because a task costs its
+# scheduler about a millisecond; but not so large that there are fewer blocks than this, which
+# workers could not share evenly.
+GRAIN, MIN_BLOCKS = 8, 16
 
 # Seconds without any worker, or between looks at whether there is one.
 PATIENCE = 300.0
@@ -142,13 +143,15 @@ class ClusterRows(RowSource):
     (which must see them under the same path); what is in memory here is sent to them.
     """
 
-    grain = GRAIN
-
     def __init__(self, rows: RowSource, runner: Runner, client: Client) -> None:
         self.runner, self.client = runner, client
         self.store: Store = rows.store
         self._learn()
         self._sent: Future | None = None
+
+    def rows_per_block(self, in_memory: int) -> int:
+        """More than in memory, if there are many."""
+        return min(in_memory * GRAIN, max(in_memory, -(-self.shape[0] // MIN_BLOCKS)))
 
     def some(self, kept: Array) -> ClusterRows:
         """The rows that a mask selects."""

@@ -88,9 +88,6 @@ class RowSource:
     (729, 3)
     """
 
-    # How many times larger than in memory blocks are.
-    grain = 1
-
     def __init__(self, data: DataLike | Store | Callable[[], Iterable[ArrayLike]]) -> None:
         self.store: Store = data if isinstance(data, Store) else _open(data)
         self._learn()
@@ -146,6 +143,10 @@ class RowSource:
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
         return f"<{kind} rows {self.shape} of {self.dtype} in {len(self.edges) - 1} pieces>"
+
+    def rows_per_block(self, in_memory: int) -> int:
+        """Rows of a block, given those of rows in memory."""
+        return in_memory
 
     def piece_of(self, row: int) -> int:
         """Number of the piece that contains a row."""

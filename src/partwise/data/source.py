@@ -194,7 +194,7 @@ class BlockSource:
         if max_rows is not None:
             rows = min(rows, max_rows)
         self.reads = isinstance(X, RowSource)
-        self.bounds = cut(X, rows * X.grain if isinstance(X, RowSource) else rows)
+        self.bounds = cut(X, X.rows_per_block(rows) if isinstance(X, RowSource) else rows)
         self.n_blocks = len(self.bounds)
         self.keeps = keep  # where blocks are made
         self._spare: list[Array] = []
