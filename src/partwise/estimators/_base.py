@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -33,6 +33,8 @@ from partwise.fitting.weights import read_weights
 from partwise.likelihoods import Prior
 from partwise.runners import placed
 from partwise.typing import DataLike, Frame, Given, Matrix, PathLike, Seed
+
+EstimatorT = TypeVar("EstimatorT", bound="PartsEstimator")
 
 
 class PartsEstimator(
@@ -369,6 +371,11 @@ class PartsEstimator(
 
         check_is_fitted(self)
         save(self, path)
+
+
+def adopted(estimator: EstimatorT, fitted: Fitted[Any, Any, Any]) -> EstimatorT:
+    """An estimator with what another fit has learned."""
+    return estimator._adopt(fitted)
 
 
 def checked_rows(estimator: PartsEstimator, X: DataLike) -> Matrix:

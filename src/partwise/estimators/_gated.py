@@ -23,7 +23,7 @@ from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.data.columns import Kind
 from partwise.data.table import Schema
-from partwise.estimators._base import PartsEstimator
+from partwise.estimators._base import PartsEstimator, adopted
 from partwise.fitted import Fitted
 from partwise.fitting.add_columns import with_new_columns
 from partwise.fitting.checkpoint import Checkpoint
@@ -33,7 +33,7 @@ from partwise.fitting.options import Annealing, PartsOptions, SizeOptions, Train
 from partwise.fitting.saved import restored, saved
 from partwise.fitting.stream import StreamingOptions, learn_rows, refused
 from partwise.fitting.tied_draws import fit_tied_draws
-from partwise.likelihoods import Prior
+from partwise.likelihoods import Prior, zero_if_absent
 from partwise.models.moving_parts import MovingParts
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
@@ -88,6 +88,11 @@ def read_part_names(given: PartNames | None, n_parts: int) -> list[str]:
     if len(set(names)) < n_parts:
         raise ValueError(f"part_names={given!r} must be different names; give each part its own.")
     return names
+
+
+def absent_is_zero(likelihood: object, sparse_absent: str) -> bool:
+    """Whether entries that sparse rows do not store are zeros, by the arguments."""
+    return zero_if_absent(likelihood) if sparse_absent == "auto" else sparse_absent == "zero"
 
 
 def _can_stream(estimator: GatedEstimator) -> bool:
@@ -265,6 +270,9 @@ class GatedEstimator(PartsEstimator):
             )
         )
 
+    def _absent_zero(self) -> bool:
+        return absent_is_zero(self.likelihood, self.sparse_absent)
+
     def _law(self, schema: Schema | None) -> str | tuple[Kind, ...]:
         """Distribution of all columns, or the kind of each."""
         return self.likelihood
@@ -283,7 +291,7 @@ class GatedEstimator(PartsEstimator):
 
     def _widened(self, X: Matrix) -> Self:
         """A copy of the estimator with the new columns of X (CSR), after those of the fit."""
-        return copy(self)._adopt(with_new_columns(self._family(), self._fitted, X))
+        return adopted(copy(self), with_new_columns(self._family(), self._fitted, X))
 
     # --- answers for checked rows ---
 

@@ -17,6 +17,7 @@ from partwise.answers import moving
 from partwise.answers.moving_parts import PartsAnswers
 from partwise.contracts import Array
 from partwise.data.table import Schema
+from partwise.estimators._base import adopted
 from partwise.estimators._gated import GatedEstimator
 from partwise.estimators._rows import by_rows
 from partwise.estimators._state_rows import StateRows
@@ -123,7 +124,8 @@ class TransformedRows(GatedEstimator):
         (50, 15)
         """
         check_is_fitted(self)
-        return clone(self).set_params(transformations=None)._adopt(moving.plain(self._fitted))
+        plain = clone(self).set_params(transformations=None)
+        return adopted(plain, moving.plain(self._fitted))
 
     @available_if(_moves)
     @by_rows

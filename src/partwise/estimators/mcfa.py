@@ -273,9 +273,6 @@ class MCFA(TransformedRows, TableVerbs):
     def _usual_prior(self) -> Prior:
         return LEVELS_PRIOR if self.likelihood == "ordinal" else Prior()
 
-    def _absent_zero(self) -> bool:
-        return self.sparse_absent == "zero"
-
     def _reads_table(self, X: DataLike) -> bool:
         return not isinstance(self.likelihood, str) or self.likelihood == "auto"
 

@@ -18,7 +18,7 @@ from partwise.fitting.family import Family
 from partwise.fitting.options import Annealing, SizeOptions
 from partwise.fitting.states import States
 from partwise.fitting.stream import StreamingOptions
-from partwise.likelihoods import LAWS, ORDERED, Prior, zero_if_absent
+from partwise.likelihoods import LAWS, ORDERED, Prior
 from partwise.models.transformations import Transformations
 from partwise.typing import Likelihoods, PartNames, Seed
 
@@ -261,11 +261,6 @@ class MCVQ(BiclusterMixin, MovingEstimator):
     # --- fitting ---
 
     _kind: ClassVar[type[Family]] = States
-
-    def _absent_zero(self) -> bool:
-        if self.sparse_absent == "auto":
-            return zero_if_absent(self.likelihood)
-        return self.sparse_absent == "zero"
 
     def _law(self, schema: Schema | None) -> str | tuple[Kind, ...]:
         if schema is not None:

@@ -28,6 +28,7 @@ from partwise.data.ratings import (
     read_levels,
     read_ratings,
 )
+from partwise.estimators._gated import absent_is_zero
 from partwise.estimators._rating_predictions import RatingPredictions
 from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
@@ -473,12 +474,13 @@ def members_of(
                 f"estimator={type(member).__name__} cannot predict ratings; choose MCFA, "
                 "MCVQ or a list of them."
             )
-        if implicit and not (isinstance(member, MCVQ) and member._absent_zero()):
+        zeros = absent_is_zero(member.likelihood, member.sparse_absent)
+        if implicit and not (isinstance(member, MCVQ) and zeros):
             raise ValueError(
                 f"estimator={member} cannot learn implicit feedback; choose "
                 'MCVQ(likelihood="bernoulli", sparse_absent="zero").'
             )
-        if not implicit and member._absent_zero():
+        if not implicit and zeros:
             raise ValueError(
                 f"estimator={member} treats unrated entries as zeros; set "
                 'sparse_absent="unobserved".'
