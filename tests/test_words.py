@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 # Pages whose text is generated from the docstrings and results of the experiments.
 GENERATED = {"docs/results.md", "docs/benchmark_results.md"}
-# What is searched. Add "src/**/*.py" to search docstrings and messages too.
+# What is searched: pages, docstrings, comments and messages.
 SEARCHED = (
     "README.md",
     "CONTRIBUTING.md",
@@ -52,8 +52,12 @@ SEARCHED = (
     "src/partwise/engine/*.py",
     "src/partwise/runners/*.py",
     "src/partwise/sampling/*.py",
+    "src/partwise_papers/**/*.py",
     "src/partwise/starts/*.py",
 )
+
+# Titles of papers, which keep their spelling.
+TITLES = ("Non-linear Bayesian Image Modelling",)
 
 # Unidiomatic phrases: a pattern, a text in which it is found, and a plain alternative.
 PATTERNS = [
@@ -174,6 +178,8 @@ def prose(path):
         text = "\n".join(script_text(text))
     elif path.suffix == ".j2":
         text = re.sub(r"<(style|pre)\b.*?</\1>|<[^>]*>", " ", text, flags=re.DOTALL)
+    for title in TITLES:
+        text = text.replace(title, "")
     text = re.sub(r"``[^`]*``|`[^`\n]*`", "`code`", text)
     return re.sub(r"\]\([^)]*\)|https?://\S+", "]", text)
 
@@ -183,7 +189,8 @@ def comments(source):
     parts = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", None)}
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type in parts and " " in token.string:
-            yield token.string
+            is_formatted = token.string.lower().startswith(("f", "rf"))
+            yield re.sub(r"\{[^{}]*\}", " ", token.string) if is_formatted else token.string
 
 
 def script_text(source):

@@ -168,6 +168,7 @@ def test_sparse(tmp_path, values, law):
         (("--kind", "nmber0=gaussian"), 2, "no column 'nmber0'; did you mean 'number0'?"),
         (("--kind", "number0=gausian"), 2, "'gausian' is unknown; did you mean 'gaussian'?"),
         (("--likelihood", "poison"), 2, "'poison' is unknown; did you mean 'poisson'?"),
+        (("--max-states", "3", "--states", "4"), 2, "--max-states is for"),
         (("--id", "nmber0"), 2, "has no column 'nmber0'"),
         (("--columns", "number0,nothing"), 2, "no column 'nothing'"),
         (("--max-time", "0"), 2, "above 0"),

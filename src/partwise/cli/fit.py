@@ -74,6 +74,15 @@ def fit(
         str | None,
         typer.Option("--states", metavar="N|auto", help="States (or factors) per part."),
     ] = None,
+    max_states: Annotated[
+        int | None,
+        typer.Option(
+            "--max-states",
+            min=1,
+            help="Maximum number of states per part that is selected automatically.",
+            show_default=False,
+        ),
+    ] = None,
     likelihood: Annotated[
         str,
         typer.Option(
@@ -134,6 +143,8 @@ def fit(
     out = Path(f"{data.resolve().stem}.safetensors") if out is None else out
     need_folders(out, report)
     check_choice(model, _MODELS, "--model")
+    if max_states is not None and (model != "mcvq" or states not in (None, "auto")):
+        fail("Error: --max-states is for --model mcvq with --states auto.", 2)
     if max_time <= 0:
         fail("Error: --max-time must be above 0.", 2)
     sizes = [_number(text, name) for text, name in ((parts, "--parts"), (states, "--states"))]
@@ -152,6 +163,10 @@ def fit(
         check_names(list(kinds), found.X.columns)
     complain(f"Read {data}: {found.description}.")
     estimator = _estimator(model, sizes, likelihood, kinds, found, seed, max_time)
+    if max_states is not None:
+        from partwise import SizeOptions
+
+        estimator.set_params(sizes=SizeOptions(max_states=max_states))
     start = time.perf_counter()
     with busy("Fitting", max_time), _ending_on_interrupt(estimator) as stopped:
         estimator.fit(found.X)
