@@ -199,8 +199,8 @@ def load_for(path: Path, method: str, what: str, inner: bool = False) -> BaseEst
     fitted = getattr(fitted, "model_", fitted) if inner else fitted
     if not hasattr(fitted, method):
         fail(
-            f"Error: {path} contains a {type(fitted).__name__}, which cannot {what}; fit another "
-            "model with partwise fit.",
+            f"Error: {path} contains a model of type {type(fitted).__name__}, which cannot {what}; "
+            "fit another model with partwise fit.",
             1,
         )
     return fitted

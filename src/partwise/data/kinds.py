@@ -164,7 +164,8 @@ def _learn_levels(
         return replace(base, kind="categorical", note="constant"), [*problems, "constant"]
     if asked != "auto" and (own := law_of_kind(asked).own_levels) and len(levels) > len(own):
         raise ValueError(
-            f"Column {survey.name!r} has {len(levels)} levels, but {asked!r} takes {len(own)}."
+            f"Column {survey.name!r} has {len(levels)} levels, but {asked!r} takes {len(own)}; "
+            'choose likelihood "categorical".'
         )
     if 1 in known.values():
         problems.append("rare")
@@ -252,7 +253,7 @@ def _asked_numbers(survey: ColumnSurvey, asked: str, base: TableColumn) -> Table
             shown = survey.n_distinct if survey.counts is not None else f"more than {MAX_DISTINCT}"
             raise ValueError(
                 f"Column {survey.name!r} has {shown} different values, but {asked!r} takes at most "
-                f"{most}."
+                f'{most}; choose likelihood "gaussian".'
             )
         levels: tuple[float, ...] = tuple(survey.counts[0].tolist())
         if own is not None and len(levels) == 1 and levels[0] in own:
@@ -263,7 +264,8 @@ def _asked_numbers(survey: ColumnSurvey, asked: str, base: TableColumn) -> Table
         raise ValueError(f"Column {survey.name!r} has the value {wrong}")
     if asked == "lognormal" and survey.lowest < 0:
         raise ValueError(
-            f'Column {survey.name!r} has {survey.lowest:g}, but "lognormal" needs values from 0.'
+            f'Column {survey.name!r} has {survey.lowest:g}, but "lognormal" needs values from 0; '
+            'choose likelihood "gaussian".'
         )
     return replace(base, kind=asked, offset=_offset(survey) if asked == "lognormal" else 0.0)
 

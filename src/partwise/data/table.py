@@ -157,7 +157,9 @@ class Schema:
         """Rows as numbers, (n, D); with ``tell`` warn of values that fit did not see."""
         raw = read_columns(X)
         if len(raw) != len(self.columns):
-            raise ValueError(f"X has {len(raw)} columns, but fit saw {len(self.columns)}.")
+            raise ValueError(
+                f"X has {len(raw)} columns, but fit saw {len(self.columns)}; pass the same columns."
+            )
         numbers = [column.values for column in raw if column.form == "number"]
         single = bool(numbers) and all(values.dtype == np.float32 for values in numbers)
         n = max((len(column.values) for column in raw), default=0)

@@ -149,7 +149,8 @@ def drift(model: BaseEstimator, X: DataLike, *, alpha: float = 0.01) -> Drift:
         rows = schema.encode(X, tell=False)
     if rows.shape[1] != fitted.n_columns:
         raise ValueError(
-            f"X has {rows.shape[1]} columns, but the model was fitted to {fitted.n_columns}."
+            f"X has {rows.shape[1]} columns, but the model was fitted to {fitted.n_columns}; pass "
+            "the same columns."
         )
     scores = None
     if len(reference.part_counts):
