@@ -265,3 +265,23 @@ def test_draws_and_quantiles_of_cells_agree_with_their_distribution(model, known
             for p in (0.1, 0.5, 0.9):
                 assert_allclose(cells.below(cells.quantile(p)), p, atol=1e-9)
             assert_allclose((draws <= cells.quantile(0.5)).mean(axis=0), 0.5, atol=0.12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["wine", "diabetes", "breast_cancer"])
+def test_intervals_cover_held_out_cells_of_real_tables(name):
+    from sklearn import datasets
+
+    table = getattr(datasets, f"load_{name}")(as_frame=True).data
+    inside = {0.5: [], 0.8: [], 0.95: []}
+    for seed in range(3):
+        known = holed(table, seed=seed)
+        model = MCFA(1, 8, likelihood="auto", random_state=0).fit(known)
+        # Intervals of levels are whole levels, which cover more.
+        missing = known.isna().to_numpy() & ~known.columns.isin(model.column_levels_)
+        for coverage, found in inside.items():
+            ends = [end.to_numpy(dtype=float) for end in model.predict_interval(known, coverage)]
+            truth = table.to_numpy()
+            found += list(((ends[0] <= truth) & (truth <= ends[1]))[missing])
+    for coverage, found in inside.items():
+        assert abs(np.mean(found) - coverage) < 0.07

@@ -212,5 +212,5 @@ def _latents_of_levels(
 
 def restored_group(state: dict[str, PlainValue], prior: Prior | None) -> ColumnGroup:
     """The column group of which a file holds the state."""
-    kind = CopulaColumns if state["law"] == Copula.name else ColumnGroup
+    kind = CopulaColumns if "widths" in state else ColumnGroup
     return kind.restore(state, prior)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import tables
@@ -14,7 +11,6 @@ from partwise.answers.results import Explanation
 from partwise.contracts import Array
 from partwise.estimators._rows import by_rows
 from partwise.estimators._tables import TableEstimator
-from partwise.sampling.randomness import as_generator
 from partwise.typing import Classes, DataLike, Frame, Given, Hybrid, Seed
 
 
@@ -125,56 +121,6 @@ class StateRows(TableEstimator):
         check_is_fitted(self)
         m = self._check_transformed(X, "state", self._fitted.dtype)
         return self._as_given(self._asked.inverse_transform(self._fitted, m))
-
-    @by_rows
-    def impute(
-        self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
-    ) -> Array | Frame | list[Array | Frame]:
-        """Impute missing values; observed values are unchanged.
-
-        Numbers are imputed by their expectation, categories and booleans by the most probable
-        value, ordered categories by the median.
-
-        Parameters
-        ----------
-        X : array-like, DataFrame or sparse of shape (n, D)
-        n_imputations : int, optional
-            Number of completed tables to sample, for multiple imputation. In each table, a row's
-            states are sampled given its observed values, and its missing values given the states.
-        random_state : int, Generator, RandomState or None, default=None
-            Random seed of the samples; None uses the ``random_state`` of the estimator.
-
-        Returns
-        -------
-        imputed : ndarray or DataFrame of shape (n, D), or a list of ``n_imputations`` of these
-            A DataFrame keeps its index, categories and types.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from partwise import MCVQ
-        >>> X = load_iris().data
-        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
-        >>> X[0, 2] = float("nan")
-        >>> bool(model.impute(X)[0, 2] < 2)
-        True
-        >>> tables = model.impute(X, n_imputations=5)
-        >>> len(tables), tables[0].shape
-        (5, (150, 4))
-        """
-        check_is_fitted(self)
-        if n_imputations is None and self._fitted.schema is None:
-            return super().impute(X)
-        coded = self._checked(X)
-        if n_imputations is None:
-            return tables.fill(self._fitted, X, coded, self._impute(coded))
-        if not isinstance(n_imputations, Integral) or n_imputations < 1 or sparse.issparse(coded):
-            raise ValueError(
-                f"n_imputations={n_imputations!r} must be an integer of at least 1, with dense X."
-            )
-        rng = as_generator(self.random_state if random_state is None else random_state)
-        drawn = tables.draw(self._fitted, coded, rng.spawn(int(n_imputations)), self.n_jobs)
-        return [tables.fill(self._fitted, X, coded, values, sampled=True) for values in drawn]
 
     def explain(self, x: Given, n_columns: int = 5) -> Explanation:
         """Explain one row: the state of every part, and the columns that support it.

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import tables
 from partwise.contracts import Array
+from partwise.estimators._rows import by_rows
 from partwise.estimators._table_rows import TableRows
-from partwise.typing import DataLike, Frame, Given, Name
+from partwise.sampling.randomness import as_generator
+from partwise.typing import DataLike, Frame, Given, Name, Seed
 
 
 class TableVerbs(TableRows):
@@ -20,6 +24,61 @@ class TableVerbs(TableRows):
     def _level_probabilities(self, coded: Array, places: Sequence[int]) -> dict[int, Array]:
         """Probability of the levels of some columns in every row, (n, V) each."""
         return tables.predict_proba_columns(self._fitted, coded, places, self.n_jobs)
+
+    def _drawn(self, coded: Array, generators: Sequence[np.random.Generator]) -> Iterator[Array]:
+        """Rows with missing values sampled given the observed ones, once per generator."""
+        return tables.draw(self._fitted, coded, generators, self.n_jobs)
+
+    @by_rows
+    def impute(
+        self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
+    ) -> Array | Frame | list[Array | Frame]:
+        """Impute missing values; observed values are unchanged.
+
+        Numbers are imputed by their expectation, categories and booleans by the most probable
+        value, ordered categories by the median.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse of shape (n, D)
+        n_imputations : int, optional
+            Number of completed tables to sample, for multiple imputation. In each table, a row's
+            states (or factors) are sampled given its observed values, and its missing values given
+            these. `MCFA` has them with ``likelihood="auto"``.
+        random_state : int, Generator, RandomState or None, default=None
+            Random seed of the samples; None uses the ``random_state`` of the estimator.
+
+        Returns
+        -------
+        imputed : ndarray or DataFrame of shape (n, D), or a list of ``n_imputations`` of these
+            A DataFrame keeps its index, categories and types.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from partwise import MCVQ
+        >>> X = load_iris().data
+        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
+        >>> X[0, 2] = float("nan")
+        >>> bool(model.impute(X)[0, 2] < 2)
+        True
+        >>> tables = model.impute(X, n_imputations=5)
+        >>> len(tables), tables[0].shape
+        (5, (150, 4))
+        """
+        check_is_fitted(self)
+        if n_imputations is None and self._fitted.schema is None:
+            return super().impute(X)
+        coded = self._checked(X)
+        if n_imputations is None:
+            return tables.fill(self._fitted, X, coded, self._impute(coded))
+        if not isinstance(n_imputations, Integral) or n_imputations < 1 or sparse.issparse(coded):
+            raise ValueError(
+                f"n_imputations={n_imputations!r} must be an integer of at least 1, with dense X."
+            )
+        rng = as_generator(self.random_state if random_state is None else random_state)
+        drawn = self._drawn(coded, rng.spawn(int(n_imputations)))
+        return [tables.fill(self._fitted, X, coded, values, sampled=True) for values in drawn]
 
     def score_cells(
         self, X: DataLike, rows: ArrayLike, columns: Sequence[Name] | Array, values: ArrayLike

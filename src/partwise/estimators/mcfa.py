@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from types import ModuleType
 from typing import ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,7 +31,6 @@ from partwise.fitting.options import Annealing, SizeOptions
 from partwise.fitting.stream import StreamingOptions
 from partwise.likelihoods import Prior
 from partwise.models.transformations import Transformations
-from partwise.sampling.randomness import as_generator
 from partwise.typing import (
     Classes,
     DataLike,
@@ -291,58 +291,14 @@ class MCFA(TransformedRows, TableVerbs):
             return {}
         return copula.predict_proba_columns(self._fitted, coded, places, self.n_jobs)
 
+    def _drawn(self, coded: Array, generators: Sequence[np.random.Generator]) -> Iterator[Array]:
+        if not copula.is_mixed(self._fitted):
+            raise ValueError(
+                'n_imputations needs MCFA(likelihood="auto"); MCVQ has it for all likelihoods.'
+            )
+        return copula.draw(self._fitted, coded, generators, self.n_jobs)
+
     # --- rows ---
-
-    @by_rows
-    def impute(
-        self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
-    ) -> Array | Frame | list[Array | Frame]:
-        """Impute missing values; observed values are unchanged.
-
-        Numbers are imputed by their expectation, ordered levels by their median, and categories by
-        the most probable value.
-
-        Parameters
-        ----------
-        X : array-like, DataFrame or sparse of shape (n, D)
-        n_imputations : int, optional
-            Number of completed tables to sample, for multiple imputation
-            (``likelihood="auto"`` only). In each table, a row's factors are sampled given its
-            observed values, and its missing values given the factors.
-        random_state : int, Generator, RandomState or None, default=None
-            Random seed of the samples; None uses the ``random_state`` of the estimator.
-
-        Returns
-        -------
-        imputed : ndarray or DataFrame of shape (n, D), or a list of ``n_imputations`` of these
-            A DataFrame keeps its index, categories and types.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from partwise import MCFA
-        >>> iris = load_iris(as_frame=True)
-        >>> table = iris.data.assign(species=iris.target_names[iris.target])
-        >>> table.loc[0, ["species", "petal width (cm)"]] = None
-        >>> model = MCFA(n_parts=1, n_factors=3, likelihood="auto", random_state=0).fit(table)
-        >>> model.impute(table).loc[0, "species"]
-        'setosa'
-        """
-        check_is_fitted(self)
-        if self._fitted.schema is None:
-            if n_imputations is not None:
-                raise ValueError(
-                    'n_imputations needs MCFA(likelihood="auto"); MCVQ has it for all likelihoods.'
-                )
-            return super().impute(X)
-        coded = self._checked(X)
-        if n_imputations is None:
-            return tables.fill(self._fitted, X, coded, self._impute(coded))
-        if not isinstance(n_imputations, Integral) or n_imputations < 1:
-            raise ValueError(f"n_imputations={n_imputations!r} must be an integer of at least 1.")
-        rng = as_generator(self.random_state if random_state is None else random_state)
-        drawn = copula.draw(self._fitted, coded, rng.spawn(int(n_imputations)), self.n_jobs)
-        return [tables.fill(self._fitted, X, coded, values, sampled=True) for values in drawn]
 
     @by_rows
     def transform(self, X: DataLike) -> Array:
