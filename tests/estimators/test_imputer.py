@@ -11,6 +11,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import partwise
 from partwise import MCVQ, PartsImputer, SizeOptions, make_survey
+from partwise.estimators import _factor_blend as blending
 from partwise.fitting import course
 from partwise.models import mcvq as core
 
@@ -70,7 +71,6 @@ def test_factors_fill_what_states_cannot(bent):
     filled = PartsImputer(n_fits=1, random_state=0).fit_transform(holed)
     assert error(filled, X, hidden, names) < 0.7 * error(by_states, X, hidden, names)
     assert filled["count"].min() >= 0
-    pd.testing.assert_series_equal(filled["group"], by_states["group"])
     observed = holed.notna()
     pd.testing.assert_frame_equal(filled.where(observed), holed)
 
@@ -186,20 +186,99 @@ def test_weights_are_repetition_where_nothing_is_drawn(survey):
     assert_allclose(first[numbers], second[numbers], rtol=1e-6)
 
 
-def test_shares_of_factors_are_least_squares_of_weighted_cells(bent):
+def test_weights_of_factors_ignore_rows_without_weight(bent):
     """Rows of no weight say nothing, even if states would tell them better than factors."""
     X = bent[1].iloc[:, :5].to_numpy()
     weight = np.repeat([1.0, 0.0], 200)
     other = X.copy()
     other[200:] = np.where(np.isnan(X[200:]), np.nan, 50.0)
-    shares = [
+    found = [
         PartsImputer(1, 2, likelihood="gaussian", n_fits=1, random_state=0)
         .fit(table, sample_weight=weight)
-        ._fitted.factors.share
+        ._fitted.blend.weights
         for table in (X, other)
     ]
-    assert_allclose(shares[0], shares[1], rtol=1e-6)
-    assert (shares[0] > 0.5).all()
+    assert_array_equal(found[0], found[1])
+    assert (found[0][1] > 0.5).all()
+
+
+def test_weights_are_the_best_of_all_candidates(bent):
+    """By hand: the loss of every candidate over held-out cells, with that of all columns."""
+    coded = bent[0].iloc[:, :5].to_numpy()
+    imputer = PartsImputer(1, 3, random_state=0).fit(bent[1].iloc[:, :5])
+    fits, blend = imputer._fitted
+    hidden = blending.hidden_cells(coded, np.random.default_rng(1))
+    weight = np.random.default_rng(2).exponential(size=len(coded))
+    found = blend.weighted(fits, coded, hidden, weight, "squared")
+    told = blend.asked(fits, np.where(hidden, np.nan, coded), None)
+    losses = np.zeros((5, len(blending.CANDIDATES)))
+    for d in range(5):
+        rows = np.flatnonzero(hidden[:, d])
+        for g, candidate in enumerate(blending.CANDIDATES):
+            mean = candidate @ told.told(d, rows)
+            gap = (mean - coded[rows, d]) / coded[rows, d].std()
+            losses[d, g] = weight[rows] @ gap**2
+    pooled = losses.sum(axis=0) / (weight @ hidden).sum()
+    for d in range(5):
+        best = int(np.argmin(losses[d] + blending.POOLED_CELLS * pooled))
+        assert_array_equal(found.weights[:, d], blending.CANDIDATES[best])
+
+
+def test_one_distribution_gives_all_answers(survey):
+    """Samples have the mean, the quantiles and the probabilities that are told."""
+    imputer = PartsImputer(2, 3, n_factors=4, random_state=0).fit(survey.frame)
+    fits, blend = imputer._fitted
+    coded = np.asarray(fits[0].schema.encode(survey.frame))
+    some = coded[:6]
+    told = blend.asked(fits, np.repeat(some, 400, axis=0), None)
+    drawn = next(told.samples([np.random.default_rng(0)])).reshape(6, 400, -1)
+    shares, p = told.shares(), np.full(told.coded.shape, 0.3)
+    low = told.quantiles(p).reshape(6, 400, -1)[:, 0]
+    for row, d in np.argwhere(np.isnan(some)):
+        own = drawn[row, :, d]
+        if d in shares:
+            rate = np.bincount(own.astype(int), minlength=shares[d].shape[1]) / 400
+            assert_allclose(rate, shares[d][400 * row], atol=0.12)
+        elif blend.columns.numbers[d]:
+            # Counts lie on steps of the distribution, found up to rounding.
+            assert np.mean(own < low[row, d] - 1e-6) <= 0.3 + 0.1
+            assert np.mean(own <= low[row, d] + 1e-6) >= 0.3 - 0.1
+
+
+def test_absolute_loss_imputes_medians(bent):
+    imputer = PartsImputer(1, 3, loss="absolute", random_state=0).fit(bent[1])
+    filled = imputer.transform(bent[1])
+    fits, blend = imputer._fitted
+    coded = np.asarray(fits[0].schema.encode(bent[1]))
+    rows = np.flatnonzero(np.isnan(coded[:, 0]))
+    below = blend.asked(fits, coded, None).spread(0, rows).below(filled["x0"].to_numpy()[rows])
+    assert_allclose(below, 0.5, atol=1e-3)
+
+
+def test_intervals_of_missing_cells(bent):
+    X, holed, hidden = bent
+    imputer = PartsImputer(1, 3, random_state=0).fit(holed)
+    lower, upper = imputer.predict_interval(holed, coverage=0.8)
+    numbers = [f"x{d}" for d in range(5)]
+    inside = ((lower[numbers] <= X[numbers]) & (X[numbers] <= upper[numbers])).to_numpy()
+    assert 0.7 < inside[hidden[:, :5]].mean() < 0.9
+    pd.testing.assert_frame_equal(lower.where(holed.notna()), holed)
+    assert lower["group"][holed["group"].isna()].isna().all()
+    with pytest.raises(ValueError, match="coverage=2 must be between 0 and 1"):
+        imputer.predict_interval(holed, coverage=2)
+
+
+def test_several_completed_tables(bent, tmp_path):
+    holed = bent[1]
+    imputer = PartsImputer(1, 3, random_state=0).fit(holed)
+    imputer.save(tmp_path / "imputer.safetensors")
+    again = partwise.load(tmp_path / "imputer.safetensors")
+    tables = imputer.impute(holed, n_imputations=3, random_state=1)
+    for one, other in zip(tables, again.impute(holed, 3, random_state=1), strict=True):
+        pd.testing.assert_frame_equal(one, other)
+        pd.testing.assert_frame_equal(one.where(holed.notna()), holed)
+        assert one.notna().all().all()
+    assert not tables[0].equals(tables[1])
 
 
 @pytest.mark.parametrize(
@@ -208,6 +287,7 @@ def test_shares_of_factors_are_least_squares_of_weighted_cells(bent):
         ({"n_factors": -1}, "n_factors=-1 must be a whole number of at least 0"),
         ({"n_fits": 0}, "n_fits=0 must be a whole number of at least 1"),
         ({"n_fits": 2.5}, "n_fits=2.5"),
+        ({"loss": "log"}, "loss='log' must be 'squared' or 'absolute'"),
     ],
 )
 def test_wrong_numbers_are_named(survey, options, told):

@@ -1,17 +1,32 @@
-"""Expectations of several fits of the same table about its missing values, averaged."""
+"""Predictive distributions of missing cells: several models of the same table, blended.
+
+Every model gives the distribution of a cell given the observed cells of its row; the blend of a
+column is their mixture, so that values, probabilities, intervals and samples come from one
+distribution. All is in the units of encoded rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
+from partwise.answers import factors
+from partwise.answers.factors import FittedFactors
+from partwise.answers.latent_cells import CellPredictive, LevelCells
 from partwise.answers.rows import in_columns, map_rows
-from partwise.answers.states import FittedStates, average, laws
-from partwise.answers.tables import level_shares, likely_level
+from partwise.answers.states import FittedStates, average, core, laws
+from partwise.answers.tables import draw, level_shares, likely_level
 from partwise.contracts import Array
-from partwise.data import RowBlock
+from partwise.data import ColumnGroup, RowBlock
+from partwise.likelihoods.predictive import Predictive
+from partwise.models import predict_factors
+
+# Halvings of the range in which the quantile of a mixture lies.
+HALVINGS = 50
 
 
 class Expected(NamedTuple):
@@ -61,3 +76,157 @@ def likely(fitted: FittedStates, found: Expected) -> Array:
     for d, shares in found.shares.items():
         out[:, d] = likely_level(fitted, d, shares)
     return out
+
+
+# --- numbers by distribution functions ---
+
+
+class Spread:
+    """Distribution functions of m numbers, with ends between which quantiles lie."""
+
+    def __init__(
+        self, below: Callable[[Array], Array], ends: Callable[[Array], tuple[Array, Array]]
+    ) -> None:
+        self.below, self.ends = below, ends
+
+    def quantile(self, p: Array) -> Array:
+        """Quantiles p (m,) by bisection."""
+        low, high = (end.astype(float) for end in self.ends(p))
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            reached = self.below(middle) >= p
+            low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+        return high
+
+
+def of_states(fitted: FittedStates, X: Array, n_jobs: int | None = None) -> StatesCells:
+    """Distributions of cells under a model of states; rows are inferred once."""
+    blocks = map_rows(
+        fitted.columns, X, lambda block: fitted.model.infer(fitted.prepared, block)[0].T, n_jobs
+    )
+    return StatesCells(fitted, np.concatenate(blocks).astype(float))
+
+
+@dataclass(frozen=True, eq=False)
+class StatesCells:
+    """A model of states, and the posteriors (n, S) of rows."""
+
+    fitted: FittedStates
+    m: Array
+
+    def _of(self, d: int, rows: Array) -> tuple[ColumnGroup, int, Predictive, Array]:
+        """Group of a column, its place, its law in all states (S, 1), and their weights (m, S)."""
+        for group, law in zip(self.fitted.columns, laws(self.fitted), strict=True):
+            place = np.flatnonzero(group.index == d)
+            if len(place):
+                i, S = int(place[0]), self.m.shape[1]
+                own = law.at((np.arange(S)[:, None], np.full((S, 1), i)))
+                weight = self.m[rows] * self.fitted.params.gates[core(self.fitted).part_of, d]
+                return group, i, own, weight / weight.sum(axis=1, keepdims=True)
+        raise ValueError(f"Column {d} has no distribution.")
+
+    def spread(self, d: int, rows: Array) -> Spread:
+        """Distribution of numbers of column d in some rows."""
+        group, i, law, weight = self._of(d, rows)
+
+        def below(x: Array) -> Array:
+            inside = (x - group.shift[i]) / group.scale[i]
+            return np.einsum("ms,sm->m", weight, law.cdf(inside[None]))
+
+        def ends(p: Array) -> tuple[Array, Array]:
+            at = law.quantile(p[None]) * group.scale[i] + group.shift[i]  # (S, m)
+            live = weight.T > 1e-6
+            low, high = np.where(live, at, np.inf).min(0), np.where(live, at, -np.inf).max(0)
+            # Whole numbers lie on the steps of the function.
+            return low - (1e-6 + law.whole) * group.scale[i], high
+
+        return Spread(below, ends)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianCells:
+    """Means and variances (n, D) of cells."""
+
+    mean: Array
+    variance: Array
+
+    def spread(self, d: int, rows: Array) -> Spread:
+        """Distribution of numbers of column d in some rows."""
+        mean, deviation = self.mean[rows, d], np.sqrt(self.variance[rows, d])
+
+        def ends(p: Array) -> tuple[Array, Array]:
+            found = mean + deviation * special.ndtri(p)
+            return found, found
+
+        return Spread(lambda x: special.ndtr((x - mean) / deviation), ends)
+
+
+def of_factors(fitted: FittedFactors, X: Array, n_jobs: int | None = None) -> GaussianCells:
+    """Distributions of cells under a factor analysis with one part, in the units of X."""
+    group = fitted.columns[0]
+
+    def on_block(block: RowBlock) -> tuple[Array, Array]:
+        found = fitted.model.infer(fitted.prepared, block)[0]
+        mean, variance = predict_factors.part_moments(factors.core(fitted), fitted.params, found)
+        return mean[0], variance[0]
+
+    mean, variance = (
+        np.concatenate(field)
+        for field in zip(*map_rows(fitted.columns, X, on_block, n_jobs), strict=True)
+    )
+    return GaussianCells(group.decode(mean), np.maximum(variance, 1e-12) * group.scale**2)
+
+
+def of_cells(cells: CellPredictive) -> Spread:
+    """Distribution of numbers that are given by their own class."""
+
+    def ends(p: Array) -> tuple[Array, Array]:
+        found = cells.quantile(p)
+        return found, found
+
+    return Spread(cells.below, ends)
+
+
+def mixture(parts: Sequence[tuple[float, Spread]]) -> Spread:
+    """Weighted mixture of distributions of the same cells."""
+    used = [(w, part) for w, part in parts if w > 0]
+
+    def below(x: Array) -> Array:
+        return np.asarray(sum(w * part.below(x) for w, part in used))
+
+    def ends(p: Array) -> tuple[Array, Array]:
+        found = [part.quantile(p) for _, part in used]
+        return np.min(found, axis=0), np.max(found, axis=0)
+
+    return Spread(below, ends)
+
+
+def uniforms(
+    states: StatesCells,
+    coded: Array,
+    shares: dict[int, Array],
+    generators: Sequence[np.random.Generator],
+) -> Iterator[Array]:
+    """Probabilities (n, D) at which to sample missing cells, dependent within rows, per generator.
+
+    A row is sampled from the model of states, and each value is replaced by its probability below
+    under that model, at random within the probability of a level or of a whole number. The
+    quantiles of any other distributions at these probabilities depend on each other as states do.
+    """
+    for rng, drawn in zip(generators, draw(states.fitted, coded, generators), strict=True):
+        out = np.full(coded.shape, np.nan)
+        for group in states.fitted.columns:
+            for d in group.index.tolist():
+                rows = np.flatnonzero(np.isnan(coded[:, d]))
+                if not len(rows):
+                    continue
+                x = drawn[rows, d]
+                if d in shares:
+                    x = x if group.levels is None else np.searchsorted(group.levels, x)
+                    cells = LevelCells(rows, shares[d][rows], True)
+                    ends = cells.below(x - 1), cells.below(x)
+                else:
+                    below = states.spread(d, rows).below
+                    ends = below(x - 1e-9 * np.maximum(np.abs(x), 1.0)), below(x)
+                out[rows, d] = ends[0] + rng.random(len(rows)) * (ends[1] - ends[0])
+        yield np.clip(out, 1e-9, 1 - 1e-9)

@@ -65,6 +65,10 @@ class CellPredictive(Protocol):
         """A sample of every cell, (m,)."""
         ...
 
+    def some(self, which: Array) -> CellPredictive:
+        """Some of the cells."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class NumberCells:
@@ -76,6 +80,11 @@ class NumberCells:
     marginal: Marginal
     logs: bool = False
     n_levels: int = 0
+
+    def some(self, which: Array) -> NumberCells:
+        """Some of the cells."""
+        z = self.z_mean[which], self.z_variance[which]
+        return NumberCells(self.rows[which], *z, self.marginal, self.logs)
 
     @property
     def _deviation(self) -> Array:
@@ -124,6 +133,10 @@ class LevelCells:
     rows: Array
     shares: Array
     ordered: bool
+
+    def some(self, which: Array) -> LevelCells:
+        """Some of the cells."""
+        return LevelCells(self.rows[which], self.shares[which], self.ordered)
 
     @property
     def n_levels(self) -> int:

@@ -1,23 +1,28 @@
-"""Numeric columns of a table: a blend of the state model and a factor analysis of all columns.
+"""Columns of a table: a blend of the state model, a factor analysis and a Gaussian copula.
 
-Rows in the same states of all parts still differ, and their numbers may differ together, as points
-near a plane do. So all columns of a table (unordered levels as a yes-or-no column each, other
-levels by their place) are one part of an `MCFA`, and a missing number is a weighted mean of its
-expectation and that of the states. The weight of each column is estimated on observed cells that
-both models impute as if they were missing (both were fitted with them). Columns whose logarithm is
-modeled are blended in logarithms: states give that of the expectation, factors the expected
-logarithm, so that the imputed value lies between the expectation and the median.
+Rows in the same states of all parts still differ, and may differ together, as points near a plane
+do. So all columns (unordered levels as a yes-or-no column each, other levels by their place) are
+one part of an `MCFA` of numbers, which has its say in numeric columns; and one part of an `MCFA`
+of latent numbers (a Gaussian copula), which has its say in all. The weights of the three in each
+column are chosen on held-out cells, hidden from the fits where rows are few: by the squared or
+absolute error of numbers, by the log score of levels. Columns whose logarithm is modeled are
+blended in logarithms: states and copula give that of the expectation, the factor analysis the
+expected logarithm, so that the imputed value lies between the expectation and the median.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from partwise.answers import factors, imputation
+from partwise.answers import copula as copula_answers
+from partwise.answers import imputation
+from partwise.answers.imputation import Expected, GaussianCells, Spread, StatesCells
+from partwise.answers.latent_cells import CellPredictive
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
 from partwise.data import RowSource
@@ -26,13 +31,27 @@ from partwise.estimators._gated import fit_coded
 from partwise.estimators.mcfa import MCFA
 from partwise.fitted import fitted_of
 from partwise.fitting.options import TrainingRows
+from partwise.models import calibration
+from partwise.models.calibration import Calibration, identity
 
-# Fraction of observed cells, and maximum number of rows, held out to compare the two models.
-HELD_OUT = 0.2
+# Fraction of observed cells, and maximum number of rows, held out to compare the models. Of up to
+# so many rows these cells are hidden from the fits, which then go on with all cells for a few EM
+# iterations; where rows are more, a cell hardly changes the parameters.
+HELD_OUT = 0.15
 MOST_COMPARED_ROWS = 5000
+MORE_ITERATIONS = 3
 
-# EM iterations of the factors: later ones hardly change what is imputed.
-MOST_ITERATIONS = 25
+# Most factors of the copula, and EM iterations of either: later ones hardly change what is imputed.
+COPULA_FACTORS, COPULA_ITERATIONS = 8, 8
+MOST_ITERATIONS = 20
+
+# Candidate weights of states, factors and copula are multiples of this fraction; each column leans
+# on all columns of its kind, which count as many held-out cells as this.
+STEPS = 8
+POOLED_CELLS = 30.0
+
+# Columns of more values than this are numbers whose single values need not recur.
+MOST_VALUES = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +91,15 @@ class NumberColumns:
         """How many columns of numbers each column of the table becomes, (D,)."""
         return np.where(self.levels == 0, 1, np.maximum(self.levels, 0))
 
+    def spread_rows(self, rows: TrainingRows) -> TrainingRows:
+        """The rows with all columns as numbers."""
+        if isinstance(rows.X, RowSource):
+            width = int(self.widths.sum())
+            X: Rows = rows.X.mapped(lambda some: self.spread(np.asarray(some)), width)
+        else:
+            X = self.spread(np.asarray(rows.X))
+        return TrainingRows(X, rows.weight, rows.kept)
+
     def spread(self, coded: Array) -> Array:
         """All columns as numbers: a yes-or-no column for each level that has no order."""
         blocks = []
@@ -84,96 +112,298 @@ class NumberColumns:
         return np.hstack(blocks)
 
 
+CANDIDATES = np.array(
+    [(STEPS - i - j, i, j) for i in range(STEPS + 1) for j in range(STEPS + 1 - i)], dtype=float
+) / STEPS  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
-class NumberFactors:
-    """A factor analysis of the columns, and its weight in each numeric column, (D,)."""
+class Blend:
+    """Models of factors besides those of states, and the weights (3, D) of all in each column.
+
+    The rows of ``weights`` are states, factors and copula.
+    """
 
     columns: NumberColumns
-    factors: MCFA
-    share: Array
+    factors: MCFA | None
+    copula: MCFA | None
+    weights: Array
+    calibration: Calibration
 
     @classmethod
-    def learn(
-        cls,
-        fits: Sequence[FittedStates],
-        rows: TrainingRows,
-        most: int,
-        rng: np.random.Generator,
-        n_jobs: int | None,
-    ) -> NumberFactors | None:
-        """Fit at most so many factors to coded rows (n, D); None if there are no numbers.
+    def of_states(cls, columns: NumberColumns) -> Blend:
+        """States alone."""
+        D = len(columns.levels)
+        return cls(columns, None, None, np.eye(3)[:, [0] * D], identity(D))
 
-        ``fits`` know the columns, and impute rows by their states.
-        """
+    @classmethod
+    def fitted_to(
+        cls, fits: Sequence[FittedStates], rows: TrainingRows, most: int, rng: np.random.Generator,
+        n_jobs: int | None,
+    ) -> Blend:  # fmt: skip
+        """At most so many factors fitted to coded rows (n, D), not yet weighted."""
         columns = NumberColumns.of(fits[0])
-        width = int(columns.widths.sum())
-        if not columns.numbers.any() or min(most, width - 1) < 1:
-            return None
-        factors = MCFA(
-            1, min(most, width - 1), max_iter=MOST_ITERATIONS, n_jobs=n_jobs, random_state=rng
+        width, D = int(columns.widths.sum()), len(columns.levels)
+        factors = copula = None
+        if columns.numbers.any() and min(most, width - 1) > 0:
+            size = min(most, width - 1)
+            factors = MCFA(
+                1, size, max_iter=MOST_ITERATIONS, n_jobs=n_jobs, random_state=rng.spawn(1)[0]
+            )
+            fit_coded(factors, columns.spread_rows(rows))
+        if min(most, D - 1) > 0 and rows.schema is not None:
+            size = min(most, D - 1, COPULA_FACTORS)
+            copula = MCFA(
+                1,
+                size,
+                likelihood="auto",
+                max_iter=COPULA_ITERATIONS,
+                n_jobs=n_jobs,
+                random_state=rng.spawn(1)[0],
+            )
+            fit_coded(copula, rows)
+        return replace(cls.of_states(columns), factors=factors, copula=copula)
+
+    def continued(self, rows: TrainingRows) -> Blend:
+        """The same models after a few more EM iterations with these rows."""
+        more = {"max_iter": MORE_ITERATIONS}
+        if self.factors is not None:
+            fit_coded(self.factors.set_params(**more), self.columns.spread_rows(rows), again=True)
+        if self.copula is not None:
+            fit_coded(self.copula.set_params(**more), rows, again=True)
+        return self
+
+    def asked(self, fits: Sequence[FittedStates], coded: Array, n_jobs: int | None) -> Answers:
+        """What all models say about the missing cells of rows."""
+        linear, cells = None, {}
+        if self.factors is not None:
+            linear = self._gaussian(coded, n_jobs)
+        if self.copula is not None:
+            told = fitted_of(self.copula)
+            cells = copula_answers.predictive(told, coded, np.isnan(coded), n_jobs)
+        return Answers(self, fits, coded, imputation.expected(fits, coded, n_jobs), linear, cells)
+
+    def _gaussian(self, coded: Array, n_jobs: int | None) -> GaussianCells:
+        """Numbers by the factor analysis, (n, D)."""
+        assert self.factors is not None
+        width = self.columns.widths
+        first = np.minimum(np.cumsum(width) - width, width.sum() - 1)
+        told = imputation.of_factors(fitted_of(self.factors), self.columns.spread(coded), n_jobs)
+        mean = told.mean[:, first]
+        mean = np.where(self.columns.counts, np.maximum(mean, 0.0), mean)
+        return GaussianCells(mean, told.variance[:, first])
+
+    def weighted(
+        self, fits: Sequence[FittedStates], coded: Array, hidden: Array, weight: Array, loss: str
+    ) -> Blend:
+        """The blend with weights and calibration by held-out cells of rows (n, D)."""
+        answers = self.asked(fits, np.where(hidden, np.nan, coded), None)
+        numbers, D = self.columns.numbers, len(self.columns.levels)
+        total, own = np.zeros((2, len(CANDIDATES))), {}
+        for d in range(D):
+            rows = np.flatnonzero(hidden[:, d])
+            told = answers.told(d, rows) if len(rows) else None
+            if told is None:
+                continue
+            usable, true = ~np.isnan(told[:, 0].reshape(3, -1)).any(axis=1), coded[rows, d]
+            allowed = (CANDIDATES[:, ~usable] == 0).all(axis=1)
+            mixed = np.tensordot(CANDIDATES, np.nan_to_num(told), axes=1)  # (G, m) or (G, m, V)
+            if numbers[d]:
+                spread = float(np.std(true)) or 1.0
+                away = np.abs(mixed - true) / spread
+                losses = away if loss == "absolute" else away**2
+            else:
+                p = mixed[:, np.arange(len(rows)), answers.codes(d, true)]
+                losses = -np.log(np.maximum(p, 1e-6))
+            summed = losses @ weight[rows]
+            total[int(numbers[d])] += np.where(allowed, summed, np.inf)
+            own[d] = summed, float(weight[rows].sum()), allowed
+        counts = [sum(n for d, (_, n, _) in own.items() if numbers[d] == kind) for kind in (0, 1)]
+        weights = self.weights.copy()
+        for d, (summed, _, allowed) in own.items():
+            kind = int(numbers[d])
+            pooled = total[kind] / max(counts[kind], 1e-300)
+            chosen = np.where(allowed, summed + POOLED_CELLS * np.minimum(pooled, 1e9), np.inf)
+            weights[:, d] = CANDIDATES[int(chosen.argmin())]
+        found = replace(
+            self,
+            weights=weights,
+            factors=self.factors if weights[1].any() else None,
+            copula=self.copula if weights[2].any() else None,
         )
-        if isinstance(rows.X, RowSource):
-            X: Rows = rows.X.mapped(lambda some: columns.spread(np.asarray(some)), width)
-        else:
-            X = columns.spread(np.asarray(rows.X))
-        factors = fit_coded(factors, TrainingRows(X, rows.weight, rows.kept))
-        alone = cls(columns, factors, columns.numbers.astype(float))
-        return cls(columns, factors, alone.held_out_shares(fits, rows, rng, n_jobs))
+        return replace(found, calibration=found._calibrated(answers, coded, hidden, weight))
 
-    def _expected(self, coded: Array, n_jobs: int | None) -> Array:
-        """Numbers that the factors expect of rows, (n, number of numeric columns)."""
-        columns, width = self.columns, self.columns.widths
-        first = np.cumsum(width) - width
-        X = columns.spread(coded)
-        expected = factors.impute(fitted_of(self.factors), X, n_jobs)
-        told = np.where(np.isnan(X), expected, X)[:, first[columns.numbers]]
-        return np.where(columns.counts[columns.numbers], np.maximum(told, 0.0), told)
-
-    def held_out_shares(
-        self,
-        fits: Sequence[FittedStates],
-        rows: TrainingRows,
-        rng: np.random.Generator,
-        n_jobs: int | None,
-    ) -> Array:
-        """Shares by weighted least squares over held-out cells."""
-        numbers = self.columns.numbers
-        which = np.sort(rng.permutation(len(rows.weight))[:MOST_COMPARED_ROWS])
-        some, weight = np.asarray(rows.X[which]), rows.weight[which]
-        hidden = (rng.random(some.shape) < HELD_OUT) & ~np.isnan(some) & numbers
-        holed = np.where(hidden, np.nan, some)
-        hidden, true = hidden[:, numbers], some[:, numbers]
-        states = imputation.expected(fits, holed, n_jobs).numbers[:, numbers]
-        factors = self._expected(holed, n_jobs)
-        # In units of the columns' own, a power of two each, which rounds nothing: squares are held.
-        unit = np.exp2(
-            np.frexp(np.abs(np.where(hidden, true, 0.0)).max(axis=0, initial=0.0))[1] - 1.0
-        )
-        states, factors, true = states / unit, factors / unit, true / unit
-        gain = np.where(hidden, factors - states, 0.0)
-        top = weight @ (gain * np.where(hidden, true - states, 0.0))
-        bottom = weight @ gain**2
-        share = np.divide(top, bottom, out=np.full(len(top), 0.5), where=bottom > 0)
-        out = np.ones(len(numbers))
-        out[numbers] = np.clip(share, 0.0, 1.0)
-        return out
-
-    def blend(self, coded: Array, filled: Array, n_jobs: int | None) -> Array:
-        """``filled`` (n, D), imputed by states, with the factors' share in its numbers."""
-        out, numbers = filled.copy(), self.columns.numbers
-        share = self.share[numbers]
-        out[:, numbers] = (1.0 - share) * out[:, numbers] + share * self._expected(coded, n_jobs)
-        return out
+    def _calibrated(
+        self, answers: Answers, coded: Array, hidden: Array, weight: Array
+    ) -> Calibration:
+        """Corrections of probabilities by those of held-out numbers."""
+        answers, pit, column, row = replace(answers, blend=self), [], [], []
+        for d in np.flatnonzero(self.columns.numbers & hidden.any(axis=0)):
+            rows = np.flatnonzero(hidden[:, d])
+            pit.append(answers.spread(int(d), rows).below(coded[rows, d].astype(float)))
+            column.append(np.full(len(rows), d))
+            row.append(rows)
+        if not pit:
+            return self.calibration
+        cells = [np.concatenate(field) for field in (pit, column, row)]
+        return calibration.learn(cells[0], cells[1], weight[cells[2]], len(self.columns.levels))
 
     def state(self) -> dict[str, Any]:
-        """What a file holds; the columns too, as files did before."""
+        """What a file holds."""
         columns = {name: getattr(self.columns, name) for name in ("levels", "numbers", "counts")}
-        size = {"n_factors": self.factors.n_factors, "factors": self.factors.__partwise_state__()}
-        return {**columns, "share": self.share, **size}
+        found: dict[str, Any] = {**columns, "weights": self.weights}
+        found["calibration"] = {"knots": self.calibration.knots, "map_of": self.calibration.map_of}
+        for name, model in (("factors", self.factors), ("copula", self.copula)):
+            if model is not None:
+                found |= {f"n_{name}": model.n_factors, name: model.__partwise_state__()}
+        return found
 
     @classmethod
-    def restored(cls, state: dict[str, Any], columns: NumberColumns) -> NumberFactors:
+    def restored(cls, state: dict[str, Any], columns: NumberColumns) -> Blend:
         """The same from what `state` gave, of the columns of a model."""
-        factors = MCFA(1, int(state["n_factors"]))
-        factors.__partwise_restore__(state["factors"])
-        return cls(columns, factors, state["share"])
+        found: dict[str, MCFA | None] = {"factors": None, "copula": None}
+        for name, likelihood in (("factors", "gaussian"), ("copula", "auto")):
+            if name in state:
+                found[name] = MCFA(1, int(state[f"n_{name}"]), likelihood=likelihood)
+                found[name].__partwise_restore__(state[name])  # type: ignore[union-attr]  # just made
+        weights, D = state.get("weights"), len(columns.levels)
+        if weights is None:  # files of before the copula hold the factors' share in numbers
+            share = np.where(columns.numbers, state["share"], 0.0)
+            weights = np.stack([1.0 - share, share, np.zeros(D)])
+        known = state.get("calibration")
+        corrections = identity(D) if known is None else Calibration(**known)
+        return cls(columns, found["factors"], found["copula"], weights, corrections)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What the models of a blend say about the missing cells of coded rows (n, D)."""
+
+    blend: Blend
+    fits: Sequence[FittedStates]
+    coded: Array
+    states: Expected
+    linear: GaussianCells | None
+    copula: Mapping[int, CellPredictive]
+
+    def told(self, d: int, rows: Array) -> Array | None:
+        """Expectations (3, m) or probabilities of levels (3, m, V) of cells; NaN of no model."""
+        if d in self.states.shares:
+            of_states = self.states.shares[d][rows]
+        elif self.blend.columns.numbers[d]:
+            of_states = self.states.numbers[rows, d]
+        else:
+            return None
+        out = np.full((3, *of_states.shape), np.nan)
+        out[0] = of_states
+        if self.linear is not None and self.blend.columns.numbers[d]:
+            out[1] = self.linear.mean[rows, d]
+        cells = self._cells(d, rows)
+        if cells is not None:
+            out[2] = cells.probabilities() if cells.n_levels else cells.mean()
+        return out
+
+    def _cells(self, d: int, rows: Array) -> CellPredictive | None:
+        """The copula's distribution, where it has the same cells."""
+        cells = self.copula.get(d)
+        if cells is None or not np.isin(rows, cells.rows).all():
+            return None
+        return cells.some(np.searchsorted(cells.rows, rows))
+
+    def codes(self, d: int, values: Array) -> Array:
+        """Numbers of levels of column d."""
+        group = next(group for group in self.fits[0].columns if d in group.index)
+        found = values if group.levels is None else np.searchsorted(group.levels, values)
+        return found.astype(np.int64)
+
+    def blended(self, d: int, rows: Array) -> Array | None:
+        """Expectations (m,) or probabilities of levels (m, V) of the blend."""
+        told = self.told(d, rows)
+        weight = self.blend.weights[:, d]
+        return None if told is None else np.tensordot(weight, np.nan_to_num(told), axes=1)
+
+    @cached_property
+    def _posteriors(self) -> list[StatesCells]:
+        return [imputation.of_states(fitted, self.coded) for fitted in self.fits]
+
+    def spread(self, d: int, rows: Array) -> Spread:
+        """Distribution of numbers of column d."""
+        weight, n = self.blend.weights[:, d], len(self.fits)
+        parts = [(weight[0] / n, one.spread(d, rows)) for one in self._posteriors]
+        if self.linear is not None:
+            parts.append((weight[1], self.linear.spread(d, rows)))
+        cells = self._cells(d, rows)
+        if cells is not None and not cells.n_levels:
+            parts.append((weight[2], imputation.of_cells(cells)))
+        return imputation.mixture(parts)
+
+    def shares(self) -> dict[int, Array]:
+        """Probability of levels in every row {place: (n, V)}; of observed cells those of states."""
+        out = {}
+        for d, own in self.states.shares.items():
+            rows = np.flatnonzero(np.isnan(self.coded[:, d]))
+            out[d] = own.copy()
+            if len(rows) and self.blend.weights[0, d] < 1:
+                out[d][rows] = self.blended(d, rows)
+        return out
+
+    def values(self, loss: str) -> Array:
+        """Imputed values of every entry (n, D): as of states where nothing is missing."""
+        shares = self.shares()
+        out = imputation.likely(self.fits[0], self.states._replace(shares=shares))
+        for d in np.flatnonzero(self.blend.columns.numbers).tolist():
+            rows = np.flatnonzero(np.isnan(self.coded[:, d]))
+            if len(rows) and loss == "absolute":
+                out[rows, d] = self.spread(d, rows).quantile(np.full(len(rows), 0.5))
+            elif len(rows):
+                out[rows, d] = self.blended(d, rows)
+        return out
+
+    def quantiles(self, p: Array) -> Array:
+        """Quantiles p (n, D) of missing cells, NaN elsewhere; of levels in their order."""
+        out = np.full(self.coded.shape, np.nan)
+        shares = self.shares()
+        for d in np.flatnonzero(np.isnan(self.coded).any(axis=0)).tolist():
+            rows = np.flatnonzero(np.isnan(self.coded[:, d]))
+            if d in shares:
+                above = np.cumsum(shares[d][rows], axis=1)
+                code = (above < p[rows, d][:, None] * above[:, -1:]).sum(axis=1)
+                group = next(group for group in self.fits[0].columns if d in group.index)
+                code = np.minimum(code, above.shape[1] - 1)
+                out[rows, d] = code if group.levels is None else group.levels[code]
+            elif self.blend.columns.numbers[d]:
+                out[rows, d] = self.spread(d, rows).quantile(p[rows, d])
+        return out
+
+    def interval(self, tail: float) -> tuple[Array, Array]:
+        """Ends of intervals of missing cells, with probability ``tail`` beyond each, (n, D)."""
+        ordered = self.blend.columns.numbers.copy()
+        for group in self.fits[0].columns:
+            ordered[group.index] |= group.likelihood.ordered or not group.likelihood.has_levels
+        ends = []
+        for p in (tail, 1.0 - tail):
+            asked = np.full(len(ordered), p)
+            numbers = self.blend.columns.numbers
+            asked[numbers] = calibration.correct(self.blend.calibration, p)[numbers]
+            found = self.quantiles(np.broadcast_to(asked, self.coded.shape))
+            ends.append(np.where(ordered, found, np.nan))
+        return ends[0], ends[1]
+
+    def samples(self, generators: Sequence[np.random.Generator]) -> Iterator[Array]:
+        """Missing cells (n, D) sampled from the blend, one table per generator."""
+        first = self._posteriors[0]
+        at = imputation.uniforms(first, self.coded, self.states.shares, generators)
+        return (self.quantiles(p) for p in at)
+
+
+def hidden_cells(rows: Array, rng: np.random.Generator) -> Array:
+    """Observed cells (n, D) to hold out; no column loses all its values, or a level."""
+    observed = ~np.isnan(rows)
+    hidden = (rng.random(rows.shape) < HELD_OUT) & observed
+    for d in range(rows.shape[1]):
+        left = np.unique(rows[observed[:, d] & ~hidden[:, d], d])
+        if len(left) < 2:
+            hidden[:, d] = False
+        elif len(left) <= MOST_VALUES:
+            hidden[:, d] &= np.isin(rows[:, d], left)
+    return hidden

@@ -185,11 +185,12 @@ class GatedEstimator(PartsEstimator):
         """Rows to learn from, with the arguments checked."""
         return self._training_rows(X, sample_weight)
 
-    def _fit_coded(self, rows: TrainingRows) -> Self:
+    def _fit_coded(self, rows: TrainingRows, again: bool) -> Self:
         """Learn from coded rows, without calibrating intervals."""
         family = self._family(rows.schema)
         family = type(family)(replace(family.options, calibrated=False))
-        return self._adopt(fit_parts(family, rows, None, self._listen))
+        last = self._fitted if again else None
+        return self._adopt(fit_parts(family, rows, None, self._listen, last))
 
     @available_if(_can_stream)
     @fit_context(prefer_skip_nested_validation=True)
@@ -382,9 +383,9 @@ class GatedEstimator(PartsEstimator):
         return rows, (checked.astype(fitted.dtype) if checked.dtype.kind == "f" else checked)
 
 
-def fit_coded(estimator: Gated, rows: TrainingRows) -> Gated:
-    """Fit an estimator to coded rows, without calibrating intervals."""
-    return estimator._fit_coded(rows)
+def fit_coded(estimator: Gated, rows: TrainingRows, again: bool = False) -> Gated:
+    """Fit an estimator to coded rows, or go on with its fit, without calibrating intervals."""
+    return estimator._fit_coded(rows, again)
 
 
 def training_rows(

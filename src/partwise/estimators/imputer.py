@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +15,19 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.answers import imputation, states, tables
+from partwise.answers import states, tables
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
+from partwise.data.frames import index_of
 from partwise.estimators._base import checked_rows
-from partwise.estimators._factor_blend import NumberColumns, NumberFactors
+from partwise.estimators._factor_blend import (
+    MORE_ITERATIONS,
+    MOST_COMPARED_ROWS,
+    Answers,
+    Blend,
+    NumberColumns,
+    hidden_cells,
+)
 from partwise.estimators._gated import fit_coded, training_rows
 from partwise.estimators._rows import by_rows
 from partwise.estimators.mcvq import MCVQ
@@ -37,16 +45,17 @@ class _Fits(NamedTuple):
     """All that an imputer has learned."""
 
     fits: tuple[FittedStates, ...]
-    factors: NumberFactors | None
+    blend: Blend | None
 
 
 class PartsImputer(TransformerMixin, BaseEstimator):
     """Impute the missing values of a table by the parts of its columns.
 
-    An `MCVQ` as a transformer: `transform` returns the table with its missing values imputed.
-    Numeric columns blend the state model with a factor model of all columns (`MCFA`), since rows
-    in the same states still differ; the blend weight is estimated on held-out cells. For
-    intervals, several completed tables or anomalous cells, use ``model_``.
+    `transform` returns the table with its missing values imputed. Every column blends the state
+    model (`MCVQ`) with factor models of all columns (`MCFA`, of numbers and through a Gaussian
+    copula), since rows in the same states still differ; the weights are chosen for each column on
+    held-out cells. The blend is one predictive distribution of every missing cell: imputed values,
+    `predict_proba_columns`, `predict_interval` and the samples of `impute` come from it.
 
     Parameters
     ----------
@@ -57,8 +66,10 @@ class PartsImputer(TransformerMixin, BaseEstimator):
     likelihood : str, mapping or sequence, default="auto"
         What columns are; see `MCVQ`.
     n_factors : int, default=16
-        Maximum number of factors of the numeric columns; unneeded factors vanish. 0: numbers are
-        imputed by states alone.
+        Maximum number of factors; unneeded factors vanish. 0: states alone, whose intervals are not
+        calibrated.
+    loss : {"squared", "absolute"}, default="squared"
+        Error of numbers that imputed values minimize: expectations, or medians.
     n_fits : int, default=1
         Number of fits whose predictions are averaged: the first to X unchanged; the others from
         other starts, with random row weights (the Bayesian bootstrap) and, where the ELBO selected
@@ -104,6 +115,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         *,
         likelihood: Likelihoods = "auto",
         n_factors: int = 16,
+        loss: str = "squared",
         n_fits: int = 1,
         sizes: SizeOptions | None = None,
         add_states: bool = False,
@@ -115,6 +127,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         self.n_states = n_states
         self.likelihood = likelihood
         self.n_factors = n_factors
+        self.loss = loss
         self.n_fits = n_fits
         self.sizes = sizes
         self.add_states = add_states
@@ -143,24 +156,53 @@ class PartsImputer(TransformerMixin, BaseEstimator):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} must be a whole number of at least {least}."
                 )
+        if self.loss not in ("squared", "absolute"):
+            raise ValueError(f"loss={self.loss!r} must be 'squared' or 'absolute'.")
         first = self._model(self.n_parts, self.n_states, self.random_state)
         rows = training_rows(first, X, sample_weight)
         rng, *others = self._generator().spawn(self.n_fits)
         with warnings.catch_warnings():
             if "auto" in (self.n_parts, self.n_states) and self.sizes is None:
                 warnings.simplefilter("ignore", ConvergenceWarning)  # few EM iterations suffice
-            models = [fit_coded(self._sized(first, rows), rows)]
-            # The first fit has already warned about the columns.
-            warnings.simplefilter("ignore", UserWarning)
-            for other in others:
-                model = self._model(*self._sizes_of_others(models[0], len(rows.weight)), other)
-                weight = rows.weight * other.exponential(size=len(rows.kept))[rows.kept]
-                models.append(fit_coded(self._sized(model, rows), replace(rows, weight=weight)))
-            factors = None
-            if self.n_factors and not sparse.issparse(rows.X):
-                fits = [fitted_of(model) for model in models]
-                factors = NumberFactors.learn(fits, rows, self.n_factors, rng, self.n_jobs)
-        return self._adopt(models, factors)
+            return self._learn(self._sized(first, rows), rows, rng, others)
+
+    def _learn(
+        self,
+        first: MCVQ,
+        rows: TrainingRows,
+        rng: np.random.Generator,
+        others: Sequence[np.random.Generator],
+    ) -> PartsImputer:
+        """Fit all models; where rows are few, without the cells on which they are compared."""
+        blends = self.n_factors > 0 and not sparse.issparse(rows.X)
+        hides = blends and isinstance(rows.X, np.ndarray) and len(rows.X) <= MOST_COMPARED_ROWS
+        hidden, shown = None, rows
+        if hides:
+            complete = np.asarray(rows.X)
+            hidden = hidden_cells(complete, rng)
+            shown = replace(rows, X=np.where(hidden, np.nan, complete))
+        weights = [rows.weight]
+        weights += [rows.weight * rng.exponential(size=len(rows.kept))[rows.kept] for rng in others]
+        models = [fit_coded(first, shown)]
+        # The first fit has already warned about the columns.
+        warnings.simplefilter("ignore", UserWarning)
+        for other, weight in zip(others, weights[1:], strict=True):
+            model = self._model(*self._sizes_of_others(first, len(rows.weight)), other)
+            models.append(fit_coded(self._sized(model, rows), replace(shown, weight=weight)))
+        if not blends:
+            return self._adopt(models, None)
+        fits = [fitted_of(model) for model in models]
+        blend = Blend.fitted_to(fits, shown, self.n_factors, rng, self.n_jobs)
+        which = np.sort(rng.permutation(len(rows.weight))[:MOST_COMPARED_ROWS])
+        some = np.asarray(rows.X[which])
+        held = hidden_cells(some, rng) if hidden is None else hidden[which]
+        blend = blend.weighted(fits, some, held, rows.weight[which], self.loss)
+        if hides:
+            for model, weight in zip(models, weights, strict=True):
+                model.set_params(max_iter=MORE_ITERATIONS)
+                fit_coded(model, replace(rows, weight=weight), again=True)
+            blend = blend.continued(rows)
+        return self._adopt(models, blend)
 
     def _sized(self, model: MCVQ, rows: TrainingRows) -> MCVQ:
         """The model with sizes that suffice, where they are neither given nor to be selected."""
@@ -181,9 +223,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             return np.random.default_rng([int(seed), 1])
         return as_generator(seed)
 
-    def _adopt(self, models: list[MCVQ], factors: NumberFactors | None) -> PartsImputer:
+    def _adopt(self, models: list[MCVQ], blend: Blend | None) -> PartsImputer:
         self.models_ = models
-        self._fitted = _Fits(tuple(fitted_of(model) for model in models), factors)
+        self._fitted = _Fits(tuple(fitted_of(model) for model in models), blend)
         return self
 
     def _model(
@@ -244,11 +286,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if sparse.issparse(X):
             return self.model_.impute(X)
-        coded = checked_rows(self.model_, X)
-        fits, factors = self._fitted
-        filled = imputation.likely(fits[0], imputation.expected(fits, coded, self.n_jobs))
-        if factors is not None:
-            filled = factors.blend(coded, filled, self.n_jobs)
+        coded, fits = checked_rows(self.model_, X), self._fitted.fits
+        filled = self._asked(coded).values(self.loss)
         if self.encode:
             known = np.where(np.isnan(coded), filled, coded)
             blocks = [NumberColumns.of(fits[0]).spread(known)]
@@ -258,8 +297,99 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         table = tables.fill(fits[0], X, coded, filled)
         return self.model_.add_states(X, table) if self.add_states else table
 
+    def _asked(self, coded: Array) -> Answers:
+        """What the models say about the missing cells of coded rows."""
+        fits, blend = self._fitted
+        if blend is None:
+            columns = NumberColumns.of(fits[0])
+            blend = Blend.of_states(columns)
+        return blend.asked(fits, coded, self.n_jobs)
+
+    @by_rows
+    def predict_interval(
+        self, X: DataLike, coverage: float = 0.9
+    ) -> tuple[Matrix | Frame, Matrix | Frame]:
+        """Interval that contains a missing value with probability ``coverage``.
+
+        Tail probabilities of numbers are calibrated by those of held-out cells.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D)
+        coverage : float, default=0.9
+
+        Returns
+        -------
+        lower, upper : ndarray or DataFrame of shape (n, D)
+            Both ends are the value itself where it is observed, and missing for levels without
+            order.
+
+        Examples
+        --------
+        >>> from partwise import PartsImputer, make_survey
+        >>> table = make_survey(300, n_parts=2, n_columns_per_kind=1, random_state=0).frame
+        >>> imputer = PartsImputer(random_state=0).fit(table)
+        >>> lower, upper = imputer.predict_interval(table, coverage=0.8)
+        >>> lower.shape == table.shape
+        True
+        """
+        check_is_fitted(self)
+        if not isinstance(coverage, Real) or not 0 < coverage < 1:
+            raise ValueError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9.")
+        coded, fitted = checked_rows(self.model_, X), self._fitted.fits[0]
+        lower, upper = self._asked(coded).interval(0.5 * (1.0 - float(coverage)))
+        ends = [np.where(np.isnan(coded), end, coded) for end in (lower, upper)]
+        if fitted.schema is None:
+            return ends[0].astype(fitted.dtype), ends[1].astype(fitted.dtype)
+        index = index_of(X)
+        first, second = (
+            fitted.schema.decode(end, index, predicted=np.isnan(coded)) for end in ends
+        )
+        return first, second
+
+    def impute(
+        self, X: DataLike, n_imputations: int = 5, random_state: Seed = None
+    ) -> list[Matrix | Frame]:
+        """Completed tables whose missing values are sampled, for multiple imputation.
+
+        Values are sampled from the same predictive distributions as those of `transform`; within a
+        row they depend on each other as in the state model. `partwise.pool_estimates` combines
+        estimates from the completed tables.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, D)
+        n_imputations : int, default=5
+        random_state : int, Generator, RandomState or None, default=None
+
+        Returns
+        -------
+        tables : list of ndarray or DataFrame of shape (n, D)
+
+        Examples
+        --------
+        >>> from partwise import PartsImputer, make_survey
+        >>> table = make_survey(300, n_parts=2, n_columns_per_kind=1, random_state=0).frame
+        >>> imputer = PartsImputer(random_state=0).fit(table)
+        >>> len(imputer.impute(table, n_imputations=3, random_state=0))
+        3
+        """
+        check_is_fitted(self)
+        if not isinstance(n_imputations, Integral) or n_imputations < 1:
+            raise ValueError(
+                f"n_imputations={n_imputations!r} must be a whole number of at least 1."
+            )
+        coded, fitted = checked_rows(self.model_, X), self._fitted.fits[0]
+        generators = as_generator(random_state).spawn(int(n_imputations))
+        return [
+            tables.fill(fitted, X, coded, drawn, sampled=True)
+            for drawn in self._asked(coded).samples(generators)
+        ]
+
     def predict_proba_columns(self, X: DataLike) -> dict[Name, Array]:
         """Probability of every level of yes-or-no, categorical and ordered columns.
+
+        Those of an observed cell are given the whole row, the cell included.
 
         Parameters
         ----------
@@ -272,9 +402,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             ``model_.column_levels_``.
         """
         check_is_fitted(self)
-        coded = checked_rows(self.model_, X)
-        fits = self._fitted.fits
-        found = imputation.expected(fits, coded, self.n_jobs).shares
+        coded, fits = checked_rows(self.model_, X), self._fitted.fits
+        found = self._asked(coded).shares()
         return {tables.name_of(fits[0], d): found[d] for d in sorted(found)}
 
     def get_feature_names_out(self, input_features: object = None) -> Array:
@@ -320,10 +449,10 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         save(self, path)
 
     def __partwise_state__(self) -> dict[str, Any]:
-        factors = self._fitted.factors
+        blend = self._fitted.blend
         return {
             "models": [model.__partwise_state__() for model in self.models_],
-            "factors": None if factors is None else factors.state(),
+            "factors": None if blend is None else blend.state(),
         }
 
     def __partwise_restore__(self, state: dict[str, Any]) -> None:
@@ -332,7 +461,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             model.__partwise_restore__(own)
         saved = state["factors"]
         columns = NumberColumns.of(fitted_of(models[0]))
-        self._adopt(models, None if saved is None else NumberFactors.restored(saved, columns))
+        self._adopt(models, None if saved is None else Blend.restored(saved, columns))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")

@@ -385,6 +385,9 @@ def _imputer(value: object, scope: Scope) -> None:
     def factors(value: object, scope: Scope) -> None:
         _member("MCFA", {"n_parts": 1}, value, Scope())
 
+    def copula(value: object, scope: Scope) -> None:
+        _member("MCFA", {"n_parts": 1, "likelihood": "auto"}, value, Scope())
+
     state = Record(
         {
             "models": Each(model),
@@ -394,9 +397,15 @@ def _imputer(value: object, scope: Scope) -> None:
                         "levels": Array("int", ("D",), low=-1, high=MAX_LEVELS),
                         "numbers": Array("bool", ("D",)),
                         "counts": Array("bool", ("D",)),
-                        "share": Array("float", ("D",), low=0.0, high=1.0),
+                    },
+                    {
+                        "share": Array("float", ("D",), low=0.0, high=1.0),  # before the copula
+                        "weights": Array("float", (3, "D"), low=0.0, high=1.0),
+                        "calibration": calibration("D"),
                         "n_factors": Whole(low=1),
                         "factors": factors,
+                        "n_copula": Whole(low=1),
+                        "copula": copula,
                     },
                     rules=(_factors_fit,),
                 )
@@ -411,6 +420,7 @@ def _imputer(value: object, scope: Scope) -> None:
             "n_states": OneOf((Text(("auto",)), Each(Whole(low=1)), Whole(low=1))),
             "likelihood": OneOf((Text(), Each(Text()), Mapped(Text()))),
             "n_factors": Whole(),
+            "loss": Text(("squared", "absolute")),
             "n_fits": Whole(low=1),
             "sizes": Maybe(_size_options),
             "add_states": Flag(),
@@ -450,13 +460,28 @@ def _levels_agree(value: Stored, scope: Scope) -> str | None:
 
 
 def _factors_fit(value: Stored, scope: Scope) -> str | None:
-    """The factor model has the columns that the table's columns are encoded as."""
-    levels = value["levels"]
+    """The factor models have the columns that the table's columns are encoded as, and weights."""
+    levels, weights = value["levels"], value.get("weights")
+    if weights is None and not {"share", "factors"} <= value.keys():
+        return "has no weights"
+    names = ("factors", "copula")
+    absent = [name for name in names if name not in value]
+    if weights is not None:
+        if not np.allclose(weights.sum(axis=0), 1.0):
+            return "has weights that do not add up to 1"
+        if any(weights[1 + names.index(name)].any() for name in absent):
+            return f"has weights of {absent[0]}, but no model"
+    for name in set(names) - set(absent):
+        J = value[name]["n_factors"][0]
+        if value.get(f"n_{name}") != J:
+            return f"has n_{name}={value.get(f'n_{name}')}, not {J}"
+    if "copula" in value and len(value["copula"]["schema"]["columns"]) != len(levels):
+        return "has a copula of other columns"
+    if "factors" not in value:
+        return None
     width = int(np.where(levels == 0, 1, np.maximum(levels, 0)).sum())
-    own, J = value["factors"]["gate"]["g"].shape[1], value["factors"]["n_factors"][0]
-    if own != width:
-        return f"has factors of {own} columns, not {width}"
-    return None if value["n_factors"] == J else f"has n_factors={value['n_factors']}, not {J}"
+    own = value["factors"]["gate"]["g"].shape[1]
+    return None if own == width else f"has factors of {own} columns, not {width}"
 
 
 def _densities_fit(value: Stored, scope: Scope) -> str | None:

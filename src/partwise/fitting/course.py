@@ -228,7 +228,9 @@ def finished(
         bound = bound_of_samples(fitted, source, n_jobs) / float(source.weight.sum())
         fitted = replace(fitted, record=replace(fitted.record, bound=bound))
     record = replace(fitted.record, row_labels=family.row_labels(fitted, source, kept))
-    found = identity(family.core_in(fitted.model).n_columns)
+    # Columns of a table may have several latent numbers each; a canvas has more pixels than rows.
+    of_table = fitted.schema is not None
+    found = identity(fitted.n_columns if of_table else family.core_in(fitted.model).n_columns)
     if family.options.calibrated:
         below = partial(family.below, fitted.model)
         found = calibrate(fitted.model, fitted.params, source, below, rng, n_jobs)
