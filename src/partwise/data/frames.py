@@ -1,4 +1,4 @@
-"""Columns of data frames and arrays: the only module that knows pandas and polars.
+"""Columns of data frames and arrays: the only module, with `frame_types`, that knows their kinds.
 
 Neither is imported unless the caller's table is one of its frames. A column is read as numbers
 (dates and spans of time in days) or as codes of levels, and written back in the type it had.
@@ -9,15 +9,15 @@ from __future__ import annotations
 import datetime
 import decimal
 import reprlib
-import zoneinfo
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Literal, TypeGuard, cast
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 import numpy as np
 
 from partwise.contracts import Array
+from partwise.data.frame_types import has_zone, polars_name, polars_type, unit_of
 from partwise.typing import DataLike, Frame, Name, Value
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 NANOSECONDS_PER_DAY = 86_400e9
-
-# Units of time in polars.
-_UNITS = ("ms", "us", "ns")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,37 +68,6 @@ def unique_names(names: Iterable[Name]) -> list[Name]:
         times = given[:i].count(name)
         out.append(f"{name} ({times + 1})" if times else name)
     return out
-
-
-def has_type(frame: str, name: str) -> bool:
-    """Whether a kind of table has column types of that name; True where it is not installed."""
-    try:
-        if frame == "polars":
-            import polars as pl
-
-            name, _, options = name.removesuffix("]").partition("[")
-            unit, _, zone = options.rpartition(", ") if "," in options else ("", "", options)
-            if name == "Decimal" and options:
-                return all(one.isdecimal() for one in (unit, zone))
-            if options in _UNITS:
-                unit, zone = options, ""
-            if (unit and unit not in _UNITS) or (
-                zone and zone not in zoneinfo.available_timezones()
-            ):
-                return False
-            found = getattr(pl, name, None)
-            return isinstance(found, type) and issubclass(found, pl.DataType)
-        if frame == "pandas":
-            import pandas as pd
-
-            pd.api.types.pandas_dtype(name)
-        else:
-            np.dtype(name)
-    except ImportError:
-        return True
-    except (TypeError, ValueError, SyntaxError):
-        return False
-    return True
 
 
 def with_own_names(X: Frame | Array) -> Frame | Array:
@@ -250,7 +216,7 @@ def _read_pandas(name: Name, series: pd.Series) -> RawColumn:
         precision = np.float32 if tag.lower() == "float32" else np.float64
         return RawColumn(name, "number", tag, series.to_numpy(dtype=precision, na_value=np.nan))
     if kind == "M":
-        plain = series.dt.tz_convert(None) if _has_zone(dtype) else series
+        plain = series.dt.tz_convert(None) if has_zone(dtype) else series
         return RawColumn(name, "date", tag, _days(plain.astype("datetime64[ns]").to_numpy()))
     if kind == "m":
         return RawColumn(name, "span", tag, _days(series.astype("timedelta64[ns]").to_numpy()))
@@ -261,30 +227,14 @@ def _read_pandas(name: Name, series: pd.Series) -> RawColumn:
     return _of_objects(name, tag, np.asarray(codes), list(found))
 
 
-def _has_zone(dtype: object) -> bool:
-    """Whether a type of pandas, or of Arrow in pandas, is of times in a time zone."""
-    return getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None) is not None
-
-
-def _unit_of(dtype: object, form: str) -> str:
-    """Unit of a type of dates or spans; days as floats tell dates to the microsecond."""
-    own = getattr(dtype, "pyarrow_dtype", dtype)
-    unit = "D" if str(own).startswith("date32") else getattr(own, "unit", "ns")
-    if isinstance(own, np.dtype) and own.kind in "mM":
-        unit = np.datetime_data(own)[0]
-    return "us" if (unit, form) == ("ns", "date") else str(unit)
-
-
 def _read_polars(series: pl.Series) -> RawColumn:
     import polars as pl
 
-    dtype, name, tag = series.dtype, series.name, type(series.dtype).__name__
+    dtype, name, tag = series.dtype, series.name, polars_name(series.dtype)
     if dtype == pl.Boolean:
         return _yes_or_no(name, tag, series.cast(pl.Float64).to_numpy())
     if dtype.is_numeric():
         precision = pl.Float32 if dtype == pl.Float32 else pl.Float64
-        if isinstance(dtype, pl.Decimal):
-            tag = f"Decimal[{dtype.precision}, {dtype.scale}]"
         return RawColumn(name, "number", tag, series.cast(precision).to_numpy())
     if dtype == pl.Null:
         return RawColumn(name, "number", tag, np.full(len(series), np.nan))
@@ -292,10 +242,6 @@ def _read_polars(series: pl.Series) -> RawColumn:
         unit = pl.Duration("ns") if dtype == pl.Duration else pl.Datetime("ns")
         count = series.cast(unit).to_physical().cast(pl.Float64).to_numpy()
         form = "span" if dtype == pl.Duration else "date"
-        # Microseconds, the usual unit, are not named.
-        options = [getattr(dtype, "time_unit", "us"), getattr(dtype, "time_zone", None)]
-        named = ", ".join(one for one in options if one not in ("us", None))
-        tag = f"{tag}[{named}]" if named else tag
         return RawColumn(name, form, tag, count / NANOSECONDS_PER_DAY)
     if dtype == pl.Time:  # since midnight
         count = series.to_physical().cast(pl.Float64).to_numpy()
@@ -543,11 +489,11 @@ def _pandas_values(
         return series.array
     made = pd.Series([], dtype=dtype).dtype
     if column.form in ("date", "span"):
-        series = series.dt.round(_unit_of(made, column.form))
+        series = series.dt.round(unit_of(made, column.form))
         seen = series.dropna()
         if dtype == "object" and (seen == seen.dt.normalize()).all():
             return pd.Series(series.dt.date, dtype=object).array
-        series = series.dt.tz_localize("UTC") if _has_zone(made) else series
+        series = series.dt.tz_localize("UTC") if has_zone(made) else series
     if isinstance(made, np.dtype) and made.kind in "iub" and series.isna().any():
         return (series.astype("boolean") if made.kind == "b" else series).array
     return series.astype(dtype).array
@@ -561,10 +507,10 @@ def _polars_series(column: NewColumn, dtype: pl.DataType | None = None) -> pl.Se
     if column.form == "other":
         series = pl.Series(name, list(values))
         return series if dtype is None else series.cast(dtype)
+    if dtype is None:
+        dtype = polars_type(column.dtype, column.categories or column.levels)
     if column.form == "level":
-        series = pl.Series(name, list(values), strict=False)
-        return _cast_levels(series, _polars_type(column) if dtype is None else dtype)
-    dtype = _polars_type(column) if dtype is None else dtype
+        return _cast_levels(pl.Series(name, list(values), strict=False), dtype)
     if dtype == pl.Time:
         day = pl.Series(name, values).to_physical() % int(NANOSECONDS_PER_DAY)
         return day.set(pl.Series(np.isnat(values)), None).cast(pl.Time)
@@ -572,23 +518,6 @@ def _polars_series(column: NewColumn, dtype: pl.DataType | None = None) -> pl.Se
         values = np.rint(values)
     series = pl.Series(name, values, nan_to_null=column.form == "number")
     return series.cast(dtype, strict=False)
-
-
-def _polars_type(column: NewColumn) -> pl.DataType:
-    """The type that a column's dtype names; an Enum has the levels of the column."""
-    import polars as pl
-
-    if column.dtype == "Enum":
-        return pl.Enum([str(level) for level in column.categories or column.levels])
-    name, _, text = column.dtype.removesuffix("]").partition("[")
-    options = text.split(", ") if text else []
-    if name == "Decimal" and options:
-        return pl.Decimal(*map(int, options))
-    given = options.pop(0) if options and options[0] in _UNITS else "us"
-    unit = cast(Literal["ms", "us", "ns"], given)
-    if name == "Datetime":
-        return pl.Datetime(unit, *options)
-    return pl.Duration(unit) if name == "Duration" else getattr(pl, name)
 
 
 def _cast_levels(series: pl.Series, dtype: pl.DataType) -> pl.Series:

@@ -7,7 +7,8 @@ from typing import TypedDict, Unpack
 
 import numpy as np
 
-from partwise.data.frames import has_type, unique_names
+from partwise.data.frame_types import has_type
+from partwise.data.frames import unique_names
 from partwise.data.table import IGNORED, KINDS, LOGGED, has_levels, law_of_kind
 from partwise.files.schema import (
     Anything,
