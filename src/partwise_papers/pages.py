@@ -11,7 +11,7 @@ from partwise_papers.outcome import compact, number
 # Beginnings of the sources, in the order of the page, and what they are.
 _PAPERS = {
     "JMLR": "Ross and Zemel (2006), Learning Parts-Based Representations of Data",
-    "NIPS": "Ross and Zemel (2003), Multiple Cause Vector Quantization",
+    "NIPS": "Ross and Zemel (2002), Multiple Cause Vector Quantization",
     "Thesis": "Ross (2003), MSc thesis on Multiple Cause Vector Quantization",
     "GVQ": "Westerdijk, Barber and Wiegerinck, Deterministic Generative Models for Fast Feature "
     "Discovery",

@@ -52,7 +52,7 @@ def make_shapes(
 
     References
     ----------
-    D. A. Ross and R. S. Zemel (2003). Multiple Cause Vector Quantization. Advances in Neural
+    D. A. Ross and R. S. Zemel (2002). Multiple Cause Vector Quantization. Advances in Neural
     Information Processing Systems 15, section 5.1.
 
     Examples

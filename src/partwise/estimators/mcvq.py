@@ -44,7 +44,7 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         "poisson", "negative_binomial" (overdispersed counts), "zero_inflated" (counts with many
         zeros), "categorical", "ordinal" (ordered categories) or "circular" (angles in radians).
         For a table with columns of several kinds: "auto" detects the kind of each column (see
-        ``kinds_`` and docs/tables.md), a mapping of column names to kinds sets some of them, a
+        ``kinds_``), a mapping of column names to kinds sets some of them, a
         sequence sets all; a kind may then also be "lognormal" or "ignored".
     gating : {"annealed", "tied", "standard", "factorised"} or Annealing, default="annealed"
         How columns are assigned to parts. "tied": one part per column for all rows. "annealed": the

@@ -1,4 +1,4 @@
-"""Multiple Cause Vector Quantization (Ross & Zemel 2003, 2006).
+"""Multiple Cause Vector Quantization (Ross & Zemel 2002, 2006).
 
 =======  ============  =========  ==============================================  ==============
 symbol   code          shape      meaning                                         equation

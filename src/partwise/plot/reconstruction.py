@@ -39,7 +39,7 @@ class ReconstructionDisplay(Display):
     """Rows, their reconstructions, and the parts of these.
 
     For images, one line per row: the original, the reconstruction, then each part masked by its
-    gate: its most active state (Ross and Zemel 2003, Figure 4), or what it expects with its
+    gate: its most active state (Ross and Zemel 2002, Figure 4), or what it expects with its
     factors. For tables, two heat maps with the columns of a part next to each other, and states or
     factors written on the second. Missing values are orange in images and gray in
     tables.
@@ -78,7 +78,7 @@ class ReconstructionDisplay(Display):
 
     References
     ----------
-    D. A. Ross and R. S. Zemel (2003). Multiple Cause Vector Quantization. Advances in Neural
+    D. A. Ross and R. S. Zemel (2002). Multiple Cause Vector Quantization. Advances in Neural
     Information Processing Systems 15.
 
     Examples
