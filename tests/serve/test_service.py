@@ -283,7 +283,7 @@ def test_watching(folder):
         )),
     )  # fmt: skip
     assert health.json() == {"status": "ok"}
-    assert ready.json() == {"ready": True}
+    assert ready.json() == {"ready": True, "problems": {}}
     (described,) = models.json()
     assert (described["name"], described["model"]) == ("survey", "MCVQ")
     assert page.text.startswith("<!doctype html>")

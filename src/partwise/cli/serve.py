@@ -44,6 +44,14 @@ def serve(
     max_seconds: Annotated[
         float, typer.Option("--max-seconds", min=0.1, help="Maximum time for an answer.")
     ] = 30.0,
+    max_batch: Annotated[
+        int,
+        typer.Option(
+            "--max-batch",
+            min=1,
+            help="Maximum number of rows that concurrent requests share a pass over.",
+        ),
+    ] = 1024,
 ) -> None:
     """Serve fitted models over HTTP, as JSON.
 
@@ -71,7 +79,8 @@ def serve(
     if token == "":
         fail("Error: the token is empty.", 2)
     limits = Limits(body_bytes=max_body, rows=max_rows, waiting=max_waiting, seconds=max_seconds)
-    settings = Settings(tuple(str(path.resolve()) for path in models), token, limits)
+    paths = tuple(str(path.resolve()) for path in models)
+    settings = Settings(paths, token, limits, batch_rows=max_batch)
     settings.paths()
     settings.to_environment()
     if host not in ("127.0.0.1", "localhost", "::1") and token is None:

@@ -17,6 +17,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 import partwise
@@ -38,7 +39,9 @@ Result = TypeVar("Result")
 class Served:
     """A loaded model that can answer questions."""
 
-    def __init__(self, path: Path, executor: ThreadPoolExecutor, waiting: int) -> None:
+    def __init__(
+        self, path: Path, executor: ThreadPoolExecutor, waiting: int, batch_rows: int
+    ) -> None:
         self.estimator = partwise.load(path)
         self.path = path
         self.table: Table | None = None
@@ -50,7 +53,7 @@ class Served:
             self.table = Table(self.estimator)
             self.questions = self.table.questions
             self.batcher: Batcher[Asked, Answered] = Batcher(
-                self.table.answer, lambda asked: asked.n_rows, executor, max_waiting=waiting
+                self.table.answer, lambda asked: asked.n_rows, executor, batch_rows, waiting
             )
         self._page: str | None = None
 
@@ -70,7 +73,12 @@ class Service:
         self.settings, self.metrics = settings, Metrics()
         # One thread computes: batches replace parallel requests, and models may use threads inside.
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="partwise-serve")
-        load = partial(Served, executor=self.executor, waiting=settings.limits.waiting)
+        load = partial(
+            Served,
+            executor=self.executor,
+            waiting=settings.limits.waiting,
+            batch_rows=settings.batch_rows,
+        )
         self.shelf: Shelf[Served] = Shelf(settings.paths(), load)
         self.ready = False
 
@@ -180,10 +188,10 @@ def _add_watching(app: FastAPI, service: Service) -> None:
         return {"status": "ok"}
 
     @app.get("/ready", tags=["service"])
-    async def ready(response: Response) -> dict[str, bool]:
-        """Report whether all models are loaded."""
+    async def ready(response: Response) -> bodies.Readiness:
+        """Report whether all models are loaded, and which newer files are not served."""
         response.status_code = 200 if service.ready else 503
-        return {"ready": service.ready}
+        return bodies.Readiness(ready=service.ready, problems=service.shelf.problems)
 
     @app.get("/metrics", tags=["service"])
     async def metrics() -> Response:
@@ -227,17 +235,15 @@ def _add_watching(app: FastAPI, service: Service) -> None:
 def _add_tables(app: FastAPI, service: Service) -> None:
     """Questions to models of rows."""
 
-    @app.post("/models/{name}/impute", tags=["rows"])
-    async def impute(name: str, body: bodies.ToImpute) -> bodies.Imputed:
+    @app.post("/models/{name}/impute", tags=["rows"], response_model=bodies.Imputed)
+    async def impute(name: str, body: bodies.ToImpute) -> Response:
         """Impute missing values, with intervals if a coverage is given."""
         served, table = service.table(name, "impute")
         read = table.records.read(body.rows)
         filled, *ends = await service.ask(served, Asked("impute", (body.coverage,), read.numbers))
         missing = np.isnan(read.numbers)
-        rows = table.records.write(filled)
-        for row, given, lacks in zip(rows, body.rows, missing, strict=True):
-            row.update({c: v for c, v in given.items() if not lacks[table.records.place(c)]})
-        return bodies.Imputed(rows=rows, notes=read.notes, **_ends(table, ends, missing))
+        rows = table.records.filled(body.rows, table.records.write_cells(filled, missing))
+        return _json(bodies.Imputed(rows=rows, notes=read.notes, **_ends(table, ends, missing)))
 
     @app.post("/models/{name}/impute/arrow", tags=["rows"])
     async def impute_arrow(name: str, request: Request) -> Response:
@@ -247,8 +253,8 @@ def _add_tables(app: FastAPI, service: Service) -> None:
         filled = await service.compute(partial(_impute_arrow, service, served, body))
         return Response(filled, media_type=ARROW)
 
-    @app.post("/models/{name}/predict", tags=["rows"])
-    async def predict(name: str, body: bodies.ToPredict) -> bodies.Predicted:
+    @app.post("/models/{name}/predict", tags=["rows"], response_model=bodies.Predicted)
+    async def predict(name: str, body: bodies.ToPredict) -> Response:
         """Predict some columns from the others; values sent for these columns are ignored."""
         served, table = service.table(name, "predict")
         places = [table.records.place(column) for column in dict.fromkeys(body.columns)]
@@ -257,39 +263,47 @@ def _add_tables(app: FastAPI, service: Service) -> None:
         filled, *ends = await service.ask(served, Asked("impute", (body.coverage,), read.numbers))
         asked = np.zeros(filled.shape, bool)
         asked[:, places] = True
-        rows = table.records.write(filled, places)
-        return bodies.Predicted(rows=rows, notes=read.notes, **_ends(table, ends, asked))
+        rows = table.records.write_cells(filled, asked)
+        return _json(bodies.Predicted(rows=rows, notes=read.notes, **_ends(table, ends, asked)))
 
-    @app.post("/models/{name}/states", tags=["rows"])
-    async def states(name: str, body: bodies.Rows) -> bodies.States:
+    @app.post("/models/{name}/states", tags=["rows"], response_model=bodies.States)
+    async def states(name: str, body: bodies.Rows) -> Response:
         """Most probable state per row and part."""
         served, table = service.table(name, "states")
         read = table.records.read(body.rows)
         found, probability = await service.ask(served, Asked("states", (), read.numbers))
-        return bodies.States(
-            notes=read.notes, states=found.tolist(), probabilities=probability.tolist()
+        return _json(
+            bodies.States(
+                notes=read.notes, states=found.tolist(), probabilities=probability.tolist()
+            )
         )
 
-    @app.post("/models/{name}/classes", tags=["rows"])
-    async def classes(name: str, body: bodies.Rows) -> bodies.Classes:
+    @app.post("/models/{name}/classes", tags=["rows"], response_model=bodies.Classes)
+    async def classes(name: str, body: bodies.Rows) -> Response:
         """Most probable class per row, with probabilities."""
         served, table = service.table(name, "classes")
         read = table.records.read(body.rows)
         (probability,) = await service.ask(served, Asked("classes", (), read.numbers))
         labels = table.class_labels()
         best = [labels[i] for i in probability.argmax(axis=1)]
-        return bodies.Classes(
-            classes=best, notes=read.notes, labels=labels, probabilities=probability.tolist()
+        return _json(
+            bodies.Classes(
+                classes=best, notes=read.notes, labels=labels, probabilities=probability.tolist()
+            )
         )
 
-    @app.post("/models/{name}/scores", tags=["rows"])
-    async def scores(name: str, body: bodies.Rows) -> bodies.Scores:
+    @app.post("/models/{name}/scores", tags=["rows"], response_model=bodies.Scores)
+    async def scores(name: str, body: bodies.Rows) -> Response:
         """Log-likelihood per row and anomaly score per row and part."""
         served, table = service.table(name, "scores")
         read = table.records.read(body.rows)
         likelihood, anomaly = await service.ask(served, Asked("scores", (), read.numbers))
-        return bodies.Scores(
-            notes=read.notes, log_likelihood=likelihood.tolist(), anomaly_scores=anomaly.tolist()
+        return _json(
+            bodies.Scores(
+                notes=read.notes,
+                log_likelihood=likelihood.tolist(),
+                anomaly_scores=anomaly.tolist(),
+            )
         )
 
     @app.post("/models/{name}/anomalous_cells", tags=["rows"])
@@ -333,19 +347,19 @@ def _add_tables(app: FastAPI, service: Service) -> None:
 def _add_ratings(app: FastAPI, service: Service) -> None:
     """Questions to recommenders."""
 
-    @app.post("/models/{name}/ratings", tags=["ratings"])
-    async def ratings(name: str, body: bodies.ToRate) -> bodies.Ratings:
+    @app.post("/models/{name}/ratings", tags=["ratings"], response_model=bodies.Ratings)
+    async def ratings(name: str, body: bodies.ToRate) -> Response:
         """Predicted ratings of items."""
         asked = service.ratings(name, "ratings")
         work = partial(asked.predict, body.ratings, body.items, body.coverage)
-        return bodies.Ratings.model_validate(await service.compute(work))
+        return _json(bodies.Ratings.model_validate(await service.compute(work)))
 
-    @app.post("/models/{name}/recommend", tags=["ratings"])
-    async def recommend(name: str, body: bodies.ToRecommend) -> bodies.Recommended:
+    @app.post("/models/{name}/recommend", tags=["ratings"], response_model=bodies.Recommended)
+    async def recommend(name: str, body: bodies.ToRecommend) -> Response:
         """Items with the highest predicted ratings for a person."""
         asked = service.ratings(name, "recommend")
         work = partial(asked.recommend, body.ratings, body.n, body.among)
-        return bodies.Recommended(items=await service.compute(work))
+        return _json(bodies.Recommended(items=await service.compute(work)))
 
     @app.post("/models/{name}/next_question", tags=["ratings"])
     async def next_question(name: str, body: bodies.Person) -> bodies.NextQuestion:
@@ -365,14 +379,13 @@ def _add_ratings(app: FastAPI, service: Service) -> None:
 
 def _ends(table: Table, ends: list[Array], wanted: Array) -> dict[str, list[dict[str, Scalar]]]:
     """Ends of the intervals of the wanted cells, if intervals were requested."""
-    found = {}
-    for name, numbers in zip(("lower", "upper"), ends, strict=False):
-        rows = table.records.write(numbers)
-        found[name] = [
-            {c: v for (c, v), w in zip(row.items(), mask, strict=True) if w}
-            for row, mask in zip(rows, wanted, strict=True)
-        ]
-    return found
+    pairs = zip(("lower", "upper"), ends, strict=False)
+    return {name: table.records.write_cells(numbers, wanted) for name, numbers in pairs}
+
+
+def _json(answer: BaseModel) -> Response:
+    """An answer, which FastAPI need not check once more."""
+    return Response(answer.model_dump_json(), media_type="application/json")
 
 
 def _impute_arrow(service: Service, served: Served, body: bytes) -> bytes:

@@ -199,3 +199,10 @@ class Described(BaseModel):
     n_items: int | None
     questions: list[str]
     problem: str | None = Field(None, description="Why the newest file is not served.")
+
+
+class Readiness(BaseModel):
+    """Whether models answer."""
+
+    ready: bool
+    problems: dict[str, str] = Field(description="Models whose newest file is not served, and why.")

@@ -76,12 +76,20 @@ class Guard:
                 status = message["status"]
             await send(message)
 
+        refusals: list[RefusedError] = []  # of the body, while the application reads it
+
+        async def pass_on(message: Message) -> None:
+            if not refusals:  # the application answers a body that broke off in its own way
+                await note(message)
+
         self._under_way += 1
         self._metrics.under_way.set(self._under_way)
         try:
             self._admit(scope)
             async with asyncio.timeout(self._settings.limits.seconds):
-                await self._app(scope, self._limited(receive), note)
+                await self._app(scope, self._limited(receive, refusals), pass_on)
+            if refusals:
+                raise refusals[0]
         except RefusedError as refused:
             await answer(note, refused.status, refused.sentence)
         except TimeoutError:
@@ -111,8 +119,8 @@ class Guard:
         sentence = f"The body is above {self._settings.limits.body_bytes:,} bytes; send fewer rows."
         return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
 
-    def _limited(self, receive: Receive) -> Receive:
-        """``receive`` that counts the body's bytes and the time it takes."""
+    def _limited(self, receive: Receive, refusals: list[RefusedError]) -> Receive:
+        """``receive`` that counts the body's bytes and the time it takes, and notes refusals."""
         limits, size, complete = self._settings.limits, 0, False
         over = time.monotonic() + limits.body_seconds
 
@@ -124,12 +132,14 @@ class Guard:
                 message = await asyncio.wait_for(receive(), max(over - time.monotonic(), 0.001))
             except TimeoutError:
                 sentence = f"The body did not arrive within {limits.body_seconds:g} s."
-                raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, sentence) from None
+                refusals.append(RefusedError(HTTPStatus.REQUEST_TIMEOUT, sentence))
+                raise refusals[0] from None
             if message["type"] == "http.request":
                 size += len(message.get("body", b""))
                 complete = not message.get("more_body", False)
                 if size > limits.body_bytes:
-                    raise self._too_large()
+                    refusals.append(self._too_large())
+                    raise refusals[0]
             return message
 
         return limited

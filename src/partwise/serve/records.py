@@ -14,7 +14,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.data.frames import RawColumn
 from partwise.data.table import Schema, TableColumn
 from partwise.serve.guard import RefusedError
 
@@ -54,11 +53,16 @@ class Records:
         columns: Sequence[TableColumn | None]
         columns = [None] * len(self.names) if schema is None else schema.columns
         self._columns = columns
-        self._codes = [
-            {as_scalar(level): code for code, level in enumerate(column.levels)}
-            if column is not None and column.form == "level" else None
-            for column in columns
-        ]  # fmt: skip
+        self._codes = [None if column is None else _codes(column) for column in columns]
+        self._unused = {
+            str(column.name) for column in columns if column is not None and not column.is_filled
+        }
+        one = np.ones(1)  # given back as it is by columns that are not transformed
+        self._transformed = [
+            (d, column)
+            for d, column in enumerate(columns)
+            if column is not None and column.as_encoded(one) is not one
+        ]
 
     def place(self, name: str) -> int:
         """Position of a column."""
@@ -77,11 +81,13 @@ class Records:
                 d = self.place(name)
                 if value is not None:
                     raw[i, d] = self._number(i, d, value, notes)
-        for d, column in enumerate(self._columns):
-            if column is not None and not np.isnan(raw[:, d]).all():
-                raw[:, d], unseen = self._encoded(column, raw[:, d])
-                if unseen:
-                    notes[_unseen(self.names[d], unseen[0])] = None
+        for d, column in self._transformed:
+            known = ~np.isnan(raw[:, d])
+            if known.any():
+                encoded = column.as_encoded(raw[known, d])
+                raw[known, d] = np.where(np.isfinite(encoded), encoded, np.nan)
+        for name in self._unused:
+            raw[:, self._place[name]] = np.nan
         return Read(raw, list(notes))
 
     def _number(
@@ -106,24 +112,32 @@ class Records:
             raise refused(f"Row {i}, column {self.names[d]!r} is not finite.")
         return number
 
-    def _encoded(self, column: TableColumn, values: Array) -> tuple[Array, list[object]]:
-        """The model's numbers from codes, days or numbers, and levels not seen in fit."""
-        if column.form == "level":
-            values = np.where(np.isnan(values), -1, values).astype(np.int64)
-        return column.encode(
-            RawColumn(column.name, column.form, column.dtype, values, column.levels)
-        )
-
-    def write(
-        self, numbers: Array, which: Sequence[int] | None = None, predicted: bool = True
-    ) -> list[dict[str, Scalar]]:
-        """Write the model's numbers (n, D) as records of all columns, or of some.
+    def write(self, numbers: Array, predicted: bool = True) -> list[dict[str, Scalar]]:
+        """Write the model's numbers (n, D) as records of all columns.
 
         Predictions are brought into the columns' support.
         """
-        places = range(len(self.names)) if which is None else which
-        columns = {self.names[d]: self._values(d, numbers[:, d], predicted) for d in places}
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        columns = [self._values(d, numbers[:, d], predicted) for d in range(len(self.names))]
+        return [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def write_cells(self, numbers: Array, wanted: Array) -> list[dict[str, Scalar]]:
+        """Write the wanted cells (n, D) of predicted numbers, as records of their columns alone."""
+        out: list[dict[str, Scalar]] = [{} for _ in numbers]
+        for d in np.flatnonzero(wanted.any(axis=0)).tolist():
+            rows = np.flatnonzero(wanted[:, d])
+            for i, value in zip(rows, self._values(d, numbers[rows, d], True), strict=True):
+                out[i][self.names[d]] = value
+        return out
+
+    def filled(self, rows: Sequence[Record], cells: Sequence[Record]) -> list[dict[str, Scalar]]:
+        """Records with imputed cells; other values are as they were sent."""
+        return [
+            {
+                name: cell[name] if name in cell and name not in self._unused else row.get(name)
+                for name in self.names
+            }
+            for row, cell in zip(rows, cells, strict=True)
+        ]
 
     def _values(self, d: int, values: Array, predicted: bool) -> list[Scalar]:
         column = self._columns[d]
@@ -158,6 +172,13 @@ def as_json(value: object) -> Json:
     if isinstance(value, float) and value != value:
         return None
     return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+def _codes(column: TableColumn) -> dict[Scalar, int] | None:
+    """Codes of a column's levels, None for numbers and dates."""
+    if column.form != "level" and not column.has_levels:
+        return None
+    return {as_scalar(level): code for code, level in enumerate(column.levels)}
 
 
 def _unseen(name: str, value: object) -> str:

@@ -54,12 +54,16 @@ class Settings:
     limits : Limits
     reload_seconds : float, default=1.0
         Time between two checks of the model files.
+    batch_rows : int, default=1024
+        Maximum number of rows that concurrent requests share a pass over; 1 means a pass per
+        request.
     """
 
     models: tuple[str, ...]
     token: str | None = None
     limits: Limits = field(default_factory=Limits)
     reload_seconds: float = 1.0
+    batch_rows: int = 1024
 
     def paths(self) -> dict[str, Path]:
         """Model files by the name of the model."""

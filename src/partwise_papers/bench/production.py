@@ -10,20 +10,21 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from partwise import MCVQ, drift, make_survey
+from partwise import MCVQ, Recommender, drift, make_survey
 from partwise_papers.bench import register
 from partwise_papers.registry import Array, Row
 
 N_SAMPLES, N_ROWS, N_COLUMNS = 100, 2000, 40
-N_CLIENTS, SECONDS = 8, 10.0
+N_CLIENTS, PER_CLIENT, N_REQUESTS = 8, 1000, 200_000
 
 
 def _table(n: int, means: Array, rng: np.random.Generator) -> Array:
@@ -55,12 +56,12 @@ def drift_found(progress: Callable[[str], None]) -> list[Row]:
 
 
 @contextmanager
-def _served(path: Path) -> Iterator[tuple[int, int]]:
+def _served(path: Path, *options: str) -> Iterator[tuple[int, int]]:
     """Port and process of ``partwise serve``, on the loopback interface."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "partwise", "serve", str(path), "--port", str(port)]
+    command = [sys.executable, "-m", "partwise", "serve", str(path), "--port", str(port), *options]
     with open(os.devnull, "wb") as nowhere:
         process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
     try:
@@ -71,7 +72,7 @@ def _served(path: Path) -> Iterator[tuple[int, int]]:
         process.wait(60)
 
 
-def _wait(port: int, seconds: float = 60.0) -> None:
+def _wait(port: int, seconds: float = 300.0) -> None:
     """Wait until the service is ready."""
     over = time.monotonic() + seconds
     while time.monotonic() < over:
@@ -85,20 +86,49 @@ def _wait(port: int, seconds: float = 60.0) -> None:
     raise RuntimeError("the service did not start")
 
 
-def _ask(port: int, bodies: list[bytes], path: str, seconds: float, took: list[float]) -> None:
-    """Ask one question after the other on one connection, and note the times."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    headers = {"Content-Type": "application/json"}
-    over, i = time.perf_counter() + seconds, 0
-    while time.perf_counter() < over:
-        begun = time.perf_counter()
-        connection.request("POST", path, bodies[i % len(bodies)], headers)
-        answer = connection.getresponse()
-        answer.read()
-        if answer.status != 200:
-            raise RuntimeError(f"status {answer.status}")
-        took.append(time.perf_counter() - begun)
-        i += 1
+def _request(path: str, body: object) -> bytes:
+    """A request as it is sent."""
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(content)}\r\n\r\n".encode() + content
+
+
+def _ask(port: int, requests: list[bytes], goes_on: Callable[[int], bool]) -> list[float]:
+    """Send one request after the other on one connection while ``goes_on(i)``; their times."""
+    took: list[float] = []
+    with socket.create_connection(("127.0.0.1", port), 60) as connection:
+        answers = connection.makefile("rb")
+        while goes_on(len(took)):
+            begun = time.perf_counter()
+            connection.sendall(requests[len(took) % len(requests)])
+            status, length = answers.readline().split()[1], 0
+            while (line := answers.readline().strip()) != b"":
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            answers.read(length)
+            if status != b"200":
+                raise RuntimeError(f"status {status.decode()}")
+            took.append(time.perf_counter() - begun)
+    return took
+
+
+def _load(port: int, process: int, requests: list[bytes], n_clients: int, per_client: int) -> Row:
+    """Rates, times and memory of a service that so many clients ask."""
+    _ask(port, requests, lambda i: i < 20)
+    before, memory, begun = _cpu(process), _memory(process), time.perf_counter()
+    with ThreadPoolExecutor(n_clients) as pool:
+        asked = [
+            pool.submit(_ask, port, requests[k:] + requests[:k], lambda i: i < per_client)
+            for k in range(n_clients)
+        ]
+        every = np.concatenate([one.result() for one in asked])
+    return {
+        "requests/s": len(every) / (time.perf_counter() - begun),
+        "per CPU second": len(every) / max(_cpu(process) - before, 1e-9),
+        "median (ms)": 1e3 * float(np.median(every)),
+        "99 % (ms)": 1e3 * float(np.quantile(every, 0.99)),
+        "memory growth (MB)": _memory(process) - memory,
+    }
 
 
 def _memory(process: int) -> float:
@@ -116,51 +146,77 @@ def _cpu(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-@register("service_load")
-def service_load(progress: Callable[[str], None]) -> list[Row]:
-    """Single rows of a mixed table of 30 columns, imputed for one client and for eight.
-
-    Requests per processor second count the time of the service alone.
-    """
+def _survey(folder: str) -> tuple[Path, list[bytes]]:
+    """A model of a mixed table of 30 columns, and requests to impute single rows."""
     survey = make_survey(2000, n_parts=3, n_columns_per_kind=2, random_state=0)
     model = MCVQ(3, 5, likelihood="auto", random_state=0).fit(survey.frame)
+    path = Path(folder) / "survey.safetensors"
+    model.save(path)
     records = json.loads(survey.frame[:200].to_json(orient="records"))
-    bodies = [json.dumps({"rows": [row]}).encode() for row in records]
+    return path, [_request("/models/survey/impute", {"rows": [row]}) for row in records]
+
+
+def _films(folder: str, n_items: int = 3706) -> tuple[Path, list[bytes]]:
+    """A recommender of as many items as MovieLens-1M has, and requests of people."""
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(1000, size=60_000), rng.integers(n_items, size=60_000)
+    items[:n_items] = np.arange(n_items)
+    model = Recommender(MCVQ(3, 5, random_state=0, max_iter=20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a short fit is as slow to ask
+        model.fit((users, items, 1 + (users * 7 + items) % 5))
+    path = Path(folder) / "films.safetensors"
+    model.save(path)
+    people = [
+        {str(item): int(1 + item % 5) for item in rng.choice(n_items, 30, replace=False)}
+        for _ in range(100)
+    ]
+    return path, [_request("/models/films/recommend", {"ratings": known}) for known in people]
+
+
+@register("service_load")
+def service_load(progress: Callable[[str], None]) -> list[Row]:
+    """Single rows of a mixed table of 30 columns imputed, and recommendations from 3706 items.
+
+    Eight clients at a time: with batches, and with one pass over the rows of each request. Requests
+    per processor second count the time of the service alone.
+    """
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "survey.safetensors"
-        model.save(path)
-        begun = time.perf_counter()
+        path, requests = _survey(folder)
+        for name, n, options in (
+            ("impute, 1 client", 1, ()),
+            ("impute, 8 clients, a pass per request", N_CLIENTS, ("--max-batch", "1")),
+            ("impute, 8 clients, batches", N_CLIENTS, ()),
+        ):
+            progress(name)
+            begun = time.perf_counter()
+            with _served(path, *options) as (port, process):
+                _ask(port, requests, lambda i: i < 1)
+                first = time.perf_counter() - begun
+                found = _load(port, process, requests, n, PER_CLIENT)
+                rows.append({"question": name, **found, "first answer (s)": first})
+        progress("recommend")
+        path, requests = _films(folder)
         with _served(path) as (port, process):
-            _ask(port, bodies[:1], "/models/survey/impute", 1e-9 + 1e-3, [])
-            first = time.perf_counter() - begun
-            for n in (1, N_CLIENTS):
-                progress(f"{n} clients")
-                took: list[list[float]] = [[] for _ in range(n)]
-                before, memory, start = _cpu(process), _memory(process), time.perf_counter()
-                threads = [
-                    threading.Thread(
-                        target=_ask, args=(port, bodies, "/models/survey/impute", SECONDS, times)
-                    )
-                    for times in took
-                ]
-                for thread in threads:
-                    thread.start()
-                for thread in threads:
-                    thread.join()
-                every = np.concatenate(took)
-                rows.append(
-                    {
-                        "clients": n,
-                        "requests/s": len(every) / (time.perf_counter() - start),
-                        "per CPU second": len(every) / max(_cpu(process) - before, 1e-9),
-                        "median (ms)": 1e3 * float(np.median(every)),
-                        "99 % (ms)": 1e3 * float(np.quantile(every, 0.99)),
-                        "memory growth (MB)": _memory(process) - memory,
-                        "first answer (s)": first,
-                    }
-                )
+            found = _load(port, process, requests, N_CLIENTS, PER_CLIENT // 4)
+            rows.append({"question": "recommend, 8 clients", **found})
     return rows
+
+
+@register("service_memory")
+def service_memory(progress: Callable[[str], None]) -> list[Row]:
+    """Growth of the service's memory over 200,000 requests of eight clients."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, requests = _survey(folder)
+        with _served(path) as (port, process):
+            _load(port, process, requests, N_CLIENTS, 250)
+            first, asked = _memory(process), 0
+            while asked < N_REQUESTS:
+                _load(port, process, requests, N_CLIENTS, PER_CLIENT)
+                asked += N_CLIENTS * PER_CLIENT
+                progress(f"{asked:,} requests: {_memory(process) - first:+.1f} MB")
+            return [{"requests": asked, "memory growth (MB)": _memory(process) - first}]
 
 
 # Processor seconds of a fresh interpreter after imports, loading, reading and inference.
