@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 NANOSECONDS_PER_DAY = 86_400e9
 
 
+# Days of 0001-01-01 and after 9999-12-31, since 1970: dates that Python has.
+CALENDAR = (-719_162, 2_932_897)
+
+_PER_UNIT = {"ns": 1.0, "us": 1e3, "ms": 1e6}  # nanoseconds
+
+
 @dataclass(frozen=True, eq=False)
 class RawColumn:
     """A column as it was given."""
@@ -227,6 +233,29 @@ def _read_pandas(name: Name, series: pd.Series) -> RawColumn:
     return _of_objects(name, tag, np.asarray(codes), list(found))
 
 
+def nanoseconds(series: pl.Series, form: str) -> Array:
+    """Nanoseconds of spans, or of dates since 1970, which must be in the calendar."""
+    import polars as pl
+
+    kind = pl.Duration if form == "span" else pl.Datetime
+    if form == "date":  # before polars converts them, which may end the process
+        days = series.to_physical().cast(pl.Float64).to_numpy()
+        if series.dtype != pl.Date:
+            days = days / (NANOSECONDS_PER_DAY / _PER_UNIT[series.dtype.time_unit])  # type: ignore[attr-defined]  # a Datetime
+        if np.any((days < CALENDAR[0]) | (days >= CALENDAR[1])):
+            raise ValueError(
+                f"Column {series.name!r} has dates outside of the years 1 to 9999; make them "
+                "missing."
+            )
+    factor = 1.0
+    try:
+        counts = series.cast(kind("ns"))
+    except pl.exceptions.InvalidOperationError:  # dates outside of the years 1677 to 2262
+        factor = 1000.0
+        counts = series.cast(kind("us"))
+    return factor * counts.to_physical().cast(pl.Float64).to_numpy()
+
+
 def _read_polars(series: pl.Series) -> RawColumn:
     import polars as pl
 
@@ -239,9 +268,8 @@ def _read_polars(series: pl.Series) -> RawColumn:
     if dtype == pl.Null:
         return RawColumn(name, "number", tag, np.full(len(series), np.nan))
     if dtype in (pl.Date, pl.Datetime, pl.Duration):
-        unit = pl.Duration("ns") if dtype == pl.Duration else pl.Datetime("ns")
-        count = series.cast(unit).to_physical().cast(pl.Float64).to_numpy()
         form = "span" if dtype == pl.Duration else "date"
+        count = nanoseconds(series, form)
         return RawColumn(name, form, tag, count / NANOSECONDS_PER_DAY)
     if dtype == pl.Time:  # since midnight
         count = series.to_physical().cast(pl.Float64).to_numpy()

@@ -319,12 +319,18 @@ def read_levels(given: ArrayLike | None, ratings: Array) -> Array:
             f"The scale {levels.tolist()} has {len(levels)} level(s), but ratings differ only on a "
             "scale of two or more; pass levels=[1, 2, 3, 4, 5] or what it is."
         )
+    if np.abs(levels).max() > np.finfo(np.float32).max:
+        raise ValueError(
+            f"The scale has the level {levels[np.abs(levels).argmax()]:g}, which single precision "
+            "cannot represent; divide the ratings by a constant."
+        )
     return levels
 
 
 def check_scale(ratings: Array, levels: Array) -> None:
     """Refuse ratings that the scale does not have."""
-    unknown = ~np.isin(ratings.astype(np.float32), levels.astype(np.float32))
+    with np.errstate(over="ignore"):  # such ratings are on no scale
+        unknown = ~np.isin(ratings.astype(np.float32), levels.astype(np.float32))
     if unknown.any():
         shown = ", ".join(f"{v:g}" for v in levels[:12]) + (", ..." if len(levels) > 12 else "")
         raise ValueError(

@@ -63,7 +63,7 @@ def check_values(path: Path, frame: pl.DataFrame) -> None:
         )
 
 
-def unreadable(path: Path, error: Exception) -> ValueError:
+def unreadable(path: Path, error: BaseException) -> ValueError:
     """The error for a file that its own library cannot read, in one sentence."""
     why = "".join(c if c.isprintable() else " " for c in str(error)).split()
     reason = " ".join(why).rstrip(".") or type(error).__name__

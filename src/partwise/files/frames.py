@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 
 from partwise.contracts import Array
+from partwise.data.frames import nanoseconds
 from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
@@ -23,12 +25,17 @@ def read_parquet(path: Path) -> Data:
     """Read a parquet file with its types."""
     try:
         frame, of_pandas = pl.read_parquet(path), _is_of_pandas(path)
-    except Exception as error:  # polars raises many kinds; all mean a damaged file
-        raise unreadable(path, error) from error
+    except BaseException as error:  # polars raises many kinds; all mean a damaged file
+        # A panic of its compiled code is no Exception.
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise unreadable(path, error) from error
+        raise
     if frame.is_empty():
         raise ValueError(f"{path} has no rows; name a file with rows.")
     refuse_rating_columns(path, frame.columns)
     check_values(path, frame)
+    for series in frame.select(cs.date() | cs.datetime()):
+        nanoseconds(series, "date")  # or it could not be written
     return Data(frame, table_size(frame), pandas_file=path if of_pandas else None)
 
 

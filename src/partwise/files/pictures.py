@@ -12,6 +12,8 @@ from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, unreadable
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp")
+# Pixels of an image whose pixels are columns.
+MAX_PIXELS = 1 << 24
 # Modes of pillow without color.
 GREY_MODES = ("1", "L", "LA", "I", "F", "I;16")
 
@@ -94,9 +96,27 @@ def read_pictures(folder: Path, resize: tuple[int, int] | None) -> Data:
     return Data(X, f"{number} of {height}x{width} pixels, in gray", (height, width))
 
 
+def _check_size(path: Path) -> None:
+    """Refuse a file whose pixels are too many for columns, before it is decompressed."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as opened:
+            width, height = opened.size
+    except Exception:  # said when it is read
+        return
+    if width * height > MAX_PIXELS:
+        raise ValueError(
+            f"{path} has {height}x{width} pixels, more than the {MAX_PIXELS:,} that can be "
+            "columns; reduce images with --resize."
+        )
+
+
 def _grey(path: Path, resize: tuple[int, int] | None) -> Array:
     from PIL import Image
 
+    if resize is None:
+        _check_size(path)
     picture = read_picture(path)
     grey = Image.fromarray(picture[:, :, 0] if picture.shape[2] == 1 else picture).convert("L")
     if resize is not None:
