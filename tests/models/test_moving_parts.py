@@ -325,3 +325,23 @@ def test_what_moving_parts_lack_is_said(labeled):
     ):
         with pytest.raises(ValueError, match="not available for parts that move on their own"):
             refused()
+
+
+@pytest.mark.slow
+def test_parts_of_several_states_that_move_a_little_are_found():
+    rng = np.random.default_rng(0)
+    looks = rng.normal(size=(2, 3, 4, 9))  # of two bands of a picture, in three states
+    states, shift = rng.integers(3, size=(250, 2)), rng.integers(-1, 2, size=(250, 2, 2))
+    images = np.zeros((250, 14, 13))
+    for i, k in itertools.product(range(250), range(2)):
+        top, left = 2 + 6 * k + shift[i, k, 0], 2 + shift[i, k, 1]
+        images[i, top : top + 4, left : left + 9] = looks[k, states[i, k]]
+    X = images.reshape(250, -1) + 0.1 * rng.normal(size=(250, 182))
+    moves = Translations((14, 13), max_shift=1, by="part")
+    model = MCVQ(2, 3, transformations=moves, random_state=0, tol=0.1).fit(X)
+    found = -model.shifts(X)
+    right = np.zeros((2, 2))
+    for a, b in itertools.product(range(2), repeat=2):
+        apart = found[:, a] - shift[:, b]
+        right[a, b] = np.mean((apart == np.median(apart, axis=0)).all(axis=1))
+    assert max(min(right[0, 0], right[1, 1]), min(right[0, 1], right[1, 0])) > 0.9

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from partwise.data import BlockSource, ColumnGroup, learn_columns
-from partwise.data.moved import in_common_units
+from partwise.data.moved import MovingSource, in_common_units
 from partwise.fitted import Fitted, SavedState, fields_of, restored_fields, shared_attributes
 from partwise.fitting.checkpoint import Checkpoint, FitLog
 from partwise.fitting.course import Classes, numbered_classes, warn_of_holes
@@ -19,8 +19,14 @@ from partwise.fitting.moving_states import check_columns, refused
 from partwise.fitting.options import Listen, PartsOptions, TrainingRows
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Begun, Stage, fit_best
+from partwise.fitting.states import States
+from partwise.likelihoods import Dirichlet
+from partwise.models.canvas import StateCanvas
+from partwise.models.class_variable import ClassVariable
+from partwise.models.moving import Moving
 from partwise.models.moving_parts import MovingParts, PartRows, PartsParams, rows_of
-from partwise.models.transformations import Translations
+from partwise.models.transformations import IndexMaps, Translations
+from partwise.starts.congealed_parts import congealed_start
 from partwise.starts.recurring import recurring_start
 from partwise.typing import PathLike
 
@@ -28,6 +34,9 @@ FittedMovingParts: TypeAlias = Fitted[MovingParts, PartsParams, PartsParams]
 
 # Cells of the rows that a start looks at.
 MOST_CELLS = 2_000_000
+
+# Rows and EM iterations that show which of two starts is better.
+JUDGED_ROWS, JUDGED_STEPS = 200, 3
 
 # Normal deviations per median absolute deviation, and the least variance of noise in model units.
 PER_MEDIAN, LEAST_NOISE = 1.4826, 1e-6
@@ -65,7 +74,8 @@ def fit_moving_parts(
     arguments = options.arguments
     log = FitLog(options.random_state, checkpoint, arguments, rows.X, rows.weight, labels)
     rng = log.generator()
-    some = [rows_of(block) for block in source.sample(MOST_CELLS, rng).blocks()]
+    few = source.sample(MOST_CELLS, rng)
+    some = [rows_of(block) for block in few.blocks()]
     first = PartRows(*(np.concatenate([piece[i] for piece in some]) for i in range(2)))
     noise = _noise(first) if last is None else last.model.noise
     model = MovingParts(len(sizes), max(sizes), moves, noise)
@@ -73,7 +83,7 @@ def fit_moving_parts(
     def begin(i: int, child: np.random.Generator) -> Begun[MovingParts, PartsParams]:
         if last is not None:
             return [Stage(model)], last.params
-        start = partial(recurring_start, model, first, moves.image_shape, child)
+        start = partial(_start, options, model, few, first, child)
         return [Stage(model)], log.once("start", child, start).with_classes(classes.number)
 
     ascent = options.ascent if last is None else replace(options.ascent, n_init=1)
@@ -85,6 +95,39 @@ def fit_moving_parts(
     of = (group,), n_columns, rows.X.dtype, record, rows.names, model.n_parts
     log.finish()
     return Fitted(model, params, *of, classes=classes.names)
+
+
+def _start(
+    options: PartsOptions,
+    model: MovingParts,
+    source: BlockSource,
+    rows: PartRows,
+    rng: np.random.Generator,
+) -> PartsParams:
+    """First parameters: patches that recur or, of parts with states, what explains rows better."""
+    params = recurring_start(model, rows, _moves(options).image_shape, rng)
+    if model.n_states == 1:
+        return params
+    states = States(replace(options, transformations=None))
+
+    def template(of: MovingSource, maps: IndexMaps, n_states: int) -> Moving:
+        sizes = (n_states,)
+        canvas = states.core(of.canvas, maps.n_canvas, of.X.dtype, sizes, ClassVariable(), None)
+        return Moving(StateCanvas.of(canvas), maps, Dirichlet(1.0))
+
+    start = States.starts["dependence"]
+    other = congealed_start(model, source, template, start, rng)
+    some = rows.take(rng.permutation(len(rows.x))[:JUDGED_ROWS])
+    return max((params, other), key=lambda tried: _worth(model, tried, some))
+
+
+def _worth(model: MovingParts, params: PartsParams, rows: PartRows) -> float:
+    """Bound of rows after a few EM iterations."""
+    found, parts = model.begun(params, rows), range(model.n_parts)
+    for _ in range(JUDGED_STEPS):
+        params = model.maximize(params, model.sums(params, rows, np.ones(len(rows.x)), found))
+        found = model.improved(params, rows, found, parts, parts)
+    return float(model.row_bounds(params, rows, found, parts).sum())
 
 
 def _moves(options: PartsOptions) -> Translations:
