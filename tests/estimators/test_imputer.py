@@ -136,6 +136,8 @@ def test_sizes_without_a_search(survey):
     """A few EM iterations of fixed sizes, without a warning that there were few."""
     imputer = PartsImputer(n_factors=2, random_state=0).fit(survey.frame)
     assert_array_equal(imputer.model_.n_states_, [16, 16])
+    wide = make_survey(300, n_parts=6, n_columns_per_kind=1, missing=0.1, random_state=0).frame
+    assert PartsImputer(n_factors=0, random_state=0).fit(wide).model_.n_parts_ >= 4
     assert_array_equal(PartsImputer(3, random_state=0).fit(survey.frame).model_.n_parts_, 3)
     tiny = np.random.default_rng(0).normal(size=(5, 1))
     assert_array_equal(PartsImputer(random_state=0).fit(tiny).model_.n_states_, [5])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -40,6 +41,10 @@ from partwise.typing import DataLike, Frame, Likelihoods, Matrix, Name, PathLike
 # on the tables `CHOSEN_ON` of the benchmark `tables_rivals`.
 QUICK_PARTS, QUICK_STATES, QUICK_ITERATIONS = 2, 16, 20
 
+# More parts are tried with fewer states, if each has so many columns on average.
+FEWER_STATES = 8
+LEAST_COLUMNS = 3
+
 
 class _Fits(NamedTuple):
     """All that an imputer has learned."""
@@ -60,9 +65,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_parts, n_states : int, sequence of int or "auto", default="auto"
-        As of `MCVQ`. "auto" is 2 parts of 16 states, of which unneeded ones stay empty, fitted with
-        few EM iterations: that imputes about as well as selected sizes, in a fraction of the time.
-        See ``sizes`` to select them.
+        As of `MCVQ`. "auto" is 2 parts of 16 states or, while the ELBO rises, more parts of 8;
+        states that are not needed stay empty, and EM iterations are few. ``sizes`` selects them.
     likelihood : str, mapping or sequence, default="auto"
         What columns are; see `MCVQ`.
     n_factors : int, default=16
@@ -183,7 +187,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             shown = replace(rows, X=np.where(hidden, np.nan, complete))
         weights = [rows.weight]
         weights += [rows.weight * rng.exponential(size=len(rows.kept))[rows.kept] for rng in others]
-        models = [fit_coded(first, shown)]
+        first = self._with_more_parts(fit_coded(first, shown), shown)
+        models = [first]
         # The first fit has already warned about the columns.
         warnings.simplefilter("ignore", UserWarning)
         for other, weight in zip(others, weights[1:], strict=True):
@@ -203,6 +208,21 @@ class PartsImputer(TransformerMixin, BaseEstimator):
                 fit_coded(model, replace(rows, weight=weight), again=True)
             blend = blend.continued(rows)
         return self._adopt(models, blend)
+
+    def _with_more_parts(self, model: MCVQ, rows: TrainingRows) -> MCVQ:
+        """The quick fit, or one with more parts of fewer states, while the ELBO rises."""
+        n_rows, n_columns = rows.X.shape
+        while self.sizes is None and isinstance(self.n_parts, str):
+            n_parts = int(model.n_parts) + max(int(model.n_parts) // 2, 2)
+            if n_parts * LEAST_COLUMNS > n_columns:
+                break
+            other = copy(model).set_params(n_parts=n_parts)
+            if isinstance(self.n_states, str):
+                other.set_params(n_states=min(FEWER_STATES, n_rows))
+            if fit_coded(other, rows).lower_bound_ <= model.lower_bound_:
+                break
+            model = other
+        return model
 
     def _sized(self, model: MCVQ, rows: TrainingRows) -> MCVQ:
         """The model with sizes that suffice, where they are neither given nor to be selected."""
@@ -244,7 +264,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         self, first: MCVQ, n_rows: int
     ) -> tuple[int | str, int | str | Sequence[int]]:
         """Sizes of all fits but the first: those given, or by those that the first has found."""
-        if self.sizes is None or "auto" not in (self.n_parts, self.n_states):
+        if self.sizes is None:
+            return int(first.n_parts), first.n_states
+        if "auto" not in (self.n_parts, self.n_states):
             return self.n_parts, self.n_states
         times = 2 if isinstance(self.n_states, str) else 1
         n_states = [min(times * int(J), n_rows) for J in first.n_states_]
