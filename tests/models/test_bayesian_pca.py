@@ -10,7 +10,14 @@ from scipy import integrate, special, stats
 from partwise.data import BlockSource, learn_columns
 from partwise.data.additive import AdditiveRows
 from partwise.likelihoods import Dirichlet
-from partwise.models.bayesian_pca import BayesianPCA, BayesianPCASums, Broad, PointValues, pieces
+from partwise.models.bayesian_pca import (
+    BayesianPCA,
+    BayesianPCASums,
+    Broad,
+    PointValues,
+    _inverses,
+    pieces,
+)
 from partwise.models.bayesian_pca import total as model_total
 from partwise.models.loadings import gamma_divergence
 from partwise.models.mcfa import column_totals
@@ -400,3 +407,11 @@ def test_the_cost_of_a_subspace_is_its_share_of_all():
     cost = subspace_cost(np.array([value]), n_columns, weight, noise)
     assert_allclose(cost, drawn, atol=0.2)
     assert subspace_cost(np.array([4.0, 3.0]), 2, weight, noise) == 0.0
+
+
+def test_a_precision_that_rounding_made_singular_has_a_finite_inverse():
+    precision = np.array([[[1e9, 1e9], [1e9, 1e9 - 1.0]], np.eye(2)])
+    inverse, log_det = _inverses(precision)
+    assert np.isfinite(inverse).all()
+    np.testing.assert_allclose(inverse[1], np.eye(2))
+    np.testing.assert_allclose(log_det[1], 0.0, atol=1e-12)

@@ -498,7 +498,13 @@ def with_columns(X: Frame | Array, columns: Sequence[NewColumn]) -> Frame | Arra
         return pd.concat([X, new], axis=1)
     if is_polars(X) and is_polars(new):
         return X.hstack(new.get_columns())
-    return np.hstack([np.asarray(X), np.asarray(new)])
+    table = np.asarray(X)
+    if table.ndim != 2:  # sparse rows, or rows in pieces
+        raise ValueError(
+            f"Columns are added to a DataFrame or a two-dimensional array, not to a "
+            f"{type(X).__name__}; pass such a table as onto."
+        )
+    return np.hstack([table, np.asarray(new)])
 
 
 def _pandas_values(

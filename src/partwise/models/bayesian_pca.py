@@ -524,7 +524,13 @@ def _stacked(values: Array) -> Array:
 
 def _inverses(matrices: Array) -> tuple[Array, Array]:
     """Inverses of positive definite matrices (U, q, q), and their log determinants (U,)."""
-    L = np.linalg.cholesky(matrices)
+    try:
+        L = np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:  # rounding took the smallest eigenvalues
+        values, vectors = np.linalg.eigh(matrices)
+        values = np.maximum(values, np.finfo(values.dtype).eps * values[:, -1:])
+        inverses = (vectors / values[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+        return inverses, np.log(values).sum(axis=1)
     log_det = 2.0 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
     half = np.linalg.inv(L)
     return np.swapaxes(half, 1, 2) @ half, log_det
