@@ -154,6 +154,7 @@ def test_verbs_of_moving_factors(tmp_path):
     assert_allclose(again.transform(few), model.transform(few))
 
 
+@pytest.mark.slow
 def test_classes_and_threads_of_moving_factors():
     X, _, bright = waves(120)
     y = (bright[:, 0] > 2.0).astype(int)
