@@ -375,8 +375,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         """Completed tables whose missing values are sampled, for multiple imputation.
 
         Values are sampled from the same predictive distributions as those of `transform`; within a
-        row they depend on each other as in the state model. `partwise.pool_estimates` combines
-        estimates from the completed tables.
+        row they depend on each other as in the state model. `partwise.metrics.pool_estimates`
+        combines estimates from the completed tables.
 
         Parameters
         ----------

