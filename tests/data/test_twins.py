@@ -7,6 +7,7 @@ import pytest
 import partwise
 from partwise import MCVQ
 from partwise.data.table import Schema
+from partwise.data.twins import _correlations
 from partwise.files.pieces import TABLE
 from partwise.files.schema import MisfitError, Scope
 
@@ -92,3 +93,12 @@ def test_files_with_impossible_copies_are_refused(model, wrong):
     schema["columns"][2]["twin"] |= wrong
     with pytest.raises(MisfitError):
         TABLE(schema, Scope())
+
+
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1e300])
+def test_correlations_of_numbers_near_the_largest(size):
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    x[:, 1] = 0.5 * x[:, 0]
+    with np.errstate(over="raise", invalid="raise"):
+        found = _correlations(size * x)
+    np.testing.assert_allclose(found, 1.0)

@@ -152,7 +152,7 @@ def _use(path: Path) -> None:
     for verb in chance.sample(_VERBS, 4):
         if not callable(getattr(model, verb, None)):
             continue
-        answer = getattr(model, verb)(X[:1] if verb == "explain" else X)
+        answer = getattr(model, verb)(_first(X) if verb == "explain" else X)
         if known and verb in ("transform", "reconstruct", "impute"):
             _check_finite(verb, answer)
     if hasattr(model, "sample"):
@@ -162,6 +162,11 @@ def _use(path: Path) -> None:
     if chance.random() < 0.5:
         model.save(path.with_name("model"))
         load(path.with_name("model"))
+
+
+def _first(X: Any) -> Any:
+    """One row, as it is contained; a COO matrix has no rows to choose."""
+    return (X.tocsr() if sparse.issparse(X) else X)[:1]
 
 
 def _check_finite(verb: str, answer: Any) -> None:

@@ -86,6 +86,8 @@ def follow_leaders(
 def _correlations(X: Array) -> Array:
     """Correlations of the rows in which both columns are observed, 0 where they are few; (H, H)."""
     held = ~np.isnan(X)
+    largest = np.where(held, np.abs(X), 0.0).max(axis=0, initial=0.0)
+    X = np.ldexp(X, -np.frexp(largest)[1])  # up to 1, without rounding: squares do not overflow
     x = np.where(held, X, 0.0)
     centre = x.sum(axis=0) / np.maximum(held.sum(axis=0), 1)
     x = np.where(held, X - centre, 0.0)
