@@ -32,3 +32,9 @@ def test_numbers_beyond_double_precision_are_refused_without_a_warning():
         pytest.skip("long double is double here")
     with warnings.catch_warnings(action="error"), pytest.raises(ValueError, match="too large"):
         MCVQ(1, 2).fit(X)
+
+
+def test_complex_numbers_are_refused_without_showing_them_all():
+    with pytest.raises(ValueError, match="Complex data not supported") as caught:
+        MCVQ(1, 2).fit(np.ones((50, 4), complex))
+    assert is_clear(caught.value)

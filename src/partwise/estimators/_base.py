@@ -98,6 +98,10 @@ class PartsEstimator(
             X = X.table()
         dtype = [np.float64, np.float32] if reset else self._fitted.dtype
         check_indices(X)
+        if getattr(getattr(X, "dtype", None), "kind", None) == "c":
+            raise ValueError(
+                "Complex data not supported; pass X.real, or real and imaginary parts as columns."
+            )
         # What the dtype cannot represent is refused below.
         with np.errstate(over="ignore", invalid="ignore"):
             X = validate_data(
