@@ -414,7 +414,8 @@ def _entry_rows(rows: Matrix, column: ColumnGroup, form: EntryFormat) -> tuple[E
     base = np.bincount(row_of, column.base(values, indices), minlength=len(indptr) - 1)
     if form.absent_zero and column.levels is None:
         absent = column.absent_base()
-        base += absent.sum() - np.bincount(row_of, absent[indices], minlength=len(indptr) - 1)
+        stored = np.bincount(row_of, absent[indices], minlength=len(indptr) - 1)
+        base = base + (absent.sum() - stored)  # counts of no entry at all are whole numbers
     if form.raw is not None:
         values = np.searchsorted(form.raw, raw[known])
     if form.statistics is not None:
