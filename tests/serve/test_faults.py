@@ -232,7 +232,7 @@ def test_a_damaged_file_is_not_served_and_that_is_said(path):
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_killed_worker_is_replaced(path):
-    with served(path, "--workers", "2") as (address, process, _):
+    with served(path, "--workers", "2") as (address, process, log):
 
         def workers():
             with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
@@ -243,7 +243,7 @@ def test_a_killed_worker_is_replaced(path):
             with open(f"/proc/{child}/cmdline", "rb") as file:
                 return file.read()
 
-        wait(lambda: len(workers()) == 2)
+        wait(lambda: log.read_text().count("startup complete") == 2)
         os.kill(workers()[0], signal.SIGKILL)
         refused = 0
         for i in range(200):
@@ -252,5 +252,6 @@ def test_a_killed_worker_is_replaced(path):
             except httpx.TransportError:  # a connection of the killed one
                 refused += 1
         assert refused < 10
-        wait(lambda: len(workers()) == 2)
+        wait(lambda: log.read_text().count("startup complete") == 3)
+        assert len(workers()) == 2
         assert ask(httpx, address, 7) == 200

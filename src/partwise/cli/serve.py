@@ -94,8 +94,9 @@ def serve(
         log_config=LOGGING,
         access_log=False,  # the guard logs one line per request
         timeout_graceful_shutdown=int(max_seconds) + 1,
-        # A worker answers its supervisor after its imports, which take long on a busy machine.
-        timeout_worker_healthcheck=120,
+        # A worker answers its supervisor after its imports, which take long on a busy machine; one
+        # that dies during them is replaced after this time.
+        timeout_worker_healthcheck=30,
         server_header=False,
     )
 
