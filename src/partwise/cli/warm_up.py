@@ -59,8 +59,9 @@ def _uses() -> Iterator[tuple[BaseEstimator, DataLike]]:
         for rows in (X, incomplete, ratings):
             yield pw.MCVQ(2, 2, **short), rows
             yield pw.MCFA(2, 1, **short), rows
+        wide = np.tile(levels, 16)  # of few counts, numpy computes the Gamma function
         for likelihood, rows in (
-            ("categorical", levels), ("categorical", ratings), ("poisson", counts)
+            ("categorical", wide), ("categorical", ratings), ("poisson", counts)
         ):  # fmt: skip
             yield pw.MCVQ(2, 2, likelihood=likelihood, **short), rows
         yield pw.MCFA(1, 1, likelihood="ordinal", **short), ratings
