@@ -67,3 +67,16 @@ def test_arrays_that_disagree_about_a_size_reach_no_kernel():
     _compiled.check_sizes(states=(3, 3), columns=(4, 4, 4))
     with pytest.raises(ValueError, match=r"^Arrays disagree about the number of columns: 4, 5\.$"):
         _compiled.check_sizes(states=(3, 3), columns=(4, 4, 5))
+
+
+@pytest.mark.slow
+def test_warm_up_needs_no_optional_package():
+    """As in a container, whose image is built with it."""
+    code = (
+        "import sys; sys.modules['pandas'] = None; from partwise.cli import app; app(['warm-up'])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert run.returncode == 0, run.stderr
+    assert "All kernels are compiled" in run.stdout

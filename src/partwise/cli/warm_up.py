@@ -43,6 +43,7 @@ class _Short(TypedDict):
 def _uses() -> Iterator[tuple[BaseEstimator, DataLike]]:
     """Models and rows whose short fits use every kernel, in both precisions."""
     import numpy as np
+    import polars as pl
     from scipy import sparse
 
     import partwise as pw
@@ -72,6 +73,16 @@ def _uses() -> Iterator[tuple[BaseEstimator, DataLike]]:
         yield pw.GVQ(3, n_sets=2, **short), incomplete
         yield pw.GVQ(18, **short), incomplete
         yield pw.GVQ(3, binary=True, **short), np.sign(np.maximum(X, 0))
-    table = pw.make_survey(80, n_parts=2, n_columns_per_kind=1, random_state=0).frame
+    kind = rng.integers(3, size=80)
+    number, missing = rng.normal(kind, 0.5), rng.random(80) < 0.1
+    table = pl.DataFrame(
+        {
+            "number": np.where(missing, np.nan, number),
+            "other": number + rng.normal(size=80),
+            "group": np.array(["a", "b", "c"])[kind],
+            "answer": kind == 1,
+            "count": rng.poisson(1 + kind),
+        }
+    )
     yield pw.MCVQ("auto", "auto", likelihood="auto", random_state=0), table
     yield pw.PartsImputer(n_fits=1, random_state=0), table
