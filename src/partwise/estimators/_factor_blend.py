@@ -231,9 +231,9 @@ class Blend:
             factors=self.factors if weights[1].any() else None,
             copula=self.copula if weights[2].any() else None,
         )
-        return replace(found, calibration=found._calibrated(answers, coded, hidden, weight))
+        return replace(found, calibration=found.calibrated(answers, coded, hidden, weight))
 
-    def _calibrated(
+    def calibrated(
         self, answers: Answers, coded: Array, hidden: Array, weight: Array
     ) -> Calibration:
         """Corrections of probabilities by those of held-out numbers."""
@@ -350,7 +350,8 @@ class Answers:
     def values(self, loss: str) -> Array:
         """Imputed values of every entry (n, D): as of states where nothing is missing."""
         shares = self.shares()
-        out = imputation.likely(self.fits[0], self.states._replace(shares=shares))
+        found = imputation.Expected(self.states.numbers, shares)
+        out = imputation.likely(self.fits[0], found)
         for d in np.flatnonzero(self.blend.columns.numbers).tolist():
             rows = np.flatnonzero(np.isnan(self.coded[:, d]))
             if len(rows) and loss == "absolute":

@@ -121,7 +121,8 @@ def _makers(name: str, fitted: Fitted, graph: Graph, rows: Node, scores: bool) -
     for group in fitted.columns:
         law = group.likelihood
         if law.latent or group.logged or not (law.family.powers or law.family.has_levels):
-            raise _refused(name, f"likelihood={law.name!r} has no ONNX operators")
+            column = fitted.column_name(int(group.index[0]))
+            raise _refused(name, f"the likelihood of column {column!r} has no ONNX operators")
     return _states(fitted, graph, rows)
 
 

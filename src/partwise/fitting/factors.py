@@ -120,8 +120,10 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
             return columns
         for group in columns:
             if group.known_levels is None and not group.likelihood.linear:
+                d = int(group.index[0])
+                name = d if rows.names is None else rows.names[d]
                 raise ValueError(
-                    f"MCFA has no latent numbers of {group.likelihood.name} columns; choose "
+                    f"MCFA has no latent numbers of columns such as {name!s}; choose "
                     'another kind for them, such as "gaussian" or "ignored".'
                 )
         return (learn_latents(rows.X, rows.weight, columns),)

@@ -1,0 +1,159 @@
+"""Fits of `PartsImputer`: sizes that suffice, several fits, and their blend with factors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from numbers import Integral
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from partwise.estimators._factor_blend import (
+    MORE_ITERATIONS,
+    MOST_COMPARED_ROWS,
+    Blend,
+    hidden_cells,
+)
+from partwise.estimators._gated import fit_coded, training_rows
+from partwise.estimators.mcvq import MCVQ
+from partwise.fitted import fitted_of
+from partwise.fitting.options import SizeOptions, TrainingRows
+from partwise.sampling.randomness import as_generator
+from partwise.typing import DataLike, Likelihoods, Seed
+
+# Sizes and EM iterations that impute about as well as selected sizes in a tenth of the time, chosen
+# on the tables `CHOSEN_ON` of the benchmark `tables_rivals`.
+QUICK_PARTS, QUICK_STATES, QUICK_ITERATIONS = 2, 16, 20
+
+# More parts are tried with fewer states, if each has so many columns on average.
+FEWER_STATES = 8
+LEAST_COLUMNS = 3
+
+
+@dataclass(frozen=True)
+class ImputerFits:
+    """Arguments of an imputer, and the fits that follow from them."""
+
+    n_parts: int | str
+    n_states: int | str | Sequence[int]
+    sizes: SizeOptions | None
+    likelihood: Likelihoods
+    n_factors: int
+    loss: str
+    n_fits: int
+    n_jobs: int | None
+
+    def learn(
+        self, X: DataLike, sample_weight: ArrayLike | None, seed: Seed
+    ) -> tuple[list[MCVQ], Blend | None]:
+        """Models whose predictions are averaged, and how others are blended with them."""
+        first = self.model(self.n_parts, self.n_states, seed)
+        rows = training_rows(first, X, sample_weight)
+        rng, *others = _generator(seed).spawn(self.n_fits)
+        with warnings.catch_warnings():
+            if "auto" in (self.n_parts, self.n_states) and self.sizes is None:
+                warnings.simplefilter("ignore", ConvergenceWarning)  # few EM iterations suffice
+            return self._learn(self._sized(first, rows), rows, rng, others)
+
+    def _learn(
+        self,
+        first: MCVQ,
+        rows: TrainingRows,
+        rng: np.random.Generator,
+        others: Sequence[np.random.Generator],
+    ) -> tuple[list[MCVQ], Blend | None]:
+        """Fit all models; where rows are few, without the cells on which they are compared."""
+        blends = self.n_factors > 0 and not sparse.issparse(rows.X)
+        hides = blends and isinstance(rows.X, np.ndarray) and len(rows.X) <= MOST_COMPARED_ROWS
+        hidden, shown = None, rows
+        if hides:
+            complete = np.asarray(rows.X)
+            hidden = hidden_cells(complete, rng)
+            shown = replace(rows, X=np.where(hidden, np.nan, complete))
+        weights = [rows.weight]
+        weights += [rows.weight * rng.exponential(size=len(rows.kept))[rows.kept] for rng in others]
+        first = self._with_more_parts(fit_coded(first, shown), shown)
+        models = [first]
+        # The first fit has already warned about the columns.
+        warnings.simplefilter("ignore", UserWarning)
+        for other, weight in zip(others, weights[1:], strict=True):
+            model = self.model(*self._sizes_of_others(first, len(rows.weight)), other)
+            models.append(fit_coded(self._sized(model, rows), replace(shown, weight=weight)))
+        if not blends:
+            return models, None
+        fits = [fitted_of(model) for model in models]
+        blend = Blend.fitted_to(fits, shown, self.n_factors, rng, self.n_jobs)
+        which = np.sort(rng.permutation(len(rows.weight))[:MOST_COMPARED_ROWS])
+        some = np.asarray(rows.X[which])
+        held = hidden_cells(some, rng) if hidden is None else hidden[which]
+        blend = blend.weighted(fits, some, held, rows.weight[which], self.loss)
+        if hides:
+            for model, weight in zip(models, weights, strict=True):
+                model.set_params(max_iter=MORE_ITERATIONS)
+                fit_coded(model, replace(rows, weight=weight), again=True)
+            blend = blend.continued(rows)
+        return models, blend
+
+    def _with_more_parts(self, model: MCVQ, rows: TrainingRows) -> MCVQ:
+        """The quick fit, or one with more parts of fewer states, while the ELBO rises."""
+        n_rows, n_columns = rows.X.shape
+        while self.sizes is None and isinstance(self.n_parts, str):
+            n_parts = int(model.n_parts) + max(int(model.n_parts) // 2, 2)
+            if n_parts * LEAST_COLUMNS > n_columns:
+                break
+            other = copy(model).set_params(n_parts=n_parts)
+            if isinstance(self.n_states, str):
+                other.set_params(n_states=min(FEWER_STATES, n_rows))
+            if fit_coded(other, rows).lower_bound_ <= model.lower_bound_:
+                break
+            model = other
+        return model
+
+    def _sized(self, model: MCVQ, rows: TrainingRows) -> MCVQ:
+        """The model with sizes that suffice, where they are neither given nor to be selected."""
+        if self.sizes is not None or "auto" not in (model.n_parts, model.n_states):
+            return model
+        n_rows, n_columns = rows.X.shape
+        quick: dict[str, object] = {"gating": "tied", "max_iter": QUICK_ITERATIONS}
+        if isinstance(model.n_parts, str):
+            quick["n_parts"] = min(QUICK_PARTS, n_columns)
+        if isinstance(model.n_states, str):
+            quick["n_states"] = min(QUICK_STATES, n_rows)
+        return model.set_params(**quick)
+
+    def model(
+        self, n_parts: int | str, n_states: int | str | Sequence[int], random_state: Seed
+    ) -> MCVQ:
+        """A model of these sizes, not fitted."""
+        return MCVQ(
+            n_parts,
+            n_states,
+            likelihood=self.likelihood,
+            sizes=self.sizes,
+            n_jobs=self.n_jobs,
+            random_state=random_state,
+        )
+
+    def _sizes_of_others(
+        self, first: MCVQ, n_rows: int
+    ) -> tuple[int | str, int | str | Sequence[int]]:
+        """Sizes of all fits but the first: those given, or by those that the first has found."""
+        if self.sizes is None:
+            return int(first.n_parts), first.n_states
+        if "auto" not in (self.n_parts, self.n_states):
+            return self.n_parts, self.n_states
+        times = 2 if isinstance(self.n_states, str) else 1
+        n_states = [min(times * int(J), n_rows) for J in first.n_states_]
+        return first.n_parts_, n_states
+
+
+def _generator(seed: Seed) -> np.random.Generator:
+    """Random numbers of everything after the first fit, whose seed is a whole number."""
+    if isinstance(seed, Integral):
+        return np.random.default_rng([int(seed), 1])
+    return as_generator(seed)

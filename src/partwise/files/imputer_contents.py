@@ -1,0 +1,149 @@
+"""What the file of an imputer holds: models of one table, and how they are blended.
+
+Sizes: D columns; models have their own, as in `partwise.files.contents`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from partwise.data.table import IGNORED, has_levels, law_of_kind
+from partwise.files.pieces import MAX_LEVELS, MAX_VALUE, calibration
+from partwise.files.rating_contents import Member
+from partwise.files.schema import (
+    Array,
+    Check,
+    Each,
+    Flag,
+    Mapped,
+    Maybe,
+    MisfitError,
+    OneOf,
+    Record,
+    Scope,
+    Stored,
+    Text,
+    Whole,
+    inside,
+)
+
+
+def _size_options(value: object, scope: Scope) -> None:
+    if type(value).__name__ != "SizeOptions":  # the class is read from the file's list of options
+        raise MisfitError("is not a SizeOptions")
+
+
+def imputer(member: Member) -> Check:
+    """The check of a file of an imputer, given that of the models that it averages."""
+    return lambda value, scope: _imputer(member, value, scope)
+
+
+def _imputer(of: Member, value: object, scope: Scope) -> None:
+    """Models of one table, and a factor model of its columns as numbers."""
+    assert isinstance(value, dict)
+    asked = value["arguments"]
+    member = {"n_parts": "auto", "likelihood": asked.get("likelihood", "auto")}
+
+    def model(value: object, scope: Scope) -> None:
+        of("MCVQ", member, value, scope)
+
+    def factors(value: object, scope: Scope) -> None:
+        of("MCFA", {"n_parts": 1}, value, Scope())
+
+    def copula(value: object, scope: Scope) -> None:
+        of("MCFA", {"n_parts": 1, "likelihood": "auto"}, value, Scope())
+
+    state = Record(
+        {
+            "models": Each(model),
+            "factors": Maybe(
+                Record(
+                    {
+                        "levels": Array("int", ("D",), low=-1, high=MAX_LEVELS),
+                        "numbers": Array("bool", ("D",)),
+                        "counts": Array("bool", ("D",)),
+                    },
+                    {
+                        "share": Array("float", ("D",), low=0.0, high=1.0),  # before the copula
+                        "weights": Array("float", (3, "D"), low=0.0, high=1.0),
+                        "calibration": calibration("D"),
+                        "n_factors": Whole(low=1),
+                        "factors": factors,
+                        "n_copula": Whole(low=1),
+                        "copula": copula,
+                    },
+                    rules=(_factors_fit,),
+                )
+            ),
+        },
+        rules=(_some_models, _levels_agree),
+    )
+    arguments = Record(
+        {},
+        {
+            "n_parts": OneOf((Text(("auto",)), Whole(low=1))),
+            "n_states": OneOf((Text(("auto",)), Each(Whole(low=1)), Whole(low=1))),
+            "likelihood": OneOf((Text(), Each(Text()), Mapped(Text()))),
+            "n_factors": Whole(),
+            "loss": Text(("squared", "absolute")),
+            "n_fits": Whole(low=1),
+            "sizes": Maybe(_size_options),
+            "add_states": Flag(),
+            "encode": Flag(),
+            "n_jobs": Maybe(Whole(low=-MAX_VALUE)),
+            "random_state": Maybe(Whole(high=2**32 - 1)),
+        },
+    )
+    inside("arguments", arguments, asked, scope)
+    inside("state", state, value["state"], scope)
+
+
+def _some_models(value: Stored, scope: Scope) -> str | None:
+    return None if value["models"] else "has no model"
+
+
+def _levels_agree(value: Stored, scope: Scope) -> str | None:
+    """The factor model has a column for each level of an unordered column."""
+    table, factors = value["models"][0]["schema"], value["factors"]
+    if factors is None:
+        return None
+    levels, numbers = factors["levels"], factors["numbers"]
+    if np.any(numbers & (levels != 0)):
+        return "has factors of a column as levels and as numbers"
+    if table is None:
+        return None if np.all(levels == 0) else "has factors of levels, but no table"
+    for d, column in enumerate(table["columns"]):
+        law = None if column["kind"] == IGNORED else law_of_kind(column["kind"])
+        wanted = -1 if law is None or not (law.linear or has_levels(column["kind"])) else 0
+        if law is not None and law.has_levels and not law.latent:
+            wanted = len(column["levels"])
+        if levels[d] != wanted:
+            return f"has factors of {levels[d]} levels of column {d}, not {wanted}"
+        if numbers[d] != (law is not None and law.linear):
+            return f"is inconsistent about whether column {d} is a number"
+    return None
+
+
+def _factors_fit(value: Stored, scope: Scope) -> str | None:
+    """The factor models have the columns that the table's columns are encoded as, and weights."""
+    levels, weights = value["levels"], value.get("weights")
+    if weights is None and not {"share", "factors"} <= value.keys():
+        return "has no weights"
+    names = ("factors", "copula")
+    absent = [name for name in names if name not in value]
+    if weights is not None:
+        if not np.allclose(weights.sum(axis=0), 1.0):
+            return "has weights that do not add up to 1"
+        if any(weights[1 + names.index(name)].any() for name in absent):
+            return f"has weights of {absent[0]}, but no model"
+    for name in set(names) - set(absent):
+        J = value[name]["n_factors"][0]
+        if value.get(f"n_{name}") != J:
+            return f"has n_{name}={value.get(f'n_{name}')}, not {J}"
+    if "copula" in value and len(value["copula"]["schema"]["columns"]) != len(levels):
+        return "has a copula of other columns"
+    if "factors" not in value:
+        return None
+    width = int(np.where(levels == 0, 1, np.maximum(levels, 0)).sum())
+    own = value["factors"]["gate"]["g"].shape[1]
+    return None if own == width else f"has factors of {own} columns, not {width}"
