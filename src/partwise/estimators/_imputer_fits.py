@@ -54,7 +54,7 @@ class ImputerFits:
         """Models whose predictions are averaged, and how others are blended with them."""
         first = self.model(self.n_parts, self.n_states, seed)
         rows = training_rows(first, X, sample_weight)
-        rng, *others = _generator(seed).spawn(self.n_fits)
+        rng, *others = later_generator(seed).spawn(self.n_fits)
         with warnings.catch_warnings():
             if "auto" in (self.n_parts, self.n_states) and self.sizes is None:
                 warnings.simplefilter("ignore", ConvergenceWarning)  # few EM iterations suffice
@@ -152,7 +152,7 @@ class ImputerFits:
         return first.n_parts_, n_states
 
 
-def _generator(seed: Seed) -> np.random.Generator:
+def later_generator(seed: Seed) -> np.random.Generator:
     """Random numbers of everything after the first fit, whose seed is a whole number."""
     if isinstance(seed, Integral):
         return np.random.default_rng([int(seed), 1])

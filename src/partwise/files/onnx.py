@@ -15,6 +15,7 @@ from partwise.contracts import Array
 from partwise.data import ColumnGroup
 from partwise.files.atomic import write_atomically
 from partwise.fitted import Fitted, FittedComponents
+from partwise.likelihoods import law_state
 from partwise.likelihoods.base import Average
 from partwise.likelihoods.predictive import Predictive
 from partwise.models import factors, predict, predict_factors
@@ -121,8 +122,7 @@ def _makers(name: str, fitted: Fitted, graph: Graph, rows: Node, scores: bool) -
     for group in fitted.columns:
         law = group.likelihood
         if law.latent or group.logged or not (law.family.powers or law.family.has_levels):
-            column = fitted.column_name(int(group.index[0]))
-            raise _refused(name, f"the likelihood of column {column!r} has no ONNX operators")
+            raise _refused(name, f"likelihood={law_state(law)['law']!r} has no ONNX operators")
     return _states(fitted, graph, rows)
 
 
