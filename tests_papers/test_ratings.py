@@ -134,7 +134,7 @@ def test_ways_of_asking_begin_at_the_same_place(X, factors, monkeypatch):
     monkeypatch.setattr(ratings_active, "N_QUESTIONS", (1, 2))
     entries = {"factors": ratings_active.Entry(factors, ("error", "value"))}
     rows = ratings_active.ask_people(X, LEVELS, entries, 60, 10, quiet)
-    assert len(rows) == 2 * 2 * 4
+    assert len(rows) == 3 * 2 * 4
     for begin in range(0, len(rows), 4):
         own = rows[begin : begin + 4]
         assert len({row["before"] for row in own}) == 1
@@ -169,10 +169,12 @@ def test_entropy_of_gates_counts_the_background():
 def test_lists_of_ten_are_compared(X):
     user, item = X.nonzero()
     rating = np.asarray(X[user, item]).ravel()
-    als = {"factors": (2,), "regularization": (1.0,), "alpha": (1.0,)}
-    rows = ratings_top.compare(user, item, rating, quiet, (10.0, 100.0), als)
+    als = ((2.0, 2.0), (1.0, 4.0), (1.0, 4.0))
+    rows = ratings_top.compare(user, item, rating, quiet, ((100.0, 10.0),), als)
     found = {row["model"]: row for row in rows}
     assert {"Recommender, by value", "Recommender, by choice", "EASE", "popularity"} <= set(found)
     value = found["Recommender, by value"]
     assert value["ndcg low"] <= value["ndcg"] <= value["ndcg high"]
-    assert found["EASE"]["tuned"] in ("10", "100")
+    penalty, tried = found["EASE"]["tuned"].split("; best of ")
+    assert float(penalty) in (1.0, 10.0, 100.0, 1000.0, 10000.0)
+    assert int(tried) >= 3  # a step either way

@@ -375,7 +375,9 @@ def test_likelihood_of_rows_by_quadrature(n_classes):
     core, block = model.core, source.block(0)
     sure = predict_factors.point(core, theta, core.all_undecided, theta.gates)
     proposal = model.propose(model.begin(theta), block)
-    found = predict_factors.level_likelihood(core, theta, block, model.ends, proposal, 4000)
+    found = predict_factors.level_likelihood(
+        core, theta, block, model.ends, model.widths, proposal, 4000
+    )
     assert found.log_likelihood.shape == (n_classes, 12)
     assert np.all(found.effective_draws > 400)
     for n in range(n_classes):
@@ -392,7 +394,9 @@ def test_likelihood_of_two_parts_by_quadrature():
         core, block, X = model.core, source.block(0), source.X
         sure = predict_factors.point(core, theta, core.all_undecided, theta.gates)
         proposal = model.propose(model.begin(theta), block)
-        found = predict_factors.level_likelihood(core, theta, block, model.ends, proposal, 20_000)
+        found = predict_factors.level_likelihood(
+            core, theta, block, model.ends, model.widths, proposal, 20_000
+        )
         nodes, weights = np.polynomial.hermite_e.hermegauss(80)
         weights = weights / weights.sum()
         s = np.stack(np.meshgrid(nodes, nodes, indexing="ij"))
@@ -414,7 +418,7 @@ def test_likelihood_of_two_parts_by_quadrature():
         if hard:
             parts = [
                 predict_factors.level_likelihood(
-                    core, theta, block, model.ends, proposal, 20_000, part=k
+                    core, theta, block, model.ends, model.widths, proposal, 20_000, part=k
                 ).log_likelihood
                 for k in range(2)
             ]

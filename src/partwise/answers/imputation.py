@@ -145,14 +145,14 @@ class StatesCells:
 
 @dataclass(frozen=True, eq=False)
 class GaussianCells:
-    """Means and variances (n, D) of cells."""
+    """Means and standard deviations (n, D) of cells."""
 
     mean: Array
-    variance: Array
+    deviation: Array
 
     def spread(self, d: int, rows: Array) -> Spread:
         """Distribution of numbers of column d in some rows."""
-        mean, deviation = self.mean[rows, d], np.sqrt(self.variance[rows, d])
+        mean, deviation = self.mean[rows, d], self.deviation[rows, d]
 
         def ends(p: Array) -> tuple[Array, Array]:
             found = mean + deviation * special.ndtri(p)
@@ -174,7 +174,7 @@ def of_factors(fitted: FittedFactors, X: Array, n_jobs: int | None = None) -> Ga
         np.concatenate(field)
         for field in zip(*map_rows(fitted.columns, X, on_block, n_jobs), strict=True)
     )
-    return GaussianCells(group.decode(mean), np.maximum(variance, 1e-12) * group.scale**2)
+    return GaussianCells(group.decode(mean), np.sqrt(np.maximum(variance, 1e-12)) * group.scale)
 
 
 def of_cells(cells: CellPredictive) -> Spread:

@@ -151,7 +151,8 @@ class Blend:
                 1, size, max_iter=MOST_ITERATIONS, n_jobs=n_jobs, random_state=rng.spawn(1)[0]
             )
             fit_coded(factors, columns.spread_rows(rows))
-        if min(most, D - 1) > 0 and rows.schema is not None:
+        latent = [g.known_levels is not None or g.likelihood.linear for g in fits[0].columns]
+        if min(most, D - 1) > 0 and rows.schema is not None and all(latent):
             size = min(most, D - 1, COPULA_FACTORS)
             copula = MCFA(
                 1,
@@ -191,7 +192,7 @@ class Blend:
         told = imputation.of_factors(fitted_of(self.factors), self.columns.spread(coded), n_jobs)
         mean = told.mean[:, first]
         mean = np.where(self.columns.counts, np.maximum(mean, 0.0), mean)
-        return GaussianCells(mean, told.variance[:, first])
+        return GaussianCells(mean, told.deviation[:, first])
 
     def weighted(
         self, fits: Sequence[FittedStates], coded: Array, hidden: Array, weight: Array, loss: str

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from partwise.data import RowSource
 from partwise.estimators._factor_blend import (
     MORE_ITERATIONS,
     MOST_COMPARED_ROWS,
@@ -68,6 +69,8 @@ class ImputerFits:
         others: Sequence[np.random.Generator],
     ) -> tuple[list[MCVQ], Blend | None]:
         """Fit all models; where rows are few, without the cells on which they are compared."""
+        if isinstance(rows.X, RowSource) and rows.X.shape[0] <= MOST_COMPARED_ROWS:
+            rows = replace(rows, X=rows.X[0 : rows.X.shape[0]])  # as rows given in memory
         blends = self.n_factors > 0 and not sparse.issparse(rows.X)
         hides = blends and isinstance(rows.X, np.ndarray) and len(rows.X) <= MOST_COMPARED_ROWS
         hidden, shown = None, rows

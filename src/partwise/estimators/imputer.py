@@ -253,9 +253,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         return first, second
 
     def impute(
-        self, X: DataLike, n_imputations: int = 5, random_state: Seed = None
-    ) -> list[Matrix | Frame]:
-        """Completed tables whose missing values are sampled, for multiple imputation.
+        self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
+    ) -> Matrix | Frame | list[Matrix | Frame]:
+        """The table of `transform`, or completed tables with sampled values.
 
         Values are sampled from the same predictive distributions as those of `transform`; within a
         row they depend on each other as in the state model. `partwise.metrics.pool_estimates`
@@ -264,12 +264,14 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n, D)
-        n_imputations : int, default=5
+        n_imputations : int, optional
+            Number of completed tables to sample, for multiple imputation.
         random_state : int, Generator, RandomState or None, default=None
+            Random seed of the samples; None uses the ``random_state`` of the imputer.
 
         Returns
         -------
-        tables : list of ndarray or DataFrame of shape (n, D)
+        imputed : ndarray or DataFrame of shape (n, D), or a list of ``n_imputations`` of these
 
         Examples
         --------
@@ -280,12 +282,15 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         3
         """
         check_is_fitted(self)
+        if n_imputations is None:
+            return self.transform(X)
         if not isinstance(n_imputations, Integral) or n_imputations < 1:
             raise ValueError(
                 f"n_imputations={n_imputations!r} must be a whole number of at least 1."
             )
         coded, fitted = checked_rows(self.model_, X), self._fitted.fits[0]
-        generators = as_generator(random_state).spawn(int(n_imputations))
+        rng = as_generator(self.random_state if random_state is None else random_state)
+        generators = rng.spawn(int(n_imputations))
         return [
             tables.fill(fitted, X, coded, drawn, sampled=True)
             for drawn in self._asked(coded).samples(generators)
