@@ -36,7 +36,9 @@ def drawing(channels, height=90, width=75):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("sizes", [(4, 1, 2), (2, 3, 3), (0, 5, 2)])
+@pytest.mark.parametrize(
+    "sizes", [pytest.param((4, 1, 2), marks=pytest.mark.slow), (2, 3, 3), (0, 5, 2)]
+)
 def test_there_and_back(channels, sizes):
     image = drawing(channels)
     K, M, J = sizes

@@ -74,6 +74,7 @@ def test_one_of_both_may_be_given():
     assert two.gates_.shape[1] == 2
 
 
+@pytest.mark.slow
 def test_rows_in_blocks_and_threads_find_the_same(model, monkeypatch):
     monkeypatch.setattr("partwise.data.source.BLOCK_BYTES", 1 << 12)
     X, _ = planted()

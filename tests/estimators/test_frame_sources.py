@@ -141,7 +141,7 @@ def test_pandas_frames_are_the_table_in_memory(in_pandas):
     assert_same_model(fitted(blocks), in_pandas, blocks, whole)
 
 
-@pytest.mark.parametrize("workers", [None, 1, 2])
+@pytest.mark.parametrize("workers", [None, pytest.param(1, marks=pytest.mark.slow), 2])
 def test_dask_is_the_table_in_memory(workers):
     dask_frame = pytest.importorskip("dask.dataframe")
     X = dask_frame.from_pandas(survey().to_pandas(), npartitions=3)

@@ -87,6 +87,7 @@ def test_sizes_are_found(law):
     assert sorted(model.n_states_) == [2, 3]
 
 
+@pytest.mark.slow
 def test_counts_that_spread_need_fewer_states_than_poisson_says():
     X, _ = planted("negative_binomial", 500)
     model = MCVQ("auto", "auto", likelihood="poisson", random_state=0).fit(X)

@@ -267,6 +267,7 @@ def test_saved_and_resumed(tmp_path):
     assert np.mean(labelled.predict(X) == states[:, 1]) > 0.95
 
 
+@pytest.mark.slow
 def test_parts_at_a_time_do_not_matter(monkeypatch):
     X, _, _ = draw(n=150)
     whole = auto(X)
@@ -331,6 +332,7 @@ def nats(table, *sizes, seed=0):
         return model.fit(table).lower_bound_ * len(table)
 
 
+@pytest.mark.slow
 def test_no_size_of_a_grid_is_better_whatever_the_seed():
     table = weather()
     found = [nats(table, "auto", "auto", seed=seed) for seed in range(3)]

@@ -145,6 +145,7 @@ def test_nothing_is_computed_before_it_is_asked_for():
     assert asked == [0]
 
 
+@pytest.mark.slow
 def test_rows_that_remember_stay_on_the_workers(threads, small_blocks):
     X, _ = planted()
     for estimator in (

@@ -24,7 +24,7 @@ from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.factor_search import FactorSearch
 from partwise.fitting.family import Family, Starts
 from partwise.fitting.options import SearchLimits, TrainingRows
-from partwise.likelihoods import Prior
+from partwise.likelihoods import Prior, law_state
 from partwise.models import predict_factors
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
@@ -120,11 +120,10 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
             return columns
         for group in columns:
             if group.known_levels is None and not group.likelihood.linear:
-                d = int(group.index[0])
-                name = d if rows.names is None else rows.names[d]
+                kind = law_state(group.likelihood)["law"]
                 raise ValueError(
-                    f"MCFA has no latent numbers of columns such as {name!s}; choose "
-                    'another kind for them, such as "gaussian" or "ignored".'
+                    f"MCFA has no latent numbers of {kind} columns; choose another kind for them, "
+                    'such as "gaussian" or "ignored".'
                 )
         return (learn_latents(rows.X, rows.weight, columns),)
 
