@@ -30,7 +30,7 @@ print("within bounds")
 
 
 @pytest.mark.slow
-def test_every_index_of_a_kernel_is_within_bounds(tmp_path):
+def test_indices_of_kernels_are_within_bounds(tmp_path):
     checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}  # a cache of its own
     ran = subprocess.run(
         [sys.executable, "-c", _RUN],

@@ -376,3 +376,18 @@ def test_uncertain_parts_are_warned_of():
     search.on.evidence = lambda parts: -10.0 if parts is one else -11.5
     with pytest.warns(UserWarning, match="another division of the columns is only 1.5 nats worse"):
         assert search.run() == one
+
+
+@pytest.mark.slow
+def test_many_parts_of_many_columns_are_found_in_few_rows():
+    """Groups of several true parts gain nothing over no parts, which must not end the search."""
+    rng = np.random.default_rng(0)
+    states, columns = rng.integers(4, size=(189, 12)), []
+    for k in range(12):
+        means = rng.normal(0, 1.5, size=(4, 38))
+        columns.append(means[states[:, k]] + rng.normal(size=(189, 38)))
+    X = np.hstack(columns)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    model = MCVQ("auto", "auto", random_state=0).fit(X)
+    assert model.n_states_.tolist() == [4] * 12
+    assert adjusted_rand_score(np.repeat(np.arange(12), 38), model.parts_) > 0.9

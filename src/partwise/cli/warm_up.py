@@ -32,7 +32,7 @@ def warm_up() -> None:
             for name in METHODS:
                 if hasattr(model, name):
                     getattr(model, name)(rows)
-    say(f"All kernels are compiled ({time.perf_counter() - begun:.0f} s).")
+    say(f"The kernels of all estimators are compiled ({time.perf_counter() - begun:.0f} s).")
 
 
 class _Short(TypedDict):

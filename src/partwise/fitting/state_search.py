@@ -163,14 +163,18 @@ class Search:
         _ = self.on.singles  # made before what a memo keeps, so that random numbers are the same
         most = int(self.on.found.of_more_than_chance().sum()) // LEAST_COLUMNS
         found: list[tuple[float, list[Part]]] = [(self.on.evidence([]), [])]
-        misses = 0
+        misses, highest = 0, found[0][0]
         for n_groups in FIRST_PARTS:
-            if n_groups > 2 and (misses == MISSES or self.late() or n_groups > most):
+            # Where columns are many, groups of several true parts gain nothing over no parts at
+            # all, so misses count only once some number of groups has gained.
+            missed = misses >= MISSES and highest > found[0][0]
+            if n_groups > 2 and (missed or self.late() or n_groups > most):
                 break
             make = partial(self._start, n_groups, FIRST_DOUBLINGS)
             parts = self._once(f"start {n_groups}", make)
             reached = self.on.evidence(parts)
-            misses = 0 if reached > max(found, key=lambda one: one[0])[0] else misses + 1
+            misses = 0 if reached > highest else misses + 1
+            highest = max(highest, reached)
             found.append((reached, parts))
         found.sort(key=lambda one: -one[0])
         for i, (_, parts) in enumerate(found[: FEW_STARTS if self.on.few else 1]):
