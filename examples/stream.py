@@ -1,4 +1,8 @@
-"""Learn from a stream and hand new versions to a running service.
+"""
+Learn from a stream
+===================
+
+Learn from a stream and hand new versions to a running service.
 
 Every batch of rows (a parquet or CSV file in the folder INBOX) is learned once, by ``partial_fit``.
 The model file is the checkpoint: it is saved after every batch, atomically, so a killed process
