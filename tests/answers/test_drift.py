@@ -111,6 +111,7 @@ def test_scores_are_of_held_out_rows():
     assert inside[0, upper].sum() < reference.part_counts[0, upper].sum() - 10
 
 
+@pytest.mark.slow
 def test_false_alarms_are_rare():
     """Without a change, 1 % of samples may alarm; 20 of them with 12 columns and 2 parts."""
     alarms = 0

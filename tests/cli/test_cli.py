@@ -243,6 +243,7 @@ def test_image_shape(text, shape):
     assert parse_image_shape(text) == shape
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_enough_is_no_error(tmp_path):
     frame = "x,y\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(20_000))
     (tmp_path / "t.csv").write_text(frame)

@@ -77,6 +77,7 @@ def test_fit_finds_sizes_by_itself_and_speaks_json(survey, tmp_path, monkeypatch
     assert model.n_parts_ == len(content["parts"])
 
 
+@pytest.mark.slow
 def test_sizes_of_long_tables_come_from_some_rows(survey, tmp_path, monkeypatch):
     table = survey.drop(columns="id")
     table.loc[7, "group0"] = "rare"

@@ -116,6 +116,7 @@ def test_held_out_levels_are_predicted_better_than_by_their_columns():
     assert inside > 0.78  # at least, for levels
 
 
+@pytest.mark.slow
 def test_block_size_and_threads_change_nothing(monkeypatch):
     X, _, factors = drawn_levels(4)
     y = labels_for(factors)

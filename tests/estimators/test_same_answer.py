@@ -36,7 +36,8 @@ def learned(model):
     return {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
 
 
-@pytest.mark.parametrize("n_blocks", [pytest.param("one block", marks=pytest.mark.slow), "several"])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_blocks", ["one block", "several"])
 @pytest.mark.parametrize("name", FITS)
 def test_threads_do_not_count(name, n_blocks, monkeypatch):
     if n_blocks == "several":

@@ -161,6 +161,7 @@ def test_blocks_and_threads_do_not_matter(monkeypatch):
         assert pieces.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_weight_is_repetition_and_sparse_is_dense():
     X, _, _ = draw("poisson", n=150)
     times = np.random.default_rng(0).integers(1, 3, size=len(X))
