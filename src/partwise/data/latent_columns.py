@@ -62,13 +62,13 @@ class CopulaColumns(ColumnGroup):
     """
 
     widths: Array = None  # type: ignore[assignment]  # fields of the base have defaults
-    n_levels: Array = None  # type: ignore[assignment]
-    edges: Array = None  # type: ignore[assignment]
-    logs: Array = None  # type: ignore[assignment]
-    knots: Array = None  # type: ignore[assignment]
-    n_knots: Array = None  # type: ignore[assignment]
-    tails: Array = None  # type: ignore[assignment]
-    units: Array = None  # type: ignore[assignment]
+    n_levels: Array = None  # type: ignore[assignment]  # as above
+    edges: Array = None  # type: ignore[assignment]  # as above
+    logs: Array = None  # type: ignore[assignment]  # as above
+    knots: Array = None  # type: ignore[assignment]  # as above
+    n_knots: Array = None  # type: ignore[assignment]  # as above
+    tails: Array = None  # type: ignore[assignment]  # as above
+    units: Array = None  # type: ignore[assignment]  # as above
 
     @classmethod
     def restore(cls, state: dict[str, PlainValue], prior: Prior | None) -> CopulaColumns:

@@ -130,11 +130,16 @@ class TiedSampler:
 
     def resplit(self, state: TiedState, rng: np.random.Generator) -> TiedState:
         """Merge two parts, split them again, and keep the result by Metropolis' rule."""
+        after, gain = self.propose(state, rng)
+        return after if np.log(rng.random()) < gain else state
+
+    def propose(self, state: TiedState, rng: np.random.Generator) -> tuple[TiedState, float]:
+        """Two parts merged and split again, and what the log joint density gains by it."""
         core = self.core
         pair = np.sort(rng.choice(len(core.n_states), 2, replace=False))
         columns = np.flatnonzero(np.isin(state.parts, pair))
         if len(columns) < 2:
-            return state
+            return state, 0.0
         spans = [slice(core.first[k], core.first[k + 1]) for k in pair]
         own = self._on(columns, tuple(core.n_states[k] for k in pair))
         before = own.state_of(
@@ -146,13 +151,11 @@ class TiedSampler:
             after = own.sweep(params, rng)
             params = after.parameters(own.core)
         gain = after.joint(own.core) - before.joint(own.core)
-        if np.log(rng.random()) >= gain:
-            return state
         parts, states = state.parts.copy(), state.states.copy()
         parts[columns] = pair[after.parts]
         for span, found in zip(spans, np.split(after.states, [own.core.n_states[0]]), strict=True):
             states[span] = found
-        return self.state_of(parts, states)
+        return self.state_of(parts, states), gain
 
     def _on(self, columns: Array, n_states: tuple[int, ...]) -> TiedSampler:
         """A sampler of some columns in some parts."""
