@@ -5,12 +5,14 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import partwise
 from partwise import MCVQ, PartsImputer, SizeOptions, make_survey
+from partwise.answers.imputation import GaussianCells, level_shares_of
 from partwise.estimators import _factor_blend as blending
 from partwise.estimators._imputer_fits import later_generator
 from partwise.fitting import course
@@ -45,7 +47,9 @@ def error(filled, X, hidden, columns):
 
 def test_in_a_pipeline(survey, tmp_path):
     first = FunctionTransformer(lambda table: table.iloc[:, :5])
-    line = make_pipeline(first, PartsImputer(1, 3, add_states=True, n_fits=2, random_state=0))
+    line = make_pipeline(
+        first, PartsImputer(1, 3, copula=True, add_states=True, n_fits=2, random_state=0)
+    )
     filled = line.fit_transform(survey.frame)
     assert list(filled.columns) == [*survey.frame.columns[:5], "part0"]
     assert filled.notna().all().all()
@@ -125,7 +129,8 @@ def test_every_fit_infers_rows_once(survey, monkeypatch):
     infer = core.MCVQ.infer
     monkeypatch.setattr(core.MCVQ, "infer", counted)
     imputer.transform(survey.frame)
-    assert sum(calls) == 3 * len(survey.frame)
+    # One more row, of which nothing is known.
+    assert sum(calls) == 3 * (len(survey.frame) + 1)
 
 
 def test_no_fit_is_calibrated_unasked(survey, monkeypatch):
@@ -207,7 +212,7 @@ def test_weights_of_factors_ignore_rows_without_weight(bent):
 def test_weights_are_the_best_of_all_candidates(bent):
     """By hand: the loss of every candidate over held-out cells, with that of all columns."""
     coded = bent[0].iloc[:, :5].to_numpy()
-    imputer = PartsImputer(1, 3, random_state=0).fit(bent[1].iloc[:, :5])
+    imputer = PartsImputer(1, 3, copula=True, random_state=0).fit(bent[1].iloc[:, :5])
     fits, blend = imputer._fitted
     hidden = blending.hidden_cells(coded, np.random.default_rng(1))
     weight = np.random.default_rng(2).exponential(size=len(coded))
@@ -245,6 +250,39 @@ def test_one_distribution_gives_all_answers(survey):
             # Counts lie on steps of the distribution, found up to rounding.
             assert np.mean(own < low[row, d] - 1e-6) <= 0.3 + 0.1
             assert np.mean(own <= low[row, d] + 1e-6) >= 0.3 - 0.1
+
+
+def test_levels_by_the_numbers_that_stand_for_them():
+    """By Bayes' rule; a yes-or-no number for each of two levels says what one number says."""
+    mean, deviation = np.array([0.1, 0.7, 0.3]), np.array([0.2, 0.3, 0.46])
+    before, last = np.array([0.7, 0.3]), norm(mean[-1], deviation[-1])
+    told = GaussianCells(mean[:, None], deviation[:, None])
+    found = level_shares_of(told, before, np.array([0.0, 1.0]))
+    for row in range(2):
+        own = norm(mean[row], deviation[row])
+        p = before * own.pdf([0, 1]) / last.pdf([0, 1])
+        assert_allclose(found[row], p / p.sum())
+    both = GaussianCells(np.stack([1 - mean, mean], 1), np.stack([deviation] * 2, 1))
+    assert_allclose(level_shares_of(both, before, np.ones(1)), found)
+    nothing = GaussianCells(mean[[2, 2], None], deviation[[2, 2], None])
+    assert_allclose(level_shares_of(nothing, before, np.array([0.0, 1.0]))[0], before)
+
+
+def test_levels_that_follow_numbers():
+    """Three levels cut from a number, of which two states tell two: factors tell them better."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(400, 2))
+    X = pd.DataFrame(z @ rng.normal(size=(2, 4)) + 0.1 * rng.normal(size=(400, 4)))
+    X.columns = [f"x{d}" for d in range(4)]
+    X["level"] = np.array(["a", "b", "c"], dtype=object)[np.searchsorted([-0.5, 0.5], z[:, 0])]
+    hidden = rng.random(400) < 0.3
+    holed = X.assign(level=X["level"].mask(hidden))
+    right = {}
+    for n_factors in (0, 4):
+        imputer = PartsImputer(1, 2, n_factors=n_factors, random_state=0).fit(holed)
+        right[n_factors] = np.mean((imputer.transform(holed)["level"] == X["level"])[hidden])
+    assert right[4] > right[0] + 0.05
+    assert imputer._fitted.blend.weights[1, 4] > 0.5
 
 
 def test_absolute_loss_imputes_medians(bent):
@@ -286,6 +324,7 @@ def test_several_completed_tables(bent, tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
+        ({"copula": "yes"}, "copula='yes' must be True or False"),
         ({"n_factors": -1}, "n_factors=-1 must be a whole number of at least 0"),
         ({"n_fits": 0}, "n_fits=0 must be a whole number of at least 1"),
         ({"n_fits": 2.5}, "n_fits=2.5"),

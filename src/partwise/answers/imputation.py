@@ -20,7 +20,7 @@ from partwise.answers.latent_cells import CellPredictive, LevelCells
 from partwise.answers.rows import in_columns, map_rows
 from partwise.answers.states import FittedStates, average, core, laws
 from partwise.answers.tables import draw, level_shares, likely_level
-from partwise.contracts import Array
+from partwise.contracts import Array, Span
 from partwise.data import ColumnGroup, RowBlock
 from partwise.likelihoods.predictive import Predictive
 from partwise.models import predict_factors
@@ -150,6 +150,10 @@ class GaussianCells:
     mean: Array
     deviation: Array
 
+    def columns(self, which: Span) -> GaussianCells:
+        """The cells of some columns."""
+        return GaussianCells(self.mean[:, which], self.deviation[:, which])
+
     def spread(self, d: int, rows: Array) -> Spread:
         """Distribution of numbers of column d in some rows."""
         mean, deviation = self.mean[rows, d], self.deviation[rows, d]
@@ -175,6 +179,27 @@ def of_factors(fitted: FittedFactors, X: Array, n_jobs: int | None = None) -> Ga
         for field in zip(*map_rows(fitted.columns, X, on_block, n_jobs), strict=True)
     )
     return GaussianCells(group.decode(mean), np.sqrt(np.maximum(variance, 1e-12)) * group.scale)
+
+
+def level_shares_of(told: GaussianCells, before: Array, values: Array) -> Array:
+    """Probability of levels (n, V) by Gaussian distributions of the numbers that stand for them.
+
+    The probability of a level is its share ``before`` (V,) where the whole row is missing, times
+    the ratio of the density of its number in a row to that in the last of the n + 1 rows, which is
+    such a row. Either ``told`` is of one number, with a value for each level, ``values``
+    (V,); or of a yes-or-no number for each level, ``values`` (1,) being that of a yes. These always
+    add to 1, so that one of V follows from the others; each counts (V - 1) / V.
+    """
+    mean, deviation = told.mean.astype(float), told.deviation.astype(float)
+
+    def log_ratio(x: Array) -> Array:
+        away = (x - mean) / deviation
+        return 0.5 * (away[-1:] ** 2 - away[:-1] ** 2)
+
+    gain = log_ratio(values)
+    if len(values) == 1:
+        gain = (gain - log_ratio(np.zeros(1))) * (1.0 - 1.0 / len(before))
+    return np.asarray(special.softmax(np.log(np.maximum(before, 1e-12)) + gain, axis=1))
 
 
 def of_cells(cells: CellPredictive) -> Spread:

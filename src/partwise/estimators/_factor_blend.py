@@ -2,10 +2,10 @@
 
 Rows in the same states of all parts still differ, and may differ together, as points near a plane
 do. So all columns (unordered levels as a yes-or-no column each, other levels by their place) are
-one part of an `MCFA` of numbers, which has its say in numeric columns; and one part of an `MCFA`
-of latent numbers (a Gaussian copula), which has its say in all. The weights of the three in each
-column are chosen on held-out cells, hidden from the fits where rows are few: by the squared or
-absolute error of numbers, by the log score of levels. Columns whose logarithm is modeled are
+one part of an `MCFA` of numbers; and, if asked for, one part of an `MCFA` of latent numbers (a
+Gaussian copula). The weights of the three in each column are chosen on held-out cells, hidden from
+the fits where rows are few: by the squared or absolute error of numbers, by the log score of
+levels. Columns whose logarithm is modeled are
 blended in logarithms: states and copula give that of the expectation, the factor analysis the
 expected logarithm, so that the imputed value lies between the expectation and the median.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -138,21 +138,22 @@ class Blend:
 
     @classmethod
     def fitted_to(
-        cls, fits: Sequence[FittedStates], rows: TrainingRows, most: int, rng: np.random.Generator,
-        n_jobs: int | None,
+        cls, fits: Sequence[FittedStates], rows: TrainingRows, most: int, with_copula: bool,
+        rng: np.random.Generator, n_jobs: int | None,
     ) -> Blend:  # fmt: skip
         """At most so many factors fitted to coded rows (n, D), not yet weighted."""
         columns = NumberColumns.of(fits[0])
         width, D = int(columns.widths.sum()), len(columns.levels)
         factors = copula = None
-        if columns.numbers.any() and min(most, width - 1) > 0:
+        if min(most, width - 1) > 0:
             size = min(most, width - 1)
             factors = MCFA(
                 1, size, max_iter=MOST_ITERATIONS, n_jobs=n_jobs, random_state=rng.spawn(1)[0]
             )
             fit_coded(factors, columns.spread_rows(rows))
         latent = [g.known_levels is not None or g.likelihood.linear for g in fits[0].columns]
-        if min(most, D - 1) > 0 and rows.schema is not None and all(latent):
+        with_copula = with_copula and rows.schema is not None and all(latent)
+        if with_copula and min(most, D - 1) > 0:
             size = min(most, D - 1, COPULA_FACTORS)
             copula = MCFA(
                 1,
@@ -176,23 +177,42 @@ class Blend:
 
     def asked(self, fits: Sequence[FittedStates], coded: Array, n_jobs: int | None) -> Answers:
         """What all models say about the missing cells of rows."""
+        nothing = np.full((1, coded.shape[1]), np.nan, coded.dtype)
+        rows = np.vstack([coded, nothing])  # all is missing in the last one
+        expected = imputation.expected(fits, rows, n_jobs)
+        shares = {d: own[:-1] for d, own in expected.shares.items()}
+        states = Expected(expected.numbers[:-1], shares)
         linear, cells = None, {}
         if self.factors is not None:
-            linear = self._gaussian(coded, n_jobs)
+            before = {d: own[-1] for d, own in expected.shares.items()}
+            linear = self._linear(fits[0], rows, before, n_jobs)
         if self.copula is not None:
             told = fitted_of(self.copula)
             cells = copula_answers.predictive(told, coded, np.isnan(coded), n_jobs)
-        return Answers(self, fits, coded, imputation.expected(fits, coded, n_jobs), linear, cells)
+        return Answers(self, fits, coded, states, linear, cells)
 
-    def _gaussian(self, coded: Array, n_jobs: int | None) -> GaussianCells:
-        """Numbers by the factor analysis, (n, D)."""
+    def _linear(
+        self, fitted: FittedStates, rows: Array, before: Mapping[int, Array], n_jobs: int | None
+    ) -> LinearCells:
+        """What the factor analysis says of all but the last of the rows, in which all is missing.
+
+        ``before`` are the shares of levels in that one.
+        """
         assert self.factors is not None
         width = self.columns.widths
-        first = np.minimum(np.cumsum(width) - width, width.sum() - 1)
-        told = imputation.of_factors(fitted_of(self.factors), self.columns.spread(coded), n_jobs)
-        mean = told.mean[:, first]
+        start = np.cumsum(width) - width
+        told = imputation.of_factors(fitted_of(self.factors), self.columns.spread(rows), n_jobs)
+        first, shares = np.minimum(start, width.sum() - 1), {}
+        for group in fitted.columns:
+            for d in group.index[width[group.index] > 0].tolist():
+                if d in before:
+                    values = np.ones(1) if self.columns.levels[d] else group.known_levels
+                    assert values is not None
+                    own = told.columns(slice(start[d], start[d] + width[d]))
+                    shares[d] = imputation.level_shares_of(own, before[d], values)
+        mean = told.mean[:-1, first]
         mean = np.where(self.columns.counts, np.maximum(mean, 0.0), mean)
-        return GaussianCells(mean, told.deviation[:, first])
+        return LinearCells(GaussianCells(mean, told.deviation[:-1, first]), shares)
 
     def weighted(
         self, fits: Sequence[FittedStates], coded: Array, hidden: Array, weight: Array, loss: str
@@ -276,6 +296,13 @@ class Blend:
         return cls(columns, found["factors"], found["copula"], weights, corrections)
 
 
+class LinearCells(NamedTuple):
+    """Cells by a factor analysis: numbers (n, D), and of columns with levels {place: (n, V)}."""
+
+    numbers: GaussianCells
+    shares: dict[int, Array]
+
+
 @dataclass(frozen=True, eq=False)
 class Answers:
     """What the models of a blend say about the missing cells of coded rows (n, D)."""
@@ -284,7 +311,7 @@ class Answers:
     fits: Sequence[FittedStates]
     coded: Array
     states: Expected
-    linear: GaussianCells | None
+    linear: LinearCells | None
     copula: Mapping[int, CellPredictive]
 
     def told(self, d: int, rows: Array) -> Array | None:
@@ -298,7 +325,9 @@ class Answers:
         out = np.full((3, *of_states.shape), np.nan)
         out[0] = of_states
         if self.linear is not None and self.blend.columns.numbers[d]:
-            out[1] = self.linear.mean[rows, d]
+            out[1] = self.linear.numbers.mean[rows, d]
+        elif self.linear is not None and d in self.linear.shares:
+            out[1] = self.linear.shares[d][rows]
         cells = self._cells(d, rows)
         if cells is not None:
             out[2] = cells.probabilities() if cells.n_levels else cells.mean()
@@ -332,7 +361,7 @@ class Answers:
         weight, n = self.blend.weights[:, d], len(self.fits)
         parts = [(weight[0] / n, one.spread(d, rows)) for one in self._posteriors]
         if self.linear is not None:
-            parts.append((weight[1], self.linear.spread(d, rows)))
+            parts.append((weight[1], self.linear.numbers.spread(d, rows)))
         cells = self._cells(d, rows)
         if cells is not None and not cells.n_levels:
             parts.append((weight[2], imputation.of_cells(cells)))

@@ -45,6 +45,7 @@ class ImputerFits:
     sizes: SizeOptions | None
     likelihood: Likelihoods
     n_factors: int
+    copula: bool
     loss: str
     n_fits: int
     n_jobs: int | None
@@ -90,7 +91,7 @@ class ImputerFits:
         if not blends:
             return models, None
         fits = [fitted_of(model) for model in models]
-        blend = Blend.fitted_to(fits, shown, self.n_factors, rng, self.n_jobs)
+        blend = Blend.fitted_to(fits, shown, self.n_factors, self.copula, rng, self.n_jobs)
         which = np.sort(rng.permutation(len(rows.weight))[:MOST_COMPARED_ROWS])
         some = np.asarray(rows.X[which])
         held = hidden_cells(some, rng) if hidden is None else hidden[which]

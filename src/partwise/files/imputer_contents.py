@@ -85,6 +85,7 @@ def _imputer(of: Member, value: object, scope: Scope) -> None:
             "n_states": OneOf((Text(("auto",)), Each(Whole(low=1)), Whole(low=1))),
             "likelihood": OneOf((Text(), Each(Text()), Mapped(Text()))),
             "n_factors": Whole(),
+            "copula": Flag(),
             "loss": Text(("squared", "absolute")),
             "n_fits": Whole(low=1),
             "sizes": Maybe(_size_options),
