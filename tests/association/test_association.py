@@ -9,6 +9,7 @@ from partwise.association import (
     BeliefRevision,
     DirectedBeliefRevision,
     Exact,
+    MultiStage,
     Problem,
     belief_revision,
     exact,
@@ -131,6 +132,36 @@ def test_other_methods_with_several_values(name):
     features, X = drawn(rng, 4, 30, n_values=4, n_rows=100, noise=0.1)
     found = make_association(name).associate(posed(features, X))
     assert np.isclose(found.energy, enumerated(features, X)).mean() > 0.9
+
+
+@pytest.mark.parametrize(("K", "J"), [(6, 2), (4, 3)])
+def test_multistage_search_that_keeps_all_codes_is_exhaustive(K, J):
+    rng = np.random.default_rng(K)
+    features, rows = rng.normal(size=(K * (J - 1), 4)), 2.0 * rng.normal(size=(40, 4))
+    problem = Problem.complete(features, rows, 0.3, J)
+    best = [reference.errors(x, features.reshape(K, J - 1, 4), 0.0, 0.3).min() for x in rows]
+    before = np.inf
+    for kept in (1, J ** (K - 1)):
+        found = MultiStage(kept).associate(problem)
+        excess = problem.squares + found.energy - best
+        assert excess.min() > -1e-9
+        assert excess.mean() <= before
+        before = excess.mean()
+    assert_allclose(excess, 0.0, atol=1e-9)
+
+
+def test_sequential_search_is_greedy():
+    rng = np.random.default_rng(1)
+    F, x = rng.normal(size=(5, 3)), rng.normal(size=3)
+    code, left = np.full(5, 0.5), np.argsort(-(F**2).sum(axis=1))
+    for k in left:
+        errors = []
+        for value in (0.0, 1.0):
+            code[k] = value
+            errors.append(((x - code @ F) ** 2).sum())
+        code[k] = float(errors[1] < errors[0])
+    found = MultiStage(1).associate(Problem.complete(F, x[None]))
+    assert_array_equal(found.values[0], code)
 
 
 @pytest.mark.parametrize("name", ["belief_propagation", "belief_revision"])

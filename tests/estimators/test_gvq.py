@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
 import partwise
 from partwise import GVQ
@@ -182,6 +183,55 @@ def test_a_penalty_turns_features_off():
     assert on[0] > on[1] > on[2] == 0
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_planted_features_without_an_origin(seed):
+    rng = np.random.default_rng(seed)
+    features, bits = rng.normal(size=(6, 15)), rng.integers(2, size=(600, 6))
+    X = bits @ features + 0.1 * rng.normal(size=(600, 15))
+    model = GVQ(6, fit_origin=False, random_state=seed).fit(X)
+    assert_array_equal(model.origins_, 0.0)
+    assert model.noise_variance_ == pytest.approx(0.01, rel=0.1)
+    near = np.abs(model.features_[0][:, None] - features).max(axis=2).min(axis=0)
+    assert near.max() < 0.1
+
+
+@pytest.mark.parametrize("arguments", [{}, {"n_sets": 2}, {"n_values": 3}, {"binary": True}])
+def test_the_error_never_rises_without_an_origin(arguments, tmp_path):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(120, 5)) + 1.0
+    if "binary" in arguments:
+        X = (X > 1.0).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = fitted(X, 3, fit_origin=False, **arguments)
+    assert_never_falls(model.lower_bounds_)
+    assert_array_equal(model.origins_, 0.0)
+    nothing = np.zeros((1, model.encode(X).shape[1]))
+    expected = 1.0 / (1.0 + np.exp(0.5 * 4.5)) if "binary" in arguments else 0.0
+    assert_allclose(model.decode(nothing), expected, atol=1e-12)
+    model.save(tmp_path / "model")
+    assert_array_equal(partwise.load(tmp_path / "model").reconstruct(X), model.reconstruct(X))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_large_penalty_without_an_origin_is_vector_quantization(seed):
+    rng = np.random.default_rng(seed)
+    centers = 2.0 * rng.normal(size=(6, 5)) + [6.0, 0.0, 0.0, 0.0, 0.0]
+    X = centers[rng.integers(6, size=300)] + 0.2 * rng.normal(size=(300, 5))
+    plain = KMeans(6, n_init=10, random_state=0).fit(X)
+    error = ((X - plain.cluster_centers_[plain.labels_]) ** 2).sum(axis=1)
+    # A second feature saves a row no more than its error; the first saves it nearly its square.
+    penalty = 1.1 * error.max()
+    assert penalty < ((X**2).sum(axis=1) - error).min()
+    model = GVQ(6, fit_origin=False, penalty=penalty, random_state=seed).fit(X)
+    codes = model.encode(X)
+    assert_array_equal(codes.sum(axis=1), 1)
+    assert_allclose(-model.score(X) * len(X), plain.inertia_, rtol=1e-9)
+    assert adjusted_rand_score(plain.labels_, codes.argmax(axis=1)) == 1.0
+    # Beyond the largest square of a row nothing is worth its cost.
+    beyond = fitted(X, 6, fit_origin=False, penalty=1.1 * (X**2).sum(axis=1).max())
+    assert not beyond.encode(X).any()
+
+
 def test_restarts_and_warm_starts_lower_the_error():
     X = clusters(5)
     one, more = fitted(X, 4), fitted(X, 4, n_init=4)
@@ -333,6 +383,7 @@ def test_rows_of_nothing_but_nan():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ({"fit_origin": False, "n_components": 0}, "at least 1"),
         ({"n_values": 3, "association": "belief_revision"}, "n_values=3.*exact, mean_field, gibbs"),
         ({"n_components": 30, "association": "directed_belief_revision"}, "n_components=30.*exact"),
         ({"binary": True, "association": "gibbs"}, "binary=True; choose one of exact"),

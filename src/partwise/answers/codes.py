@@ -25,6 +25,8 @@ def attributes(fitted: FittedCodes) -> dict[str, object]:
         features, origins = (np.stack(of) for of in zip(*pairs, strict=True))
     else:
         features, origins = params.features * group.scale, group.decode(params.origins)
+    if not model.fits_origin:
+        origins = np.zeros_like(origins)  # without rounding
     if model.n_values > 2:
         shape = (model.n_sets, model.n_components, model.n_values - 1, features.shape[2])
         features = features.reshape(shape)

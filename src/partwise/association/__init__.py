@@ -9,6 +9,7 @@ from partwise.association.directed import DirectedBeliefPropagation, DirectedBel
 from partwise.association.exact import MOST_NODES, Exact
 from partwise.association.gibbs import Gibbs
 from partwise.association.mean_field import MeanField
+from partwise.association.multistage import MultiStage
 
 METHODS = (
     "exact",
@@ -18,6 +19,7 @@ METHODS = (
     "belief_revision",
     "directed_belief_propagation",
     "directed_belief_revision",
+    "multistage",
 )
 
 
@@ -38,6 +40,8 @@ def make_association(name: str, seed: int = 0, max_nodes: int = MOST_NODES) -> A
             return DirectedBeliefPropagation()
         case "directed_belief_revision":
             return DirectedBeliefRevision()
+        case "multistage":
+            return MultiStage()
     raise ValueError(f"association={name!r} is unknown; choose one of {', '.join(METHODS)}.")
 
 
@@ -66,6 +70,7 @@ __all__ = [
     "Exact",
     "Gibbs",
     "MeanField",
+    "MultiStage",
     "Problem",
     "make_association",
     "refusal",

@@ -386,3 +386,65 @@ def revise(grams, of, linear, orders, tol):
                 converged[r] = True
                 break
     return best, converged
+
+
+@compiled()
+def multistage(grams, of, linear, stages, J, kept):
+    """Codes decided feature by feature, in the order of ``stages``; undecided ones at their mean.
+
+    ``kept`` partial codes go on from a stage to the next. Moving atom a by t changes the energy by
+    t (g_a + t G_aa), where g = h + 2 G z belongs to the partial code z.
+    """
+    n, A = linear.shape
+    K, Q = len(stages), J - 1
+    values = np.zeros((n, K), np.int64)
+    codes, next_codes = np.zeros((kept, K), np.int64), np.zeros((kept, K), np.int64)
+    slopes, next_slopes = np.empty((kept, A)), np.empty((kept, A))
+    energy, next_energy = np.empty(kept), np.empty(kept)
+    change = np.empty((kept, J))
+    for r in range(n):
+        G = grams[of[r]]
+        for a in range(A):
+            slopes[0, a] = linear[r, a]
+            for b in range(A):
+                slopes[0, a] += 2.0 * G[a, b] / J
+        energy[0] = 0.0
+        size = 1
+        for k in stages:
+            lo = k * Q
+            own = 0.0  # of all values of the feature at their means
+            for a in range(lo, lo + Q):
+                for b in range(lo, lo + Q):
+                    own += G[a, b] / (J * J)
+            for i in range(size):
+                off = energy[i] + own
+                for a in range(lo, lo + Q):
+                    off -= slopes[i, a] / J
+                change[i, 0] = off
+                for v in range(1, J):
+                    a = lo + v - 1
+                    pull = 0.0
+                    for b in range(lo, lo + Q):
+                        pull += G[a, b] / J
+                    change[i, v] = off + slopes[i, a] + G[a, a] - 2.0 * pull
+            flat = change[:size].copy().ravel()
+            order = np.argsort(flat, kind="mergesort")
+            new = min(kept, len(flat))
+            for j in range(new):
+                i, v = order[j] // J, order[j] % J
+                next_energy[j] = flat[order[j]]
+                next_codes[j] = codes[i]
+                next_codes[j, k] = v
+                for a in range(A):
+                    g = slopes[i, a]
+                    for b in range(lo, lo + Q):
+                        g -= 2.0 * G[a, b] / J
+                    if v > 0:
+                        g += 2.0 * G[a, lo + v - 1]
+                    next_slopes[j, a] = g
+            size = new
+            codes, next_codes = next_codes, codes
+            slopes, next_slopes = next_slopes, slopes
+            energy, next_energy = next_energy, energy
+        values[r] = codes[0]
+    return values

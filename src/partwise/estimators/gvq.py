@@ -47,11 +47,15 @@ class GVQ(CodedRows):
     n_values : int, default=2
         Number of values of a feature: 2 for on and off; with more, a feature is off or adds one of
         several vectors (the code space of `CVQ`).
+    fit_origin : bool, default=True
+        Whether origins are learned. If False they are 0, and a row is a sum of features alone; with
+        a penalty large enough that no row uses two features, this is plain vector quantization.
     association : str, default="exact"
         Method that finds codes: "exact", or one of the paper's approximations "mean_field",
         "gibbs", "belief_propagation", "belief_revision" (mean field where it does not converge),
-        "directed_belief_propagation" and "directed_belief_revision" (at most 14 features).
-        Features with more than two values support the first three.
+        "directed_belief_propagation" and "directed_belief_revision" (at most 14 features); or
+        "multistage", feature after feature with the best partial codes kept. Features with more
+        than two values support "exact", "mean_field", "gibbs" and "multistage".
     penalty : float, default=0.0
         Minimum decrease of the squared error, in the units of X, for a feature to be on.
     binary : bool, default=False
@@ -87,7 +91,7 @@ class GVQ(CodedRows):
         Vector that each feature adds; (n_sets, n_components, n_values - 1, D) if ``n_values > 2``.
         With ``binary=True``, values between 0 and 1, whose sum is squashed.
     origins_ : ndarray of shape (n_sets, D)
-        Vector that every row of the set contains.
+        Vector that every row of the set contains; 0 if ``fit_origin=False``.
     certificate_ : Certificate
         Certificates of the training rows of positive weight: ``proven``, ``gap``, ``error`` and
         ``lower_bound``.
@@ -131,6 +135,7 @@ class GVQ(CodedRows):
         "n_components": [Interval(Integral, 0, None, closed="left")],
         "n_sets": [Interval(Integral, 1, None, closed="left")],
         "n_values": [Interval(Integral, 2, None, closed="left")],
+        "fit_origin": ["boolean"],
         "association": [StrOptions(set(METHODS))],
         "penalty": [Interval(Real, 0, None, closed="left")],
         "binary": ["boolean"],
@@ -152,6 +157,7 @@ class GVQ(CodedRows):
         *,
         n_sets: int = 1,
         n_values: int = 2,
+        fit_origin: bool = True,
         association: str = "exact",
         penalty: float = 0.0,
         binary: bool = False,
@@ -169,6 +175,7 @@ class GVQ(CodedRows):
         self.n_components = n_components
         self.n_sets = n_sets
         self.n_values = n_values
+        self.fit_origin = fit_origin
         self.association = association
         self.penalty = penalty
         self.binary = binary
@@ -239,6 +246,11 @@ class GVQ(CodedRows):
     def _check_form(self) -> None:
         """Raise an error for an association that does not support such codes, before the fit."""
         n, J = int(self.n_components), int(self.n_values)
+        if n == 0 and not self.fit_origin:
+            raise ValueError(
+                "fit_origin=False needs n_components of at least 1: without features and origin a "
+                "row is nothing."
+            )
         if self.binary and J > 2:
             raise ValueError(
                 f"binary=True needs n_values=2, features that are on or off, not n_values={J}."
@@ -259,8 +271,8 @@ class GVQ(CodedRows):
             return None
         model, params, (group,) = self._fitted.model, self._fitted.params, self._fitted.columns
         shape = (self.n_sets, self.n_components * (self.n_values - 1))
-        kind = isinstance(model, BinaryGVQ) == bool(self.binary)
-        if params.features.shape[:2] != shape or not kind:
+        kind = isinstance(model, BinaryGVQ), model.fits_origin
+        if params.features.shape[:2] != shape or kind != (bool(self.binary), bool(self.fit_origin)):
             return None
         return params.features * group.scale, group.decode(params.origins)
 
@@ -269,8 +281,8 @@ class GVQ(CodedRows):
         penalty = float(self.penalty) / unit_of(columns) ** 2
         method = make_association(self.association, seed, int(self.max_nodes))
         if self.binary:
-            return BinaryGVQ(*sizes, penalty, method, float(self.beta))
-        return gvq.GVQ(*sizes, penalty, method)
+            return BinaryGVQ(*sizes, penalty, method, bool(self.fit_origin), float(self.beta))
+        return gvq.GVQ(*sizes, penalty, method, bool(self.fit_origin))
 
     def _attributes(self) -> Mapping[str, object]:
         return codes.attributes(self._fitted)

@@ -17,7 +17,7 @@ from partwise.fitting.ascent import Ascent
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.restarts import Begun, Stage
 from partwise.models.gvq import GVQ, GVQParams, Shaken
-from partwise.models.gvq_binary import BinaryGVQ
+from partwise.models.gvq_binary import NO_ORIGIN, BinaryGVQ
 from partwise.starts.ica import binary_start, feature_start
 
 # Rows per block. The search dominates the time, and many blocks divide it evenly among threads.
@@ -92,8 +92,12 @@ def _encoded(group: ColumnGroup, features: Array, origins: Array) -> tuple[Array
 def _begin(
     model: GVQ, source: BlockSource, log: FitLog, i: int, rng: np.random.Generator
 ) -> Begun[GVQ, GVQParams]:
-    """Stages and first parameters of start i: independent components and k-means take turns."""
-    independent = i % 2 == 0 and model.n_values == 2
+    """Stages and first parameters of start i: independent components and k-means take turns.
+
+    Without an origin k-means gives rows of one feature each, which a penalty asks for: it is first.
+    """
+    sparse = model.penalty > 0 and not model.fits_origin
+    independent = i % 2 == sparse and model.n_values == 2
     start = partial(_start, model, source, rng, independent)
     first = model.start(*log.once("start", rng, start))
     return [Stage(model, _shaken(model, rng, independent))], first
@@ -102,10 +106,13 @@ def _begin(
 def _start(
     model: GVQ, source: BlockSource, rng: np.random.Generator, independent: bool
 ) -> tuple[Array, Array]:
-    M, K = model.n_sets, model.n_components
+    M, K, group = model.n_sets, model.n_components, source.columns[0]
     if isinstance(model, BinaryGVQ):
-        return binary_start(source, M, K, rng, independent=independent)
-    return feature_start(source, M, K, model.n_values, rng, independent=independent)
+        nowhere = None if model.fits_origin else np.full(len(group.scale), NO_ORIGIN)
+        return binary_start(source, M, K, rng, independent=independent, origin=nowhere)
+    origin = None if model.fits_origin else -group.shift / group.scale
+    J = model.n_values
+    return feature_start(source, M, K, J, rng, independent=independent, origin=origin)
 
 
 def _shaken(model: GVQ, rng: np.random.Generator, independent: bool) -> list[AnyModel]:

@@ -132,6 +132,8 @@ class GVQ:
     penalty : float
         lambda, in model units.
     association : Association
+    fits_origin : bool
+        Whether origins are learned; else they stay as they begin.
     """
 
     n_sets: int
@@ -139,6 +141,7 @@ class GVQ:
     n_values: int
     penalty: float
     association: Association
+    fits_origin: bool = True
     needs: ClassVar[tuple[type, ...]] = (Additive,)
     remembers: ClassVar[bool] = True
 
@@ -224,7 +227,7 @@ class GVQ:
         for m, sums in enumerate(stats.sets):
             if stats.taken[m, -1] <= 0:
                 continue
-            answer, undetermined = least_squares(sums)
+            answer, undetermined = least_squares(sums, None if self.fits_origin else origins[m])
             features[m], origins[m] = answer[:-1], answer[-1]
             idle = max(idle, undetermined)
         return replace(prepared, params=GVQParams(features, origins, stats.taken, idle))
@@ -300,11 +303,18 @@ class Shaken:
         return replace(prepared, params=shaken)
 
 
-def least_squares(sums: SetSums) -> tuple[Array, int]:
+def least_squares(sums: SetSums, origin: Array | None = None) -> tuple[Array, int]:
     """Features and origin (B, D) that are best for given codes, and how many directions are free.
 
     Of equally good answers the one of least norm. Columns with missing values have each their own.
+    An ``origin`` that is given (D,) stays.
     """
+    if origin is not None:
+        if len(sums.linear) == 1:
+            return origin[None], 0
+        left = sums.linear[:-1] - sums.pairs[:, :-1, -1].T * origin
+        features, free = least_squares(SetSums(left, sums.pairs[:, :-1, :-1]))
+        return np.vstack([features, origin]), free
     inverse = np.linalg.pinv(sums.pairs, rcond=UNDETERMINED, hermitian=True)
     spread = np.linalg.eigvalsh(sums.pairs.sum(axis=0))
     rank = np.sum(spread > UNDETERMINED * spread[-1])

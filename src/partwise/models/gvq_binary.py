@@ -41,6 +41,9 @@ M_STEPS = 25
 # F-hat stays within this: sigma(8) is 0.9997, and beyond it a feature could never turn back.
 FARTHEST = 8.0
 
+# F-hat of an origin that is not there: sigma of it is 0.
+NO_ORIGIN = -1000.0
+
 # Rounds of coordinate descent; each lowers a row's error or is the last.
 MOST_SWEEPS = 50
 
@@ -154,14 +157,16 @@ class BinaryGVQ(gvq.GVQ):
         for m, sums in enumerate(stats.sets):
             if stats.taken[m, -1] <= 0:
                 continue
-            begin = np.vstack([features[m], origins[m]])
+            begin = np.vstack([features[m], origins[m]]) if self.fits_origin else features[m]
             answer = self._lower_error(begin, sums)
-            features[m], origins[m] = answer[:-1], answer[-1]
+            features[m] = answer[: self.n_components]
+            if self.fits_origin:
+                origins[m] = answer[-1]
         learned = replace(params, features=features, origins=origins, taken=stats.taken)
         return replace(prepared, params=learned)
 
     def _lower_error(self, begin: Array, sums: CodeSums) -> Array:
-        S = self.design(sums.codes).T  # (U, B)
+        S = self.design(sums.codes).T[:, : len(begin)]  # (U, B), or without the origin, which is 0
 
         def error(flat: Array) -> tuple[float, Array]:
             F = special.expit(flat.reshape(begin.shape))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from partwise.association import Exact, Problem
 from partwise.contracts import Array
 from partwise.data.source import BlockSource
 from partwise.models.gvq import SetSums, least_squares
@@ -46,13 +47,22 @@ Start = tuple[Array, Array]  # features (M, A, D) and origins (M, D), in model u
 
 
 def feature_start(
-    source: BlockSource, M: int, K: int, J: int, rng: np.random.Generator, *, independent: bool
+    source: BlockSource,
+    M: int,
+    K: int,
+    J: int,
+    rng: np.random.Generator,
+    *,
+    independent: bool,
+    origin: Array | None = None,
 ) -> Start:
     """Features and origins of every set.
 
     Rows are divided among sets by k-means. Inside a set features begin as independent components
     if ``independent`` and features are on or off; else, and where components are fewer than
-    features, each as the k-means of what those before leave.
+    features, each as the k-means of what those before leave. If the ``origin`` (D,) of all sets is
+    given, features begin as independent components with the values for on and off exchanged where
+    that brings their own origin nearer to it, or as the k-means of the rows.
     """
     most = MOST_ROWS if independent and J == 2 else max(MOST_CLUSTERED, M)
     Z, weight = _rows(source, most, rng)
@@ -63,15 +73,32 @@ def feature_start(
     features, origins = np.zeros((M, K * (J - 1), Z.shape[1])), np.zeros((M, Z.shape[1]))
     for m in range(M):
         own = labels == m
-        if own.any():
+        if own.any() and origin is None:
             features[m], origins[m] = _one_set(filled[own], weight[own], K, J, rng, independent)
+        elif own.any() and K > 0:
+            features[m] = _without_origin(filled[own] - origin, weight[own], K, J, rng, independent)
+    if origin is not None:
+        origins[:] = origin
     return features, origins
 
 
 def binary_start(
-    source: BlockSource, M: int, K: int, rng: np.random.Generator, *, independent: bool
+    source: BlockSource,
+    M: int,
+    K: int,
+    rng: np.random.Generator,
+    *,
+    independent: bool,
+    origin: Array | None = None,
 ) -> Start:
-    """The same before squashing, features turned round so that they add more than they take."""
+    """The same before squashing, features turned round so that they add more than they take.
+
+    An ``origin`` that is given is one before squashing, with next to nothing after it.
+    """
+    if origin is not None:
+        nothing = np.zeros(len(origin))
+        features, _ = feature_start(source, M, K, 2, rng, independent=independent, origin=nothing)
+        return _logit(features), np.tile(origin, (M, 1))
     features, origins = feature_start(source, M, K, 2, rng, independent=independent)
     taking = features.sum(axis=2) < 0
     origins = origins + np.einsum("mk,mkd->md", taking, features)
@@ -106,6 +133,25 @@ def _one_set(
         left = x - S.T @ answer
         labels = masked_kmeans(left, J, weight, rng, n_init=N_RUNS)
         S = np.vstack([S, labels == np.arange(1, J)[:, None]])
+
+
+def _without_origin(
+    x: Array, weight: Array, K: int, J: int, rng: np.random.Generator, independent: bool
+) -> Array:
+    """Features (A, D) of rows in one set whose origin is 0."""
+    if independent and J == 2:
+        features, origin = _one_set(x, weight, K, J, rng, independent)
+        turned = Exact().associate(Problem.complete(features, -origin[None])).values[0]
+        return np.where(turned[:, None], -features, features)
+    # On or off: a row is one feature. Several values: a value of the first, and so on.
+    n = K if J == 2 else J - 1
+    features = np.zeros((0, x.shape[1]))
+    for _ in range(K * (J - 1) // n):
+        labels = masked_kmeans(x, n, weight, rng, n_init=N_RUNS)
+        S = (labels == np.arange(n)[:, None]).astype(float)
+        answer, _ = least_squares(SetSums((S * weight) @ x, ((S * weight) @ S.T)[None]))
+        features, x = np.vstack([features, answer]), x - S.T @ answer
+    return features
 
 
 def _cut(Y: Array, weight: Array) -> Array:
