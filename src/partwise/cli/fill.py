@@ -10,7 +10,7 @@ import typer
 
 from partwise.cli.completion import complete_column_value
 from partwise.cli.console import busy, fail, nameless, plural, say
-from partwise.cli.folders import impute_folder, is_table_folder
+from partwise.cli.folders import impute_folder, write_folder
 from partwise.cli.tables import (
     Model,
     Reading,
@@ -94,10 +94,12 @@ def impute(
 
       partwise impute survey.safetensors survey.csv -o completed.csv --number 5
     """
+    from partwise.files.folders import is_table_folder
+
     if is_table_folder(data):
         if out is None or listed or number is not None or intervals is not None:
             fail("Error: a folder is imputed to a folder, named with -o, without other options.", 2)
-        impute_folder(load_for(model, "impute", "impute"), data, out)
+        impute_folder(load_for(model, "impute", "impute"), data, out, reading)
         return
     check_out(out)
     if out is None and not listed:
@@ -145,7 +147,8 @@ def sample(
         typer.Option(
             "--out",
             "-o",
-            help="Table to write: .csv, .tsv, .parquet or .npy. By default the table is printed.",
+            help="Table to write: .csv, .tsv, .parquet or .npy; without an ending, a folder of "
+            "parquet files, for more rows than fit in memory. By default the table is printed.",
             show_default=False,
         ),
     ] = None,
@@ -179,9 +182,15 @@ def sample(
 
       partwise sample survey.safetensors -n 1000 -o rows.csv --like survey.csv
 
+      partwise sample survey.safetensors -n 10000000 -o rows/
+
       partwise sample survey.safetensors -n 100 --given smoker=yes --given age=40 -o rows.csv
     """
-    check_out(out)
+    to_folder = out is not None and not out.suffix
+    if to_folder and like is not None:
+        fail("Error: --like is for one text file; name it with -o, or omit --like.", 2)
+    if not to_folder:
+        check_out(out)
     from partwise.files.frames import write_table
 
     fitted = load_for(model, "sample", "sample", inner=True)
@@ -189,6 +198,10 @@ def sample(
     if known and not hasattr(fitted, "summary"):
         fail(f"Error: a {type(fitted).__name__} samples whole rows only; omit --given.", 2)
     more = {"given": _values(fitted, known)} if known else {}
+    if to_folder:
+        assert out is not None
+        write_folder("Sampling", fitted.sample, number, out, random_state=seed, **more)
+        return
     form = None if like is None else read_like(fitted, like, reading)[0]
     rows, _ = fitted.sample(number, random_state=seed, **more)
     if out is None:

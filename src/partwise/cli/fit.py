@@ -26,7 +26,7 @@ from partwise.cli.console import (
     print_table,
     say,
 )
-from partwise.cli.folders import is_table_folder, left_out, read_folder
+from partwise.cli.folders import left_out
 from partwise.cli.tables import Reading, Seed, check_names, pair, reads_tables
 
 if TYPE_CHECKING:
@@ -121,6 +121,14 @@ def fit(
         float,
         typer.Option("--max-time", metavar="SECONDS", help="Limit; keeps the best model so far."),
     ] = 300.0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="File from which the same command continues if it is interrupted.",
+        ),
+    ] = None,
     seed: Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     *,
@@ -136,12 +144,12 @@ def fit(
 
       partwise fit survey.csv --kind postcode=categorical --ignore remarks --report survey.html
 
-      partwise fit survey/ --parts 4 --states 5 (a folder of parquet or CSV files)
+      partwise fit survey/ --checkpoint survey.checkpoint (a folder of parquet or CSV files)
 
       partwise fit faces/ --resize 32x32 --parts 6 --states 10 -o faces.safetensors
     """
     out = Path(f"{data.resolve().stem}.safetensors") if out is None else out
-    need_folders(out, report)
+    need_folders(out, report, checkpoint)
     check_choice(model, _MODELS, "--model")
     if max_states is not None and (model != "mcvq" or states not in (None, "auto")):
         fail("Error: --max-states is for --model mcvq with --states auto.", 2)
@@ -153,11 +161,10 @@ def fit(
 
     with busy(f"Reading {data}"):
         texts = [name for name, kind in kinds.items() if kind in ("categorical", "ignored")]
-        if is_table_folder(data):
-            found = read_folder(data)
-            kinds |= left_out(found, columns, ignore)
+        found = reading.read(data, texts, kinds.keys() - texts)
+        if hasattr(found.X, "frames"):
+            kinds |= left_out(found, columns, ignore, reading.id_column)
         else:
-            found = reading.read(data, texts, kinds.keys() - texts)
             found = replace(found, X=_chosen(found.X, columns, ignore))
     if hasattr(found.X, "columns"):
         check_names(list(kinds), found.X.columns)
@@ -169,7 +176,7 @@ def fit(
         estimator.set_params(sizes=SizeOptions(max_states=max_states))
     start = time.perf_counter()
     with busy("Fitting", max_time), _ending_on_interrupt(estimator) as stopped:
-        estimator.fit(found.X)
+        estimator.fit(found.X, checkpoint=checkpoint)
     _print_sample(estimator, found.X)
     seconds = time.perf_counter() - start
     estimator.save(out)
@@ -231,6 +238,15 @@ def _has_names(found: Data) -> bool:
     return hasattr(found.X, "columns") or getattr(found.X, "frames", None) is not None
 
 
+def _is_mixed(found: Data) -> bool:
+    """Whether a table has columns other than numbers."""
+    import polars as pl
+
+    frames = getattr(found.X, "frames", None)
+    first = found.X if frames is None else frames.read(0)
+    return isinstance(first, pl.DataFrame) and not all(kind.is_numeric() for kind in first.dtypes)
+
+
 def _estimator(
     model: str,
     sizes: list[int | str | None],
@@ -247,12 +263,13 @@ def _estimator(
 
     common: _Common = {"random_state": seed, "max_time": max_time}
     law = likelihood
-    if kinds and (model == "mcfa" or not _has_names(found) or likelihood != "auto"):
-        fail("Error: --kind needs columns with names, --model mcvq and --likelihood auto.", 2)
+    if kinds and (not _has_names(found) or likelihood != "auto"):
+        fail("Error: --kind needs columns with names, and --likelihood auto.", 2)
     n_parts, each = (size or "auto" for size in sizes)
     if model == "mcfa":
-        law = "gaussian" if likelihood == "auto" else likelihood
-        return MCFA(n_parts, each, likelihood=law, **common)
+        numbers = likelihood == "auto" and not _is_mixed(found)
+        law = "gaussian" if numbers else likelihood
+        return MCFA(n_parts, each, likelihood=kinds or law, **common)
     absent = "auto"
     if likelihood == "auto" and sparse.issparse(found.X):
         from partwise.files.arrays import likelihood_of_sparse

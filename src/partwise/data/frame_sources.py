@@ -44,6 +44,7 @@ class FramePiece:
 
     name: str
     n_rows: int
+    stamp: tuple[int, int] | None = None  # size and time of change of the file it is from
 
 
 class Frames(Protocol):
@@ -64,27 +65,27 @@ class Frames(Protocol):
 class ArrowFiles:
     """Row groups of parquet files and record batches of Arrow files, as polars frames."""
 
-    def __init__(self, paths: Sequence[Path], shown: str | None = None) -> None:
+    def __init__(self, paths: Sequence[Path], copy_of: Path | str | None = None) -> None:
         self.pieces: list[FramePiece] = []
         self.names: list[Name] = []
         self._places: list[tuple[Path, int]] = []
         self._stamps: dict[Path, tuple[int, int]] = {}
         self._keep: object = None
-        self._shown = shown
+        self._copy_of = copy_of  # a file or another source, of which the only path is a copy
         self.single = True
         for path in paths:
             self._add(path)
-        if not self._places and shown is None:
+        if not self._places and copy_of is None:
             raise ValueError(f"{paths[0]} has no rows; give files with at least one row.")
 
     def _add(self, path: Path) -> None:
-        text = self._shown or str(path)
+        text = str(self._copy_of or path)
         try:
             schema, sizes = _describe_file(path)
             names = list(schema.names)
         except (OSError, ValueError) as error:
             raise OSError(
-                f"{text} could not be read as {path.suffix} ({_first_line(error)}); write it "
+                f"{text} could not be read as {path.suffix} ({first_line(error)}); write it "
                 "again, or leave it out."
             ) from error
         self.names = self.names or names
@@ -98,11 +99,13 @@ class ArrowFiles:
                     "files with the same columns."
                 )
         self._stamps[path] = _stamp(path)
+        source = self._copy_of or path
+        stamp = _stamp(source) if isinstance(source, Path) else None
         for g, n_rows in enumerate(sizes):
             if n_rows:
                 unit = "row group" if path.suffix in PARQUET else "batch"
                 name = text if len(sizes) == 1 else f"{text}, {unit} {g}"
-                self.pieces.append(FramePiece(name, n_rows))
+                self.pieces.append(FramePiece(name, n_rows, stamp))
                 self._places.append((path, g))
 
     def read(self, i: int, columns: Sequence[Name] | None = None) -> Frame | Array:
@@ -125,14 +128,14 @@ class ArrowFiles:
         return cast(pl.DataFrame, pl.from_arrow(table)).select(names)
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """The message of another library in one line, without a period."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def unreadable(name: str, error: Exception) -> OSError:
     """The error for a piece that could be read before, or should be."""
-    said = _first_line(error)
+    said = first_line(error)
     advice = "" if ";" in said else "; restore the source, and call again"
     return OSError(f"{name} could not be read: {said}{advice}.")
 
@@ -274,12 +277,12 @@ def remove_file(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _copied(write: Callable[[Path], None], shown: str) -> ArrowFiles:
-    """Frames of a temporary Arrow file that ``write`` makes."""
+def copied_frames(write: Callable[[Path], None], source: Path | str) -> ArrowFiles:
+    """Frames of a temporary Arrow file that ``write`` makes of a source."""
     path = temporary_file(".arrow")
     try:
         write(path)
-        frames = ArrowFiles([path], shown)
+        frames = ArrowFiles([path], source)
     except BaseException:
         remove_file(path)
         raise
@@ -287,39 +290,14 @@ def _copied(write: Callable[[Path], None], shown: str) -> ArrowFiles:
     return frames
 
 
-def text_frames(paths: Sequence[Path]) -> Frames:
-    """CSV files, plain or compressed, whose types are those of the whole file."""
-    import polars as pl
-
-    def frames_of(path: Path) -> ArrowFiles:
-        separator = "\t" if path.name.endswith(".tsv") else ","
-        if path.stat().st_size == 0:
-            raise ValueError(f"{path} is empty; leave it out, or check how it was written.")
-        try:
-            rows = pl.scan_csv(
-                path,
-                separator=separator,
-                infer_schema_length=None,
-                try_parse_dates=True,
-                null_values=["", "NA", "NaN", "null"],
-            )
-            return _copied(lambda to: _sink(rows, to), str(path))
-        except pl.exceptions.PolarsError as error:
-            raise OSError(
-                f"{path} could not be read as CSV ({_first_line(error)}); correct it, or leave it "
-                "out."
-            ) from error
-
-    return JoinedFrames([frames_of(path) for path in paths], paths)
-
-
-def _sink(rows: pl.LazyFrame, path: Path) -> None:
+def sink_rows(rows: pl.LazyFrame, path: Path) -> None:
+    """Write the result of a query to an Arrow file."""
     rows.sink_ipc(path, compression="uncompressed")
 
 
 def lazy_frames(rows: pl.LazyFrame) -> Frames:
     """The result of a polars query."""
-    return _copied(lambda path: _sink(rows, path), "the lazy frame")
+    return copied_frames(lambda path: sink_rows(rows, path), "the lazy frame")
 
 
 def stream_frames(stream: object) -> Frames:
@@ -339,10 +317,10 @@ def stream_frames(stream: object) -> Frames:
                 writer.write_table(table.cast(schema).combine_chunks())
 
     try:
-        return _copied(write, "the Arrow stream")
+        return copied_frames(write, "the Arrow stream")
     except OSError as error:
         raise OSError(
-            f"The Arrow stream could not be read: {_first_line(error)}; connect again, and give a "
+            f"The Arrow stream could not be read: {first_line(error)}; connect again, and give a "
             "new stream."
         ) from error
 
@@ -367,35 +345,12 @@ def _larger_batches(reader: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-class JoinedFrames:
-    """Several files, one after the other."""
-
-    def __init__(self, parts: Sequence[Frames], paths: Sequence[Path]) -> None:
-        self.parts = parts
-        self.names = parts[0].names
-        self.single = all(part.single for part in parts)
-        self.pieces = [piece for part in parts for piece in part.pieces]
-        self._places = [(part, i) for part in parts for i in range(len(part.pieces))]
-        if not self.pieces:
-            raise ValueError(f"{paths[0]} has no rows; give files with at least one row.")
-        for part, path in zip(parts, paths, strict=True):
-            if part.names != self.names:
-                other = min(map(str, set(part.names) ^ set(self.names)), default="in other order")
-                raise ValueError(
-                    f"{path} has other columns than {paths[0]} ({other!r}); give files with the "
-                    "same columns."
-                )
-
-    def read(self, i: int, columns: Sequence[Name] | None = None) -> Frame | Array:
-        """A piece of the source that has it."""
-        part, own = self._places[i]
-        return part.read(own, columns)
-
-
 def file_frames(paths: Sequence[Path]) -> Frames:
     """Frames of parquet, Arrow or CSV files."""
     kinds = {path.name.endswith(TEXT) for path in paths}
     if kinds == {True}:
+        from partwise.data.text_frames import text_frames
+
         return text_frames(paths)
     if kinds == {False}:
         return ArrowFiles(paths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
@@ -14,7 +14,7 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.data.frame_passes import read_frames
-from partwise.data.frame_sources import FrameBlocks, Frames, frames_of
+from partwise.data.frame_sources import BATCH_ROWS, FrameBlocks, FramePiece, frames_of
 from partwise.data.frames import is_pandas, is_polars, names_of
 from partwise.data.stores import TABLES, optional
 from partwise.files.atomic import write_atomically
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # Which model and table the files of a folder belong to.
 MANIFEST = "_partwise.json"
 
+# Key of the metadata of a file with what it was made from.
+SOURCE = b"partwise_source"
+
 
 # A result per row, or several.
 Results: TypeAlias = "Array | Frame | tuple[Array | Frame, ...] | list[Array | Frame]"
@@ -38,14 +41,14 @@ class Asked(Protocol):
     __name__: str
     __self__: object
 
-    def __call__(self, X: DataLike, /, **options: object) -> Results:
+    def __call__(self, X: DataLike | int, /, **options: object) -> Results:
         """The results of some rows."""
         ...
 
 
 def write_parquet(
     method: Asked,
-    X: DataLike,
+    X: DataLike | int,
     folder: PathLike,
     *,
     on_progress: Callable[[int, int], None] | None = None,
@@ -55,15 +58,18 @@ def write_parquet(
 
     The table is read one row group at a time, so memory does not grow with it. There is one file
     per file of X, with the same row groups. A file appears under its name when it is complete. A
-    call that was interrupted continues after the files that are complete.
+    call that was interrupted continues with the files that are missing, or whose file of X has
+    changed since.
 
     Parameters
     ----------
     method : bound method
         Of a fitted estimator, with a result per row: ``model.impute``, ``model.add_states``,
-        ``model.anomaly_scores``, ``imputer.transform``, ``model.predict_interval``, ...
-    X : table
-        Anything that `fit` accepts: files, an Arrow stream, a LazyFrame, frames, a DataFrame, ...
+        ``model.anomaly_scores``, ``imputer.transform``, ``model.predict_interval``, ...; or
+        ``model.sample``.
+    X : table, or int
+        Anything that `fit` accepts: files, an Arrow stream, a LazyFrame, frames, a DataFrame, ...;
+        for ``model.sample`` the number of rows.
     folder : path-like
         Made if it does not exist.
     on_progress : callable, optional
@@ -91,47 +97,80 @@ def write_parquet(
     (0, 0)
     """
     parquet = optional("pyarrow.parquet", "parquet files")
-    frames = frames_of(X)
-    if frames is None:
-        whole = X
-        frames = FrameBlocks(lambda: [whole])
+    pieces, tables = _asked(method, X, options)
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
-    groups = _file_groups(frames)
-    _claim(out, _fingerprint(method, frames, options))
+    groups = _file_groups(pieces)
+    _claim(out, _fingerprint(method, pieces, options))
     paths = [out / name for name, _ in groups]
-    file_of = {i: g for g, (_, pieces) in enumerate(groups) for i in pieces}
-    total, done = sum(piece.n_rows for piece in frames.pieces), 0
-    kept = {g for g, path in enumerate(paths) if path.exists()}
-    wanted = [i for i in range(len(frames.pieces)) if file_of[i] not in kept]
-    done = total - sum(frames.pieces[i].n_rows for i in wanted)
+    file_of = {i: g for g, (_, members) in enumerate(groups) for i in members}
+    sources = [_source([pieces[i] for i in members]) for _, members in groups]
+    kept = {g for g, path in enumerate(paths) if _written_from(path) == sources[g]}
+    wanted = [i for i in range(len(pieces)) if file_of[i] not in kept]
+    total = sum(piece.n_rows for piece in pieces)
+    done = total - sum(pieces[i].n_rows for i in wanted)
     writer, partial = None, out
-    for i, (_, _, frame) in zip(wanted, read_frames(frames, which=wanted), strict=True):
+    for i, table in zip(wanted, tables(wanted), strict=True):
         g = file_of[i]
-        try:
-            found = method(frame, **_options_of_piece(method, options, i))
-            table = _as_arrow(found, method.__name__, [str(n) for n in names_of(frame)])
-        except ValueError as error:
-            raise ValueError(f"{frames.pieces[i].name}: {error}") from error
         if i == groups[g][1][0]:
             partial = paths[g].with_name(f".{paths[g].name}.partial")
-            writer = parquet.ParquetWriter(partial, table.schema)
+            schema = table.schema.with_metadata(
+                {**(table.schema.metadata or {}), SOURCE: sources[g]}
+            )
+            writer = parquet.ParquetWriter(partial, schema)
         assert writer is not None
         writer.write_table(table.cast(writer.schema), row_group_size=max(len(table), 1))
         if i == groups[g][1][-1]:
             writer.close()
             os.replace(partial, paths[g])
-        done += frames.pieces[i].n_rows
+        done += pieces[i].n_rows
         if on_progress is not None:
             on_progress(done, total)
     return paths
 
 
-def _file_groups(frames: Frames) -> list[tuple[str, list[int]]]:
+# --- results piece by piece ---
+
+
+# Results of the pieces with these numbers.
+Tables: TypeAlias = "Callable[[Sequence[int]], Iterator[pa.Table]]"
+
+
+def _asked(
+    method: Asked, X: DataLike | int, options: dict[str, object]
+) -> tuple[list[FramePiece], Tables]:
+    """The pieces of a table, or of rows to be sampled, and how to get their results."""
+    if isinstance(X, Integral):
+        sizes = [min(BATCH_ROWS, int(X) - at) for at in range(0, int(X), BATCH_ROWS)]
+        pieces = [FramePiece(f"sample {i}", n) for i, n in enumerate(sizes)]
+
+        def sampled(which: Sequence[int]) -> Iterator[pa.Table]:
+            names = [str(name) for name in getattr(method.__self__, "feature_names_in_", ())]
+            for i in which:
+                rows, _ = method(pieces[i].n_rows, **_with_own_seed(method, options, i))
+                yield _as_arrow(rows, method.__name__, names)
+
+        return pieces, sampled
+    frames = frames_of(X) or FrameBlocks(lambda: [X])
+
+    def answered(which: Sequence[int]) -> Iterator[pa.Table]:
+        for i, (_, _, frame) in zip(which, read_frames(frames, which=which), strict=True):
+            several = options.get("n_imputations") is not None
+            own = _with_own_seed(method, options, i) if several else options
+            try:
+                names = [str(name) for name in names_of(frame)]
+                yield _as_arrow(method(frame, **own), method.__name__, names)
+            except ValueError as error:
+                raise ValueError(f"{frames.pieces[i].name}: {error}") from error
+
+    return frames.pieces, answered
+
+
+def _file_groups(pieces: Sequence[FramePiece]) -> list[tuple[str, list[int]]]:
     """Names of the files to write, and the pieces of each."""
     groups: list[tuple[str, list[int]]] = []
     last = None
-    for i, piece in enumerate(frames.pieces):
+    for i, piece in enumerate(pieces):
         source = piece.name.partition(", row group ")[0].partition(", batch ")[0]
         if source != last or not source.lower().endswith(TABLES):
             groups.append((f"{len(groups):05d}.parquet", []))
@@ -140,10 +179,8 @@ def _file_groups(frames: Frames) -> list[tuple[str, list[int]]]:
     return groups
 
 
-def _options_of_piece(method: Asked, options: dict[str, object], i: int) -> dict[str, object]:
+def _with_own_seed(method: Asked, options: dict[str, object], i: int) -> dict[str, object]:
     """Arguments for a piece, which has its own samples: the same after an interruption."""
-    if options.get("n_imputations") is None:
-        return options
     seed = options.get("random_state")
     seed = getattr(method.__self__, "random_state", None) if seed is None else seed
     if isinstance(seed, Integral):
@@ -151,14 +188,27 @@ def _options_of_piece(method: Asked, options: dict[str, object], i: int) -> dict
     return {**options, "random_state": as_generator(cast(Seed, seed))}
 
 
-def _fingerprint(method: Asked, frames: Frames, options: dict[str, object]) -> str:
+def _fingerprint(method: Asked, pieces: Sequence[FramePiece], options: dict[str, object]) -> str:
     """What the results depend on: the model, the method and the pieces of the table."""
     model = getattr(method.__self__, "model_", method.__self__)
     trace = np.asarray(getattr(model, "lower_bounds_", ())).tolist()
-    pieces = [[piece.name, piece.n_rows] for piece in frames.pieces]
+    read = [[piece.name, piece.n_rows] for piece in pieces]
     asked = [f"{name}={value!r}" for name, value in sorted(options.items())]
-    text = json.dumps([method.__name__, *asked, repr(method.__self__), trace, pieces])
+    text = json.dumps([method.__name__, *asked, repr(method.__self__), trace, read])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _source(pieces: Sequence[FramePiece]) -> bytes:
+    """What a file is made from; a file whose source has changed since is made again."""
+    return json.dumps([[piece.name, piece.n_rows, piece.stamp] for piece in pieces]).encode()
+
+
+def _written_from(path: Path) -> bytes | None:
+    """The source of a file, if the file exists."""
+    if not path.exists():
+        return None
+    schema = optional("pyarrow.parquet", "parquet files").read_schema(path)
+    return (schema.metadata or {}).get(SOURCE)
 
 
 def _claim(folder: Path, fingerprint: str) -> None:

@@ -32,7 +32,9 @@ def read_data(
     skip_rows: int = 0,
     resize: tuple[int, int] | None = None,
 ) -> Data:
-    """Read a file or a folder of images; the content determines the format.
+    """Read a file, or a folder of images or of tables; the content determines the format.
+
+    Several tables are one, read when its rows are needed: ``X`` is a `RowSource`.
 
     Parameters
     ----------
@@ -79,10 +81,28 @@ def read_data(
     >>> data.description
     'a table of 2 rows and 2 columns, separated by semicolons; the first line has the column names'
     """
+    from partwise.data.decide import MISSING, TextOptions
+
+    options = TextOptions(
+        missing=frozenset({*MISSING, *missing} - ({"None"} if keep_none else set())),
+        texts=frozenset({*texts} if id_column is None else {*texts, id_column}),
+        numbers=frozenset(numbers),
+        decimal=_by_column(decimal),
+        thousands=_by_column(thousands),
+        date_order=_by_column(date_order),
+    )
     if path.is_dir():
+        from partwise.files.folders import is_table_folder, read_folder
         from partwise.files.pictures import read_pictures
 
-        return read_pictures(path, resize)
+        if not is_table_folder(path):
+            return read_pictures(path, resize)
+        if encoding is not None or header is not None or skip_rows:
+            raise ValueError(
+                f"{path}: encoding, header and skipped rows are options for a single file; convert "
+                "the files of the folder to UTF-8 with one line of column names, or to parquet."
+            )
+        return read_folder(path, options)
     with path.open("rb") as file:
         start = file.read(4)
     if start.startswith((b"\x93NUM", b"PK")):
@@ -104,17 +124,8 @@ def read_data(
         raise ValueError(
             f"{path} is damaged, or of another format than its name says; write it again."
         )
-    from partwise.files.decide import MISSING, TextOptions
     from partwise.files.text import read_table
 
-    options = TextOptions(
-        missing=frozenset({*MISSING, *missing} - ({"None"} if keep_none else set())),
-        texts=frozenset({*texts} if id_column is None else {*texts, id_column}),
-        numbers=frozenset(numbers),
-        decimal=_by_column(decimal),
-        thousands=_by_column(thousands),
-        date_order=_by_column(date_order),
-    )
     return _without_ids(path, read_table(path, options, encoding, header, skip_rows), id_column)
 
 

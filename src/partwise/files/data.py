@@ -73,11 +73,6 @@ def unreadable(path: Path, error: BaseException) -> ValueError:
     )
 
 
-def shortened(text: str, most: int = 40) -> str:
-    """A text in quotes for a message, truncated if it is long."""
-    return repr(text if len(text) <= most else f"{text[: most - 3]}...")
-
-
 def closest(name: str, names: Sequence[str], kind: str = "column") -> str:
     """The end of a message about an unknown name: the closest known name, or a list."""
     near = get_close_matches(name, names, 1) or get_close_matches(

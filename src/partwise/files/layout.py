@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from partwise.contracts import Array
-from partwise.files.forms import Form, TextForm
+from partwise.data.forms import Form, TextForm
 from partwise.files.records import Decoded
 
 _QUOTE = ord('"')

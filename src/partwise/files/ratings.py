@@ -6,8 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
+from partwise.data.forms import shortened
 from partwise.data.ratings import ALIASES
-from partwise.files.data import shortened
 from partwise.files.records import DOUBLE_COLON, read_text, records, separator_of
 
 _NEEDED = ("user", "item", "rating")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
+from partwise.data.decide import Doubt, TextOptions, read_columns
 from partwise.files.data import Data, check_values, table_size
-from partwise.files.decide import Doubt, TextOptions, read_columns
 from partwise.files.layout import Layout
 from partwise.files.ratings import refuse_rating_columns, refuse_rating_list
 from partwise.files.records import (

@@ -7,7 +7,8 @@ message names the options that do.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import NamedTuple
@@ -16,8 +17,16 @@ import numpy as np
 import polars as pl
 
 from partwise.contracts import Array
-from partwise.files.data import shortened
-from partwise.files.forms import MINUS, DateForm, Form, NumberForm, SpanForm, TextForm, TruthForm
+from partwise.data.forms import (
+    MINUS,
+    DateForm,
+    Form,
+    NumberForm,
+    SpanForm,
+    TextForm,
+    TruthForm,
+    shortened,
+)
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?")
 
@@ -79,7 +88,17 @@ class Doubt(ValueError):  # noqa: N818  # the user decides, so it is not an erro
 
     def __init__(self, row: int, text: str) -> None:
         super().__init__(text)
-        self.row = row
+        self.row, self.column = row, ""
+
+
+@contextmanager
+def _about(name: str) -> Iterator[None]:
+    """Name the column of a doubt."""
+    try:
+        yield
+    except Doubt as doubt:
+        doubt.column = name
+        raise
 
 
 class Read(NamedTuple):
@@ -134,14 +153,16 @@ def read_columns(
         if name in options.texts or is_code or not held[i].any():
             pass
         elif (is_number[i] | ~held[i]).all() and own.is_plain(thousand[i], dotted[i]):
-            days = None if name in options.numbers else _compact_dates(text, own)
+            with _about(name):
+                days = None if name in options.numbers else _compact_dates(text, own)
             form = NumberForm() if days is None else days
             signs |= {"."} if dotted[i].any() else set()
             if days is None:
                 read = whole if (is_whole[i] | ~held[i]).all() else number
                 text = read.slice(i * n, n).alias(name)
         else:
-            form = _decided(text, held[i], own)
+            with _about(name):
+                form = _decided(text, held[i], own)
             signs |= _shown_sign(form, text)
             orders |= _shown_order(form)
         values.append(text)
@@ -149,7 +170,8 @@ def read_columns(
     settled, notes = list[Form](), list[str]()
     for i, (name, form) in enumerate(zip(names, forms, strict=True)):
         if isinstance(form, _Open):
-            form = _settled(name, values[i], form, signs, orders, separator, notes)
+            with _about(name):
+                form = _settled(name, values[i], form, signs, orders, separator, notes)
         notes += _notes(name, form)
         if values[i].dtype == pl.String:
             values[i] = form.read(values[i]).alias(name)

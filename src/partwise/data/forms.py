@@ -1,7 +1,7 @@
 """Text formats of columns: numbers, dates and times, yes or no, text.
 
 A form reads texts as values, and writes values in the format of the other cells of the column.
-`partwise.files.decide` detects the form of a column.
+`partwise.data.decide` detects the form of a column.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ MINUS = "−"  # the typographic minus sign
 _ALONE = r"(^|\D)\d(\D|$)"  # a number of one digit
 _TIME = r"[T ,]*\d{1,2}:\d\d.*$"
 _SIGNIFICANT = 15  # decimal digits of a float
+
+
+def shortened(text: str, most: int = 40) -> str:
+    """A text in quotes for a message, truncated if it is long."""
+    return repr(text if len(text) <= most else f"{text[: most - 3]}...")
 
 
 class Form(Protocol):

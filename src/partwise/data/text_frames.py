@@ -1,0 +1,178 @@
+"""CSV files as frames.
+
+How the cells of a column are written (decimal marks, order of dates, codes such as 007) is detected
+from all files together, by the rules for single files, and never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from partwise.contracts import Array
+from partwise.data.decide import Doubt, Read, TextOptions, read_columns
+from partwise.data.forms import Form
+from partwise.data.frame_sources import (
+    BATCH_ROWS,
+    ArrowFiles,
+    Frames,
+    copied_frames,
+    first_line,
+    sink_rows,
+)
+from partwise.typing import Frame, Name
+
+# Numbers of which the detection needs no more than one: (pattern, replacement). Their number of
+# digits excludes dates, thousands and codes.
+_ALIKE = (
+    (r"^[+-]?\d+\.(\d{1,2}|\d{5,})$", "0.5"),
+    (r"^[+-]?\d+,(\d{1,2}|\d{5,})$", "0,5"),
+    (r"^[+-]?[1-9]\d{8,17}$", "123456789"),
+)
+
+
+@dataclass(frozen=True)
+class _TextFile:
+    path: Path
+    separator: str
+    rows: pl.LazyFrame  # of texts
+    names: list[str]
+    texts: list[pl.Series]  # distinct texts of each column, sorted
+
+
+def text_frames(paths: Sequence[Path], options: TextOptions | None = None) -> Frames:
+    """Frames of CSV files, plain or compressed, with the same columns.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+    options : TextOptions, optional
+        How columns are written where that cannot be detected.
+
+    Returns
+    -------
+    frames : Frames
+    """
+    options = options or TextOptions()
+    files = [_opened(path) for path in paths]
+    for file in files:
+        if file.names != files[0].names:
+            other = min(set(file.names) ^ set(files[0].names), default="in other order")
+            raise ValueError(
+                f"{file.path} has other columns than {paths[0]} ({other!r}); give files with the "
+                "same columns."
+            )
+    if not any(len(column) for file in files for column in file.texts):
+        raise ValueError(f"{paths[0]} has no rows; give files with at least one row.")
+    read = _detected(files, options)
+    return _JoinedFrames([_frames(file, read, options) for file in files])
+
+
+def _opened(path: Path) -> _TextFile:
+    """Columns and distinct texts of a file."""
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty; leave it out, or check how it was written.")
+    try:
+        header = pl.read_csv(path, has_header=False, n_rows=1, separator="\x01", quote_char=None)
+        counts = {mark: str(header.item(0, 0)).count(mark) for mark in ",;\t|"}
+        separator = max(counts, key=counts.__getitem__)
+        rows = pl.scan_csv(path, separator=separator, infer_schema=False)
+        names = rows.collect_schema().names()
+        texts = [pl.Series(name, [], pl.String) for name in names]
+        for batch in rows.collect_batches(chunk_size=BATCH_ROWS):
+            texts = [
+                pl.concat([seen, _reduced(cells).unique()]).unique()
+                for seen, cells in zip(texts, batch.get_columns(), strict=True)
+            ]
+    except pl.exceptions.PolarsError as error:
+        raise _unreadable(path, error) from error
+    return _TextFile(path, separator, rows, names, [column.sort() for column in texts])
+
+
+def _reduced(cells: pl.Series) -> pl.Series:
+    """Texts, in which numbers that are written alike are equal."""
+    cells = cells.str.strip_chars()
+    for pattern, replacement in _ALIKE:
+        cells = cells.set(cells.str.contains(pattern).fill_null(False), replacement)
+    return cells
+
+
+def _unreadable(path: Path, error: Exception) -> OSError:
+    return OSError(
+        f"{path} could not be read as CSV ({first_line(error)}); correct it, or leave it out."
+    )
+
+
+def _detected(files: Sequence[_TextFile], options: TextOptions) -> Read:
+    """The forms of all columns, from the texts of all files."""
+    texts = [
+        pl.concat(columns).unique().sort()
+        for columns in zip(*(file.texts for file in files), strict=True)
+    ]
+    n = max(map(len, texts))
+    cells = [column.extend_constant(None, n - len(column)) for column in texts]
+    try:
+        read = read_columns(cells, files[0].names, files[0].separator, options)
+    except Doubt as doubt:
+        i = files[0].names.index(doubt.column)
+        has_cell = (file.path for file in files if cells[i][doubt.row] in file.texts[i])
+        raise ValueError(f"{next(has_cell)}: {doubt}") from None
+    for i, (name, values) in enumerate(zip(files[0].names, read.values, strict=True)):
+        if values.dtype == pl.String and name not in options.texts:
+            _check_same_kind(name, files, [file.texts[i] for file in files], options)
+    return read
+
+
+def _check_same_kind(
+    name: str, files: Sequence[_TextFile], texts: Sequence[pl.Series], options: TextOptions
+) -> None:
+    """Refuse columns of text that have numbers, and nothing else, in some files."""
+    held = [own.filter(~own.is_in(sorted(options.missing))).drop_nulls() for own in texts]
+    is_number = [own.cast(pl.Float64, strict=False).count() == len(own) for own in held]
+    pairs = list(zip(is_number, files, held, strict=True))
+    found = {one: file.path for one, file, own in reversed(pairs) if len(own)}
+    if len(found) > 1:
+        raise ValueError(
+            f"{found[True]}: column {name!r} has numbers, but text in {found[False]}; convert the "
+            "column, or leave it out."
+        )
+
+
+def _frames(file: _TextFile, read: Read, options: TextOptions) -> ArrowFiles:
+    """Frames of the values of a file, copied to a temporary file."""
+    columns = [
+        _column(name, form, values.dtype, sorted(options.missing))
+        for name, form, values in zip(file.names, read.forms, read.values, strict=True)
+    ]
+    try:
+        return copied_frames(lambda to: sink_rows(file.rows.select(columns), to), file.path)
+    except pl.exceptions.PolarsError as error:
+        raise _unreadable(file.path, error) from error
+
+
+def _column(name: str, form: Form, kind: pl.DataType, missing: list[str]) -> pl.Expr:
+    """The values of a column of a file."""
+
+    def values(cells: pl.Series) -> pl.Series:
+        cells = cells.str.strip_chars()
+        return form.read(cells.set(cells.is_in(missing).fill_null(True), None)).cast(kind)
+
+    return pl.col(name).map_batches(values, return_dtype=kind, is_elementwise=True)
+
+
+class _JoinedFrames:
+    """Several files, one after the other."""
+
+    def __init__(self, parts: Sequence[Frames]) -> None:
+        self.names = parts[0].names
+        self.single = all(part.single for part in parts)
+        self.pieces = [piece for part in parts for piece in part.pieces]
+        self._places = [(part, i) for part in parts for i in range(len(part.pieces))]
+
+    def read(self, i: int, columns: Sequence[Name] | None = None) -> Frame | Array:
+        """A piece of the source that has it."""
+        part, own = self._places[i]
+        return part.read(own, columns)

@@ -1,0 +1,28 @@
+"""Folders of parquet, Arrow or CSV files as one table, which need not fit in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from partwise.data.decide import TextOptions
+from partwise.data.frame_sources import FrameStore
+from partwise.data.rows import RowSource
+from partwise.data.stores import TABLES, TEXT, find_files
+from partwise.data.text_frames import text_frames
+from partwise.files.data import Data, Rows
+
+
+def is_table_folder(path: Path) -> bool:
+    """Whether a path is a folder with files of a table."""
+    return path.is_dir() and any(one.name.lower().endswith(TABLES) for one in path.iterdir())
+
+
+def read_folder(path: Path, options: TextOptions) -> Data:
+    """The table of a folder, whose rows are read when they are needed."""
+    paths = find_files(path)
+    is_text = all(one.name.lower().endswith(TEXT) for one in paths)
+    rows = RowSource(FrameStore(text_frames(paths, options)) if is_text else path)
+    n, d = rows.shape
+    text = f"a folder of {n:,} row{'s' * (n != 1)} and {d:,} column{'s' * (d != 1)}"
+    return Data(cast(Rows, rows), text)  # what asks for more than a shape knows of folders
