@@ -27,7 +27,7 @@ from partwise.models.moving import Moving
 from partwise.models.moving_parts import MovingParts, PartRows, PartsParams, rows_of
 from partwise.models.transformations import IndexMaps, Translations
 from partwise.starts.congealed_parts import congealed_start
-from partwise.starts.recurring import recurring_start
+from partwise.starts.recurring import patches_reach, recurring_start
 from partwise.typing import PathLike
 
 FittedMovingParts: TypeAlias = Fitted[MovingParts, PartsParams, PartsParams]
@@ -104,10 +104,10 @@ def _start(
     rows: PartRows,
     rng: np.random.Generator,
 ) -> PartsParams:
-    """First parameters: patches that recur or, of parts with states, what explains rows better."""
-    params = recurring_start(model, rows, _moves(options).image_shape, rng)
+    """First parameters: patches that recur or groups of pixels, whichever explains rows better."""
+    shape = _moves(options).image_shape
     if model.n_states == 1:
-        return params
+        return recurring_start(model, rows, shape, rng)
     states = States(replace(options, transformations=None))
 
     def template(of: MovingSource, maps: IndexMaps, n_states: int) -> Moving:
@@ -116,18 +116,19 @@ def _start(
         return Moving(StateCanvas.of(canvas), maps, Dirichlet(1.0))
 
     start = States.starts["dependence"]
-    other = congealed_start(model, source, template, start, rng)
+    params = congealed_start(model, source, template, start, rng)
+    if not patches_reach(model.transformations.values, shape):
+        return params
+    other = recurring_start(model, rows, shape, rng)
     some = rows.take(rng.permutation(len(rows.x))[:JUDGED_ROWS])
     return max((params, other), key=lambda tried: _worth(model, tried, some))
 
 
 def _worth(model: MovingParts, params: PartsParams, rows: PartRows) -> float:
     """Bound of rows after a few EM iterations."""
-    found, parts = model.begun(params, rows), range(model.n_parts)
-    for _ in range(JUDGED_STEPS):
-        params = model.maximize(params, model.sums(params, rows, np.ones(len(rows.x)), found))
-        found = model.improved(params, rows, found, parts, parts)
-    return float(model.row_bounds(params, rows, found, parts).sum())
+    found, weight = model.placed(params, rows), np.ones(len(rows.x))
+    params, found = model.ascended(params, found, rows, weight, JUDGED_STEPS)
+    return float(model.row_bounds(params, rows, found, range(model.n_parts)).sum())
 
 
 def _moves(options: PartsOptions) -> Translations:

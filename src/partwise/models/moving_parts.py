@@ -263,6 +263,26 @@ class MovingParts:
             placed.add(k)
         return Assignment(t, s)
 
+    def placed(self, params: PartsParams, rows: PartRows) -> Assignment:
+        """Assignments of rows without memory, one part after the other."""
+        none = np.zeros((len(rows.x), self.n_parts), int)
+        return self.improved(params, rows, Assignment(none, none), range(self.n_parts), ())
+
+    def ascended(
+        self,
+        params: PartsParams,
+        found: Assignment,
+        rows: PartRows,
+        weight: Array,
+        n_steps: int,
+    ) -> tuple[PartsParams, Assignment]:
+        """Parameters and assignments after EM iterations."""
+        parts = range(self.n_parts)
+        for _ in range(n_steps):
+            params = self.maximize(params, self.sums(params, rows, weight, found))
+            found = self.improved(params, rows, found, parts, parts)
+        return params, found
+
     def begun(self, params: PartsParams, rows: PartRows) -> Assignment:
         """Assignments of rows without memory: the best of several orders of the parts."""
         K, n = self.n_parts, len(rows.x)

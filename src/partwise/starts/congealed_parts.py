@@ -1,14 +1,17 @@
-"""Where parts of several states that move a little begin: groups of pixels, each congealed.
+"""Where parts of several states that move a little begin: groups of pixels that move as one.
 
 Parts that stay near their places tie the pixels around them together, so pixels are grouped by
-their dependence as for rows in place. The pixels of a group are then taken for a row, whose
-shift and states are found as for rows that move as a whole (`partwise.starts.congeal`), and become
-the template of a part.
+their dependence as for rows in place, into more groups than there are parts. The pixels of a group
+are taken for a row, whose shift and states are found as for rows that move as a whole
+(`partwise.starts.congeal`), and become a template. Groups whose shifts agree over the rows are
+pieces of one part and are joined; the parts that are missing are sought in what is left. A pixel
+stays in a mask if the part explains it better than the rest by more than its parameters cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +20,8 @@ from partwise.contracts import Array
 from partwise.data import BlockSource, learn_columns
 from partwise.data.moved import MovingSource, canvas_columns
 from partwise.models.moving import Moving
-from partwise.models.moving_parts import MovingParts, PartsParams
+from partwise.models.moving_parts import Assignment, MovingParts, PartRows, PartsParams
+from partwise.models.predict_parts import components
 from partwise.models.transformations import IndexMaps
 from partwise.starts.congeal import Start, found_places
 from partwise.starts.dependence import grouped_columns
@@ -25,6 +29,15 @@ from partwise.starts.dependence import grouped_columns
 # Odds of a part on the pixels of its group and on those that it may move to; first share of pixels
 # that nothing explains.
 OWN_ODDS, NEAR_ODDS, FIRST_OUTLIERS = 2.0, 0.05, 0.05
+
+# Groups a part, states of a group, and rows looked at: at least so many, and so many a state.
+GROUPS_A_PART, GROUP_STATES, LEAST_ROWS, ROWS_A_STATE = 2, 6, 300, 30
+
+# EM iterations between steps of the search.
+N_STEPS = 4
+
+# Groups move as one if this share of what unrelated shifts would cost is saved by one shift.
+LEAST_TIE = 0.2
 
 # Model of a canvas with so many states, for rows of a source.
 TemplateOf: TypeAlias = Callable[[MovingSource, IndexMaps, int], Moving]
@@ -40,6 +53,18 @@ class _Template(NamedTuple):
     states: Array  # (J,)
 
 
+class _Search(NamedTuple):
+    """Parts found so far, and where they are in the rows."""
+
+    model: MovingParts
+    params: PartsParams
+    found: Assignment
+
+    def settled(self, rows: PartRows, weight: Array) -> _Search:
+        """After some EM iterations."""
+        return _Search(self.model, *self.model.ascended(*self[1:], rows, weight, N_STEPS))
+
+
 def congealed_start(
     model: MovingParts,
     source: BlockSource,
@@ -48,15 +73,157 @@ def congealed_start(
     rng: np.random.Generator,
 ) -> PartsParams:
     """First parameters, without classes; ``start`` is that of parts with states in place."""
-    X = np.asarray(source.X[:], dtype=float)
+    n = min(len(source.weight), max(LEAST_ROWS, ROWS_A_STATE * model.n_states))
+    some = np.sort(rng.choice(len(source.weight), n, replace=False))
+    X, weight = np.asarray(source.X[some], dtype=float), source.weight[some]
     Z = source.columns[0].encode(X, np.arange(X.shape[1]))
-    labels = grouped_columns(source, model.n_parts + 1, True, rng).gates.argmax(axis=0)
-    found = []
+    rows = PartRows(np.nan_to_num(Z), (~np.isnan(Z)).astype(float))
+
+    def begun(own: MovingParts, groups: list[Array]) -> _Search:
+        parts = [_part(own, Z, weight, group, template, start, rng) for group in groups]
+        params = _params(own, Z, parts)
+        return _Search(own, params, own.placed(params, rows))
+
+    n_groups = GROUPS_A_PART * model.n_parts
+    groups = _grouped(source, n_groups, rng)
+    few = replace(model, n_parts=len(groups), n_states=min(model.n_states, GROUP_STATES))
+    joined = _joined(begun(few, groups).settled(rows, weight), rows, rng)[: model.n_parts]
+    search = begun(replace(model, n_parts=len(joined)), joined).settled(rows, weight)
+    search = _closed(search, rows).settled(rows, weight)
+    while search.model.n_parts < model.n_parts:
+        left = np.where(rows.seen > 0, Z - components(*search).expected, np.nan)
+        shown = source.columns[0].decode(left).astype(source.X.dtype)
+        groups = _grouped(BlockSource(shown, source.columns, weight, n_powers=2), n_groups, rng)
+        one = replace(model, n_parts=1)
+        tried = [_with(search, begun(one, [group]).params, rows) for group in groups]
+        tried.sort(key=lambda own: -_height(own, rows, weight))
+        alone = (own for own in tried if _moves_alone(own, rows, rng))
+        search = next(alone, tried[0]).settled(rows, weight)
+    return _closed(search, rows).params
+
+
+def _grouped(source: BlockSource, n_groups: int, rng: np.random.Generator) -> list[Array]:
+    """Pixels in groups that depend on each other; at least one group."""
+    labels = grouped_columns(source, n_groups + 1, True, rng).gates.argmax(axis=0)
+    groups = [np.flatnonzero(labels == g) for g in range(n_groups)]
+    groups = [group for group in groups if len(group) > 1]
+    return groups or [np.arange(source.X.shape[1])]
+
+
+def _joined(search: _Search, rows: PartRows, rng: np.random.Generator) -> list[Array]:
+    """Pixels of groups that move as one, those that explain most first."""
+    model, params, _ = search
+    G = range(model.n_parts)
+    heights = [_heights(search, rows, k) for k in G]
+    others = rng.permutation(len(rows.x))
+    pairs = _pairs(model.transformations.values)
+    saved, cost = np.zeros((2, len(G), len(G)))
+    for a in G:
+        for b in range(a):
+            saved[a, b], cost[a, b] = _tie(heights[a], heights[b], pairs, others)
+    saved, cost = saved + saved.T, cost + cost.T
+    sets = [[g] for g in G]
+    while len(sets) > 1:
+        ties = {
+            (i, j): saved[np.ix_(sets[i], sets[j])].sum() / cost[np.ix_(sets[i], sets[j])].sum()
+            for i in range(len(sets))
+            for j in range(i)
+        }
+        (i, j), tie = max(ties.items(), key=lambda item: item[1])
+        if tie < LEAST_TIE:
+            break
+        sets[j] += sets.pop(i)
+    sets.sort(key=lambda own: -sum(heights[g].max(axis=1).sum() for g in own))
+    odds = np.stack([params.odds[own][:, model.maps[_still(model)]].sum(axis=0) for own in sets])
+    labels = np.where(odds.max(axis=0) > 1, odds.argmax(axis=0), -1)
+    groups = [np.flatnonzero(labels == k) for k in range(len(sets))]
+    return [group for group in groups if len(group) > 1] or [np.arange(odds.shape[1])]
+
+
+def _pairs(values: Array) -> list[tuple[Array, Array]]:
+    """For every shift, the transformations that it turns into others, and these."""
+    at = {tuple(value): t for t, value in enumerate(values)}
+    out = []
+    for step in values:
+        turned = [at.get(tuple(value + step), -1) for value in values]
+        kept = np.flatnonzero(np.array(turned) >= 0)
+        out.append((kept, np.array(turned)[kept]))
+    return out
+
+
+def _heights(search: _Search, rows: PartRows, k: int) -> Array:
+    """What part k adds to the bound of rows at every shift in its best state there, (n, T)."""
+    model, params, found = search
+    others = [j for j in range(model.n_parts) if j != k]
+    return np.asarray(model.gains(params, rows, k, found, others).max(axis=2))
+
+
+def _tie(
+    one: Array, other: Array, pairs: list[tuple[Array, Array]], others: Array
+) -> tuple[float, float]:
+    """What one shift for two groups, up to a constant, saves against shifts that are unrelated.
+
+    These are seen where the rows of one group are in another order, ``others``. Returns what is
+    saved of the cost of tying such shifts, and this cost, in nats a row.
+    """
+
+    def height(of: Array) -> float:
+        return max(float((one[:, t] + of[:, u]).max(axis=1).mean()) for t, u in pairs)
+
+    chance = height(other[others])
+    apart = float(one.max(axis=1).mean() + other.max(axis=1).mean())
+    return height(other) - chance, 1.0 + apart - chance
+
+
+def _moves_alone(search: _Search, rows: PartRows, rng: np.random.Generator) -> bool:
+    """Whether the shifts of the last part are not those of another."""
+    last, pairs = search.model.n_parts - 1, _pairs(search.model.transformations.values)
+    own, others = _heights(search, rows, last), rng.permutation(len(rows.x))
+    ties = [_tie(_heights(search, rows, k), own, pairs, others) for k in range(last)]
+    return all(saved < LEAST_TIE * cost for saved, cost in ties)
+
+
+def _closed(search: _Search, rows: PartRows) -> _Search:
+    """Masks without the pixels whose parameters cost more than they explain (BIC)."""
+    model, params, found = search
+    total, Z = model.explained(params, rows.x, found, range(model.n_parts))
+    odds, cost = params.odds.copy(), 0.5 * (1 + 2 * model.n_states) * np.log(len(rows.x))
     for k in range(model.n_parts):
-        own = np.flatnonzero(labels == k)
-        own = own if len(own) else rng.choice(Z.shape[1], 1)
-        found.append(_part(model, Z, source.weight, own, template, start, rng))
-    odds, mean, var, moves, states = (np.stack(field) for field in zip(*found, strict=True))
+        own, density = model.part(params, rows.x, k, found.t[:, k], found.s[:, k])
+        less = np.maximum(own - NEAR_ODDS, 0.0)
+        share = np.exp(density - total) * less / np.maximum(own, NEAR_ODDS)
+        lost = np.log1p(-less / Z) - np.log1p(-np.minimum(share, 1.0 - 1e-12))
+        explained = np.zeros(odds.shape[1])
+        np.add.at(explained, model.maps[found.t[:, k]], lost * rows.seen)
+        odds[k] = np.where(explained < cost, np.minimum(odds[k], NEAR_ODDS), odds[k])
+    return search._replace(params=replace(params, odds=odds))
+
+
+def _with(search: _Search, other: PartsParams, rows: PartRows) -> _Search:
+    """The same parts and one more, the only one of ``other``."""
+    own, K = search.params, search.model.n_parts
+    names = ("odds", "mean", "var", "log_rho")
+    more = {name: np.concatenate([getattr(own, name), getattr(other, name)]) for name in names}
+    params = replace(own, **more, log_b=np.concatenate([own.log_b, other.log_b], axis=1))
+    model = replace(search.model, n_parts=K + 1)
+    found = model.improved(params, rows, search.found.with_part(), [K], range(K))
+    return _Search(model, params, found)
+
+
+def _height(search: _Search, rows: PartRows, weight: Array) -> float:
+    """Bound of the rows."""
+    model, params, found = search
+    return float(weight @ model.row_bounds(params, rows, found, range(model.n_parts)))
+
+
+def _still(model: MovingParts) -> int:
+    """The transformation that changes nothing."""
+    return int(np.argmin(np.abs(model.transformations.values).sum(axis=1)))
+
+
+def _params(model: MovingParts, Z: Array, parts: list[_Template]) -> PartsParams:
+    """Parameters of parts before the median of rows (n, D) in model units."""
+    odds, mean, var, moves, states = (np.stack(field) for field in zip(*parts, strict=True))
     middle, spread = np.nanmedian(Z, axis=0), np.nanvar(Z, axis=0)
     moves, states = moves + 1.0, states + 1.0
     return PartsParams(
@@ -95,7 +262,6 @@ def _part(
     mean, scale = first / np.maximum(n, 1e-9), group.scale[0]
     spread = np.maximum(second / np.maximum(n, 1e-9) - mean**2, 0.0) * scale**2
     odds, means, var = np.zeros(n_canvas), np.zeros((J, n_canvas)), np.ones((J, n_canvas))
-    still = int(np.argmin(np.abs(model.transformations.values).sum(axis=1)))
-    odds[used], odds[model.maps[still][own]] = NEAR_ODDS, OWN_ODDS
+    odds[used], odds[model.maps[_still(model)][own]] = NEAR_ODDS, OWN_ODDS
     means[:, used], var[:, used] = mean * scale + group.shift[0], spread + model.noise
     return _Template(odds, means, var, counts, stats.states[0])

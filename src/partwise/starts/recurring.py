@@ -27,6 +27,12 @@ FAR = 5.0
 FAINT_ODDS, FIRST_OUTLIERS = 0.02, 0.1
 
 
+def patches_reach(values: Array, image_shape: Sequence[int]) -> bool:
+    """Whether shifts (T, 2) take a patch to every pixel of an image."""
+    reach = 2 * np.abs(values).max(axis=0) + _side(image_shape)
+    return bool(np.all(reach >= image_shape))
+
+
 def recurring_start(
     model: MovingParts,
     rows: PartRows,
@@ -121,7 +127,7 @@ def _patch(
     """Odds and values on the canvas of a window around pixel d of a row."""
     height, width = image_shape
     canvas = model.transformations.canvas_shape
-    side = (min(height, width) // 2 - 1) | 1
+    side = _side(image_shape)
     odds, values = np.zeros(canvas), np.zeros(canvas)
     top, first = (canvas[0] - side) // 2, (canvas[1] - side) // 2
     odds[top : top + side, first : first + side] = FAINT_ODDS
@@ -133,3 +139,8 @@ def _patch(
                 if left[y * width + z]:
                     odds[top + i, first + j] = 1.0
     return odds.ravel(), values.ravel()
+
+
+def _side(image_shape: Sequence[int]) -> int:
+    """Height and width of a patch."""
+    return (min(image_shape) // 2 - 1) | 1
