@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from partwise import MCVQ, Checkpoint, IndexMaps, Rotations, Scalings, Translations, load
-from partwise.report import write_report
+from partwise.report import collect
 from tests.common.helpers import assert_never_falls
 
 
@@ -188,22 +188,43 @@ def test_what_does_not_go_with_transformations_is_said(arguments, data, told):
         model.fit(X)
 
 
-def test_what_describes_columns_is_asked_of_the_canvas(scene, tmp_path):
+def test_what_describes_columns_is_asked_of_the_canvas(scene):
     X, _, model = scene
     canvas, aligned = model.canvas_model(), model.align(X)
     assert canvas.transformations is None
     assert canvas.predict_states(aligned).shape == (len(X), 2)
     assert canvas.summary() is not None
-    write_report(canvas, tmp_path / "r.html", data=aligned[:10], image_shape=model.canvas_shape_)
     for refused in (
         lambda: model.summary(),
         lambda: model.anomalous_cells(X),
-        lambda: model.impute(X, n_imputations=2),
         lambda: model.sample(2, given={"0": 1.0}),
-        lambda: write_report(model, tmp_path / "moving.html"),
     ):
         with pytest.raises(ValueError, match="canvas_model"):
             refused()
+
+
+def test_the_page_is_that_of_the_canvas(scene):
+    X, _, model = scene
+    found = collect(model, X[:10])
+    aligned, shape = model.align(X[:10]), model.canvas_shape_
+    expected = collect(model.canvas_model(), aligned, image_shape=shape)
+    assert found["call"] == repr(model)
+    for name in ("parts", "live", "data"):
+        assert found[name] == expected[name], name
+    assert found["kind"] == "image"
+
+
+def test_imputations_sample_the_shift_of_a_row(scene):
+    X, _, model = scene
+    few = X[:3].copy()
+    few[:, ::3] = np.nan
+    drawn = np.stack(model.impute(few, n_imputations=400, random_state=0))
+    again = np.stack(model.impute(few, n_imputations=400, random_state=0))
+    assert_array_equal(drawn, again)
+    missing = np.isnan(few)
+    assert_array_equal(drawn[:, ~missing], np.broadcast_to(few[~missing], (400, (~missing).sum())))
+    error = drawn.std(axis=0)[missing] / np.sqrt(400)
+    assert np.all(np.abs(drawn.mean(axis=0) - model.impute(few))[missing] < 5 * error + 1e-6)
 
 
 def test_verbs_of_transformations_need_some():

@@ -7,7 +7,7 @@ the module that answers for the canvas, by the same names, and those that only s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
@@ -15,6 +15,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
+from partwise.answers import tables
 from partwise.answers.rows import score_cells
 from partwise.contracts import Array
 from partwise.data.moved import MovableBlock, MovingSource
@@ -86,6 +87,24 @@ def best(fitted: FittedMoving, X: Array, n_jobs: int | None = None) -> Array:
 def placed(fitted: FittedMoving, X: Array, t: Array) -> Array:
     """Rows on the canvas under transformations t (n,), NaN where nothing was seen."""
     return on_canvas(X, fitted.model.maps[t], fitted.model.canvas.n_columns)
+
+
+def draw(
+    fitted: FittedMoving,
+    X: Array,
+    generators: Sequence[np.random.Generator],
+    n_jobs: int | None = None,
+) -> Iterator[Array]:
+    """Rows with missing values sampled given the observed ones, once per generator.
+
+    The transformation of a row is sampled from its posterior, then states and values under it.
+    """
+    above, canvas = np.cumsum(posterior(fitted, X, n_jobs), axis=1, dtype=float), plain(fitted)
+    for rng in generators:
+        u = rng.random((len(X), 1)) * above[:, -1:]
+        t = np.minimum((above <= u).sum(axis=1), above.shape[1] - 1)
+        (rows,) = tables.draw(canvas, placed(fitted, X, t), [rng], n_jobs)
+        yield np.take_along_axis(rows, fitted.model.maps[t], axis=1)
 
 
 @dataclass(frozen=True)

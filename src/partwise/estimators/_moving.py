@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ClassVar, Self
@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.answers import moving
+from partwise.answers import moving, tables
 from partwise.answers.moving_parts import PartsAnswers
 from partwise.contracts import Array
 from partwise.data.table import Schema
@@ -28,7 +28,7 @@ from partwise.fitting.moving_parts import fit_moving_parts, restored_parts, save
 from partwise.fitting.moving_states import MovingStates
 from partwise.fitting.options import TrainingRows
 from partwise.models.transformations import Transformations
-from partwise.typing import DataLike, Frame, Given, PathLike, Seed, State
+from partwise.typing import Frame, Given, PathLike, Seed, State
 
 
 def _moves(estimator: TransformedRows) -> bool:
@@ -194,13 +194,11 @@ class MovingEstimator(TransformedRows, StateRows):
     add_states = _in_place("add_states")
     predict_columns = _in_place("predict_columns")
 
-    def impute(
-        self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
-    ) -> Array | Frame | list[Array | Frame]:
-        """As in `MCVQ`; several imputations are refused for rows with transformations."""
-        if n_imputations is not None:
+    def _drawn(self, coded: Array, generators: Sequence[np.random.Generator]) -> Iterator[Array]:
+        if _by_part(self):
             self._refuse_moving("impute(n_imputations=)")
-        return super().impute(X, n_imputations, random_state=random_state)
+        draw = tables.draw if self.transformations is None else moving.draw
+        return draw(self._fitted, coded, generators, self.n_jobs)
 
     def inverse_transform(self, X: ArrayLike) -> Array | Frame:
         """As in `MCVQ`; rows of the canvas where rows are transformed."""

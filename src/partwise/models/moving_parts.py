@@ -108,6 +108,17 @@ class PartsParams:
         log_b = np.repeat(self.log_b, n_classes, axis=0)
         return replace(self, log_b=log_b, log_beta=np.full(n_classes, -np.log(n_classes)))
 
+    def joined(self, other: PartsParams) -> PartsParams:
+        """The same with the parts of ``other`` besides."""
+        return replace(
+            self,
+            odds=np.concatenate([self.odds, other.odds]),
+            mean=np.concatenate([self.mean, other.mean]),
+            var=np.concatenate([self.var, other.var]),
+            log_rho=np.concatenate([self.log_rho, other.log_rho]),
+            log_b=np.concatenate([self.log_b, other.log_b], axis=1),
+        )
+
     @property
     def params(self) -> PartsParams:
         """Nothing is to be prepared."""

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise import __version__
 from partwise.answers.tables import Feature, features
+from partwise.data.frames import index_of
 from partwise.data.table import Schema
 from partwise.estimators.recommender import Recommender
 from partwise.fitted import fitted_of, schema_of
@@ -38,7 +39,7 @@ from partwise.report.content import (
     Vector,
 )
 from partwise.report.embed import embed, names_of, pack_rows, packed_size
-from partwise.report.moving import moves_of, moving_live
+from partwise.report.moving import in_place, moves_of, moving_live
 from partwise.report.overview import overview, states_of_parts
 from partwise.report.pictures import gray_picture, part_color, parts_picture
 from partwise.report.rows import PageRows
@@ -127,10 +128,11 @@ def collect(
     check_is_fitted(model)
     moves = moves_of(model)
     if moves is None and getattr(model, "transformations", None) is not None:
-        raise ValueError(
-            "A report shows rows in place; pass model.canvas_model() and the rows that "
-            "model.align(X) gives."
-        )
+        shown, shape = in_place(model, data)
+        row_names = index_of(data) if row_names is None else row_names
+        of = title, model_file, stability, row_names, column_names, fit_seconds
+        canvas = collect(model.canvas_model(), shown, shape, *of)
+        return {**canvas, "call": repr(model)}
     names = _named(column_names, names_of(model))
     lead = model
     if isinstance(model, Recommender):

@@ -1,22 +1,34 @@
-"""Parts that move on their own, for the page in which they are dragged."""
+"""Rows and parts that move: the canvas of rows, and parts that are dragged on the page."""
 
 from __future__ import annotations
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from partwise.contracts import Array
+from partwise.estimators._moving import TransformedRows
 from partwise.estimators.mcvq import MCVQ
 from partwise.models.transformations import Translations
 from partwise.plot.view import apart, percent
 from partwise.report.content import Live
 from partwise.report.embed import names_of, pack
 from partwise.report.pictures import part_color
+from partwise.typing import DataLike
 
 
 def moves_of(model: BaseEstimator) -> Translations | None:
     """Translations of parts that move on their own, None for other models."""
     moves = getattr(model, "transformations", None)
     return moves if isinstance(moves, Translations) and moves.by == "part" else None
+
+
+def in_place(
+    model: TransformedRows, data: DataLike | None
+) -> tuple[Array | None, tuple[int, ...] | None]:
+    """Rows on the canvas, and its height and width if it is an image."""
+    shape = model.canvas_shape_
+    is_image = len(shape) == 2 and min(shape) > 1
+    return None if data is None else model.align(data), shape if is_image else None
 
 
 def moving_live(model: MCVQ, moves: Translations) -> Live:

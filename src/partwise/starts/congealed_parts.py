@@ -30,7 +30,7 @@ from partwise.starts.dependence import grouped_columns
 # that nothing explains.
 OWN_ODDS, NEAR_ODDS, FIRST_OUTLIERS = 2.0, 0.05, 0.05
 
-# Groups a part, states of a group, and rows looked at: at least so many, and so many a state.
+# Groups per part, states of a group, and rows looked at: at least so many, so many per state.
 GROUPS_A_PART, GROUP_STATES, LEAST_ROWS, ROWS_A_STATE = 2, 6, 300, 30
 
 # EM iterations between steps of the search.
@@ -164,7 +164,7 @@ def _tie(
     """What one shift for two groups, up to a constant, saves against shifts that are unrelated.
 
     These are seen where the rows of one group are in another order, ``others``. Returns what is
-    saved of the cost of tying such shifts, and this cost, in nats a row.
+    saved of the cost of tying such shifts, and this cost, in nats per row.
     """
 
     def height(of: Array) -> float:
@@ -196,15 +196,12 @@ def _closed(search: _Search, rows: PartRows) -> _Search:
         explained = np.zeros(odds.shape[1])
         np.add.at(explained, model.maps[found.t[:, k]], lost * rows.seen)
         odds[k] = np.where(explained < cost, np.minimum(odds[k], NEAR_ODDS), odds[k])
-    return search._replace(params=replace(params, odds=odds))
+    return _Search(model, replace(params, odds=odds), found)
 
 
 def _with(search: _Search, other: PartsParams, rows: PartRows) -> _Search:
     """The same parts and one more, the only one of ``other``."""
-    own, K = search.params, search.model.n_parts
-    names = ("odds", "mean", "var", "log_rho")
-    more = {name: np.concatenate([getattr(own, name), getattr(other, name)]) for name in names}
-    params = replace(own, **more, log_b=np.concatenate([own.log_b, other.log_b], axis=1))
+    params, K = search.params.joined(other), search.model.n_parts
     model = replace(search.model, n_parts=K + 1)
     found = model.improved(params, rows, search.found.with_part(), [K], range(K))
     return _Search(model, params, found)

@@ -79,14 +79,15 @@ def _with_patch(
 ) -> PartsParams:
     """Parameters with one more part; ``odds`` is (D_c,), ``patches`` (J, D_c)."""
     T, J = len(model.maps), model.n_states
-    return replace(
+    patch = replace(
         params,
-        odds=np.concatenate([params.odds, odds[None]]),
-        mean=np.concatenate([params.mean, patches[None]]),
-        var=np.concatenate([params.var, np.full((1, *patches.shape), 4.0 * model.noise)]),
-        log_rho=np.concatenate([params.log_rho, np.full((1, T), -np.log(T))]),
-        log_b=np.concatenate([params.log_b, np.full((1, 1, J), -np.log(J))], axis=1),
+        odds=odds[None],
+        mean=patches[None],
+        var=np.full((1, *patches.shape), 4.0 * model.noise),
+        log_rho=np.full((1, T), -np.log(T)),
+        log_b=np.full((1, 1, J), -np.log(J)),
     )
+    return params.joined(patch)
 
 
 def _best_patch(
