@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from partwise.contracts import Array
-from partwise.estimators._moving import TransformedRows
+from partwise.estimators.mcfa import MCFA
 from partwise.estimators.mcvq import MCVQ
 from partwise.models.transformations import Translations
 from partwise.plot.view import apart, percent
@@ -23,7 +23,7 @@ def moves_of(model: BaseEstimator) -> Translations | None:
 
 
 def in_place(
-    model: TransformedRows, data: DataLike | None
+    model: MCFA | MCVQ, data: DataLike | None
 ) -> tuple[Array | None, tuple[int, ...] | None]:
     """Rows on the canvas, and its height and width if it is an image."""
     shape = model.canvas_shape_
