@@ -182,9 +182,11 @@ def popular_question(model, person):
     return max(gains, key=lambda item: gains[item] * counts[item])
 
 
-@pytest.mark.parametrize("name", MEMBERS)
-def test_interviews_go_as_in_python(name, browser, ratings, tmp_path):
-    model = Recommender(MEMBERS[name], levels=[1, 2, 3, 4, 5]).fit(ratings)
+@pytest.mark.parametrize(
+    ("name", "rated_set"), [*((name, False) for name in MEMBERS), ("several", True)]
+)
+def test_interviews_go_as_in_python(name, rated_set, browser, ratings, tmp_path):
+    model = Recommender(MEMBERS[name], levels=[1, 2, 3, 4, 5], rated_set=rated_set).fit(ratings)
     write_report(model, tmp_path / "page.html")
     items = model.items_
     people = [{}, {"item 0": 5}, {"item 2": 1, "item 3": 5, "item 9": 2, "item 20": 4}]

@@ -18,9 +18,10 @@ from partwise.answers.factors import FittedFactors
 from partwise.answers.rows import map_rows, source_of
 from partwise.answers.states import FittedStates, laws, marginal
 from partwise.contracts import Array, Span
+from partwise.data import RowBlock
 from partwise.fitted import AnyCore, AnyParts, core_of
 from partwise.likelihoods.ordinal import FARTHEST
-from partwise.models import factors, predict, predict_factors, questions
+from partwise.models import factors, predict, predict_factors, questions, rated_set
 from partwise.models import levels as scale
 from partwise.models.mcfa import MCFA
 from partwise.models.mcvq import MCVQ
@@ -31,12 +32,19 @@ CHUNK = 1 << 22
 
 
 def tastes_of(
-    fitted: FittedStates | FittedFactors, levels: Array, popularity: Array, n_jobs: int | None
+    fitted: FittedStates | FittedFactors,
+    levels: Array,
+    popularity: Array,
+    n_jobs: int | None,
+    weights: Array | None = None,
 ) -> Tastes:
-    """Tastes by the kind of model; ``popularity`` (D,) is each item's share of the ratings."""
+    """Tastes by the kind of model; ``popularity`` (D,) is each item's share of the ratings.
+
+    ``weights`` (D, J of all parts) are what the set of rated items says about factors.
+    """
     if isinstance(getattr(fitted.model, "core", fitted.model), MCVQ):
         return StateTastes(cast(FittedStates, fitted), levels, popularity, n_jobs)
-    return FactorTastes(cast(FittedFactors, fitted), levels, popularity, n_jobs)
+    return FactorTastes(cast(FittedFactors, fitted), levels, popularity, n_jobs, weights)
 
 
 class Tastes(ABC):
@@ -44,6 +52,8 @@ class Tastes(ABC):
 
     fitted: FittedStates | FittedFactors
     core: MCVQ | MCFA
+    # What the set of rated items says about factors, (D, J of all parts).
+    weights: Array | None = None
 
     def __init__(self, levels: Array, popularity: Array, n_jobs: int | None) -> None:
         self.levels, self.popularity, self.n_jobs = levels, popularity, n_jobs
@@ -70,8 +80,23 @@ class Tastes(ABC):
         X = self.on_known_levels(X)
         fitted: AnyParts = self.fitted
         infer, prepared = fitted.model.infer, fitted.prepared
-        pieces = map_rows(fitted.columns, X, lambda block: infer(prepared, block)[0], self.n_jobs)
-        return np.concatenate(pieces, axis=1)
+
+        def on_block(block: RowBlock) -> Array:
+            found: Array = infer(prepared, block, *self._prior(block))[0]
+            return found
+
+        return np.concatenate(map_rows(fitted.columns, X, on_block, self.n_jobs), axis=1)
+
+    def learn_weights(self, X: sparse.csr_matrix) -> Array:
+        """What the set of rated items says about factors, (D, J of all parts), from ratings X."""
+        return rated_set.learn_weights(X, self.core.row_features(self.fold_in(X)))
+
+    def _prior(self, block: RowBlock) -> tuple[Array, ...]:
+        """Means of factors given the sets of items, if there are: a further argument."""
+        if self.weights is None:
+            return ()
+        (group,) = block.groups
+        return (rated_set.prior_means(self.weights, *group.codes()[:2]),)
 
     def evidence(self, columns: Array, values: Array) -> Array:
         """Evidence of each of a person's ratings, (F, ratings)."""
@@ -85,7 +110,8 @@ class Tastes(ABC):
         block = source_of(self.fitted.columns, apart, max(len(columns), 1)).block(0)
         if isinstance(self.fitted.model, Ordinal):
             whole = source_of(self.fitted.columns, one).block(0)
-            block = block.with_values(self.fitted.model.settle(self.fitted.prepared, whole))
+            settled = self.fitted.model.settle(self.fitted.prepared, whole, *self._prior(whole))
+            block = block.with_values(settled)
         core: AnyCore = self.core
         return core.evidence(self.fitted.prepared, block)
 
@@ -100,16 +126,24 @@ class Tastes(ABC):
         """Turn evidence into features, in place."""
 
     def leave_out(self, columns: Array, values: Array) -> Array:
-        """Features of the person, then without each of the ratings in turn, (F, 1 + ratings)."""
+        """Features of the person, then without each of the ratings in turn, (F, 1 + ratings).
+
+        That an item was rated stays known.
+        """
         own = self.evidence(columns, values).astype(float)
         total = own.sum(axis=1, keepdims=True)
+        if self.weights is not None:
+            assert isinstance(self.core, MCFA)
+            indptr = np.array([0, len(columns)])
+            total[self.core.linear] += rated_set.prior_means(self.weights, indptr, columns)
         return self.features_of(np.hstack([total, total - own]))
 
     def keeps_apart(self, rated: Array) -> bool:
         """Whether ratings of these items are evidence about their own parts only."""
-        # With classes, or items of several parts, answers about one part inform the others.
+        # With classes, sets, or items of several parts, answers about one part inform the others.
         closed = self.fitted.params.gates[:, rated].max(axis=0, initial=0.0) >= 1.0
-        return self.core.classes.n_classes == 1 and bool(closed.all())
+        alone = self.weights is None and self.core.classes.n_classes == 1
+        return alone and bool(closed.all())
 
     def average_shares(self, features: Array) -> Array:
         """Probability of every level of the average item, by popularity, (n, L)."""
@@ -274,9 +308,14 @@ class FactorTastes(Tastes):
     core: MCFA
 
     def __init__(
-        self, fitted: FittedFactors, levels: Array, popularity: Array, n_jobs: int | None
+        self,
+        fitted: FittedFactors,
+        levels: Array,
+        popularity: Array,
+        n_jobs: int | None,
+        weights: Array | None = None,
     ) -> None:
-        self.fitted, self.core = fitted, core_of(fitted.model, MCFA)
+        self.fitted, self.core, self.weights = fitted, core_of(fitted.model, MCFA), weights
         super().__init__(levels, popularity, n_jobs)
         group, K = self.fitted.columns[0], len(self.columns)
         if isinstance(self.fitted.model, Ordinal):

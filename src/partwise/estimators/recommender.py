@@ -73,6 +73,10 @@ class Recommender(RatingPredictions, BaseEstimator):
     max_choice_items : int, default=10_000
         Number of items, the most popular, in the model of what people take. Its weights need
         4 bytes per pair of items: 400 MB for 10,000. 0 leaves popularity alone.
+    rated_set : bool, default=False
+        Whether the set of items that a person rated is evidence about tastes, beside the ratings:
+        it moves the mean of the factors of every `MCFA` without classes; other estimators predict
+        as before. Leave it off if people do not choose what they rate.
 
     Attributes
     ----------
@@ -117,6 +121,7 @@ class Recommender(RatingPredictions, BaseEstimator):
         feedback: str = "auto",
         like: float | None = None,
         max_choice_items: int = 10_000,
+        rated_set: bool = False,
     ) -> None:
         self.estimator = estimator
         self.levels = levels
@@ -125,6 +130,7 @@ class Recommender(RatingPredictions, BaseEstimator):
         self.feedback = feedback
         self.like = like
         self.max_choice_items = max_choice_items
+        self.rated_set = rated_set
 
     # --- fitting ---
 
@@ -288,7 +294,12 @@ class Recommender(RatingPredictions, BaseEstimator):
             known=users,
             lent=lent,
         )
-        return self._adopt(self._widened(X), catalog)
+        # That a new item was rated says nothing yet.
+        weights = [
+            None if y is None else np.pad(y, [(0, n_new), (0, 0)])
+            for y in (taste.weights for taste in known.tastes)
+        ]
+        return self._adopt(self._widened(X), catalog, weights)
 
     def _check(self) -> None:
         """Raise errors before work starts."""
@@ -300,7 +311,12 @@ class Recommender(RatingPredictions, BaseEstimator):
             )
         if self.max_choice_items < 0:
             raise ValueError(f"max_choice_items={self.max_choice_items!r} must be at least 0.")
-        members_of(self, 0, self.feedback == "implicit")
+        members = members_of(self, 0, self.feedback == "implicit")
+        if self.rated_set and not any(map(takes_sets, members)):
+            raise ValueError(
+                "rated_set=True needs ratings and an MCFA without classes whose gating is not "
+                "'factorised'; add one, or set rated_set=False."
+            )
 
     def _read(self, ratings: RatingsLike, names: ColumnNames) -> Ratings:
         """Ratings, or items taken if the feedback is implicit."""
@@ -344,14 +360,28 @@ class Recommender(RatingPredictions, BaseEstimator):
             KnownUsers(read.users, X),
         )
         self._adopt(fitted, catalog)
-        return self if sides.nothing else self._adopt(fitted, sides.lend(self._fitted))
+        weights = None
+        if self.rated_set:
+            members = zip(fitted, self._fitted.tastes, strict=True)
+            weights = [taste.learn_weights(X) if takes_sets(m) else None for m, taste in members]
+            self._adopt(fitted, catalog, weights)
+        return self if sides.nothing else self._adopt(fitted, sides.lend(self._fitted), weights)
 
-    def _adopt(self, fitted: list[Member], catalog: Catalog) -> Recommender:
-        """Set the learned attributes; the catalog gets the tastes of the fitted estimators."""
+    def _adopt(
+        self,
+        fitted: list[Member],
+        catalog: Catalog,
+        weights: Sequence[Array | None] | None = None,
+    ) -> Recommender:
+        """Set the learned attributes; the catalog gets the tastes of the fitted estimators.
+
+        ``weights`` are, of each, what the set of rated items says about factors, (D, J).
+        """
         popularity = catalog.counts / catalog.counts.sum()
+        own = zip(fitted, weights or [None] * len(fitted), strict=True)
         tastes = tuple(
-            tastes_of(fitted_of(member), catalog.levels, popularity, member.n_jobs)
-            for member in fitted
+            tastes_of(fitted_of(member), catalog.levels, popularity, member.n_jobs, y)
+            for member, y in own
         )
         self._fitted = replace(catalog, tastes=tastes)
         self.estimators_, self.items_, self.levels_ = fitted, catalog.items, catalog.levels
@@ -395,52 +425,73 @@ class Recommender(RatingPredictions, BaseEstimator):
         save(model, path)
 
     def __partwise_state__(self) -> dict[str, object]:
-        fitted = self._fitted
-        state: dict[str, object] = {
-            "members": [member.__partwise_state__() for member in self.estimators_],
-            "items": as_objects(fitted.items),
-            "levels": fitted.levels,
-            "counts": fitted.counts,
-            "n_users": fitted.n_users,
-            "liked": fitted.liked,
-            "implicit": fitted.implicit,
-            "choice": {
-                name: getattr(fitted.choice, name)
-                for name in ("weights", "modeled", "slope", "intercept", "penalty")
-            },
-        }
-        if fitted.lent is not None:
-            state["lent"] = csr_fields(fitted.lent)
-        if fitted.known is not None:
-            known = fitted.known
-            lent = None if known.lent is None else csr_fields(known.lent)
-            ids = as_objects(known.ids)
-            state["users"] = {"ids": ids, "ratings": csr_fields(known.ratings), "lent": lent}
-        return state
+        members = [member.__partwise_state__() for member in self.estimators_]
+        return {"members": members, **_state_of(self._fitted)}
 
     def __partwise_restore__(self, state: dict[str, Any]) -> None:
-        items, levels, counts = list(state["items"]), state["levels"], state["counts"]
-        D, n_users, implicit = len(items), state["n_users"], state.get("implicit", False)
-        members = [clone(member) for member in members_of(self, D, implicit)]
+        catalog = _catalog_of(state)
+        members = [
+            clone(member) for member in members_of(self, len(catalog.items), catalog.implicit)
+        ]
         for member, own in zip(members, state["members"], strict=True):
             member.__partwise_restore__(own)
-        share = counts / max(n_users, 1)
-        choice = popularity_alone(share)  # of files before there was a choice model
-        if "choice" in state:
-            choice = Choice(share=share, **state["choice"])
-        lent = None if "lent" not in state else csr_of(state["lent"], (D, D))
-        known = None
-        if "users" in state:
-            users, n = state["users"], len(state["users"]["ids"])
-            near = None if users["lent"] is None else csr_of(users["lent"], (n, n))
-            known = KnownUsers(list(users["ids"]), csr_of(users["ratings"], (n, D)), near)
-        above = levels[levels > levels.mean()]
-        liked = state.get("liked", float(above[0]))
-        own = (levels, counts, n_users, choice, liked, implicit, known, lent)
-        self._adopt(members, Catalog((), items, *own))
+        self._adopt(members, catalog, state.get("rated_set"))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
+
+
+def _state_of(fitted: Catalog) -> dict[str, object]:
+    """What a file holds beside the estimators."""
+    state: dict[str, object] = {
+        "items": as_objects(fitted.items),
+        "levels": fitted.levels,
+        "counts": fitted.counts,
+        "n_users": fitted.n_users,
+        "liked": fitted.liked,
+        "implicit": fitted.implicit,
+        "choice": {
+            name: getattr(fitted.choice, name)
+            for name in ("weights", "modeled", "slope", "intercept", "penalty")
+        },
+    }
+    weights = [taste.weights for taste in fitted.tastes]
+    if any(own is not None for own in weights):
+        state["rated_set"] = weights
+    if fitted.lent is not None:
+        state["lent"] = csr_fields(fitted.lent)
+    if fitted.known is not None:
+        known = fitted.known
+        lent = None if known.lent is None else csr_fields(known.lent)
+        ids = as_objects(known.ids)
+        state["users"] = {"ids": ids, "ratings": csr_fields(known.ratings), "lent": lent}
+    return state
+
+
+def _catalog_of(state: dict[str, Any]) -> Catalog:
+    """The same read back, without tastes."""
+    items, levels, counts = list(state["items"]), state["levels"], state["counts"]
+    D, n_users = len(items), state["n_users"]
+    share = counts / max(n_users, 1)
+    choice = popularity_alone(share)  # of files before there was a choice model
+    if "choice" in state:
+        choice = Choice(share=share, **state["choice"])
+    lent = None if "lent" not in state else csr_of(state["lent"], (D, D))
+    known = None
+    if "users" in state:
+        users, n = state["users"], len(state["users"]["ids"])
+        near = None if users["lent"] is None else csr_of(users["lent"], (n, n))
+        known = KnownUsers(list(users["ids"]), csr_of(users["ratings"], (n, D)), near)
+    above = levels[levels > levels.mean()]
+    liked = state.get("liked", float(above[0]))
+    implicit = state.get("implicit", False)
+    return Catalog((), items, levels, counts, n_users, choice, liked, implicit, known, lent)
+
+
+def takes_sets(member: Member) -> bool:
+    """Whether the set of rated items can move the mean of the factors."""
+    plain = isinstance(member, MCFA) and member.gating != "factorised"
+    return plain and member.n_classes in (None, 1)
 
 
 def members_of(

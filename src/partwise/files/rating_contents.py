@@ -111,6 +111,17 @@ def recommender(value: object, scope: Scope, member: Member) -> None:
         for i, ((name, arguments), own) in enumerate(zip(members, value, strict=True)):
             inside(i, lambda v, s, n=name, a=arguments: member(n, a, v, s), own, scope)
 
+    def sets(value: object, scope: Scope) -> None:
+        Each(Anything(), len(members))(value, scope)
+        assert isinstance(value, list | tuple)
+        for i, ((name, arguments), own) in enumerate(zip(members, value, strict=True)):
+            able = name == "MCFA" and arguments.get("gating") != "factorised"
+            able = able and len(state["members"][i]["theta"]["log_beta"]) == 1
+            if own is not None and not able:
+                raise MisfitError(f"[{i}]", "is of a model that cannot use it")
+            factors = sum(state["members"][i]["n_factors"]) if able else 0
+            inside(i, Maybe(Array("float", ("D", factors), low=-1e6, high=1e6)), own, scope)
+
     contents = Record(
         {
             "items": Array("any", ("D",)),
@@ -132,6 +143,7 @@ def recommender(value: object, scope: Scope, member: Member) -> None:
                 }
             ),
             "lent": _csr("lenders", "D"),
+            "rated_set": sets,
             "users": Record(
                 {
                     "ids": Array("any", ("people",)),
@@ -153,6 +165,7 @@ def recommender(value: object, scope: Scope, member: Member) -> None:
             "feedback": Text(("auto", "explicit", "implicit")),
             "like": Maybe(Number()),
             "max_choice_items": Whole(),
+            "rated_set": Flag(),
         },
     )
     inside("arguments", arguments, asked, scope)

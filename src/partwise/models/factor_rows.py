@@ -153,9 +153,16 @@ class FactorRows:
         """Rows keep nothing from one sweep to the next."""
         return
 
-    def infer(self, prepared: MCFAPrepared, block: Block[Pairs]) -> tuple[Array, Array]:
-        """Features of the rows' factors (F, n), and their log normaliser less what is constant."""
+    def infer(
+        self, prepared: MCFAPrepared, block: Block[Pairs], prior: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Features of the rows' factors (F, n), and their log normaliser less what is constant.
+
+        ``prior`` (J of all parts, n) are means of the rows' factors, before their entries are seen.
+        """
         score = self.evidence(prepared, block)
+        if prior is not None:
+            score[self.linear] += prior
         found = self.weigh(prepared.params, score, block.labels)
         self.mix(score, found, block.weight)
         return score, found.log_z

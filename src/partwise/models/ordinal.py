@@ -67,9 +67,14 @@ class Ordinal:
         """No numbers yet."""
         return
 
-    def infer(self, prepared: MCFAPrepared, block: Block[Latent]) -> tuple[Array, Array]:
-        """Features of the factors of rows that remember nothing, (F, n), and their normaliser."""
-        return self._settle(prepared, block)[1:]
+    def infer(
+        self, prepared: MCFAPrepared, block: Block[Latent], prior: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Features of the factors of rows that remember nothing, (F, n), and their normaliser.
+
+        ``prior`` (J of all parts, n) are means of the rows' factors, before their entries are seen.
+        """
+        return self._settle(prepared, block, prior)[1:]
 
     def evidence(self, prepared: MCFAPrepared, block: Block[Latent]) -> Array:
         """What settled numbers say about the factors, (F, n)."""
@@ -79,15 +84,21 @@ class Ordinal:
         """Factors to sample when a row's likelihood is estimated, as features in each class."""
         return self.core.class_features(prepared.params, self.evidence(prepared, block))
 
-    def settle(self, prepared: MCFAPrepared, block: Block[Latent]) -> Array:
+    def settle(
+        self, prepared: MCFAPrepared, block: Block[Latent], prior: Array | None = None
+    ) -> Array:
         """Numbers of rows that remember nothing, (nnz,)."""
-        return self._settle(prepared, block)[0]
+        return self._settle(prepared, block, prior)[0]
 
-    def _settle(self, prepared: MCFAPrepared, block: Block[Latent]) -> tuple[Array, Array, Array]:
+    def _settle(
+        self, prepared: MCFAPrepared, block: Block[Latent], prior: Array | None
+    ) -> tuple[Array, Array, Array]:
         """Numbers, features and normalisers of rows after rounds to settle."""
         core, columns = self.core, combined(self.core, prepared.params)
         latent = self._begin(columns, block)
         score = core.evidence(prepared, block.with_values(latent))
+        if prior is not None:
+            score[core.linear] += prior
         found = core.weigh(prepared.params, score, block.labels)
         if core.classes.n_classes == 1:
             # The factors' covariance does not hang on the numbers, so each row settles in a walk.
@@ -105,6 +116,8 @@ class Ordinal:
                 core.mix(score, found, block.weight)
                 latent = self._numbers(columns, block, score, latent)[0]
                 score = core.evidence(prepared, block.with_values(latent))
+                if prior is not None:
+                    score[core.linear] += prior
                 found = core.weigh(prepared.params, score, block.labels)
         core.mix(score, found, block.weight)
         return latent, score, found.log_z

@@ -282,7 +282,11 @@ def _taste(model: MCVQ | MCFA, taste: Tastes, kept: np.ndarray) -> Mapping[str, 
             block["answerEnds"] = pack(taste.ends[live], "f8")
     # A rating that did not occur in fit is replaced by the nearest that did.
     heard = [float(value) for value in taste.nearest]
-    return {"model": inner, "heard": heard, "rest": rest}
+    sets = None
+    if taste.weights is not None:
+        ends = np.cumsum(taste.core.sizes)[:-1]
+        sets = [pack(own.T, "f8") for own in np.split(taste.weights[kept], ends, axis=1)]
+    return {"model": inner, "heard": heard, "rest": rest, "sets": sets}
 
 
 def _numbers(packed: object) -> np.ndarray:

@@ -84,9 +84,9 @@ def _split(rest: Any, held: Held, train: Array, test: Array) -> Split:
     return Split(rest[train], held.of(train), rest[test], held.of(test))
 
 
-def fitted(estimator: Any, train: Any, levels: Array) -> Any:
+def fitted(estimator: Any, train: Any, levels: Array, **options: Any) -> Any:
     """A model learned from ratings; the number of iterations is part of its settings."""
-    served = Recommender(estimator, levels=levels)
+    served = Recommender(estimator, levels=levels, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ columns have no observed value")

@@ -103,6 +103,16 @@ class FactorsModel {
     });
   }
 
+  /* The evidence, in place, with what the set of observed columns says about the factors: its weights are in `sets`. */
+  withSet(evidence, values) {
+    if (!this.sets) return evidence;
+    const seen = Array.from(values.keys()).filter((d) => !Number.isNaN(values[d]));
+    this.parts.forEach((part, k) => {
+      for (let j = 0; j < part.size; j++) for (const d of seen) evidence[k][j] += this.sets[k][j][d] / Math.sqrt(seen.length);
+    });
+    return evidence;
+  }
+
   /* Gaussian posterior of a part's factors in every class. */
   gaussians(part, evidence) {
     const J = part.size;
@@ -138,7 +148,7 @@ class FactorsModel {
   }
 
   infer(values) {
-    return this.weigh(this.evidence(this.hear(values)));
+    return this.weigh(this.withSet(this.evidence(this.hear(values)), values));
   }
 
   /* A posterior with given factors. */
@@ -161,13 +171,13 @@ class FactorsModel {
     for (const d of seen) latent[d] = this.number(d, values[d], nobody);
     if (this.logBeta.length > 1) {
       for (let round = 0; round < MAX_ROUNDS; round++) {
-        const { m } = this.weigh(this.evidence(latent));
+        const { m } = this.weigh(this.withSet(this.evidence(latent), values));
         for (const d of seen) latent[d] = this.number(d, values[d], m);
       }
       return latent;
     }
     /* The covariance of the factors does not depend on the numbers, only the linear terms do. */
-    const evidence = this.evidence(latent);
+    const evidence = this.withSet(this.evidence(latent), values);
     const covs = this.parts.map((part, k) => this.gaussians(part, evidence[k])[0].cov);
     for (let round = 0; round < MAX_ROUNDS; round++) {
       const m = covs.map((cov, k) => times(cov, evidence[k].subarray(0, this.parts[k].size)));

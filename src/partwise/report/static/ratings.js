@@ -20,6 +20,7 @@ class Taste {
     this.popularity = popularity;
     this.nItems = nItems;
     this.model = content.model.type === "states" ? new StatesModel(content.model, nItems) : new FactorsModel(content.model, nItems);
+    if (content.sets) this.model.sets = content.sets.map((weights) => unpackRows(weights, nItems));
     this.rest = content.rest.map((matrix) => unpack(matrix, matrix.shape[0]));
     content.model.parts.forEach((source, k) => {
       const part = this.model.parts[k];
@@ -44,6 +45,7 @@ class Taste {
     const values = this.values(ratings);
     const heard = this.model.hear ? this.model.hear(values) : values;
     const total = this.model.evidence(heard);
+    if (this.model.withSet) this.model.withSet(total, values);
     const without = Array.from(ratings.keys(), (item) => {
       const alone = new Float64Array(this.nItems).fill(NaN);
       alone[item] = heard[item];
