@@ -6,6 +6,7 @@ import pytest
 
 import partwise
 from partwise import MCVQ
+from partwise.answers import states as answers
 from partwise.data.table import Schema
 from partwise.data.twins import _correlations
 from partwise.files.pieces import TABLE
@@ -60,6 +61,49 @@ def test_what_is_given_leads(model):
     assert set(rows["country"]) == {"Spain"}
     assert (rows["celsius"] - 10).abs().max() < 0.2
     assert set(rows["fahrenheit"]) == {50.0}
+
+
+def test_missing_values_are_those_of_observed_copies(model):
+    rows, rng = table(seed=1), np.random.default_rng(2)
+    hidden = rng.random(len(rows)) < 0.5
+    given = rows.copy()
+    given.loc[hidden, ["fahrenheit", "iso"]] = None
+    given.loc[~hidden, ["celsius", "country"]] = None
+    schema = model._fitted.schema
+    filled, coded = model.impute(given), schema.encode(given)
+    own = answers.by_block(model._fitted, coded, lambda m: answers.likely_rows(model._fitted, m))
+    told = schema.encode(filled)
+    copies = {"celsius": "fahrenheit", "country": "iso"}
+    for name, copy in (copies | {b: a for a, b in copies.items()}).items():
+        d = rows.columns.get_loc(name)
+        cells = (given[name].isna() & rows[name].notna() & given[copy].notna()).to_numpy()
+        true = schema.encode(rows)[cells, d]
+        if name in ("country", "iso"):
+            assert (told[cells, d] == true).all()
+        else:
+            error = np.abs(told[cells, d] - true).mean()
+            assert error < 0.2 * np.abs(own[cells, d] - true).mean()
+    (drawn,) = model.impute(given, n_imputations=1, random_state=0)
+    both = given["fahrenheit"].notna() | given["celsius"].notna()
+    assert (drawn["fahrenheit"] - 32 - 1.8 * drawn["celsius"])[both].abs().max() < 2
+    lower, upper = model.predict_interval(given, 0.9)
+    cells = given["celsius"].isna() & given["fahrenheit"].notna() & rows["celsius"].notna()
+    inside = (lower["celsius"] <= rows["celsius"]) & (rows["celsius"] <= upper["celsius"])
+    assert 0.8 < inside[cells].mean() < 0.98
+    assert (upper["celsius"] - lower["celsius"])[cells].max() < 1.0
+
+
+def test_copies_of_a_copy_follow_it():
+    """Of three copies the leader may be missing: the others still tell each other."""
+    x = np.random.default_rng(0).normal(size=60).round(3)
+    frame = pd.DataFrame({"a": x, "b": 2 * x + 1, "c": 5 - 3 * x})
+    schema = Schema.learn(frame, "auto")
+    schema = schema.with_twins(schema.encode(frame))
+    value, deviation = schema.told_by_twins(np.array([[np.nan, 7.0, np.nan], [1.0, np.nan, 2.0]]))
+    np.testing.assert_allclose(value[0], [3.0, np.nan, -4.0])
+    np.testing.assert_allclose(value[1], [np.nan, 3.0, np.nan])
+    assert np.isnan(deviation[0, 1])
+    assert np.nanmax(deviation) < 1e-6
 
 
 def test_columns_that_merely_depend_are_no_copies():

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from partwise.answers.rows import (
     CLASS_DRAWS,
@@ -229,8 +230,10 @@ def reconstruct(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> A
 
 
 def impute(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
-    """Imputed value of every entry, (n, D)."""
-    return by_block(fitted, X, lambda m: likely_rows(fitted, m), n_jobs)
+    """Imputed value of every entry, (n, D); of an observed near-duplicate, if there is one."""
+    found = by_block(fitted, X, lambda m: likely_rows(fitted, m), n_jobs)
+    told = None if fitted.schema is None else fitted.schema.told_by_twins(np.asarray(X))
+    return found if told is None else np.where(np.isnan(told[0]), found, told[0])
 
 
 def interval(
@@ -238,7 +241,8 @@ def interval(
 ) -> tuple[Array, Array]:
     """Ends of the intervals, with probability ``tail`` beyond each, (n, D) each.
 
-    Unordered levels of a table have no interval.
+    Unordered levels of a table have no interval. A missing cell with an observed near-duplicate has
+    the interval of their regression.
     """
     assert fitted.calibration is not None
     asked = [calibration.correct(fitted.calibration, p) for p in (tail, 1.0 - tail)]
@@ -259,8 +263,17 @@ def interval(
             ends.append(in_columns(fitted, told, np.nan))
         return ends
 
-    lower, upper = zip(*map_rows(fitted.columns, X, on_block, n_jobs), strict=True)
-    return np.concatenate(lower), np.concatenate(upper)
+    pieces = zip(*map_rows(fitted.columns, X, on_block, n_jobs), strict=True)
+    lower, upper = (np.concatenate(end) for end in pieces)
+    told = None if fitted.schema is None else fitted.schema.told_by_twins(np.asarray(X))
+    if told is not None:
+        value, deviation = told
+        away = special.ndtri(1.0 - tail) * deviation
+        lower, upper = (
+            np.where(np.isnan(end) | np.isnan(value), end, value + sign * away)
+            for end, sign in ((lower, -1.0), (upper, 1.0))
+        )
+    return lower, upper
 
 
 # --- densities ---

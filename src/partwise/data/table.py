@@ -33,7 +33,7 @@ from partwise.data.table_column import (
     law_of_kind,
     number_text,
 )
-from partwise.data.twins import find_twins, follow_leaders, with_twins
+from partwise.data.twins import find_twins, follow_leaders, told_by_twins, with_twins
 from partwise.typing import Frame, Name, Value
 
 if TYPE_CHECKING:
@@ -131,6 +131,15 @@ class Schema:
     ) -> Array:
         """Sampled rows (n, D) whose near-duplicate columns agree; cells that are known stay."""
         return follow_leaders(self.columns, coded, rng, known)
+
+    def told_by_twins(self, coded: Array) -> tuple[Array, Array] | None:
+        """Values and deviations (n, D) of missing cells with an observed near-duplicate, else NaN.
+
+        None if no column has a near-duplicate.
+        """
+        if all(column.twin is None for column in self.columns):
+            return None
+        return told_by_twins(self.columns, coded)
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:

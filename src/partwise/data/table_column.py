@@ -46,11 +46,12 @@ class Twin:
     to: tuple[float, ...]
     spread: float | None = None  # None for levels
 
-    def follower_of(self, values: Array, rng: np.random.Generator) -> Array:
-        """Values that correspond to those of the leader."""
+    def follower_of(self, values: Array, rng: np.random.Generator | None = None) -> Array:
+        """Values that correspond to those of the leader: sampled, or expected without ``rng``."""
         if self.spread is None:
             return np.array(self.to)[np.rint(values).astype(int)]
-        return self.to[0] + self.to[1] * values + self.spread * rng.standard_normal(len(values))
+        found = self.to[0] + self.to[1] * values
+        return found if rng is None else found + self.spread * rng.standard_normal(len(values))
 
     def leader_of(self, values: Array) -> Array:
         """Values of the leader that correspond to these."""

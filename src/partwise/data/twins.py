@@ -1,8 +1,9 @@
-"""Columns that are nearly copies of others: found in coded rows, and sampled together.
+"""Columns that are nearly copies of others: found in coded rows, imputed and sampled together.
 
 The columns of a part are independent given its state, so a sampled copy would differ from its
 original by the spread of the state. A follower is sampled from its leader instead: numbers by their
-regression, levels by the one that corresponds to the leader's.
+regression, levels by the one that corresponds to the leader's. In the same way a missing value is
+imputed from an observed copy, with the spread of the regression as its standard deviation.
 """
 
 from __future__ import annotations
@@ -81,6 +82,28 @@ def follow_leaders(
         free = ~given[:, d]
         out[free, d] = twin.follower_of(out[free, twin.leader], rng)
     return out
+
+
+def told_by_twins(columns: Sequence[TableColumn], coded: Array) -> tuple[Array, Array]:
+    """Missing cells of rows (n, D) whose near-duplicate is observed: expected values, deviations.
+
+    Both are (n, D), NaN in all other cells; the deviation of a level is 0.
+    """
+    twins = {d: column.twin for d, column in enumerate(columns) if column.twin is not None}
+    value = np.full(coded.shape, np.nan)
+    deviation = np.full(coded.shape, np.nan)
+    known, spread = np.array(coded, dtype=float), np.zeros(coded.shape)
+    for d, twin in twins.items():  # leaders first, which other followers then follow
+        rows = np.flatnonzero(np.isnan(known[:, twin.leader]) & ~np.isnan(known[:, d]))
+        at = rows, twin.leader
+        value[at] = known[at] = twin.leader_of(known[rows, d])
+        deviation[at] = spread[at] = 0.0 if twin.spread is None else twin.spread / abs(twin.to[1])
+    for d, twin in twins.items():
+        rows = np.flatnonzero(np.isnan(known[:, d]) & ~np.isnan(known[:, twin.leader]))
+        value[rows, d] = twin.follower_of(known[rows, twin.leader])
+        slope = 0.0 if twin.spread is None else twin.to[1]
+        deviation[rows, d] = np.hypot(twin.spread or 0.0, slope * spread[rows, twin.leader])
+    return value, deviation
 
 
 def _correlations(X: Array) -> Array:

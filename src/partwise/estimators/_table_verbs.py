@@ -27,7 +27,17 @@ class TableVerbs(TableRows):
 
     def _drawn(self, coded: Array, generators: Sequence[np.random.Generator]) -> Iterator[Array]:
         """Rows with missing values sampled given the observed ones, once per generator."""
-        return tables.draw(self._fitted, coded, generators, self.n_jobs)
+        drawn, schema = (
+            tables.draw(self._fitted, coded, generators, self.n_jobs),
+            self._fitted.schema,
+        )
+        if schema is None:
+            return drawn
+        known = ~np.isnan(coded)
+        return (
+            schema.sampled_together(rows, rng, known)
+            for rows, rng in zip(drawn, generators, strict=True)
+        )
 
     @by_rows
     def impute(

@@ -9,12 +9,11 @@ for all parts; the same sums show which parts are not needed.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations, pairwise
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -23,6 +22,7 @@ from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.fitting.checkpoint import SearchMemo, SizePath
+from partwise.fitting.state_moves import TREE_NEAR_EM, TREE_NEAR_TOL, StateMoves, Tried, move_key
 from partwise.fitting.state_trials import MERGE_EM, SPLIT_EM, Trials
 from partwise.models.sizes import (
     HeldParams,
@@ -48,18 +48,12 @@ LEAST_COLUMNS = 3
 # Where cells are few, so many of the best starts go through all moves, and the best end is kept.
 FEW_STARTS = 2
 
-# Parts are uncertain if another end has less than so many nats less, but keeps together less than
-# this share of the pairs of columns that are together in either.
+# Parts are uncertain if another end has less than so many nats less, or less than this share of
+# what the parts explain, but keeps together less than this share of the pairs of columns that
+# are together in either. Ends further apart show only that one of the starts was poor.
 UNCERTAIN_GAP = 3.0
+UNCERTAIN_SHARE = 0.05
 SAME_PAIRS = 0.5
-
-# Times that states of a part are begun again by some of its columns, if cells are few and if not.
-TRIALS = (8, 1)
-
-# States that are less than so many nats worse than before get more EM iterations before they are
-# given up.
-NEAR = 10.0
-NEAR_EM = 20
 
 # Most rounds of all moves; one that adds less than this share of what the parts explain is the
 # last. Rounds of splits in a start, in each of which states may double. Starts of different numbers
@@ -75,9 +69,6 @@ MATCHINGS = 3
 
 # Joint states of two parts with less weight of rows than this begin no state.
 LEAST_JOINT_ROWS = 1.0
-
-# Moves that were tried without success, by what they would change.
-Tried: TypeAlias = set[str]
 
 
 class Change(NamedTuple):
@@ -100,6 +91,11 @@ class Search:
     memo: SearchMemo
     path: SizePath = field(default_factory=list)
 
+    @cached_property
+    def states(self) -> StateMoves:
+        """Moves of the states of parts."""
+        return StateMoves(self.on, self.late, self._note)
+
     def run(self) -> list[Part]:
         """Parts of the sizes found, at least one, by their first column."""
         found = []
@@ -108,8 +104,12 @@ class Search:
             found.append((self.on.evidence(parts), parts, self.path))
         found.sort(key=lambda one: -one[0])
         highest, parts, self.path = found[0]
+        if self.on.few:
+            parts = self._polished(parts)
+            highest = self.on.evidence(parts)
+        near = max(UNCERTAIN_GAP, UNCERTAIN_SHARE * (highest - self.on.evidence([])))
         for reached, others, _ in found[1:]:
-            if highest - reached < UNCERTAIN_GAP and _same_pairs(parts, others) < SAME_PAIRS:
+            if highest - reached < near and _same_pairs(parts, others) < SAME_PAIRS:
                 warn(
                     "Parts are uncertain: another division of the columns is only "
                     f"{highest - reached:.1f} nats worse; see part_stability, or set n_parts."
@@ -146,12 +146,33 @@ class Search:
                 break
         return parts
 
+    def _polished(self, parts: list[Part]) -> list[Part]:
+        """Parts after more thorough trials of their states, which no seed decides."""
+        name, rng = "polished", self.on.rng
+        kept = self.memo.latest(name, rng)
+        if kept is not None:
+            self.path = kept["path"]
+            return list(kept["parts"])
+        tried = Tried()
+        for _ in range(MOST_ROUNDS):
+            before = self.on.evidence(parts)
+            parts = self.states.from_trees(parts, tried)
+            if parts and not self.late():
+                placed = self.on.fitted(
+                    self._place_columns(parts, tried), TREE_NEAR_EM, TREE_NEAR_TOL
+                )
+                parts = max(placed, parts, key=self.on.evidence)
+            if self.late() or self.on.evidence(parts) <= before:
+                break
+        self.memo.keep(name, rng, {"parts": parts, "path": self.path})
+        return parts
+
     def _moves(self) -> list[Callable[[list[Part], Tried], list[Part]]]:
         """Kinds of moves, in the order of a round."""
-        states = [self._split_states] if self.on.limits.size is None else []
+        states = [self.states.split] if self.on.limits.size is None else []
         parts = [self._merge_parts, self._split_parts, self._new_parts, self._single_out]
         parts = parts if self.on.limits.n_parts is None else []
-        return [*states, self._place_columns, *parts, self._begin_again]
+        return [*states, self._place_columns, *parts, self.states.begin_again]
 
     # --- starts ---
 
@@ -178,7 +199,8 @@ class Search:
             found.append((reached, parts))
         found.sort(key=lambda one: -one[0])
         for i, (_, parts) in enumerate(found[: FEW_STARTS if self.on.few else 1]):
-            yield self._once(f"grown {i}", partial(self._grown, parts, DOUBLINGS - FIRST_DOUBLINGS))
+            more = partial(self.states.grown, parts, DOUBLINGS - FIRST_DOUBLINGS)
+            yield self._once(f"grown {i}", more)
             if self.late():
                 break
 
@@ -200,17 +222,7 @@ class Search:
         if self.on.limits.size is not None:
             kinds = [self.on.halves(part, nothing, self.on.limits.size) for part in parts]
             parts = self.on.fitted(self.on.begun(columns, kinds), SPLIT_EM)
-        return self._place_columns(self._grown(parts, doublings), set(), noted=False)
-
-    def _grown(self, parts: list[Part], doublings: int) -> list[Part]:
-        """Parts with their states split while that gains."""
-        tried: Tried = set()
-        for _ in range(doublings):
-            before = self.on.evidence(parts)
-            parts = self._split_states(parts, tried, noted=False)
-            if self.late() or self.on.evidence(parts) <= before:
-                break
-        return parts
+        return self._place_columns(self.states.grown(parts, doublings), set(), noted=False)
 
     # --- moves ---
 
@@ -231,72 +243,6 @@ class Search:
                 **{name: now[name] for name in ("n_parts", "n_states", "evidence")},
             }
         )
-
-    def _split_states(self, parts: list[Part], tried: Tried, noted: bool = True) -> list[Part]:
-        """Split all states of all parts, and merge them again where that gains."""
-        return self._restated(parts, tried, "states", self.on.halves, noted)
-
-    def _begin_again(self, parts: list[Part], tried: Tried) -> list[Part]:
-        """Split states, or begin with as many new ones, by some columns of each part."""
-        for i in range(TRIALS[0] if self.on.few else TRIALS[1]):
-            if self.late():
-                break
-            parts = self._restated(parts, tried, f"again {i}", self._loose if i % 2 else self._new)
-        return parts
-
-    def _loose(self, part: Part, kind: Array) -> Array:
-        """Kinds (n,) of the sample's rows, each split in two by some of the part's columns."""
-        return self.on.halves(part, kind, some=True)
-
-    def _new(self, part: Part, kind: Array) -> Array:
-        """New kinds (n,) of the sample's rows, as many or more, by some of the part's columns."""
-        J = part.n_states + int(self.on.rng.integers(part.n_states + 3))
-        return self.on.halves(part, np.zeros_like(kind), max(J, 2), some=True)
-
-    def _restated(
-        self,
-        parts: list[Part],
-        tried: Tried,
-        way: str,
-        propose: Callable[[Part, Array], Array],
-        noted: bool = True,
-    ) -> list[Part]:
-        """Parts with the states that ``propose`` begins, merged and fitted, where that gains.
-
-        ``propose(part, kind)`` gives new kinds of the sample's rows from those that they are, (n,).
-        """
-        keys = [_key(way, part.columns, part.n_states) for part in parts]
-        which = [k for k, part in enumerate(parts) if keys[k] not in tried and len(part.columns)]
-        if not which:
-            return parts
-        before = [parts[k] for k in which]
-        model, params = assembled(self.on.core, before, self.on.every)
-        m = np.concatenate([model.expect(params, b)[0] for b in self.on.some.blocks()], axis=1)
-        kinds = [
-            propose(part, m[lo:hi].argmax(axis=0))
-            for part, (lo, hi) in zip(before, pairwise(model.core.first), strict=False)
-        ]
-        begun = self.on.begun([part.columns for part in before], kinds)
-        after = self.on.merged(self.on.merged(self.on.fitted(begun, SPLIT_EM)))
-        near = [
-            i
-            for i, (old, new) in enumerate(zip(before, after, strict=True))
-            if -NEAR < self.on.worth(new) - self.on.worth(old) <= 0
-        ]
-        for i, new in zip(near, self.on.fitted([after[i] for i in near], NEAR_EM), strict=True):
-            after[i] = new
-        parts = list(parts)
-        for k, old, new in zip(which, before, after, strict=True):
-            gain = self.on.worth(new) - self.on.worth(old)
-            if gain > 0:
-                parts[k] = new
-            else:
-                tried.add(keys[k])
-            if noted:
-                fewer = gain > 0 and new.n_states < old.n_states
-                kind = "merge states" if fewer else "split states"
-                self._note(kind, (k,), gain, list(parts) if gain > 0 else None)
-        return parts
 
     def _place_columns(self, parts: list[Part], tried: Tried, noted: bool = True) -> list[Part]:
         """Give every column to the part of most evidence; parts that gain nothing by it die."""
@@ -429,7 +375,7 @@ class Search:
         """Split the columns of every part into two groups by their dependence."""
         changes = []
         for k, part in enumerate(parts):
-            key = _key("split", part.columns)
+            key = move_key("split", part.columns)
             own = np.isin(self.on.found.columns, part.columns)
             if key in tried or own.sum() < 2 * LEAST_COLUMNS:
                 continue
@@ -449,7 +395,7 @@ class Search:
         taken = np.concatenate([np.empty(0, int), *(part.columns for part in parts)])
         free = ~np.isin(self.on.found.columns, taken) & self.on.found.of_more_than_chance()
         columns = self.on.found.columns[free]
-        key = _key("birth", columns)
+        key = move_key("birth", columns)
         if len(columns) > 1 and key not in tried:
             tried.add(key)
             labels = group_columns(self.on.found.affinity[np.ix_(free, free)], 1, self.on.rng)
@@ -459,7 +405,7 @@ class Search:
                 if len(after) > len(parts):
                     return after
         alone = np.setdiff1d(self.on.singles.columns, taken)
-        key = _key("births", alone)
+        key = move_key("births", alone)
         if not len(alone) or key in tried:
             return parts
         tried.add(key)
@@ -470,7 +416,7 @@ class Search:
         """Make a part of one column of each part, the one that has most states by itself."""
         changes = []
         for k, part in enumerate(parts):
-            key = _key("single", part.columns, part.n_states)
+            key = move_key("single", part.columns, part.n_states)
             own = np.intersect1d(part.columns, self.on.singles.columns)
             if key in tried or len(part.columns) < 2 or not len(own):
                 continue
@@ -487,12 +433,6 @@ class Search:
         return self._changed(parts, changes) if changes else parts
 
 
-def _key(way: str, *what: Array | int) -> str:
-    """Name of a move by what it would change."""
-    told = [one.tolist() if isinstance(one, np.ndarray) else one for one in what]
-    return hashlib.sha1(f"{way} {told}".encode()).hexdigest()
-
-
 def _pairs(
     first: Array, both: Array, parts: list[Part], tried: Tried, weight: float
 ) -> list[tuple[int, int]]:
@@ -505,7 +445,7 @@ def _pairs(
             expected = np.outer(T.sum(axis=1), T.sum(axis=0)) / weight
             shared = float(np.sum(special.xlogy(T, T) - special.xlogy(T, expected)))
             chance = 0.5 * (len(T) - 1) * (T.shape[1] - 1)
-            key = _key("merge", *(parts[k].columns for k in (a, b)))
+            key = move_key("merge", *(parts[k].columns for k in (a, b)))
             if shared > chance and key not in tried:
                 scored.append((shared - chance, (a, b), key))
     used: set[int] = set()

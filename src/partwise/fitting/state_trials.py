@@ -9,6 +9,8 @@ from operator import add
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from scipy.cluster import hierarchy
+from scipy.spatial import distance
 
 from partwise.contracts import Array, Layout, Runner, Stats
 from partwise.data import BlockSource, RowBlock
@@ -50,6 +52,9 @@ SPLIT_CELLS = 2_000_000
 SPLIT_RUNS = 2
 SPLIT_STEPS = 10
 
+# Most rows whose tree gives first states.
+LINKED_ROWS = 1000
+
 # EM iterations of a trial: after states were split, and after they were merged.
 SPLIT_EM = 6
 MERGE_EM = 4
@@ -82,6 +87,7 @@ class Trials:
     def __post_init__(self) -> None:
         """Look at what no move changes: dependence, a sample of rows, columns on their own."""
         source, core = self.source, self.core
+        self._trees: dict[bytes, Array] = {}
         n_statistics = max(prior.likelihood.n_statistics for prior in core.priors)
         self.most_summed = MOST_SUMS // (n_statistics * core.n_columns)
         most = int(np.clip(self.most_summed // MOST_PARTS, *MOST_STATES))
@@ -146,12 +152,12 @@ class Trials:
 
         return self.total(on_block)
 
-    def fitted(self, parts: Sequence[Part], n_steps: int) -> list[Part]:
+    def fitted(self, parts: Sequence[Part], n_steps: int, tol: float | None = None) -> list[Part]:
         """Parts after some EM iterations with fixed columns."""
         if not parts:
             return []
         model, params = assembled(self.core, parts, self.every)
-        monitor = Monitor(n_steps, self.limits.tol, self.weight)
+        monitor = Monitor(n_steps, self.limits.tol if tol is None else tol, self.weight)
         params = climb(model, params, self.source, self.runner, monitor)
         return self.parts_in(model, lambda block: survey(model, params, block))
 
@@ -185,6 +191,28 @@ class Trials:
             own = self.rng.choice(own, int(self.rng.integers(1, len(own))), replace=False)
         rows = self.sample[:, own]
         return split_rows(rows, kind, part.n_states, J, self.some.weight, self.rng)
+
+    def linked(self, part: Part, J: int, column: int | None = None) -> Array:
+        """Kinds (n,) of the sample's rows, cut from a tree of rows; the same whatever the seed.
+
+        By all columns of the part, the largest distance in a kind being least, or by one, the
+        variance in kinds being least.
+        """
+        columns = part.columns if column is None else np.array([column])
+        own = np.flatnonzero(np.isin(self.found.columns[self.found.owner], columns))
+        rows, key = np.nan_to_num(self.sample[:, own]), columns.tobytes()
+        some = np.unique(np.linspace(0, len(rows) - 1, LINKED_ROWS).astype(int))
+        if key not in self._trees:
+            way = "complete" if column is None else "ward"
+            self._trees[key] = hierarchy.linkage(rows[some], way)
+        kind = np.empty(len(rows), int)
+        kind[some] = hierarchy.fcluster(self._trees[key], J, "maxclust") - 1
+        rest = np.setdiff1d(np.arange(len(rows)), some)
+        if len(rest):
+            found, kinds = kind[some], np.unique(kind[some])
+            means = np.stack([rows[some][found == j].mean(axis=0) for j in kinds])
+            kind[rest] = kinds[distance.cdist(rows[rest], means).argmin(axis=1)]
+        return kind
 
     def parameters(self, core: MCVQ, parts: Sequence[Part]) -> MCVQParams:
         """Parameters of the model ``core`` of these parts, all columns free to choose."""
