@@ -70,6 +70,48 @@ def test_a_flat_cloud_needs_one_component():
     assert model.effective_dimension_ == 3
 
 
+def line_and_box(seed, sizes=(1, 5)):
+    """Two far groups of rows in 30 columns that vary in as many directions as given."""
+    rng = np.random.default_rng(seed)
+    groups = []
+    for k, q in enumerate(sizes):
+        turn = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+        rows = 2.0 * rng.normal(size=(150, q)) @ turn[:q]
+        groups.append(rows + 12.0 * k * turn[-1] + 0.3 * rng.normal(size=(150, 30)))
+    return np.concatenate(groups)
+
+
+@pytest.mark.parametrize("relevance", ["component", "auto"])
+def test_components_of_different_dimensions(relevance, tmp_path):
+    X = line_and_box(0)
+    model = BayesianPCAMixture(relevance=relevance, random_state=0).fit(X)
+    assert model.relevance_ == "component"
+    assert sorted(model.component_dimensions_) == [1, 5]
+    assert model.relevances_.shape == model.components_.shape[:2]
+    assert_never_falls(model.lower_bounds_)
+    model.save(tmp_path / "model")
+    again = partwise.load(tmp_path / "model")
+    assert_array_equal(again.score_samples(X), model.score_samples(X))
+    assert_array_equal(again.relevances_, model.relevances_)
+    assert BayesianPCAMixture(random_state=0).fit(X).relevance_ == "shared"
+
+
+def test_components_of_one_dimension_share_relevances():
+    X = line_and_box(1, (2, 2))
+    model = BayesianPCAMixture(2, relevance="auto", random_state=0).fit(X)
+    shared = BayesianPCAMixture(2, random_state=0).fit(X)
+    assert model.relevance_ == "shared"
+    assert_allclose(model.lower_bound_, shared.lower_bound_, rtol=1e-6)
+
+
+def test_relevances_of_classes(classes):
+    X, y, _ = classes
+    model = BayesianPCAMixture(2, relevance="component", random_state=0).fit(X, y)
+    assert model.relevance_ == ["component", "component"]
+    assert len(model.relevances_) == len(model.component_classes_) == 4
+    assert np.mean(model.predict(X) == y) > 0.6
+
+
 def test_moves_and_sizes_are_told(curve):
     _, model = curve
     assert {move["kind"] for move in model.moves_} <= {"birth", "death", "split", "merge"}

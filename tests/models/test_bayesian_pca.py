@@ -69,6 +69,9 @@ CASES = [{}, {"holes": 0.3}, {"patterns": True}]
 KINDS = pytest.mark.parametrize("kind", CASES, ids=["complete", "holes", "patterns"])
 
 
+BOTH = pytest.mark.parametrize("own", [False, True], ids=["shared", "by component"])
+
+
 def in_three_blocks(source):
     """The same rows in blocks of very different lengths."""
     parts = source.with_rows(source.X, source.weight)
@@ -101,35 +104,41 @@ def test_the_e_step_is_that_of_the_loops(kind):
     assert_allclose(sums.moments[1], everything, rtol=1e-9, atol=1e-12)
 
 
+@BOTH
 @KINDS
-def test_the_updates_are_those_of_the_loops(kind):
-    model, source, theta = problem(**kind)
+def test_the_updates_are_those_of_the_loops(kind, own):
+    model, source, theta = problem(**kind, prior=Broad(STRENGTH, by_component=own))
     Z, weight, positions, covs, r, *_ = told(model, source, theta)
     sums = total(model, theta, source)
     new = model.learn_loadings(theta, sums)
-    precisions = np.append(theta.alpha[0] / theta.alpha[1], STRENGTH)
+    A = np.broadcast_to(theta.alpha[0] / theta.alpha[1], (M, Q))
     cov = np.broadcast_to(new.cov, (M, D, Q + 1, Q + 1))
     for m in range(M):
         for d in range(D):
+            precisions = np.append(A[m], STRENGTH)
             args = (Z, weight, positions, covs, r, m, d, theta.precision, precisions)
-            mean, own = slow.column_given(*args)
+            mean, spread = slow.column_given(*args)
             assert_allclose(new.mean[m, d], mean, rtol=1e-8, atol=1e-12)
-            assert_allclose(cov[m, d], own, rtol=1e-8, atol=1e-12)
+            assert_allclose(cov[m, d], spread, rtol=1e-8, atol=1e-12)
     new = model.learn_noise(new, sums)
     entries, error = slow.squared_error(Z, weight, positions, covs, r, new.mean, cov)
     assert_allclose(new.tau, [STRENGTH + entries / 2, STRENGTH + error / 2], rtol=1e-9)
-    energy = [
-        sum(new.mean[m, d, i] ** 2 + cov[m, d, i, i] for m in range(M) for d in range(D))
-        for i in range(Q)
-    ]
+    energy = np.array(
+        [
+            [sum(new.mean[m, d, i] ** 2 + cov[m, d, i, i] for d in range(D)) for i in range(Q)]
+            for m in range(M)
+        ]
+    )
     alpha = model.learn_relevances(new).alpha
-    assert_allclose(alpha[0], STRENGTH + M * D / 2)
-    assert_allclose(alpha[1], STRENGTH + np.array(energy) / 2, rtol=1e-9)
+    assert alpha.shape == ((2, M, Q) if own else (2, Q))
+    assert_allclose(alpha[0], STRENGTH + (1 if own else M) * D / 2)
+    assert_allclose(alpha[1], STRENGTH + (energy if own else energy.sum(axis=0)) / 2, rtol=1e-9)
 
 
+@BOTH
 @KINDS
-def test_the_bound_is_that_of_the_loops(kind):
-    model, source, theta = problem(**kind)
+def test_the_bound_is_that_of_the_loops(kind, own):
+    model, source, theta = problem(**kind, prior=Broad(STRENGTH, by_component=own))
     sums = total(model, theta, source)
     Z, weight, positions, covs, r, mean, cov, _ = told(model, source, theta)
     rows = (Z, weight, positions, covs, r)
@@ -146,10 +155,12 @@ def test_the_bound_is_that_of_the_loops(kind):
     assert_allclose(gain, after - expected, rtol=1e-7)
 
 
+@BOTH
 @KINDS
 @pytest.mark.parametrize("seed", range(3))
-def test_no_single_update_lowers_the_bound(kind, seed):
-    model, source, theta = problem(**kind, seed=seed, n_rows=60)
+def test_no_single_update_lowers_the_bound(kind, seed, own):
+    prior = Broad(STRENGTH, by_component=own)
+    model, source, theta = problem(**kind, prior=prior, seed=seed, n_rows=60)
     for _ in range(12):
         sums = total(model, theta, source)
         base = model.bound(theta, sums) - model.expected(theta, sums)
@@ -168,7 +179,9 @@ def test_no_single_update_lowers_the_bound(kind, seed):
         assert_never_falls(trace)
 
 
-@pytest.mark.parametrize("prior", [Broad(), Broad(relevance=False), PointValues()])
+@pytest.mark.parametrize(
+    "prior", [Broad(), Broad(by_component=True), Broad(relevance=False), PointValues()]
+)
 @KINDS
 def test_the_trace_never_falls(kind, prior):
     model, source, theta = problem(**kind, prior=prior, n_rows=80, q=3)

@@ -97,15 +97,16 @@ def bound(X, weight, positions, covs, r, mean, cov, tau, alpha, counts, s, u):
             kl = 0.5 * (np.trace(S) + x @ x - q - np.linalg.slogdet(S)[1])
             if r[m, n] > 0:
                 out += weight[n] * r[m, n] * (log_pi[m] - math.log(r[m, n]) - kl)
-    log_alpha = special.digamma(alpha[0]) - np.log(alpha[1])
-    A = np.append(alpha[0] / alpha[1], s)
+    own = alpha if alpha.ndim == 3 else np.repeat(alpha[:, None], M, axis=1)
     for m in range(M):
+        log_alpha = special.digamma(own[0, m]) - np.log(own[1, m])
+        A = np.append(own[0, m] / own[1, m], s)
         for d in range(D):
             C, w = cov[m][d], mean[m, d]
             kl = 0.5 * (np.sum(A * (w**2 + np.diag(C))) - p - np.linalg.slogdet(C)[1])
             out -= kl - 0.5 * (log_alpha.sum() + math.log(s))
     out -= gamma_kl(*tau, s, s)
-    out -= sum(gamma_kl(a, b, s, s) for a, b in alpha.T)
+    out -= sum(gamma_kl(a, b, s, s) for a, b in alpha.reshape(2, -1).T)
     log_beta = special.gammaln(post).sum() - special.gammaln(post.sum())
     flat = M * special.gammaln(u) - special.gammaln(M * u)
     return out - ((post - u) @ log_pi - log_beta + flat)

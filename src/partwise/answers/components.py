@@ -12,7 +12,7 @@ from partwise.answers.rows import map_rows, telling
 from partwise.contracts import Array, SumView
 from partwise.data import RowBlock
 from partwise.fitted import FittedComponents
-from partwise.fitting.component_space import effective_dimension
+from partwise.fitting.component_space import dimensions, effective_dimension
 from partwise.likelihoods import mixtures
 from partwise.models import calibration
 from partwise.models.bayesian_pca import BayesianPCAParams, Found, pieces
@@ -28,7 +28,7 @@ MIN_PROBABILITY = 0.01
 
 
 def _in_units(params: BayesianPCAParams, unit: float) -> tuple[float, Array]:
-    """Variance of the noise and relevances (q,) in the user's units.
+    """Variance of the noise and relevances, (q,) or (M, q), in the user's units.
 
     Squares of units beyond 1e154 or below 1e-154 are infinite or zero.
     """
@@ -56,7 +56,7 @@ def mixture_attributes(fitted: FittedComponents) -> dict[str, object]:
     """Learned attributes of `BayesianPCAMixture`."""
     (group,), every, dtype = fitted.columns, fitted.params, fitted.dtype
     unit = float(group.scale[0])
-    q = max(params.alpha.shape[1] for params in every)
+    q = max(params.n_directions for params in every)
     sizes = [len(params.counts) for params in every]
 
     def padded(values: Array, fill: float = 0.0) -> Array:
@@ -69,17 +69,26 @@ def mixture_attributes(fitted: FittedComponents) -> dict[str, object]:
     weights = [share * fitted.model.shares.mean(params.counts) for share, params in shares]
     told = [_in_units(params, unit) for params in every]
     noise = np.array([variance for variance, _ in told])
-    alpha = np.stack([padded(relevances, np.inf) for _, relevances in told]).astype(dtype)
-    dimension = np.array([effective_dimension(params) for params in every])
     by_class = fitted.classes is not None
+    kinds = ["component" if params.alpha.ndim == 3 else "shared" for params in every]
+    rates = [padded(relevances, np.inf) for _, relevances in told]
+    if "component" in kinds:
+        each = zip(rates, sizes, strict=True)
+        rates = [np.broadcast_to(rate, (size, q)) for rate, size in each]
+        alpha = np.concatenate(rates).astype(dtype)
+    else:
+        alpha = (np.stack(rates) if by_class else rates[0]).astype(dtype)
+    dimension = np.array([effective_dimension(params) for params in every])
     found: dict[str, object] = {
         "n_components_": sum(sizes),
         "components_": (np.swapaxes(W, 1, 2) * unit).astype(dtype),
         "means_": group.decode(means).astype(dtype),
         "weights_": np.concatenate(weights).astype(dtype),
         "noise_variance_": noise if by_class else float(noise[0]),
-        "relevances_": alpha if by_class else alpha[0],
+        "relevances_": alpha,
+        "relevance_": kinds if by_class else kinds[0],
         "effective_dimension_": dimension if by_class else int(dimension[0]),
+        "component_dimensions_": np.concatenate([dimensions(params) for params in every]),
         "n_directions_": fitted.n_directions,
         "moves_": fitted.moves,
         "n_components_posterior_": fitted.size_posterior,
@@ -95,7 +104,7 @@ def mixture_names_out(fitted: FittedComponents) -> list[str]:
     names, m = [], 0
     for params in fitted.params:
         for _ in params.counts:
-            names += [f"component{m}_factor{i}" for i in range(params.alpha.shape[1])]
+            names += [f"component{m}_factor{i}" for i in range(params.n_directions)]
             names.append(f"component{m}")
             m += 1
     return names
@@ -279,7 +288,7 @@ def draw_rows(
 ) -> tuple[Array, Array]:
     """New rows of components (n,) of class c, in the user's units, and their positions (n, q)."""
     params = fitted.params[c]
-    x = rng.standard_normal((len(components), params.alpha.shape[1]))
+    x = rng.standard_normal((len(components), params.n_directions))
     mean = params.mean[components]
     rows = np.einsum("ndi,ni->nd", mean[:, :, :-1], x) + mean[:, :, -1]
     rows += rng.standard_normal(rows.shape) / np.sqrt(params.precision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral
 from typing import ClassVar
 
@@ -15,6 +16,7 @@ from partwise.estimators._bayesian_pca_base import SHARED, SIZE
 from partwise.estimators._mixture_rows import MixtureRows
 from partwise.fitting.component_classes import fit_mixture
 from partwise.fitting.labels import read_labels
+from partwise.models.bayesian_pca import Broad
 from partwise.typing import DataLike, Seed, State
 
 
@@ -22,10 +24,10 @@ class BayesianPCAMixture(MixtureRows):
     """Mixture of Bayesian PCA models, which selects its sizes: a density on a curved manifold.
 
     A row comes from one of M components, each a linear subspace with noise; together they follow a
-    curved surface. All components share the relevances of directions, so they have the same
-    dimension. The number of components is found by births, deaths, splits and merges that increase
-    the ELBO. With labels, every class has its own mixture, and all have the same noise, at the
-    level that classifies held-out rows best. Missing values (NaN) are ignored in fitting and
+    curved surface. By default all components share the relevances of directions, so they have the
+    same dimension. The number of components is found by births, deaths, splits and merges that
+    increase the ELBO. With labels, every class has its own mixture, and all have the same noise, at
+    the level that classifies held-out rows best. Missing values (NaN) are ignored in fitting and
     scoring.
 
     Parameters
@@ -38,6 +40,11 @@ class BayesianPCAMixture(MixtureRows):
         rows). Two or more components have fewer directions than the space of the rows.
     prior : "conjugate", float or None, default="conjugate"
         As for `BayesianPCA`. None is maximum likelihood, which cannot select ``n_components``.
+    relevance : {"shared", "component", "auto"}, default="shared"
+        Relevances of directions: one that all components share, so that they have the same
+        dimension; one per component, so that dimensions may differ; or the one of the two with the
+        higher ELBO, of every class. "component" and "auto" take longer. Without a prior there are
+        none.
     max_iter : int, default=100
         Maximum number of EM iterations between two moves, and after the last.
     tol : float, default=1e-4
@@ -67,8 +74,13 @@ class BayesianPCAMixture(MixtureRows):
         Proportion of every component.
     noise_variance_ : float, or ndarray of shape (N,)
         Expected variance of the noise.
+    component_dimensions_ : ndarray of shape (M,)
+        Number of directions of every component whose E|w|^2 is above 1 % of its largest.
     relevances_ : ndarray of shape (q,), or (N, q)
-        Expected alpha of the directions; infinite for directions that a class does not have.
+        Expected alpha of the directions; infinite for directions that a class does not have. Shape
+        (M, q) if some components have relevances of their own.
+    relevance_ : str, or list of str with classes
+        "shared" or "component", as selected.
     n_directions_ : int
         Maximum number of directions: ``max_dimension``, or its value for None.
     component_classes_ : ndarray of shape (M,)
@@ -117,6 +129,7 @@ class BayesianPCAMixture(MixtureRows):
         **SHARED,
         "max_dimension": SIZE,
         "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "relevance": [StrOptions({"shared", "component", "auto"})],
     }
     _size_name = "max_dimension"
     _kept = (
@@ -129,6 +142,7 @@ class BayesianPCAMixture(MixtureRows):
         max_dimension: int | None = None,
         *,
         prior: float | str | None = "conjugate",
+        relevance: str = "shared",
         max_iter: int = 100,
         tol: float = 1e-4,
         max_time: float | None = None,
@@ -139,6 +153,7 @@ class BayesianPCAMixture(MixtureRows):
         self.n_components = n_components
         self.max_dimension = max_dimension
         self.prior = prior
+        self.relevance = relevance
         self.max_iter = max_iter
         self.tol = tol
         self.max_time = max_time
@@ -189,6 +204,11 @@ class BayesianPCAMixture(MixtureRows):
         size = None if isinstance(self.n_components, str) else int(self.n_components)
         ascent = self._ascent(rows)
         options = self._options(size, ascent)
+        prior = options.prior
+        if isinstance(prior, Broad) and self.relevance != "shared":
+            own = replace(prior, by_component=True)
+            first = own if self.relevance == "component" else prior
+            options = replace(options, prior=first, other=own if first is prior else None)
         fitted = fit_mixture(ascent, group, names, labels[rows.kept], options, self.random_state)
         return self._adopt(fitted)
 

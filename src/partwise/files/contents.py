@@ -304,11 +304,17 @@ def _width_fits(value: Stored, scope: Scope) -> str | None:
     return None if shared in (1, D) else f"has {shared} covariances of {D} columns"
 
 
+def _relevances(value: object, scope: Scope) -> None:
+    """Relevances that components share, or one set per component."""
+    each = isinstance(value, np.ndarray) and value.ndim == 3
+    (positive(2, "M", "q") if each else positive(2, "q"))(value, scope)
+
+
 _BAYESIAN_PCA: dict[str, Check] = {
     "theta": Each(
         Record(
             {
-                "alpha": positive(2, "q"),
+                "alpha": _relevances,
                 "counts": counts("M"),
                 "mean": model_units("M", "D", "q+1", low=-MAX_LOADING, high=MAX_LOADING),
                 "cov": model_units(

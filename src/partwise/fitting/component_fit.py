@@ -12,7 +12,7 @@ import numpy as np
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup
 from partwise.engine import Monitor, climb
-from partwise.fitting.component_search import Search, giving_up
+from partwise.fitting.component_search import Search, giving_up, orders
 from partwise.fitting.component_space import (
     Ascend,
     ComponentOptions,
@@ -71,7 +71,15 @@ def fit_components(
     ascend: Ascend,
     rng: np.random.Generator,
 ) -> ClassFit:
-    """A mixture for some rows; the noise is given or learned."""
+    """A mixture for some rows; the noise is given or learned.
+
+    Of two priors the one whose mixture has the higher ELBO, orders and turns counted, is taken.
+    """
+    if options.other is not None:
+        priors = (options.prior, options.other)
+        each = [replace(options, prior=prior, other=None) for prior in priors]
+        both = [fit_components(X, weight, group, noise, one, ascend, rng) for one in each]
+        return max(both, key=_evidence)
     source = BlockSource(X, (group,), weight, n_powers=2)
     kinds = kinds_of_rows(X)
     q = options.most_directions(X, kinds)
@@ -118,6 +126,13 @@ def fit_components(
     return ClassFit(at, params, monitor, search)
 
 
+def _evidence(found: ClassFit) -> float:
+    """What mixtures of different sizes and priors are compared by."""
+    model, params = found.space.model, found.params
+    turns = model.turns(params) - model.counted_turns(params)
+    return found.monitor.trace[-1] + turns + orders(len(params.counts))
+
+
 def _choose_frame(
     whole: Space,
     q: int,
@@ -135,7 +150,7 @@ def _choose_frame(
     """
     source = whole.source
     params, _ = settle(whole, start(whole, 1))
-    left = params.alpha.shape[1]
+    left = params.n_directions
     known = (params.mean[:, :, :-1] ** 2).sum(axis=(0, 1))
     strongest = known.max() + 1.0 / params.precision
     if left == q or 1.0 / params.precision > MOST_NOISE * strongest:
@@ -175,7 +190,7 @@ def gone_on(
 ) -> ClassFit:
     """A mixture that was learned from some rows of a class, fitted further to all of them."""
     begun = found.space.model
-    core = options.model(source, begun.directions or 1)
+    core = replace(options, prior=begun.prior).model(source, begun.directions or 1)
     at = Space(replace(core, holds=begun.holds), source, forgets=False)
     params, monitor = ascend(source, at.model, found.space.in_columns(found.params))
     return ClassFit(at, params, monitor, found.search)

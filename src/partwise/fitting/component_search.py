@@ -299,4 +299,7 @@ def _joined(theta: BayesianPCAParams, *more: BayesianPCAParams) -> BayesianPCAPa
             values = [v if v.shape[1] == wide else np.repeat(v, wide, axis=1) for v in values]
         return np.concatenate(values)
 
-    return replace(theta, **{field: join(field) for field in ("mean", "cov", "log_det", "counts")})
+    joined = {field: join(field) for field in ("mean", "cov", "log_det", "counts")}
+    if theta.alpha.ndim == 3:
+        joined["alpha"] = np.concatenate([t.alpha for t in every], axis=1)
+    return replace(theta, **joined)

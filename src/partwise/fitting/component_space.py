@@ -59,7 +59,7 @@ class ComponentOptions:
     """What is asked of a fit of components.
 
     ``n_components`` None selects their number by the ELBO; ``max_directions`` None is one less than
-    there are columns.
+    there are columns. Of ``prior`` and ``other``, if given, the one with the higher ELBO is taken.
     """
 
     prior: Broad | PointValues
@@ -69,6 +69,7 @@ class ComponentOptions:
     tol: float
     deadline: float
     n_jobs: int | None
+    other: Broad | None = None
 
     @property
     def shares(self) -> Dirichlet:
@@ -85,7 +86,8 @@ class ComponentOptions:
     def may_leap(self, totals: Array, weight: Array) -> bool:
         """Whether scatter matrices will do, given the columns' totals and the rows' weights."""
         few = totals.shape[1] <= min(WIDEST_LEAP, len(weight))
-        return few and isinstance(self.prior, Broad) and is_complete(totals, weight)
+        leaps = isinstance(self.prior, Broad) and not self.prior.by_component
+        return few and leaps and is_complete(totals, weight)
 
     def most_directions(self, X: Rows, kinds: tuple[Array, Array] | None = None) -> int:
         """As many as asked for, but fewer than columns, and than rows that differ."""
@@ -141,7 +143,9 @@ def begin(
 
     ``Z`` are rows of the source, or some of them that stand for all by their ``weight``.
     """
-    if isinstance(model.prior, Broad) and is_complete(model.totals, weight):
+    # Where components have relevances of their own, one may need directions that others do not.
+    shared = isinstance(model.prior, Broad) and not model.prior.by_component
+    if shared and is_complete(model.totals, weight):
         tau = None if noise is None else model.noise_of(noise)
         if model.leaps:
             rows = Scatter.of(Z.T, shares * weight).principal(q)
@@ -164,6 +168,13 @@ def effective_dimension(params: BayesianPCAParams) -> int:
     """Directions whose E|w|^2, over all components, is above 1 % of the largest."""
     squares = params.squares.sum(axis=0)
     return int(np.sum(squares > DIRECTION_SHARE * squares.max(initial=0.0)))
+
+
+def dimensions(params: BayesianPCAParams) -> Array:
+    """The same of every component by itself, (M,)."""
+    squares = params.squares
+    largest = squares.max(axis=1, initial=0.0, keepdims=True)
+    return np.sum(squares > DIRECTION_SHARE * largest, axis=1)
 
 
 def calibrated(

@@ -6,7 +6,7 @@ symbol     code          shape           meaning                                
 W, mu      mean          (M, D, q + 1)   posterior mean of (W_m, mu_m), a row for each column  23-24
 Sigma      cov           (M, ., p, p)    its covariance, a column of the data, or one for all  32,34
 tau        tau           (2,)            precision of the noise, Gamma (shape, rate)          26
-alpha      alpha         (2, q)          relevance of a direction, shared by all components   25
+alpha      alpha         (2, [M,] q)     relevance of a direction, shared by components or not  25
 h          leverage      (D,)            share of each column that is in the components' space  -
 pi         counts        (M,)            expected rows of each component; Dirichlet posterior  27
 x          m, cov_x      (q, n)          posterior of a row's position given its component    29-30
@@ -19,8 +19,9 @@ share cov_x, and complete columns share Sigma.
 
 Departures from the paper: W and mu have one posterior together, not one each, which can only
 tighten the bound; one alpha is shared by all components, as its text and Figure 5 say, though Eqs.
-(25) and (35) print one each; mu's prior has its center at the columns' means and all priors are in
-units of the columns' mean variance, so that neither the origin nor the unit of the data matters;
+(25) and (35) print one each, which is an option; mu's prior has its center at the columns' means
+and all priors are in units of the columns' mean variance, so that neither the origin nor the unit
+of the data matters;
 after each step the positions of each component are brought to mean 0 and covariance I and its
 directions to the principal ones, the largest first, whenever that raises the bound: the paper's
 updates approach this slowly; and a new row may come from a component not seen so far, which counts
@@ -222,8 +223,10 @@ class BayesianPCA:
         Relevances are as if the directions were known.
         """
         M, D, p = mean.shape
-        squares = np.maximum((mean[:, :, :-1] ** 2).sum(axis=(0, 1)), LEAST_NOISE)
-        alpha = np.stack([np.full(p - 1, 0.5 * M * D), 0.5 * squares])
+        squares = (mean[:, :, :-1] ** 2).sum(axis=1)
+        own = self.prior.by_component
+        rate = 0.5 * np.maximum(squares if own else squares.sum(axis=0), LEAST_NOISE)
+        alpha = np.stack([np.full(rate.shape, 0.5 * (D if own else M * D)), rate])
         tau = sure_noise(noise)
         width = np.zeros((M, 1, p, p)), np.zeros((M, 1)), np.ones(D)
         return BayesianPCAParams(mean, *width, tau, alpha, counts)
@@ -259,7 +262,7 @@ class BayesianPCA:
     def _principal(self, scatter: Scatter, params: BayesianPCAParams) -> Principal:
         """Principal directions, as many as there may be."""
         if "relevances" in self.holds or not self.prior.relevance:
-            return scatter.principal(params.alpha.shape[1])
+            return scatter.principal(params.n_directions)
         M, D = scatter.first.shape
         return scatter.principal(max(min(self.directions or D, D - (M > 1)), 1))
 
@@ -355,7 +358,7 @@ class BayesianPCA:
         strongest = np.arange(len(known)) == squares.argmax()
         for gone in (known < IDLE, squares == squares.min()):
             kept = ~gone | strongest
-            if len(kept) == params.alpha.shape[1] and not kept.all():
+            if len(kept) == params.n_directions and not kept.all():
                 less, sums = _without(params, stats, np.append(kept, True))
                 less = self._learn(less, sums)  # the others take over what they can
                 if self.expected(less, sums) >= self.expected(params, stats):
@@ -368,7 +371,7 @@ class BayesianPCA:
         With x = L x' + c the densities of entries stay what they are. What changes is the cost of
         the loadings, and that of the positions' posterior against their prior.
         """
-        q = params.alpha.shape[1]
+        q = params.n_directions
         mean, cov, log_det = params.mean.copy(), params.cov.copy(), params.log_det.copy()
         gain = 0.0
         for k, S in enumerate(stats.moments):
@@ -430,8 +433,10 @@ class BayesianPCA:
             return 0.0
         length = np.sqrt((params.mean[:, :, :-1] ** 2).sum(axis=1))
         width = np.diagonal(params.cov.mean(axis=1), axis1=1, axis2=2)[:, :-1]
-        A = params.alpha[0] / params.alpha[1]
-        return float(turns(length, width.copy(), A, np.ones(len(A), bool)).sum())
+        shared = np.broadcast_to(params.alpha[0] / params.alpha[1], length.shape)
+        on = np.ones(params.n_directions, bool)
+        each = zip(length[:, None], width[:, None].copy(), shared.copy(), strict=True)
+        return float(sum(turns(w, s, A, on).sum() for w, s, A in each))
 
     def expected(self, params: BayesianPCAParams, stats: BayesianPCASums) -> float:
         """What the bound has of ``params``, given sums that any parameters may have given.
@@ -501,7 +506,7 @@ def _without(
         mean=params.mean[:, :, kept],
         cov=cov,
         log_det=np.linalg.slogdet(cov)[1],
-        alpha=params.alpha[:, kept[:-1]],
+        alpha=params.alpha[..., kept[:-1]],
     )
     sums = replace(
         stats,

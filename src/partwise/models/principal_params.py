@@ -28,13 +28,18 @@ class BayesianPCAParams:
     log_det: Array  # of cov, (M, D or 1); 0 without width
     leverage: Array  # times which a covariance for all columns is that of each, (D,)
     tau: Array  # (2,)
-    alpha: Array  # (2, q)
+    alpha: Array  # (2, q), or (2, M, q) where every component has its own
     counts: Array  # (M,)
 
     @property
     def params(self) -> BayesianPCAParams:
         """Blocks take them as they are."""
         return self
+
+    @property
+    def n_directions(self) -> int:
+        """q."""
+        return self.mean.shape[2] - 1
 
     @property
     def precision(self) -> float:
@@ -59,8 +64,9 @@ class BayesianPCAParams:
 
     def take(self, components: Sequence[int] | Array) -> BayesianPCAParams:
         """The same with some components, in this order."""
+        alpha = self.alpha if self.alpha.ndim == 2 else self.alpha[:, components]
         return replace(self, mean=self.mean[components], cov=self.cov[components],
-            log_det=self.log_det[components], counts=self.counts[components],
+            log_det=self.log_det[components], counts=self.counts[components], alpha=alpha,
         )  # fmt: skip
 
 
@@ -102,29 +108,33 @@ class BayesianPCASums:
 class Broad:
     """The paper's priors: Gammas of this shape and rate, and mu ~ N(0, 1/strength).
 
-    Without ``relevance`` the directions have mu's prior instead of relevances of their own.
+    Without ``relevance`` the directions have mu's prior instead of relevances of their own. With
+    ``by_component`` a direction's relevance is its component's own, as (25) and (35) of the paper
+    print it, instead of one that all components share.
     """
 
     strength: float = 1e-3
     relevance: bool = True
+    by_component: bool = False
 
     def loadings(
         self, second: Array, first: Array, params: BayesianPCAParams
     ) -> tuple[Array, Array, Array]:
         """Mean (M, D, p), covariance and its log determinant, given the sums."""
         tau = params.precision
-        cov = np.linalg.inv(np.diag(self._precisions(params)[0]) + tau * second)
+        A = self._precisions(params)[0][:, None, :, None] * np.eye(params.mean.shape[2])
+        cov = np.linalg.inv(A + tau * second)
         cov = 0.5 * (cov + np.swapaxes(cov, 2, 3))
         return tau * _by_column(first, cov), cov, np.linalg.slogdet(cov)[1]
 
     def _precisions(self, params: BayesianPCAParams) -> tuple[Array, Array]:
-        """Expected precision of w~'s prior, and its expected logarithm, each (p,)."""
+        """Expected precision of w~'s prior, and its expected logarithm, each (M or 1, p)."""
         if not self.relevance:
-            A = np.full(params.alpha.shape[1] + 1, self.strength)
+            A = np.full((1, params.n_directions + 1), self.strength)
             return A, np.log(A)
-        a, b = params.alpha
-        A = np.append(a / b, self.strength)
-        return A, np.append(special.digamma(a) - np.log(b), np.log(self.strength))
+        a, b = params.alpha.reshape(2, -1, params.n_directions)
+        mu = np.full((len(a), 1), self.strength)
+        return np.hstack([a / b, mu]), np.hstack([special.digamma(a) - np.log(b), np.log(mu)])
 
     def cost_of_mean(self, precision: float) -> float:
         """What a column's mean costs that rows of this summed precision tell, being 0."""
@@ -139,19 +149,22 @@ class Broad:
         return float(special.digamma(tau[0]) - np.log(tau[1]))
 
     def relevances(self, params: BayesianPCAParams) -> Array:
-        """Posterior of alpha, (2, q)."""
+        """Posterior of alpha, (2, q) or (2, M, q)."""
         M, D, _ = params.mean.shape
-        rate = self.strength + 0.5 * params.squares.sum(axis=0)
-        return np.stack([np.full(len(rate), self.strength + 0.5 * M * D), rate])
+        squares = params.squares if self.by_component else params.squares.sum(axis=0)
+        loadings = D if self.by_component else M * D
+        rate = self.strength + 0.5 * squares
+        return np.stack([np.full(rate.shape, self.strength + 0.5 * loadings), rate])
 
     def cost(self, params: BayesianPCAParams) -> float:
         """KL of the posterior of W, mu, alpha and tau from their prior."""
         A, log_A = self._precisions(params)
-        M, D, p = params.mean.shape
+        D = params.mean.shape[1]
         times = D / params.cov.shape[1]
-        centre = (params.mean[:, :, -1] ** 2).sum() + params.spread[:, -1, -1].sum()
-        squares = np.append(params.squares.sum(axis=0), centre)
-        kl = 0.5 * (squares @ A - times * params.log_det.sum() - M * D * (log_A.sum() + p))
+        centre = (params.mean[:, :, -1] ** 2).sum(axis=1) + params.spread[:, -1, -1]
+        squares = np.column_stack([params.squares, centre])
+        log_A = np.broadcast_to(log_A, squares.shape)
+        kl = 0.5 * ((squares * A).sum() - times * params.log_det.sum() - D * (log_A + 1.0).sum())
         s = self.strength
         kl += float(gamma_divergence(params.tau, s, s))
         if self.relevance:
@@ -164,6 +177,7 @@ class PointValues:
     """Maximum likelihood: point values told as posteriors without width, nothing to pay."""
 
     relevance: ClassVar[bool] = False
+    by_component: ClassVar[bool] = False
 
     def loadings(
         self, second: Array, first: Array, params: BayesianPCAParams

@@ -106,7 +106,8 @@ class HintonDisplay:
         shown = min(estimator.n_directions_, 40 if max_directions is None else max_directions)
         wide = max(shown, found.shape[1])
         padded = np.pad(found, ((0, 0), (0, wide - found.shape[1]), (0, 0)))[:, :shown]
-        variances = 1.0 / np.asarray(estimator.relevances_, dtype=float)
+        relevances = np.atleast_2d(np.asarray(estimator.relevances_, dtype=float))
+        variances = (1.0 / relevances).mean(axis=0)  # over components that have their own
         variances = np.pad(variances, (0, wide - len(variances)))[:shown]
 
         display = cls(
