@@ -5,6 +5,7 @@ import pytest
 
 from partwise_papers.bench import _rivals, tables_rivals
 from partwise_papers.bench._rivals import Rival
+from partwise_papers.registry import Setting
 
 pd = pytest.importorskip("pandas")
 
@@ -34,20 +35,6 @@ def test_hidden_cells_are_judged_in_deviations_and_by_the_nearest_level(table):
     losses = trial.losses(off)
     assert losses["answer"] == 1.0
     assert losses["size"] == pytest.approx(1.0)
-    # A density does not depend on the unit once it is in deviations.
-    scaled = tables_rivals.Trial(table.assign(size=10.0 * table["size"]))
-    density = {"size": np.zeros(3), "kind": np.full(2, -1.0)}
-    told = trial.log_density(density, False)
-    np.testing.assert_allclose(scaled.log_density(density, False), told + np.log(10.0))
-    np.testing.assert_array_equal(trial.log_density(density, True), [-1.0, -1.0])
-
-
-def test_near_the_best(table):
-    trial = tables_rivals.Trial(table)
-    ours = {"kind": 0.88, "answer": 0.97, "size": 1.02, "width": 1.04}
-    best = {"kind": 0.91, "answer": 1.0, "size": 1.0, "width": 1.0}
-    near = trial.near(ours, [best, dict.fromkeys(best, 0.5) | {"size": 2.0, "width": 2.0}])
-    assert near == {"kind": False, "answer": True, "size": True, "width": False}
 
 
 def test_numbers_and_back(table):
@@ -62,24 +49,84 @@ def test_numbers_and_back(table):
     np.testing.assert_array_equal(text.cells["answer"][1].astype(float), holes.cells["answer"][1])
 
 
-def test_rivals_are_judged_beside_ours_and_absent_ones_named(table, monkeypatch):
+def test_coverage_and_the_classifier(table):
+    trial = tables_rivals.Trial(table)
+    ends = {}
+    for name in ("size", "width"):
+        true = trial.holes.cells[name][1].astype(float)
+        low = true - 1.0
+        low[::2] = true[::2] + 0.5  # half of the intervals miss
+        ends[name] = low, true + 1.0
+    found = trial.covered({0.5: ends})["covered by 50 %"]
+    n = [len(low) for low, _ in ends.values()]
+    assert found == pytest.approx(100.0 * sum(k // 2 for k in n) / sum(n))
+    # The last column of levels follows from the others.
+    assert trial.classified(table) == 100.0
+    assert trial.classified(table.assign(kind="a", size=0.0, width=0.0)) < 80.0
+
+
+@pytest.fixture
+def small(table, monkeypatch):
+    """Two tables, one mask, two rivals and one that is absent."""
     kept = {name: _rivals.RIVALS[name] for name in ("KNNImputer", "IterativeImputer")}
     absent = Rival(_rivals.forests, "no_such_module", "some-package")
     monkeypatch.setattr(tables_rivals, "RIVALS", kept | {"absent": absent})
     masks = {name: tables_rivals.MASKS[name] for name in ("at random",)}
     monkeypatch.setattr(tables_rivals, "MASKS", masks)
-    monkeypatch.setattr(
-        tables_rivals, "TABLES", {"iris": lambda: table, "again": lambda: table[:100]}
-    )
-    rows = tables_rivals.tables_rivals(lambda text: None)
-    methods = [*tables_rivals.OURS, *kept]
-    assert [row["method"] for row in rows[:-1]] == 3 * methods
-    assert "pip install some-package" in rows[-1]["method"]
-    for row in rows[:4]:
+    tables = {"iris": lambda: table, "again": lambda: table[:100]}
+    monkeypatch.setattr(tables_rivals, "TABLES", tables)
+    return [tables_rivals.OURS, *kept]
+
+
+def test_rivals_are_judged_beside_ours_and_absent_ones_named(small):
+    rows = tables_rivals.tables_rivals(Setting())
+    assert [row["method"] for row in rows[:-1]] == 3 * small
+    assert "pip install some-package" in rows[-1]["data"]
+    for row in rows[:9]:
         assert row["RMSE"] < 0.6
         assert row["right (%)"] > 80
-    assert [row["columns"] for row in rows if "columns" in row] == [4, 4, 4, 4, 8, 8]
-    assert rows[8]["CPU seconds"] == pytest.approx(rows[0]["CPU seconds"] + rows[4]["CPU seconds"])
-    assert min(rows[i]["log-loss"] for i in (0, 4)) <= rows[8]["log-loss"] < 1.0
-    ratio = rows[2]["CPU seconds"] / rows[1]["CPU seconds"]
-    assert rows[2]["times PartsImputer, four fits"] == pytest.approx(ratio)
+    ours, single = rows[0], [row for row in rows[3:9] if row["method"] == small[0]]
+    assert ours["tables"] == 2
+    assert ours["CPU seconds"] == pytest.approx(sum(row["CPU seconds"] for row in single))
+    assert sum(row["rank: RMSE"] for row in rows[:3]) == pytest.approx(6.0)
+    assert min(row["worst: RMSE"] for row in rows[:3]) >= 1.0
+    ratio = rows[1]["CPU seconds"] / ours["CPU seconds"]
+    assert rows[1]["time, theirs / ours"] == pytest.approx(ratio)
+
+
+def test_ranks_and_the_worst_table():
+    rows = {
+        "PartsImputer": [{"RMSE": 1.0, "CPU seconds": 1.0}, {"RMSE": 3.0, "CPU seconds": 1.0}],
+        "other": [{"RMSE": 2.0, "CPU seconds": 2.0}, {"RMSE": 2.0, "CPU seconds": 2.0}],
+        "broken": [{"RMSE": 0.5, "CPU seconds": 2.0}, {"failed": "of itself"}],
+    }
+    ours, other, broken = tables_rivals.summary(rows)
+    assert [ours["rank: RMSE"], other["rank: RMSE"], broken["rank: RMSE"]] == [2.0, 2.0, 2.0]
+    assert [ours["worst: RMSE"], other["worst: RMSE"], broken["worst: RMSE"]] == [2.0, 4.0, 1.0]
+    assert other["time, theirs / ours"] == 2.0
+    assert broken["failed"] == 1
+    assert "time, theirs / ours" not in broken
+
+
+def test_measurements_are_kept_and_not_made_again(small, tmp_path, monkeypatch):
+    setting = Setting(resume=tmp_path)
+    rows = tables_rivals.tables_rivals(setting)
+    assert len(list(tmp_path.glob("*.json"))) == 6
+    next(tmp_path.glob("again*KNN*")).unlink()
+    monkeypatch.setattr(tables_rivals, "measured", None)
+    setting.minutes = 0.0
+    fewer = tables_rivals.tables_rivals(setting)
+    assert [row["tables"] for row in fewer[:3]] == [1, 1, 1]
+    assert len(fewer) == len(rows) - 1
+
+
+def test_chained_forests_know_levels_by_their_votes(table):
+    holes = tables_rivals.Trial(table).holes
+    filled = _rivals.RIVALS["random forests"].fill(holes)
+    for name, log_p in filled.density.items():
+        rows, true = holes.cells[name]
+        right = np.asarray(filled.table[name])[rows] == true
+        assert np.exp(log_p[right]).min() >= 1 / 3
+        assert len(log_p) == len(rows)
+    assert set(filled.density) == {"kind", "answer"}
+    assert not filled.table.isna().any().any()

@@ -116,6 +116,22 @@ def bench(
     list_names: _List = False,
     earlier: _From = None,
     page: _Page = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume",
+            metavar="FOLDER",
+            help="Keep single measurements here and skip those that are there (tables_rivals).",
+        ),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--minutes",
+            min=0,
+            help="With --resume: stop measuring after so many minutes and report what there is.",
+        ),
+    ] = None,
 ) -> None:
     """Measure speed and quality in comparison with other libraries, in one run.
 
@@ -138,6 +154,8 @@ def bench(
         _is_debug(ctx),
         earlier=earlier,
         page=page,
+        resume=resume,
+        minutes=minutes,
     )
 
 
@@ -159,6 +177,8 @@ def run(
     pictures: Path | None = None,
     earlier: Sequence[Path] | None = None,
     page: Path | None = None,
+    resume: Path | None = None,
+    minutes: float | None = None,
 ) -> None:
     """Run the named entries of a registry and print their rows.
 
@@ -203,6 +223,7 @@ def run(
     with _progress(len(chosen)) as steps:
         for place, name in enumerate(chosen, 1):
             setting = _setting(steps, f"{place}/{len(chosen)} {name}", fast, pictures)
+            setting.resume, setting.minutes = resume, minutes
             results[name] = _run_one(registry, name, setting, debug)
             steps.advance(steps.task_ids[0])
             keep()

@@ -39,6 +39,10 @@ class Setting:
         Whether fewer seeds, rows or sweeps will do.
     folder : path or None, default=None
         Where pictures go; None means that none are made.
+    resume : path or None, default=None
+        Folder of single measurements, for runs that keep them there and go on from them.
+    minutes : float or None, default=None
+        After so many minutes such runs measure no more, and report what the folder has.
 
     Attributes
     ----------
@@ -59,6 +63,8 @@ class Setting:
     report: Callable[[str], None] = lambda text: None
     fast: bool = False
     folder: Path | None = None
+    resume: Path | None = None
+    minutes: float | None = None
     pictures: list[dict[str, Any]] = field(default_factory=list)
 
     def __call__(self, text: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import datasets
 
-MOST_ROWS = 2000  # sampled from longer tables, since the slowest methods take hours on those
+MOST_ROWS = 1000  # sampled from longer tables, since the slowest methods take hours on those
 
 
 class Source(NamedTuple):

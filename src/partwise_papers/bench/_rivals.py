@@ -4,9 +4,13 @@ All take a DataFrame whose columns are text (categories) or numbers, with NaN, a
 Neighbors need numbers: categories become one yes-or-no column a level, the largest of which is the
 one filled in, and numbers are standardised. Chained regressions do better with the places of the
 levels, rounded: yes-or-no columns missing together foretell each other. Of miceforest and of Lace
-the prediction is imputed, not a sample. To StepMix and Lace few numbers are categories, so that
- theirs are probabilities, not densities; the others regress and the nearest is taken. Seconds
-are those of the processor.
+the prediction is imputed, not a sample. To StepMix, Lace and the chains of random forests few
+numbers are categories, so that theirs are probabilities, not densities; to gcimpute they are
+ordered levels; the others regress and the nearest is taken. Seconds are those of the processor.
+
+Chains of random forests have 50 trees per column and 5 rounds over all columns, miceforest 5
+rounds; StepMix selects up to 8 classes by BIC from 2 starts each; Lace's 8 chains end when their
+scores settle, at the latest after 2000 steps.
 """
 
 from __future__ import annotations
@@ -20,12 +24,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.impute import KNNImputer
 
 from partwise_papers.bench import _lace
 from partwise_papers.registry import Array
 
 MOST_CLASSES = 8  # of StepMix, chosen by BIC
+N_TREES, N_ROUNDS = 50, 5  # of chained random forests
+COVERAGES = (0.5, 0.8, 0.95)  # of intervals
+
+Ends = dict[str, tuple[Array, Array]]  # of the intervals of a column's hidden cells
 
 
 class Holes(NamedTuple):
@@ -51,11 +60,15 @@ class Holes(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """A filled table, the seconds it took, log densities of the hidden cells of each column."""
+    """A filled table, the seconds it took, log densities of the hidden cells of each column.
+
+    ``intervals`` are those of hidden numbers, by their nominal coverage.
+    """
 
     table: Any
     seconds: float
     density: dict[str, Array] | None = None
+    intervals: dict[float, Ends] | None = None
 
 
 def is_text(column: Any) -> bool:
@@ -137,6 +150,82 @@ def chained(holes: Holes) -> Filled:
     numbers = _Numbers(holes.table)
     filled = imputer.fit_transform(numbers.coded().to_numpy())
     return Filled(numbers.table_of(filled), time.process_time() - begun)
+
+
+def trees(holes: Holes) -> Filled:
+    """Random forests of every column on all others, in turn, the best observed first."""
+    begun = time.process_time()
+    numbers = _Numbers(holes.table)
+    coded = numbers.coded()
+    missing = coded.isna()
+    start = {c: coded[c].mode()[0] if c in holes.levels else coded[c].mean() for c in coded}
+    filled, shares = coded.fillna(start), {}
+    for _ in range(N_ROUNDS):
+        for name in missing.sum().sort_values(kind="stable").index:
+            known = ~missing[name]
+            if known.all():
+                continue
+            others = filled.drop(columns=name).to_numpy()
+            kind = RandomForestClassifier if name in holes.levels else RandomForestRegressor
+            forest = kind(N_TREES, random_state=0)
+            told = coded[name][known]
+            if name in holes.levels:
+                levels, told = np.unique(told, return_inverse=True)
+                share = forest.fit(others[known], told).predict_proba(others[~known])
+                shares[name] = levels, np.flatnonzero(~known), share
+                values = levels[forest.classes_[share.argmax(axis=1)]]
+            else:
+                values = forest.fit(others[known], told).predict(others[~known])
+            filled.loc[~known, name] = values
+    result = numbers.table_of(filled.to_numpy())
+    took = time.process_time() - begun
+    density = {}
+    for name, (levels, rows, share) in shares.items():
+        if name in holes.cells:
+            asked, true = holes.cells[name]
+            if name in numbers.levels:
+                true = np.searchsorted(numbers.levels[name], true)
+            else:
+                true = (true - numbers.mean[name]) / numbers.spread[name]
+            place = np.abs(levels[:, None] - true.astype(float)).argmin(axis=0)
+            p = share[np.searchsorted(rows, asked), place]
+            # Levels that no tree has seen near the cell: half of one vote.
+            density[name] = np.log(np.maximum(p, 0.5 / N_TREES))
+    return Filled(result, took, density)
+
+
+def copula(holes: Holes) -> Filled:
+    """A Gaussian copula: numbers, ordered levels, and categories."""
+    if not hasattr(np, "round_"):  # gcimpute calls it; numpy 2 dropped this name of `round`
+        setattr(np, "round_", np.round)  # noqa: B010
+    module = importlib.import_module("gcimpute.gaussian_copula")
+    begun = time.process_time()
+    numbers = _Numbers(holes.table)
+    coded = numbers.coded().to_numpy()
+    kinds: dict[str, list[int]] = {"continuous": [], "ordinal": [], "categorical": []}
+    for d, name in enumerate(holes.table):
+        many = len(numbers.levels.get(name, ())) > 2
+        kind = "categorical" if many else "ordinal" if name in holes.levels else "continuous"
+        kinds[kind].append(d)
+    model = module.GaussianCopula(verbose=0, random_state=0)
+    filled = numbers.table_of(model.fit_transform(coded, **kinds))
+    took, intervals = time.process_time() - begun, None
+    if not kinds["categorical"]:  # else it has none
+        intervals = {}
+        for coverage in COVERAGES:
+            ends = model.get_confidence_interval(alpha=coverage)
+            low, high = (numbers.table_of(ends[end]) for end in ("lower", "upper"))
+            intervals[coverage] = ends_of(holes, low, high)
+    return Filled(filled, took, None, intervals)
+
+
+def ends_of(holes: Holes, low: Any, high: Any) -> Ends:
+    """Intervals of the hidden numbers, from tables of their ends."""
+    return {
+        name: (low[name].to_numpy(dtype=float)[rows], high[name].to_numpy(dtype=float)[rows])
+        for name, (rows, _) in holes.cells.items()
+        if name not in holes.levels
+    }
 
 
 def forests(holes: Holes) -> Filled:
@@ -237,6 +326,8 @@ class Rival(NamedTuple):
 RIVALS = {
     "KNNImputer": Rival(neighbors, "sklearn", "scikit-learn"),
     "IterativeImputer": Rival(chained, "sklearn", "scikit-learn"),
+    "gcimpute": Rival(copula, "gcimpute", "gcimpute"),
+    "random forests": Rival(trees, "sklearn", "scikit-learn"),
     "miceforest": Rival(forests, "miceforest", "miceforest"),
     "StepMix": Rival(mixture, "stepmix", "stepmix"),
     "Lace": Rival(chains, "lace", "pylace"),

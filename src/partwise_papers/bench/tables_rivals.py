@@ -1,39 +1,51 @@
 """Real tables with hidden cells: what ours and other imputers put there, and how fast.
 
 A fifth or two fifths of the cells are hidden at random, or a fifth of those of some columns
-depending on others. Settings of ours were chosen on some of the tables only (`_real_tables`).
+depending on others. Settings of ours were chosen on some of the tables only (`_real_tables`); the
+averages over those that were held back stand first.
 
 Columns of text, of two values or of at most ten are judged by the share of hidden cells filled
 right, other numbers by their squared error in deviations of the column. Log-loss, of those who give
-probabilities, is that of the hidden levels, in nats. Log density of hidden numbers is told beside
-it (numbers in deviations; of ours that of the state models) but says little: a column that is often
-exactly 0 has no bounded one. Of ours, what is filled into a column of levels is the likeliest one
-(`predict_proba_columns`), since that is what is judged.
+probabilities, is that of the hidden levels, in nats. Of ours, what is filled into a column of
+levels is the likeliest one (`predict_proba_columns`), since that is what is judged. The classifier
+is a random forest that learns the last column of levels from the filled table, where that column
+was observed, and is judged where it was hidden.
+
+With ``--resume FOLDER`` every measurement is a file there, so that a run can be cut and go on.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
+from sklearn.ensemble import RandomForestClassifier
 
 from partwise import PartsImputer
-from partwise.datasets import load_movielens, load_yeast
+from partwise.datasets import load_yeast
 from partwise_papers.bench import register
 from partwise_papers.bench._real_tables import CHOSEN_ON, HELD_BACK, MOST_ROWS
-from partwise_papers.bench._rivals import RIVALS, Filled, Holes, is_text
-from partwise_papers.registry import Array, Row
+from partwise_papers.bench._rivals import COVERAGES, RIVALS, Filled, Holes, ends_of, is_text
+from partwise_papers.registry import Array, Row, Setting
+from partwise_papers.results_file import write_results
 
-OURS = {"PartsImputer": 1, "PartsImputer, four fits": 4}
+OURS = "PartsImputer"
 HIDDEN = 0.2
-N_MOVIES = 200
 FEW = 10  # levels that are judged by whether the right one was filled in
-NEAR = 0.03
+
+# Hidden cells from which on the classifier's accuracy is measured.
+LEAST_JUDGED = 10
+
+# These come after the others on the tables of a mask; Lace, which takes minutes per table, at last.
+SLOW = ("miceforest", "StepMix", "Lace")
 
 
 def _numbers(X: Array) -> Any:
@@ -42,19 +54,9 @@ def _numbers(X: Array) -> Any:
     return pd.DataFrame(X, columns=[f"x{d}" for d in range(X.shape[1])])
 
 
-def _movies() -> Any:
-    """Ratings of the most rated movies, by those who rated any of them."""
-    X = load_movielens("1m").data.tocsc()
-    often = np.sort(np.argsort(-np.diff(X.indptr), kind="stable")[:N_MOVIES])
-    dense = X[:, often].toarray()
-    dense = dense[dense.any(axis=1)]
-    return _numbers(np.where(dense > 0, dense, np.nan))
-
-
 TABLES: dict[str, Callable[[], Any]] = {
-    **{name: source.table for name, source in {**CHOSEN_ON, **HELD_BACK}.items()},
+    **{name: source.table for name, source in {**HELD_BACK, **CHOSEN_ON}.items()},
     "yeast": lambda: _numbers(load_yeast().data),
-    f"MovieLens-1M, {N_MOVIES} movies": _movies,
 }
 
 
@@ -106,30 +108,28 @@ class Trial:
                 cells[name] = rows, self.complete[name].to_numpy()[rows]
         self.holes = Holes(self.complete.mask(hidden), cells, frozenset(self.levels))
 
-    def ours(self, n_fits: int) -> Filled:
+    def ours(self) -> Filled:
         """The imputer as it comes: kinds and sizes found out."""
         table, cells = self.holes.table, self.holes.cells
         begun = time.process_time()
-        imputer = PartsImputer(n_fits=n_fits, random_state=0)
+        imputer = PartsImputer(random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # warns of unusual columns
             filled = imputer.fit_transform(table)
+            took = time.process_time() - begun
             shares = imputer.predict_proba_columns(table)
-            for name, own in shares.items():
-                levels = np.array(imputer.model_.column_levels_[name], dtype=object)
-                filled[name] = levels[own.argmax(axis=1)]
-        took = time.process_time() - begun
+            found = {c: imputer.predict_interval(table, c) for c in COVERAGES}
         density = {}
-        for name, (rows, true) in cells.items():
-            if name in shares:
-                place = {level: v for v, level in enumerate(imputer.model_.column_levels_[name])}
-                p = shares[name][rows, [place[x] for x in true]]
+        for name, own in shares.items():
+            levels = imputer.model_.column_levels_[name]
+            filled[name] = np.array(levels, dtype=object)[own.argmax(axis=1)]
+            if name in cells and name in self.levels:
+                rows, true = cells[name]
+                place = {level: v for v, level in enumerate(levels)}
+                p = own[rows, [place[x] for x in true]]
                 density[name] = np.log(np.maximum(p, np.finfo(float).tiny))
-                continue
-            asked = table, rows, [name] * len(rows), true
-            told = [model.score_cells(*asked) for model in imputer.models_]
-            density[name] = np.logaddexp.reduce(told, axis=0) - np.log(n_fits)
-        return Filled(filled, took, density)
+        intervals = {c: ends_of(self.holes, *ends) for c, ends in found.items()}
+        return Filled(filled, took, density, intervals)
 
     def losses(self, filled: Any) -> dict[str, float]:
         """Of each column the RMSE in deviations, or the share of hidden cells filled right."""
@@ -147,120 +147,211 @@ class Trial:
                 found[name] = float(np.sqrt(np.mean(error**2)) / self.complete[name].std(ddof=0))
         return found
 
-    def log_density(self, density: dict[str, Array], levels: bool) -> Array:
-        """Log densities of all hidden levels, or of all numbers in deviations of their column."""
-        found = [np.empty(0)]
-        for name, x in density.items():
-            if (name in self.levels) == levels:
-                found.append(x if levels else x + np.log(self.complete[name].std(ddof=0)))
-        return np.concatenate(found)
+    def covered(self, intervals: Mapping[float, Mapping[str, tuple[Array, Array]]]) -> Row:
+        """Share of the hidden numbers within their intervals, in hundredths, by its nominal one."""
+        row: Row = {}
+        for coverage, ends in intervals.items():
+            inside = []
+            for name, (low, high) in ends.items():
+                true = self.holes.cells[name][1].astype(float)
+                slack = 1e-9 * self.complete[name].std(ddof=0)
+                inside.append((low - slack <= true) & (true <= high + slack))
+            if inside:
+                row[f"covered by {100 * coverage:g} %"] = 100.0 * float(
+                    np.concatenate(inside).mean()
+                )
+        return row
 
-    def row(self, data: str, method: str, filled: Filled, losses: dict[str, float]) -> Row:
+    def classified(self, filled: Any) -> float | None:
+        """Accuracy of a classifier of the last column of levels, where that was hidden, (%)."""
+        target = list(self.levels)[-1] if self.levels else ""
+        rows, true = self.holes.cells.get(target, (np.empty(0, int), np.empty(0)))
+        if len(rows) < LEAST_JUDGED:
+            return None
+        known = self.holes.table[target].notna().to_numpy()
+        blocks = []
+        for name in filled:
+            if name == target:
+                continue
+            if is_text(self.complete[name]):
+                own = np.asarray(filled[name], dtype=object)[:, None] == self.levels[name]
+                blocks.append(own.astype(float))
+            else:
+                blocks.append(np.asarray(filled[name], dtype=float)[:, None])
+        X = np.nan_to_num(np.hstack(blocks))
+        y = self.complete[target].astype(str).to_numpy()
+        forest = RandomForestClassifier(random_state=0).fit(X[known], y[known])
+        return 100.0 * float(np.mean(forest.predict(X[rows]) == true.astype(str)))
+
+    def row(self, filled: Filled) -> Row:
         """Measures of a method."""
-        row: Row = {"data": data, "method": method, "CPU seconds": filled.seconds}
+        losses = self.losses(filled.table)
+        row: Row = {"CPU seconds": filled.seconds}
         numbers = [x for name, x in losses.items() if name not in self.levels]
         levels = [x for name, x in losses.items() if name in self.levels]
         if numbers:
             row["RMSE"] = float(np.mean(numbers))
         if levels:
             row["right (%)"] = 100.0 * float(np.mean(levels))
-        if filled.density is not None:
-            if levels:
-                row["log-loss"] = -float(self.log_density(filled.density, True).mean())
-            if numbers:
-                row["log density"] = float(self.log_density(filled.density, False).mean())
-        return row
-
-    def near(self, ours: dict[str, float], rivals: list[dict[str, float]]) -> dict[str, bool]:
-        """Of which columns ours is the best or within a few hundredths of it."""
-        found = {}
-        for name, loss in ours.items():
-            others = [rival[name] for rival in rivals]
-            if name in self.levels:
-                found[name] = loss >= (1 - NEAR) * max(others)
-            else:
-                found[name] = loss <= (1 + NEAR) * min(others)
-        return found
+        told = [x for name, x in (filled.density or {}).items() if name in self.levels]
+        if told:
+            row["log-loss"] = -float(np.concatenate(told).mean())
+        row |= self.covered(filled.intervals or {})
+        accuracy = self.classified(filled.table)
+        return row if accuracy is None else row | {"classifier (%)": accuracy}
 
 
-class Judged(NamedTuple):
-    """A method on a table: its measures, its losses, log probabilities of hidden levels."""
+class Kept:
+    """Measurements by table, mask and method; with a folder, each is a file."""
 
-    row: Row
-    losses: dict[str, float]
-    levels: Array
+    def __init__(self, folder: Path | None) -> None:
+        self.folder, self.rows = folder, dict[tuple[str, str, str], Row]()
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in sorted(folder.glob("*.json")):
+                row = json.loads(path.read_text())
+                self.rows[row["data"], row["mask"], row["method"]] = row
+
+    def add(self, row: Row) -> None:
+        """Keep one more."""
+        key = row["data"], row["mask"], row["method"]
+        self.rows[key] = row
+        if self.folder is not None:
+            name = ", ".join(key).replace(" ", "_").replace(",", "_")
+            write_results(self.folder / f"{name}.json", row)
+
+    def of(self, mask: str, tables: Sequence[str], methods: Sequence[str]) -> dict[str, list[Row]]:
+        """Rows of the tables on which all these methods were tried, by method."""
+        complete = [t for t in tables if all((t, mask, m) in self.rows for m in methods)]
+        return {m: [self.rows[t, mask, m] for t in complete] for m in methods if complete}
 
 
-def compare(
-    data: str, table: Any, progress: Callable[[str], None], mask: str = "at random"
-) -> dict[str, Judged]:
-    """All methods that are installed on one table, by name, ours first."""
-    trial = Trial(table, mask)
-    methods: dict[str, Callable[[], Filled | None]] = {
-        name: partial(trial.ours, n_fits) for name, n_fits in OURS.items()
-    }
-    methods |= {name: partial(rival.fill, trial.holes) for name, rival in RIVALS.items()}
-    found = {}
-    for name, fill in methods.items():
-        progress(f"{data}: {name}")
+def measured(trial: Trial, method: str) -> Row:
+    """Measures of a method on one table, or what went wrong."""
+    fill = trial.ours if method == OURS else partial(RIVALS[method].fill, trial.holes)
+    try:
         filled = fill()
-        if filled is not None:
-            losses = trial.losses(filled.table)
-            levels = trial.log_density(filled.density or {}, True)
-            found[name] = Judged(trial.row(data, name, filled, losses), losses, levels)
-    rivals = [judged.losses for name, judged in found.items() if name in RIVALS]
-    for name, judged in found.items():
-        if name in OURS and rivals:
-            near = trial.near(judged.losses, rivals).values()
-            judged.row.update({"near best": sum(near), "columns": len(near)})
-    return found
+        assert filled is not None
+        return trial.row(filled)
+    except Exception as error:  # of theirs; it must not stop the others
+        if method == OURS:
+            raise
+        return {"failed": f"{type(error).__name__}: {error}"[:200]}
 
 
-def overall(tables: list[dict[str, Judged]]) -> dict[str, Row]:
-    """Every method over all tables: seconds, log-loss of all hidden levels, columns near best."""
-    rows: dict[str, Row] = {}
-    for name in tables[0]:
-        judged = [table[name] for table in tables]
-        row: Row = {"data": "all", "method": name}
-        for key in ("CPU seconds", "near best", "columns"):
-            if key in judged[0].row:
-                row[key] = sum(one.row[key] for one in judged)
-        levels = np.concatenate([one.levels for one in judged])
-        rows[name] = row | ({"log-loss": -float(levels.mean())} if len(levels) else {})
-    return rows
+# Measures that rank methods, and whether more is better.
+RANKED = {"RMSE": False, "right (%)": True, "log-loss": False}
+AVERAGED = (
+    *RANKED,
+    *(f"covered by {100 * coverage:g} %" for coverage in COVERAGES),
+    "classifier (%)",
+)
 
 
-def with_ratios(rows: dict[str, Row]) -> list[Row]:
-    """Rows of one table, with the time of other methods relative to ours."""
-    for name, row in rows.items():
-        if name in RIVALS:
-            for ours in OURS:
-                row[f"times {ours}"] = row["CPU seconds"] / rows[ours]["CPU seconds"]
-    return list(rows.values())
+def summary(rows: Mapping[str, Sequence[Row]]) -> list[Row]:
+    """Every method over the same tables: means, average ranks, and the worst table.
+
+    Ranks are among the methods that give a measure at all; one that failed on a table is last. The
+    ratio to the best method, on the table where that is worst, is of the RMSE, and of the share
+    right the other way around.
+    """
+    found: dict[str, Row] = {}
+    for method, own in rows.items():
+        row: Row = {"method": method, "tables": len(own)}
+        failed = sum("failed" in one for one in own)
+        row |= {"failed": failed} if failed else {}
+        for name in AVERAGED:
+            values = [one[name] for one in own if name in one]
+            row |= {name: float(np.mean(values))} if values else {}
+        row["CPU seconds"] = sum(one.get("CPU seconds", 0.0) for one in own)
+        found[method] = row
+    for name, more in RANKED.items():
+        given = [m for m, own in rows.items() if any(name in one for one in own)]
+        if not given:
+            continue
+        table = np.array([[one.get(name, np.nan) for one in rows[m]] for m in given])
+        table = table[:, ~np.isnan(table).all(axis=0)]
+        worst = np.where(np.isnan(table), np.inf, -table if more else table)
+        ranks = rankdata(worst, axis=0).mean(axis=1)
+        best = np.nanmax(table, axis=0) if more else np.nanmin(table, axis=0)
+        ratios = best / table if more else table / best
+        for m, rank, ratio in zip(given, ranks, ratios, strict=True):
+            found[m][f"rank: {name}"] = float(rank)
+            if name != "log-loss":
+                found[m][f"worst: {name}"] = float(np.nanmax(ratio))
+    seconds = found[OURS]["CPU seconds"]
+    for method, row in found.items():
+        if method != OURS and "failed" not in row:
+            row["time, theirs / ours"] = row["CPU seconds"] / seconds
+    return list(found.values())
+
+
+def tasks(methods: Sequence[str], slow: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Table, mask and method of every measurement."""
+    for mask in MASKS:
+        for some in (methods, *([method] for method in slow[:-1])):
+            yield from ((data, mask, method) for data in TABLES for method in some)
+    yield from ((data, mask, method) for mask in MASKS for data in TABLES for method in slow[-1:])
 
 
 @register("tables_rivals")
-def tables_rivals(progress: Callable[[str], None]) -> list[Row]:
-    """Real mixed tables with a fifth of the cells held out, against imputers and mixtures.
+def tables_rivals(setting: Setting) -> list[Row]:
+    """Real mixed tables of at most 1000 rows with held-out cells, against other imputers.
 
     RMSE in deviations and share of right levels are means over columns; log-loss is in nats per
-    held-out level. Columns near best: ours is better than every other method there, or worse
-    by at most 3 %.
+    held-out level.
     """
-    Trial(TABLES["iris"]()).ours(1)  # compiles
-    missing: list[Row] = [
-        {"data": "all", "method": f"{name}: not measured; pip install {rival.package}"}
-        for name, rival in RIVALS.items()
-        if importlib.util.find_spec(rival.module) is None
-    ]
-    tables = []
-    for data, make in TABLES.items():
-        table = make()
-        if table is None:
-            package = {**CHOSEN_ON, **HELD_BACK}[data].package
-            missing.append({"data": data, "method": f"not measured; pip install {package}"})
+    begun = time.monotonic()
+    kept = Kept(setting.resume)
+    absent = [m for m, rival in RIVALS.items() if importlib.util.find_spec(rival.module) is None]
+    methods = [OURS, *(m for m in RIVALS if m not in absent)]
+    slow = [m for m in methods if m in SLOW]
+    quick = [m for m in methods if m not in slow]
+    loaded: dict[str, Any] = {}
+    trials: dict[tuple[str, str], Trial] = {}
+    warm = False
+    for data, mask, method in tasks(quick, slow):
+        if setting.minutes is not None and time.monotonic() - begun >= 60.0 * setting.minutes:
+            break
+        if (data, mask, method) in kept.rows:
             continue
+        if data not in loaded:
+            loaded[data] = TABLES[data]()
+        if loaded[data] is None:
+            continue
+        if not warm:
+            Trial(loaded[data]).ours()  # compiles
+            warm = True
+        setting(f"{data}, {mask}: {method}")
+        if (data, mask) not in trials:
+            trials = {(data, mask): Trial(loaded[data], mask)}
+        row = measured(trials[data, mask], method)
+        kept.add({"data": data, "mask": mask, "method": method} | row)
+    return report(kept, quick, slow) + [
+        {"data": f"{m}: not measured; pip install {RIVALS[m].package}"} for m in absent
+    ]
+
+
+def report(kept: Kept, quick: Sequence[str], slow: Sequence[str]) -> list[Row]:
+    """Averages over tables, those held back first, then all that was measured."""
+    groups = {
+        "held back": tuple(HELD_BACK),
+        "others": tuple(t for t in TABLES if t not in HELD_BACK),
+    }
+    rows = []
+    for group, tables in groups.items():
         for mask in MASKS:
-            tables.append(compare(f"{data}, {mask}", table, progress, mask))
-    rows = [{name: judged.row for name, judged in table.items()} for table in tables]
-    return [row for own in [*rows, overall(tables)] for row in with_ratios(own)] + missing
+            own = kept.of(mask, tables, quick)
+            if own:
+                names = [row["data"] for row in own[OURS]]
+                own |= {
+                    m: r
+                    for m in slow
+                    if len(r := kept.of(mask, names, [m]).get(m, [])) == len(names)
+                }
+                rows += [{"data": f"{group}, {mask}"} | row for row in summary(own)]
+    order = list(TABLES)
+    single = sorted(
+        kept.rows.values(), key=lambda row: order.index(row["data"]) if row["data"] in order else -1
+    )
+    return rows + [{**row, "data": f"{row['data']}, {row['mask']}"} for row in single]
