@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,13 +120,16 @@ class Stats:
 
     ``bound`` is the rows' share of the lower bound; ``states`` (N, S) the expected number of rows
     of each class in each state; ``sums`` one `Packed` a column group; ``gates`` (K, D) the expected
-    number of entries each part explained, where rows have selections of their own, else None.
+    number of entries each part explained, where rows have selections of their own, else None;
+    ``chain`` (N + 1, N) that of sequences begun in each class, then of transitions between classes,
+    where rows follow each other, else None.
     """
 
     bound: float
     states: Array
     sums: tuple[Packed, ...]
     gates: Array | None = None
+    chain: Array | None = None
 
     def __add__(self, other: Stats) -> Stats:
         return Stats(
@@ -137,6 +140,7 @@ class Stats:
                 for a, b in zip(self.sums, other.sums, strict=True)
             ),
             None if self.gates is None or other.gates is None else self.gates + other.gates,
+            None if self.chain is None or other.chain is None else self.chain + other.chain,
         )
 
     @staticmethod
@@ -161,12 +165,13 @@ class Stats:
             self.states * factor,
             tuple(Packed(p.own * factor, p.shared * factor) for p in self.sums),
             None if self.gates is None else self.gates * factor,
+            None if self.chain is None else self.chain * factor,
         )
 
     def arrays(self) -> list[Array]:
         """All sums."""
-        gates = [] if self.gates is None else [self.gates]
-        return [self.states, *gates, *(array for packed in self.sums for array in packed)]
+        own = [array for array in (self.gates, self.chain) if array is not None]
+        return [self.states, *own, *(array for packed in self.sums for array in packed)]
 
 
 class EntryList(NamedTuple):
@@ -200,7 +205,7 @@ class Block(Protocol[View_co]):
     dtype: DType
     weight: Array  # (n,) row weights
     base: Array  # (n,) log base measure of the observed entries
-    labels: Array | None  # (n,) known classes, -1 where unknown
+    labels: Array | None  # (n,) known classes, -1 where unknown; or (n, N), see ClassVariable
 
     @property
     def groups(self) -> Sequence[View_co]:
@@ -493,6 +498,20 @@ class Model(Protocol[Params_contra, Prepared, View_contra, Memory, Total]):
 # A model of which it does not matter what it prepares, needs of blocks, remembers and sums.
 AnyModel: TypeAlias = Model[Any, Any, Any, Any, Any]
 AnyParams: TypeAlias = Any
+
+
+@runtime_checkable
+class Linked(Protocol):
+    """A model whose rows depend on rows of other blocks, too: all are looked at before a sweep."""
+
+    def look(self, prepared: AnyParams, block: AnyBlock) -> AnyParams:
+        """What a block says to the others."""
+        ...
+
+    def link(self, prepared: AnyParams, looks: Iterable[AnyParams]) -> AnyParams:
+        """The prepared parameters with what the blocks, in order, have said."""
+        ...
+
 
 Result = TypeVar("Result")
 

@@ -222,3 +222,16 @@ def test_displaced_parts_lie_where_they_are_said_to():
 def test_impossible_displacements_are_refused(displacement):
     with pytest.raises(ValueError, match="whole number of pixels"):
         make_faces(2, displacement=displacement)
+
+
+def test_a_sequence_is_a_chain_of_conditions():
+    faces = make_faces(5000, conditions=["anger", "smile", "scream"], sequence=True, random_state=0)
+    transitions = faces.condition_transitions
+    np.testing.assert_allclose(transitions.sum(axis=1), 1.0)
+    counts = np.zeros((5, 5))
+    np.add.at(counts, (faces.target[:-1], faces.target[1:]), 1)
+    shown = np.array([0, 2, 3])
+    assert set(faces.target) == set(shown)
+    share = counts[shown] / counts[shown].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(share, transitions[shown], atol=0.02)
+    assert "condition_transitions" not in make_faces(5, random_state=0)

@@ -9,7 +9,46 @@ import numpy as np
 from partwise.contracts import Array
 from partwise.fitted import AnyFitted
 from partwise.fitting.labels import class_numbers, classes_of_rows
+from partwise.models.class_chain import ClassChain, draw_chain, smooth
+from partwise.sampling.importance import RowLikelihood
 from partwise.typing import Classes, Hybrid
+
+
+def chain_of(fitted: AnyFitted) -> tuple[Array, Array] | None:
+    """Probabilities of the first class (N,) and of transitions (N, N); None for rows one by one."""
+    chain: Array | None = getattr(fitted.params, "chain", None)
+    if chain is None:
+        return None
+    variable = getattr(fitted.model, "classes", None)
+    assert isinstance(variable, ClassChain)
+    return variable.means(chain)
+
+
+def chain_attributes(fitted: AnyFitted) -> dict[str, object]:
+    """Learned attributes of classes in sequence, by name; none for rows one by one."""
+    found = chain_of(fitted)
+    if found is None:
+        return {}
+    start, transitions = (values.astype(fitted.dtype) for values in found)
+    return {"class_start_": start, "class_transitions_": transitions}
+
+
+def smoothed(fitted: AnyFitted, found: RowLikelihood, bounds: Array) -> tuple[RowLikelihood, Array]:
+    """Rows in sequence, from their likelihood under each class, fields (N, n).
+
+    Likelihood of each row given the rows before it, and the probability of every class given the
+    whole sequence, (n, N). The samples of other rows count as exact in the standard error.
+    """
+    chain = chain_of(fitted)
+    assert chain is not None
+    start, transition = (np.log(np.maximum(values, 1e-300)) for values in chain)
+    evidence = found.log_likelihood.T
+    told = smooth(evidence, start, transition, bounds)
+    z = told.posterior(evidence)
+    error = np.sum(z.T * found.standard_error, axis=0)
+    with np.errstate(divide="ignore"):
+        effective = 1.0 / np.sum(z.T / found.effective_draws, axis=0)
+    return RowLikelihood(told.log_z, error, effective), z
 
 
 def draw_classes(
@@ -23,7 +62,8 @@ def draw_classes(
     """Class of each new row (n,), and the class whose prior each of its parts takes (n, K).
 
     ``classes`` is one for all rows or one per row; by default they are sampled by their ``shares``
-    (N,). ``hybrid`` maps parts to a class, or to a mapping of classes to weights, to use instead.
+    (N,), or as one sequence where they are a chain. ``hybrid`` maps parts to a class, or to a
+    mapping of classes to weights, to use instead.
     """
     if not isinstance(n_samples, Integral) or n_samples < 1:
         raise ValueError(f"n_samples={n_samples!r} must be an integer of at least 1.")
@@ -36,7 +76,10 @@ def draw_classes(
                 "classes and hybrid need a class variable; set n_classes, or fit with labels."
             )
         return np.zeros(n_samples, int), np.zeros((n_samples, K), int)
-    if classes is None:
+    chain = chain_of(fitted)
+    if classes is None and chain is not None:
+        rows = draw_chain(*chain, int(n_samples), rng)
+    elif classes is None:
         rows = rng.choice(len(shares), n_samples, p=shares / shares.sum())
     else:
         rows = classes_of_rows(classes, names, n_samples)

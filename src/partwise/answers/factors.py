@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from partwise.answers.classes import chain_attributes
 from partwise.answers.rows import (
     CLASS_DRAWS,
     class_probability,
@@ -89,6 +90,7 @@ def part_attributes(fitted: FittedFactors) -> dict[str, object]:
     if group.levels is not None:
         out["levels_"] = group.levels
     if fitted.classes is not None:
+        out |= chain_attributes(fitted)
         out["class_priors_"] = class_shares(fitted).astype(dtype)
         means = _padded(fitted, params.eta, (1,))
         out["factor_means_"] = np.moveaxis(means, 0, 1).astype(dtype)
@@ -111,7 +113,8 @@ def n_parameters(fitted: FittedFactors) -> float:
     """Loadings, offset and noise of each column in its own part, class priors and gates."""
     J, N = np.asarray(core(fitted).n_factors), core(fitted).classes.n_classes
     entries = float((J + 2) @ fitted.params.gates.sum(axis=1)) - float((J * (J - 1) / 2).sum())
-    choices = (N - 1) * (1.0 + float((J + J * (J + 1) / 2).sum()))
+    n_choices = 1 if fitted.params.chain is None else N + 1  # of a class: its share, or in a chain
+    choices = (N - 1) * (n_choices + float((J + J * (J + 1) / 2).sum()))
     return entries + choices + (len(J) - 1) * fitted.n_columns
 
 

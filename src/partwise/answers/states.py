@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from partwise.answers.classes import chain_attributes
 from partwise.answers.rows import (
     CLASS_DRAWS,
     class_probability,
@@ -111,6 +112,7 @@ def attributes(fitted: FittedStates) -> dict[str, object]:
     if fitted.classes is not None:
         out["class_priors_"] = class_shares(fitted).astype(dtype)
         out["state_priors_"] = np.stack(shares)
+        out |= chain_attributes(fitted)
     shares_of_levels = found[0].probability
     if fitted.schema is None and groups[0].levels is not None and shares_of_levels is not None:
         out["levels_"] = groups[0].levels
@@ -137,7 +139,8 @@ def n_parameters(fitted: FittedStates) -> float:
         * float(n_states @ fitted.params.gates[:, group.index].sum(axis=1))
         for group in fitted.columns
     )
-    choices = N * float((n_states - 1).sum()) + N - 1
+    n_choices = 1 if fitted.params.chain is None else N + 1  # of a class: its share, or in a chain
+    choices = N * float((n_states - 1).sum()) + n_choices * (N - 1)
     return entries + choices + (len(n_states) - 1) * fitted.n_columns
 
 

@@ -65,6 +65,10 @@ class RowBlock:
         assert isinstance(group, EntryGroup)
         return RowBlock([group.with_values(values)], self.weight, self.base, self.labels)
 
+    def with_labels(self, labels: Array) -> RowBlock:
+        """The same rows with other labels, (n,) or (n, N)."""
+        return RowBlock(self._views, self.weight, self.base, labels)
+
     def score(self, weights: Sequence[Packed], layouts: Sequence[Layout]) -> Array:
         """Sum over observed columns of T(x) . weights; (S, n)."""
         out = self._shared_score(weights, layouts)
@@ -152,8 +156,8 @@ class BlockSource:
     keep : bool
         Keep encoded blocks between walks (fitting) unless they would not fit in memory, or make
         each when asked for (one walk).
-    labels : ndarray of shape (C,), optional
-        Known classes of the rows, -1 where unknown.
+    labels : ndarray of shape (C,) or (C, N), optional
+        Known classes of the rows, -1 where unknown; or what rows nearby say of them, as logarithms.
     max_rows : int, optional
         Smaller blocks, for work that needs much memory per row.
     n_powers : int, optional

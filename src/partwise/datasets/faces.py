@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
+from partwise.models.class_chain import draw_chain
 from partwise.sampling.randomness import as_generator
 from partwise.typing import Seed
 
@@ -32,6 +33,10 @@ _PAGE, _SHIRT, _SKIN, _EDGE, _INK, _WHITE = 0.93, 0.45, 0.76, 0.40, 0.05, 1.0
 # A pixel belongs to a part when its shade has at least this standard deviation over the part's
 # states: less would drown in the default noise of 0.1. Fainter pixels are left as background.
 _LEAST_SPREAD = 0.08
+
+
+# Probability that a face in a sequence has the condition of the face before.
+_STAYING = 0.9
 
 
 class _Part(NamedTuple):
@@ -344,6 +349,7 @@ def make_faces(
     light: float = 0.0,
     occlusion: float = 0.0,
     displacement: int = 0,
+    sequence: bool = False,
     random_state: Seed = None,
 ) -> Bunch:
     """Generate cartoon faces, 32 by 32 pixels, from five disjoint parts.
@@ -375,6 +381,9 @@ def make_faces(
         uniform from ``-displacement`` to ``displacement`` down and to the right, independently of
         the others. The head stays in place and shows where a part has left; where two parts meet,
         the later of ``part_names`` lies on top.
+    sequence : bool, default=False
+        Whether the faces follow each other as in a film: a face has the condition of the one before
+        with probability 0.9, else one of the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed or source of all random choices.
 
@@ -403,6 +412,8 @@ def make_faces(
           that a face without noise is the background plus the appearances of its states;
         - ``state_names`` : per part the names of its states;
         - ``condition_priors`` : ndarray of shape (5,), 0 for conditions left out;
+        - ``condition_transitions`` : ndarray of shape (5, 5), the probability of each condition
+          after each other, only if ``sequence``;
         - ``state_tables`` : per part an ndarray of shape (5, n_states), the probability of each
           state given the condition;
         - ``noise_std`` : the standard deviation of the noise.
@@ -440,7 +451,14 @@ def make_faces(
     # One stream per use, so that light, noise or occlusion do not change the faces.
     face, shine, grain, cover, move = as_generator(random_state).spawn(5)
 
-    target = face.choice(allowed, size=n_samples)
+    priors = np.zeros(len(_CONDITIONS))
+    priors[allowed] = 1 / len(allowed)
+    extra = {}
+    if sequence:
+        extra["condition_transitions"] = transitions = _transitions(allowed)
+        target = draw_chain(priors, transitions, n_samples, face)
+    else:
+        target = face.choice(allowed, size=n_samples)
     states = np.empty((n_samples, len(_PARTS)), dtype=np.int64)
     data = np.tile(truth.background, (n_samples, 1))
     for k, (table, appearance) in enumerate(
@@ -451,7 +469,6 @@ def make_faces(
         own = np.flatnonzero(truth.masks == k)
         data[:, own] = appearance[:, own][states[:, k]]
 
-    extra = {}
     if displacement > 0:
         extra["displacements"] = moves = move.integers(
             -displacement, displacement + 1, size=(n_samples, len(_PARTS), 2)
@@ -466,8 +483,6 @@ def make_faces(
     if occlusion > 0:
         extra["occluded"] = _occlude(data, occlusion, cover)
 
-    priors = np.zeros(len(_CONDITIONS))
-    priors[allowed] = 1 / len(allowed)
     return Bunch(
         data=data,
         image_shape=(_SIDE, _SIDE),
@@ -498,6 +513,15 @@ def _labels(conditions: Sequence[str | int] | None) -> np.ndarray:
         problem = f"unknown condition {unknown[0]!r}" if unknown else "no condition given"
         raise ValueError(f"{problem}; conditions are {', '.join(_CONDITIONS)}, or labels 0 to 4.")
     return np.array(sorted({known[condition] for condition in asked}))
+
+
+def _transitions(allowed: np.ndarray) -> np.ndarray:
+    """Probability of each condition after each other in a sequence, (5, 5)."""
+    out = np.eye(len(_CONDITIONS))
+    if len(allowed) > 1:
+        out[np.ix_(allowed, allowed)] = (1 - _STAYING) / (len(allowed) - 1)
+        out[allowed, allowed] = _STAYING
+    return out
 
 
 def _displaced(truth: _Truth, states: np.ndarray, moves: np.ndarray) -> np.ndarray:

@@ -1,9 +1,11 @@
 """The only EM loop."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple, Protocol, Self, TypeVar, cast
 
 from partwise.contracts import (
+    Linked,
     Memory,
     Model,
     Params,
@@ -87,6 +89,9 @@ def climb(
         return [model.fresh_memory(i) for i in range(source.n_blocks)]
 
     def sweep(model: Model[Params, Prepared, View, Memory, Total], prepared: Prepared) -> Total:
+        if isinstance(model, Linked):
+            look = partial(model.look, prepared)
+            prepared = cast(Prepared, model.link(prepared, runner.map(look, source)))
         return runner.total(model, prepared, source, memory)
 
     def note(phase: int, step: int, prepared: Prepared) -> None:

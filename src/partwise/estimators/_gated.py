@@ -23,7 +23,8 @@ from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.data.columns import Kind
 from partwise.data.table import Schema
-from partwise.estimators._base import PartsEstimator, adopted
+from partwise.estimators._base import adopted
+from partwise.estimators._sequences import SequenceRows
 from partwise.fitted import Fitted
 from partwise.fitting.add_columns import with_new_columns
 from partwise.fitting.checkpoint import Checkpoint
@@ -31,6 +32,7 @@ from partwise.fitting.course import fit_parts
 from partwise.fitting.family import Family
 from partwise.fitting.options import Annealing, PartsOptions, SizeOptions, TrainingRows
 from partwise.fitting.saved import restored, saved
+from partwise.fitting.sequences import with_sequences
 from partwise.fitting.stream import StreamingOptions, learn_rows, refused
 from partwise.fitting.tied_draws import fit_tied_draws
 from partwise.likelihoods import Prior, zero_if_absent
@@ -50,6 +52,7 @@ SIZE = [
 CONSTRAINTS: dict[str, list[object]] = {
     "n_parts": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "gating": [StrOptions({"annealed", "tied", "standard", "factorised"}), Annealing],
+    "class_chain": ["boolean"],
     "prior": [StrOptions({"conjugate"}), Prior, None],
     "gate_entropy": [Interval(Real, 0, None, closed="left")],
     "sparse_absent": [StrOptions({"auto", "unobserved", "zero"})],
@@ -103,7 +106,7 @@ def _can_stream(estimator: GatedEstimator) -> bool:
     return True
 
 
-class GatedEstimator(PartsEstimator):
+class GatedEstimator(SequenceRows):
     """Base of MCVQ and MCFA.
 
     A subclass names its kind of parts (``_kind``, a `Family`) and the module with its answers
@@ -122,6 +125,7 @@ class GatedEstimator(PartsEstimator):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        lengths: ArrayLike | None = None,
         checkpoint: PathLike | Checkpoint | None = None,
     ) -> Self:
         """Learn the parts, and the states or factors of each.
@@ -136,6 +140,9 @@ class GatedEstimator(PartsEstimator):
             fractions and labels that hardly repeat are ignored.
         sample_weight : array-like of shape (C,), optional
             An integer weight w is equivalent to repeating the row w times.
+        lengths : array-like of shape (Q,), optional
+            With ``class_chain``, the number of rows of each sequence, in order; by default all rows
+            are one sequence.
         checkpoint : path or Checkpoint, optional
             File that is written during the fit and removed at its end. After a crash, the same call
             continues from the file and returns the same result.
@@ -154,6 +161,8 @@ class GatedEstimator(PartsEstimator):
         (4,)
         """
         rows = self._training_rows(X, sample_weight)
+        family = self._family(rows.schema)
+        rows = with_sequences(rows, lengths, family.options, family.has_latent)
         self._adopt(self._fitted_to(rows, y, checkpoint))
         return self._adopt_reference(rows)
 
@@ -259,6 +268,7 @@ class GatedEstimator(PartsEstimator):
                 annealing=annealing,
                 inference=getattr(self, "inference", "variational"),
                 n_classes=self.n_classes,
+                class_chain=bool(getattr(self, "class_chain", False)),
                 prior=self._prior_strengths(),
                 gate_entropy=float(self.gate_entropy),
                 absent_zero=self._absent_zero(),

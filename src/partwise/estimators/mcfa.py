@@ -79,6 +79,9 @@ class MCFA(TransformedRows, TableVerbs):
         With y, the classes are its labels, and rows labeled -1 (None, for strings) are classified;
         without y, classes are found. None: as many as y has labels, and no class variable without
         y.
+    class_chain : bool, default=False
+        Whether rows follow each other, in one sequence or several (``lengths`` of `fit`): their
+        classes are then a Markov chain, as in a hidden Markov model (docs/classes.md).
     prior : "conjugate", Prior or None, default="conjugate"
         With a prior, loadings have a posterior and each factor a relevance, which columns with few
         observations need. Fields of `partwise.Prior`: ``entries`` is the weight, in rows, of the
@@ -165,6 +168,9 @@ class MCFA(TransformedRows, TableVerbs):
         Shape of the canvas that the D columns stand for (with ``transformations`` only).
     class_priors_ : ndarray of shape (N,)
         Proportion of every class (with classes only).
+    class_start_, class_transitions_ : ndarray of shape (N,) and (N, N)
+        Probability of the first row's class, and of each class after each other (with
+        ``class_chain`` only).
     classes_ : ndarray of shape (N,)
         Labels of the classes, or their numbers (with classes only).
     column_labels_ : ndarray of shape (D,)
@@ -224,6 +230,7 @@ class MCFA(TransformedRows, TableVerbs):
         likelihood: Likelihoods = "gaussian",
         gating: str | Annealing = "annealed",
         n_classes: int | None = None,
+        class_chain: bool = False,
         prior: str | Prior | None = "conjugate",
         gate_entropy: float = 0.0,
         sparse_absent: str = "auto",
@@ -246,6 +253,7 @@ class MCFA(TransformedRows, TableVerbs):
         self.likelihood = likelihood
         self.gating = gating
         self.n_classes = n_classes
+        self.class_chain = class_chain
         self.prior = prior
         self.gate_entropy = gate_entropy
         self.sparse_absent = sparse_absent

@@ -61,6 +61,9 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         labels, and rows labeled -1 (None, for strings) are classified; without y, classes are
         found. None: as many as y has labels, and no class variable without y. "auto": without y,
         the number with the highest ELBO over the states of a first fit without classes.
+    class_chain : bool, default=False
+        Whether rows follow each other, in one sequence or several (``lengths`` of `fit`): their
+        classes are then a Markov chain, as in a hidden Markov model (docs/classes.md).
     prior : "conjugate", Prior or None, default="conjugate"
         Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood.
         "conjugate" is ``Prior()``; while an "auto" size is selected, entries count as known to a
@@ -133,6 +136,9 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         Proportion of every class (with classes only).
     class_given_state_ : ndarray of shape (N, K, J)
         Probability of every class given the state of one part, by Bayes' rule (with classes only).
+    class_start_, class_transitions_ : ndarray of shape (N,) and (N, N)
+        Probability of the first row's class, and of each class after each other (with
+        ``class_chain`` only).
     classes_ : ndarray of shape (N,)
         Labels of the classes, or their numbers (with classes only).
     co_assignment_ : ndarray of shape (D, D)
@@ -218,6 +224,7 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         gating: str | Annealing = "annealed",
         inference: str = "variational",
         n_classes: int | str | None = None,
+        class_chain: bool = False,
         prior: str | Prior | None = "conjugate",
         gate_entropy: float = 0.0,
         sparse_absent: str = "auto",
@@ -241,6 +248,7 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         self.gating = gating
         self.inference = inference
         self.n_classes = n_classes
+        self.class_chain = class_chain
         self.prior = prior
         self.gate_entropy = gate_entropy
         self.sparse_absent = sparse_absent

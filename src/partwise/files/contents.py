@@ -149,6 +149,12 @@ def _classes_fit(value: Stored, scope: Scope) -> str | None:
     return None if named == N else f"has {named} names of {N} classes"
 
 
+def _chain_fits(value: Stored, scope: Scope) -> str | None:
+    """There are transitions of classes where the argument says so."""
+    asked, found = bool(value["arguments"].get("class_chain", False)), "chain" in value["state"]
+    return None if asked == found else f"has class_chain={asked}, but other parameters"
+
+
 def _transformations_fit(value: Stored, scope: Scope) -> str | None:
     """Transformations match the argument, and the canvas is theirs."""
     moves, state = value["arguments"].get("transformations"), value["state"]
@@ -209,7 +215,7 @@ _MCVQ = Record(
             }
         ),
     },
-    {"transformation_counts": counts("T"), "reference": REFERENCE},
+    {"transformation_counts": counts("T"), "reference": REFERENCE, "chain": counts("N+1", "N")},
     rules=(_n_columns, _classes_fit, kinds_fit, units_fit),
 )  # fmt: skip
 _MCFA_STATE: dict[str, Check] = {
@@ -245,7 +251,11 @@ _MCFA_STATE: dict[str, Check] = {
 }
 _MCFA = Record(
     {**_MCFA_STATE, "calibration": calibration("D")},
-    may={"transformation_counts": counts("T"), "reference": REFERENCE},
+    may={
+        "transformation_counts": counts("T"),
+        "reference": REFERENCE,
+        "chain": counts("N+1", "N"),
+    },
     rules=(_n_columns, _classes_fit, units_fit),
 )
 # Of a table D are latent numbers, and T columns.
@@ -384,12 +394,20 @@ def _densities_fit(value: Stored, scope: Scope) -> str | None:
 
 
 _MEMBERS = {
-    "MCFA": _mcfa(_parts_of, _transformations_fit, _likelihood_fits),
-    "MCVQ": _model(_MCVQ, _parts_of, _transformations_fit, _likelihood_fits, _prior_fits),
+    "MCFA": _mcfa(_parts_of, _transformations_fit, _chain_fits, _likelihood_fits),
+    "MCVQ": _model(
+        _MCVQ, _parts_of, _transformations_fit, _chain_fits, _likelihood_fits, _prior_fits
+    ),
 }
 
 _OF_ROWS = _model(
-    _MCVQ, _columns_given, _parts_of, _transformations_fit, _likelihood_fits, _prior_fits
+    _MCVQ,
+    _columns_given,
+    _parts_of,
+    _transformations_fit,
+    _chain_fits,
+    _likelihood_fits,
+    _prior_fits,
 )
 
 
@@ -491,7 +509,7 @@ CONTENTS: dict[str, Check] = {
         n_values="values",
         n_sets="M",
     ),
-    "MCFA": _mcfa(_columns_given, _parts_of, _transformations_fit, _likelihood_fits),
+    "MCFA": _mcfa(_columns_given, _parts_of, _transformations_fit, _chain_fits, _likelihood_fits),
     "MCVQ": _mcvq,
     "PartsImputer": imputer(_member),
     "Recommender": partial(recommender, member=_member),

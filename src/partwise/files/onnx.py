@@ -104,6 +104,8 @@ def _makers(name: str, fitted: Fitted, graph: Graph, rows: Node, scores: bool) -
         if len(fitted.params) > 1 or len(fitted.params[0].counts) > 1:
             raise _refused(name, "mixtures are not supported; use BayesianPCA")
         return _components(fitted, graph, rows)
+    if getattr(fitted.params, "chain", None) is not None:
+        raise _refused(name, "its rows depend on each other; fit it with class_chain=False")
     if type(fitted.model) not in (MCVQ, MCFA):
         raise _refused(name, "rows of this model are inferred by iteration")
     sampled = _refused(

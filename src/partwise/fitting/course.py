@@ -28,6 +28,7 @@ from partwise.fitting.labels import read_labels
 from partwise.fitting.options import Annealing, Listen, Listener, PartsOptions, TrainingRows
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Begun, Stage, fit_best
+from partwise.fitting.sequences import chained, without_chain
 from partwise.models.calibration import identity
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gating, Tied
@@ -35,7 +36,7 @@ from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected
 from partwise.runners import runner_of
 from partwise.sampling.randomness import as_generator
-from partwise.starts.classes import ClassCore, class_number, class_start
+from partwise.starts.classes import ClassCore, chain_start, class_number, class_start
 from partwise.typing import PathLike
 
 # Annealing: EM iterations in which the temperature falls from the mean number of observations per
@@ -144,9 +145,18 @@ def fit_rows(
         n_parts = len(sizes)
         sizes = (*sizes, family.background) if options.wants_background else sizes
     labels = classes.labels
-    log = FitLog(options.random_state, checkpoint, options.arguments, rows.X, rows.weight, labels)
+    log = FitLog(
+        options.random_state,
+        checkpoint,
+        {**options.arguments, **({} if rows.bounds is None else {"lengths": np.diff(rows.bounds)})},
+        rows.X,
+        rows.weight,
+        labels,
+    )
     rng = log.generator()
     check_pairing(options, is_sparse(rows.X) and absent_zero, family.has_latent)
+    if options.class_chain and classes.number == 1:
+        raise ValueError("class_chain=True needs classes; set n_classes, or give labels y.")
     variable = family.class_variable(classes.number)
     source = family.source(rows, columns, labels)
     totals = family.totals(source)
@@ -161,7 +171,7 @@ def fit_rows(
         if last is not None:
             full = core.with_classes(variable)
             stages = _stages(family, full, columns, last.params, child, n_parts, again=True)
-            return stages, last.params
+            return [chained(stage, variable, rows.bounds) for stage in stages], last.params
         own = core
         if sought:
             late = partial(_is_over, listener, deadline)
@@ -177,15 +187,19 @@ def fit_rows(
             stages = _stages(family, core, columns, params, child, n_parts)
         if variable.n_classes > 1:
             stage, full = stages[-1], own.with_classes(variable)
-            enter = partial(_enter_classes, family, full, stage.model, source, child)
+            enter = partial(_enter_classes, family, full, stage.model, source, rows.bounds, child)
             model = family.with_core(stage.model, full)
-            stages.append(replace(stage, model=model, annealing=(), enter=enter))
+            stage = replace(stage, model=model, annealing=(), enter=enter)
+            stages.append(chained(stage, variable, rows.bounds))
         return stages, params
 
     ascent = options.ascent if last is None else replace(options.ascent, n_init=1)
     with listen(rows.X) as listener:
         first = partial(begin, listener)
         model, params, monitor = fit_best(source, first, rng, ascent, log, listener, deadline)
+    model, told = without_chain(model, params, source, ascent.n_jobs)
+    if told is not labels:
+        source = family.source(rows, columns, told)
     if sought:
         model = family.with_core(model, core_with(family.sizes_in(params), variable))
     core = family.core_in(model)
@@ -428,12 +442,16 @@ def _enter_classes(
     full: GatedCore[P, R],
     model: GatedModel[P, R],
     source: BlockSource,
+    bounds: Array | None,
     rng: np.random.Generator,
     params: P,
 ) -> P:
     """Begin the classes with the parts as they are."""
     found = _evidence(family, model, source, rng, params)
-    return class_start(cast(ClassCore[P], full), *found, rng)
+    core = cast(ClassCore[P], full)
+    if bounds is not None:
+        return chain_start(core, *found, bounds, rng)
+    return class_start(core, *found, rng)
 
 
 def _evidence(

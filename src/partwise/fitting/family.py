@@ -26,6 +26,7 @@ from partwise.fitted import (
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.options import PartsOptions, Size, TrainingRows
 from partwise.likelihoods import Dirichlet
+from partwise.models.class_chain import ClassChain
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gates, Gating, Standard, Tied
 from partwise.models.rowwise import Core, Rowwise
@@ -209,7 +210,9 @@ class Family(ABC, Generic[P, R]):
     def class_variable(self, n_classes: int) -> ClassVariable:
         """The class variable with the prior of the options."""
         prior = self.options.prior
-        return ClassVariable(n_classes, Dirichlet(prior.states if prior else 0.0))
+        chained = self.options.class_chain and n_classes > 1
+        kind = ClassChain if chained else ClassVariable
+        return kind(n_classes, Dirichlet(prior.states if prior else 0.0))
 
     def chooser(self, columns: tuple[ColumnGroup, ...], n_columns: int) -> Chooser:
         """How columns choose parts."""

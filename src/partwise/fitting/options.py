@@ -142,7 +142,8 @@ class PartsOptions:
     ``arguments`` are those of the estimator and its name, which a checkpoint is compared with, and
     ``calibrated`` whether intervals are; ``usual_prior`` whether the prior is the default;
     ``sizes`` how sizes are selected; ``transformations`` what rows may have undergone;
-    ``annealing`` how the temperature falls, None as usual.
+    ``annealing`` how the temperature falls, None as usual; ``class_chain`` whether classes of rows
+    follow each other.
     """
 
     n_parts: int | str
@@ -163,6 +164,7 @@ class PartsOptions:
     sizes: SizeOptions = SizeOptions()
     transformations: Transformations | None = None
     annealing: Annealing | None = None
+    class_chain: bool = False
 
     @property
     def is_sought(self) -> bool:
@@ -210,7 +212,8 @@ class TrainingRows:
     """Checked rows that have weight, with their names and schema.
 
     ``kept`` (C,) marks them among the rows that were given; ``names`` (D,) are those of the
-    columns, if they have some, and ``schema`` describes the columns of a table.
+    columns, if they have some, and ``schema`` describes the columns of a table. Rows in sequence
+    have ``bounds``: sequence q has the rows bounds[q] to bounds[q + 1].
     """
 
     X: Rows
@@ -218,6 +221,7 @@ class TrainingRows:
     kept: Array
     names: Array | None = None
     schema: Schema | None = None
+    bounds: Array | None = None
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from partwise.contracts import Array
 from partwise.data.latent_columns import restored_group
 from partwise.data.table import Schema
 from partwise.fitted import (
@@ -30,9 +33,11 @@ def saved(family: Family[P, R], fitted: FittedParts[P, R]) -> dict[str, object]:
     if fitted.names is not None:
         learned["feature_names_in_"] = np.asarray([str(n) for n in fitted.names], dtype=object)
     calibration = fitted.calibration or identity(fitted.n_columns)
+    chain: Array | None = getattr(fitted.params, "chain", None)
     return {
         **family.saved(fitted),
         "gate": fields_of(fitted.params.gate),
+        **({} if chain is None else {"chain": chain}),
         "columns": [group.state() for group in fitted.columns],
         family.size_name: list(family.core_in(fitted.model).sizes),
         "calibration": fields_of(calibration),
@@ -56,6 +61,8 @@ def restored(family: Family[P, R], state: SavedState) -> FittedParts[P, R]:
     n_modeled = family.n_modeled(columns, n_columns)
     core = family.core(columns, n_modeled, dtype, sizes, variable, state.get("totals"))
     params = family.restored(core, state, Gates(**state["gate"]))
+    if "chain" in state:
+        params = replace(params, chain=state["chain"])  # type: ignore[type-var]  # a dataclass
     model: GatedModel[P, R] = family.modeled(core, columns)
     if options.selects_by_row:
         model = family.rowwise(core, Expected())

@@ -90,6 +90,8 @@ def refused(family: Family[P, R], fitted: AnyFitted | None) -> str | None:
         return 'gating="factorised"'
     if options.transformations is not None:
         return "transformations"
+    if options.class_chain:
+        return "class_chain=True"
     if family.has_latent:
         return f'likelihood="{options.likelihood_name}"'
     # The number of rows behind parameters follows from their uncertainty, which needs a prior.

@@ -34,8 +34,14 @@ class ClassVariable:
     prior: Dirichlet = _FLAT
 
     def posterior(self, evidence: Array, labels: Array | None) -> tuple[Array, Array]:
-        """z (N, n) from log beta + log p(row | class), and its log normaliser (n,)."""
-        if labels is not None and self.n_classes > 1:  # parts are learned before their classes
+        """z (N, n) from log beta + log p(row | class), and its log normaliser (n,).
+
+        ``labels`` are known classes (n,), or (n, N) what the rows' neighbors in a sequence say of
+        their classes, as logarithms to add (`partwise.models.class_chain`).
+        """
+        if labels is not None and labels.ndim == 2:
+            evidence = evidence + labels.T
+        elif labels is not None and self.n_classes > 1:  # parts are learned before their classes
             known = (labels >= 0) & (labels != np.arange(self.n_classes)[:, None])
             evidence = np.where(known, -np.inf, evidence)
         top = evidence.max(axis=0)

@@ -49,6 +49,11 @@ class MCFAParams:
     log_beta: Array  # (N,)
     eta: tuple[Array, ...]  # a part (N, J)
     sigma: tuple[Array, ...]  # a part (N, J, J)
+    chain: Array | None = None  # of classes in sequence: starts, then transitions, (N + 1, N)
+
+    def with_chain(self, chain: Array) -> MCFAParams:
+        """The same with other starts and transitions of classes in sequence."""
+        return replace(self, chain=chain)
 
     @property
     def gates(self) -> Array:
@@ -66,6 +71,10 @@ class MCFAPrepared:
     age: int  # sweeps since all parts were looked at
     layouts: tuple[Layout, ...]  # of factors, of pairs
     weights: tuple[Packed, ...]  # natural times gates, of factors (2, ...) and of pairs (1, ...)
+
+    def with_chain(self, chain: Array) -> MCFAPrepared:
+        """The same with other starts and transitions of classes in sequence."""
+        return replace(self, params=self.params.with_chain(chain))
 
     @cached_property
     def _ones(self) -> tuple[Layout, Packed]:
@@ -90,6 +99,7 @@ class Weighed:
 
     z: Array  # (N, n)
     log_z: Array  # log normaliser of the rows, (n,)
+    joint: Array  # log of a class's prior times the row's density in it, (N, n)
     means: list[Array]  # a part: (N, J, n)
     covs: list[Array]  # a part: (N, Q, n) or (N, Q, 1)
 
@@ -307,7 +317,7 @@ class FactorRows:
             evidence += log_z.sum(axis=0) + score[[spans[k][0] for k in parts]].sum(axis=0)
             for i, k in enumerate(parts):
                 means[k], covs[k] = mean[i], cov[i]
-        return Weighed(*self.classes.posterior(evidence, labels), means, covs)
+        return Weighed(*self.classes.posterior(evidence, labels), evidence, means, covs)
 
     def mix(self, features: Array, found: Weighed, weight: Array) -> Array:
         """Put the features of the posterior in place (F, n); their sums in each class (N, F)."""

@@ -56,6 +56,11 @@ class MCVQParams:
     state_counts: Array  # expected rows of each class in each state, (N, S)
     log_b: Array  # (N, S)
     log_beta: Array  # (N,)
+    chain: Array | None = None  # of classes in sequence: starts, then transitions, (N + 1, N)
+
+    def with_chain(self, chain: Array) -> MCVQParams:
+        """The same with other starts and transitions of classes in sequence."""
+        return replace(self, chain=chain)
 
     @property
     def gates(self) -> Array:
@@ -74,6 +79,10 @@ class MCVQPrepared:
     layouts: tuple[Layout, ...]
     weights: tuple[Packed, ...]  # natural times gates, packed, in the data's dtype
 
+    def with_chain(self, chain: Array) -> MCVQPrepared:
+        """The same with other starts and transitions of classes in sequence."""
+        return replace(self, params=self.params.with_chain(chain))
+
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
@@ -81,6 +90,7 @@ class Weighed:
 
     z: Array  # (N, n)
     log_z: Array  # log normaliser of the rows, (n,)
+    joint: Array  # log of a class's prior times the row's density in it, (N, n)
     shares: Array  # b relative to the largest of any class, (N, S)
     totals: list[Array]  # of the states' weights under each class, a part (N, n)
 
@@ -202,7 +212,7 @@ class MCVQ:
             top = exponentiate(score[lo:hi], best[lo:hi])
             totals.append(shares[:, lo:hi] @ score[lo:hi])
             evidence += top + np.log(totals[-1]).astype(float)
-        return Weighed(*self.classes.posterior(evidence, labels), shares, totals)
+        return Weighed(*self.classes.posterior(evidence, labels), evidence, shares, totals)
 
     def mix(self, m: Array, found: Weighed, weight: Array) -> Array:
         """Turn weights (S, n) into posteriors, sum_n z m_n; weighted sums of z m_n, (N, S)."""
@@ -316,7 +326,7 @@ class MCVQ:
 
     def learn_states(self, params: MCVQParams, counts: Array) -> MCVQParams:
         """Priors of states and classes from the classes' counts of states (N, S)."""
-        return self.parameters(params.chi, params.gate, counts)
+        return replace(self.parameters(params.chi, params.gate, counts), chain=params.chain)
 
     def finish(self, params: MCVQParams) -> MCVQParams:
         """Nothing is left to do after a fit."""

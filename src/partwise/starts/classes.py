@@ -9,12 +9,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from partwise.contracts import Array
+from partwise.models.class_chain import ChainParams, ClassChain, smooth, unlinked, with_labels
 from partwise.models.class_variable import ClassVariable
 
 # Beginnings tried where classes are unknown, and steps of each; the best of them go on.
@@ -26,6 +27,8 @@ MOST_STEPS = 200
 TRIED_ROWS = 3000
 # A beginning has settled when a step raises the bound by less than this per row.
 SETTLED = 1e-5
+# Rows on either side that are averaged before rows of a sequence are clustered.
+NEIGHBORS = (0, 1, 3, 8, 20)
 # Numbers of classes tried, and how many in a row may be worse than the best.
 MOST_CLASSES = 30
 MISSES = 2
@@ -35,6 +38,15 @@ Params = TypeVar("Params")
 
 class Weighed(Protocol):
     """Posterior of the rows' classes."""
+
+    @property
+    def joint(self) -> Array:
+        """Log of a class's prior times the row's density in it, (N, n)."""
+        ...
+
+    def with_classes(self, z: Array) -> Self:
+        """The same with other classes of the rows, (N, n)."""
+        ...
 
     @property
     def log_z(self) -> Array:
@@ -100,6 +112,61 @@ def class_start(
         begun = _by_hand(core, params, evidence, np.where(known, labels, 0), weight * known)
         return _settle(core, begun, evidence, labels, weight, MOST_STEPS)[1]
     return _best_start(core, params, *_some(evidence, weight, rng), rng)[1]
+
+
+def chain_start(
+    core: ClassCore[Params],
+    params: Params,
+    pieces: Sequence[tuple[Array, Array, Array | None]],
+    bounds: Array,
+    rng: np.random.Generator,
+) -> Params:
+    """As `class_start` where classes are a chain, along the sequences that ``bounds`` tell.
+
+    Rows near each other tend to have the same class, so that clusters are also sought among
+    averages of so many rows; of very many rows the first are tried.
+    """
+    evidence, weight, labels = _joined(pieces)
+    if evidence.shape[1] != bounds[-1]:  # a sample of rows, which are not neighbors
+        return class_start(core, params, pieces, rng)
+    if labels is not None and np.any(labels >= 0):
+        known = labels >= 0
+        begun = _by_hand(core, params, evidence, np.where(known, labels, 0), weight * known)
+        return _settle_chain(core, begun, evidence, labels, bounds, MOST_STEPS)[1]
+    n_tried = min(TRIED_ROWS, len(weight))
+    evidence, weight = evidence[:, :n_tried], weight[:n_tried]
+    bounds = np.append(bounds[bounds < n_tried], n_tried)
+    posterior = evidence.copy()
+    plain = core.without_classes()
+    plain.mix(posterior, plain.weigh(params, posterior, None), weight)
+    from sklearn.cluster import KMeans  # slow to import, and fitted models do not need it
+
+    features, tried = core.row_features(posterior).astype(float), []
+    for i in range(N_STARTS):
+        seed = int(rng.integers(2**31 - 1))
+        near = _averages(features, bounds, NEIGHBORS[i % len(NEIGHBORS)])
+        clusters = KMeans(core.classes.n_classes, n_init=1, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer kinds of rows than classes
+            found = clusters.fit(near).labels_
+        begun = _by_hand(core, params, evidence, found, weight)
+        tried.append(_settle_chain(core, begun, evidence, None, bounds, N_STEPS))
+    tried.sort(key=lambda result: -result[0])
+    best = [
+        _settle_chain(core, begun, evidence, None, bounds, MOST_STEPS)
+        for _, begun in tried[:N_BEST]
+    ]
+    return max(best, key=lambda result: result[0])[1]
+
+
+def _averages(features: Array, bounds: Array, n_near: int) -> Array:
+    """Means of each row's features (n, F) and those of ``n_near`` rows on either side."""
+    total = np.vstack([np.zeros(features.shape[1]), np.cumsum(features, axis=0)])
+    at = np.arange(len(features))
+    sequence = np.searchsorted(bounds, at, side="right")
+    lo = np.maximum(at - n_near, bounds[sequence - 1])
+    hi = np.minimum(at + n_near + 1, bounds[sequence])
+    return (total[hi] - total[lo]) / (hi - lo)[:, None]
 
 
 def class_number(
@@ -200,6 +267,37 @@ def _by_hand(
         [plain.class_sums(m.copy(), found, weight * z[n]) for n in range(len(z))], axis=0
     )
     return core.learn_states(params, counts)
+
+
+def _settle_chain(
+    core: ClassCore[Params],
+    params: Params,
+    evidence: Array,
+    labels: Array | None,
+    bounds: Array,
+    n_steps: int,
+) -> tuple[float, Params]:
+    """As `_settle` along sequences, where classes are a chain; the largest class comes first."""
+    variable, n_rows = core.classes, evidence.shape[1]
+    assert isinstance(variable, ClassChain)
+    last = -np.inf
+    for _ in range(n_steps):
+        m, own = evidence.copy(), cast(ChainParams, params)
+        chain = unlinked(own.log_beta, bounds) if own.chain is None else own.chain
+        found = core.weigh(params, m, None)
+        seen = with_labels((found.joint - own.log_beta[:, None]).T, labels)
+        told = smooth(seen, *variable.logarithms(chain), bounds)
+        bound = float(told.log_z.sum()) - core.choice_cost(params) - variable.chain_cost(chain)
+        if bound - last < SETTLED * n_rows:
+            break
+        last = bound
+        z = told.posterior(seen)
+        order = np.arange(len(chain) - 1) if labels is not None else np.argsort(-z.sum(axis=0))
+        counts = core.class_sums(m, found.with_classes(z.T), np.ones(n_rows))[order]
+        learned = cast(ChainParams, core.learn_states(params, counts))
+        rows = told.counts[np.append(0, 1 + order)]
+        params = cast(Params, learned.with_chain(rows[:, order]))
+    return bound, params
 
 
 def _settle(

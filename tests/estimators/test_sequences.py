@@ -1,0 +1,163 @@
+"""Rows in sequence: what estimators with ``class_chain`` learn, answer and refuse."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+
+from partwise import MCFA, MCVQ, Translations, load
+from partwise.files.model import ModelFileError
+from partwise.models.class_chain import smooth
+
+TRANSITIONS = np.array([[0.9, 0.1], [0.2, 0.8]])
+LENGTHS = [200, 100, 50]
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Rows of two parts of two states, whose classes overlap, and the classes."""
+    rng = np.random.default_rng(0)
+    y = [0]
+    for _ in range(sum(LENGTHS) - 1):
+        y.append(int(rng.random() < TRANSITIONS[y[-1], 1]))
+    y = np.array(y)
+    states = rng.random((len(y), 2)) < np.array([[0.15, 0.25], [0.8, 0.7]])[y]
+    X = np.repeat(np.where(states, 3.0, -3.0), 3, axis=1) + rng.normal(size=(len(y), 6))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[7] = np.nan  # a row without any value
+    return X, y
+
+
+MODELS = pytest.mark.parametrize(
+    "model",
+    [
+        MCVQ(2, 2, n_classes=2, class_chain=True, random_state=0),
+        MCFA(2, 1, n_classes=2, class_chain=True, random_state=0),
+    ],
+    ids=["MCVQ", "MCFA"],
+)
+
+
+@pytest.fixture(scope="module")
+def fitted(drawn):
+    return MCVQ(2, 2, n_classes=2, class_chain=True, random_state=0).fit(drawn[0], lengths=LENGTHS)
+
+
+@MODELS
+def test_chains_are_found(model, drawn):
+    X, y = drawn
+    if isinstance(model, MCFA):  # factors of a class are Gaussian
+        rng = np.random.default_rng(1)
+        s = rng.normal(1.2 * (2 * y[:, None] - 1) * [1.0, 0.5], 1.0)
+        X = np.repeat(s, 3, axis=1) + 0.5 * rng.normal(size=X.shape)
+    model = clone(model).fit(X, lengths=LENGTHS)
+    alone = clone(model).set_params(class_chain=False).fit(X)
+    assert_allclose(model.class_transitions_.sum(axis=1), 1.0, rtol=1e-6)
+    assert np.diag(model.class_transitions_).min() > 0.6
+    agree = [adjusted_rand_score(y, m.predict(X)) for m in (model, alone)]
+    assert agree[0] > agree[1]
+    assert model.score(X, lengths=LENGTHS) > alone.score(X)
+    assert np.all(np.diff(model.lower_bounds_) > -1e-9 * abs(model.lower_bounds_[-1]))
+
+
+def test_verbs_are_those_of_the_forward_pass(fitted, drawn):
+    X, _ = drawn
+    with_class = fitted._likelihoods(X, 1).log_likelihood.T
+    chain = np.log(fitted.class_start_), np.log(fitted.class_transitions_)
+    told = smooth(with_class, *chain, np.cumsum([0, *LENGTHS]))
+    assert_allclose(fitted.score_samples(X, lengths=LENGTHS), told.log_z)
+    assert_allclose(fitted.predict_proba(X, lengths=LENGTHS), told.posterior(with_class), atol=1e-9)
+    one = smooth(with_class, *chain, np.array([0, len(X)]))
+    assert_allclose(fitted.score_samples(X), one.log_z)
+    assert_allclose(fitted.score(X, lengths=LENGTHS), told.log_z.mean())
+    # A row that nothing is known of is told by its neighbors, and has no likelihood.
+    assert_allclose(fitted.score_samples(X)[7], 0.0, atol=1e-9)
+    assert fitted.row_likelihood(X, lengths=LENGTHS).standard_error.max() == 0.0
+
+
+def test_labels_are_kept(drawn):
+    X, y = drawn
+    some = np.where(np.arange(len(y)) % 3 == 0, y, -1)
+    model = MCVQ(2, 2, class_chain=True, random_state=0).fit(X, some, lengths=LENGTHS)
+    assert_array_equal(model.classes_, [0, 1])
+    assert np.mean(model.predict(X, lengths=LENGTHS) == y) > 0.85
+    assert_allclose(model.class_transitions_, TRANSITIONS, atol=0.1)
+
+
+def test_samples_are_a_sequence(fitted):
+    classes = fitted.sample(20_000, random_state=0)[1]
+    counts = np.zeros((2, 2))
+    np.add.at(counts, (classes[:-1], classes[1:]), 1)
+    assert_allclose(
+        counts / counts.sum(axis=1, keepdims=True), fitted.class_transitions_, atol=0.02
+    )
+
+
+def test_storage_and_threads_change_nothing(fitted, drawn):
+    X, _ = drawn
+    kept = ~np.isnan(X)
+    rows, columns = np.nonzero(kept)
+    stored = sparse.csr_array((X[kept], (rows, columns)), shape=X.shape)
+    for again, n_jobs in ((X, 2), (stored, 1)):
+        model = clone(fitted).set_params(n_jobs=n_jobs).fit(again, lengths=LENGTHS)
+        assert_allclose(model.class_transitions_, fitted.class_transitions_, rtol=1e-5)
+        assert_allclose(model.lower_bound_, fitted.lower_bound_, rtol=1e-7)
+
+
+def test_warm_start_and_checkpoint_go_on(fitted, drawn, tmp_path):
+    X, _ = drawn
+    again = clone(fitted).fit(X, lengths=LENGTHS, checkpoint=tmp_path / "fit")
+    assert again.lower_bound_ == fitted.lower_bound_
+    again.set_params(warm_start=True, max_iter=3, tol=0.0)
+    with pytest.warns(Warning, match="did not converge"):
+        again.fit(X, lengths=LENGTHS)
+    assert again.lower_bound_ >= fitted.lower_bound_ - 1e-9
+
+
+@MODELS
+def test_files_keep_the_chain(model, drawn, tmp_path):
+    X, _ = drawn
+    model = clone(model).set_params(max_iter=2, tol=1e6).fit(X, lengths=LENGTHS)
+    model.save(tmp_path / "model.pw")
+    again = load(tmp_path / "model.pw")
+    assert_array_equal(again.class_transitions_, model.class_transitions_)
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    # A file without the chain that its arguments ask for is refused.
+    model._fitted = type(model._fitted)(
+        **{**vars(model._fitted), "params": model._fitted.params.with_chain(None)}
+    )
+    model.save(tmp_path / "broken.pw")
+    with pytest.raises(ModelFileError, match="class_chain"):
+        load(tmp_path / "broken.pw")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "call", "message"),
+    [
+        ({"n_classes": None}, {}, "needs classes"),
+        ({"gating": "factorised"}, {}, 'does not support gating="factorised"'),
+        ({"inference": "gibbs"}, {}, 'does not support inference="gibbs"'),
+        ({"transformations": Translations((2, 3), max_shift=1)}, {}, "support transformations"),
+        ({}, {"sample_weight": np.arange(350) % 2 + 1.0}, "does not support sample_weight"),
+        ({}, {"lengths": [300]}, "lengths sum to 300, but X has 350 rows"),
+        ({}, {"lengths": [350.5]}, "whole numbers"),
+        ({"class_chain": False}, {"lengths": LENGTHS}, "lengths needs class_chain=True"),
+    ],
+)
+def test_what_is_refused(fitted, drawn, arguments, call, message):
+    with pytest.raises(ValueError, match=message):
+        clone(fitted).set_params(**arguments).fit(drawn[0], **call)
+
+
+def test_latent_numbers_streams_and_sources_are_refused(fitted, drawn, tmp_path):
+    X, y = drawn
+    with pytest.raises(ValueError, match='likelihood="ordinal" of MCFA'):
+        MCFA(2, 1, likelihood="ordinal", n_classes=2, class_chain=True).fit(np.round(np.abs(X)))
+    assert not hasattr(clone(fitted), "partial_fit")
+    np.save(tmp_path / "rows.npy", X)
+    with pytest.raises(ValueError, match="must be in memory"):
+        fitted.predict(tmp_path / "rows.npy")
+    with pytest.raises(ValueError, match="lengths needs class_chain=True"):
+        MCVQ(2, 2, random_state=0).fit(X, y).predict(X, lengths=LENGTHS)
