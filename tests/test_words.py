@@ -11,7 +11,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 # Pages whose text is generated from the docstrings and results of the experiments.
-GENERATED = {"docs/results.md", "docs/benchmark_results.md"}
+GENERATED = {
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("results*.md", "benchmark_results.md")
+    for path in (ROOT / "docs").glob(pattern)
+}
 # What is searched: pages, docstrings, comments and messages.
 SEARCHED = (
     "README.md",

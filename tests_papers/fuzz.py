@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from partwise_papers.pages import results_page
+from partwise_papers.pages import results_pages
 from partwise_papers.results_file import KINDS as OF_RESULTS
 from partwise_papers.results_file import new_content, read_results, write_results
 from tests.fuzz.__main__ import main
@@ -39,7 +39,7 @@ def _mutate(rng: random.Random, seeds: Mapping[str, Content]) -> Content:
 def _use(path: Path) -> None:
     kind = OF_RESULTS[b'"benchmark"' in path.read_bytes()]
     content = new_content(kind, read_results(path, kind))
-    results_page(content)
+    results_pages(content)
     write_results(path.with_suffix(".again"), content)
     assert read_results(path.with_suffix(".again"), kind) == content["results"]
 

@@ -11,16 +11,20 @@ from partwise import datasets
 from partwise.cli import app
 from partwise_papers.experiments import EXPERIMENTS
 from partwise_papers.outcome import (
+    CLAIM_KEYS,
     COMPARISON_KEYS,
     RESULT_KEYS,
     carry_out,
     compact,
     compare,
     judge,
+    judged,
     summarize,
+    weigh,
 )
-from partwise_papers.pages import results_page
-from partwise_papers.registry import Paper, Registry, Setting
+from partwise_papers.pages import results_pages
+from partwise_papers.registry import Claim, Paper, Registry, Setting, ordered
+from partwise_papers.results_file import new_content
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -116,10 +120,125 @@ def test_every_number_of_a_paper_has_a_direction():
         ("1.5163e4", 15170, "lower", "worse"),
         ("74", 73.6, "lower", "equal"),
         ("3", 4.0, "same", "other"),
+        ("3", None, "same", "not measured"),
     ],
 )
 def test_verdicts_respect_the_digits_in_print(printed, ours, better, verdict):
-    assert judge(printed, ours, better) == verdict
+    assert judge(printed, {"ours": ours, "least": ours, "most": ours}, better) == verdict
+
+
+@pytest.mark.parametrize("better", ["lower", "higher", "same"])
+def test_a_number_inside_our_spread_is_neither_better_nor_worse(better):
+    for mean in (0.3, 0.4):
+        inside = {"ours": mean, "least": 0.2, "most": 0.5}
+        assert judge("0.35", inside, better) == "within spread"
+        one_run = {"ours": mean, "least": mean, "most": mean}
+        assert judge("0.35", one_run, better) != "within spread"
+    assert judge("0.30", {"ours": 0.3, "least": 0.2, "most": 0.5}, better) == "equal"
+
+
+def test_nothing_is_better_on_a_stand_in_but_it_may_be_worse():
+    one = {"ours": 0.9, "least": 0.8, "most": 1.0}
+    told = [judge(printed, one, "higher", stand_in=True) for printed in ("0.5", "0.85", "1.5")]
+    assert told == ["other", "within spread", "worse"]
+    assert judge("0.5", one, "higher") == "better"
+
+
+def claimed(**arguments):
+    return Paper(source="NIPS, Figure 0", did="Something.", **arguments)
+
+
+def test_a_claim_holds_or_not_or_cannot_be_tested():
+    paper = claimed(
+        claims=(
+            Claim(says="A is below B.", test=ordered("error", "a", "b")),
+            Claim(says="B is below A.", test=ordered("error", "b", "a")),
+            Claim(says="C is below A.", test=ordered("error", "c", "a")),
+            Claim(says="It looks good.", untested="No eyes."),
+        )
+    )
+    rows = [{"model": "a", "error": 0.1}, {"model": "b", "error": 0.25}]
+    found = weigh(paper, rows)
+    assert all(tuple(one) == CLAIM_KEYS for one in found)
+    verdicts = [one["verdict"] for one in found]
+    assert verdicts == ["holds", "does not hold", "not measured", "cannot be tested here"]
+    assert [one["shows"] for one in found[:2]] == ["error: a 0.1, b 0.25", "error: b 0.25, a 0.1"]
+    assert found[3]["shows"] == "No eyes."
+    held, failed, lost, untested = weigh(paper, rows, stand_in=True)
+    assert {one["verdict"] for one in (held, failed, untested)} == {"cannot be tested here"}
+    assert held["shows"] == "On synthetic data it does: error: a 0.1, b 0.25"
+    assert failed["shows"].startswith("On synthetic data it does not: ")
+    assert lost["verdict"] == "not measured"
+    anywhere = Claim(says="A.", test=ordered("error", "a", "b"), on_stand_in=True)
+    (one,) = weigh(claimed(claims=[anywhere]), rows, stand_in=True)
+    assert one["verdict"] == "holds"
+
+
+def test_equal_values_are_in_no_order():
+    rows = [{"model": "a", "error": 0.1}, {"model": "b", "error": 0.1}]
+    assert not ordered("error", "a", "b")(rows)[0]
+
+
+def test_a_claim_has_a_test_or_a_reason():
+    for arguments in ({}, {"test": ordered("error", "a"), "untested": "No eyes."}):
+        with pytest.raises(ValueError, match="needs either a test or the reason"):
+            Claim(says="A claim.", **arguments)
+
+
+def made_up(paper, rows, **result):
+    """A registry with one entry, and its result."""
+    registry = Registry("partwise_papers.experiments")
+    registry._complete = True
+    registry.register("nips_fig0", paper)(lambda setting: rows)
+    return registry, carry_out(registry, "nips_fig0", Setting()) | result
+
+
+def test_recorded_results_are_judged_as_the_entry_is_now():
+    figures = {"error": {"a": "0.5"}}
+    paper = claimed(figures=figures, better={"error": "lower"}, stand_in=lambda: True)
+    registry, result = made_up(paper, [{"model": "a", "error": [0.1, 0.2]}])
+    assert result["stand_in"]
+    assert [one["verdict"] for one in result["comparisons"]] == ["other"]
+    assert result["claims"] == []
+    now = claimed(claims=[Claim(says="It errs.", test=lambda rows: (True, "see above"))])
+    registry, _ = made_up(now, [])
+    again = judged(registry, "nips_fig0", result | {"stand_in": False})
+    assert [one["verdict"] for one in again["comparisons"]] == ["better"]
+    assert [one["verdict"] for one in again["claims"]] == ["holds"]
+
+
+def test_pages_count_every_verdict_once_and_list_what_is_worse():
+    figures = {"error": {name: "0.5" for name in "abcdef"}}
+    paper = claimed(
+        figures=figures,
+        better={"error": "lower"},
+        why="the data differ.",
+        claims=[
+            Claim(says="A is below B.", test=ordered("error", "a", "b")),
+            Claim(says="B is below A.", test=ordered("error", "b", "a")),
+            Claim(says="It looks good.", untested="No eyes."),
+            Claim(says="F is below A.", test=ordered("error", "f", "a")),
+        ],
+    )
+    numbers = {"a": 0.1, "b": 0.9, "c": 0.5, "d": [0.4, 0.7], "e": 0.2}
+    rows = [{"model": name, "error": value} for name, value in numbers.items()]
+    _, result = made_up(paper, rows)
+    pages = results_pages(new_content("experiment", [result]), "r")
+    assert list(pages) == ["r", "r_nips"]
+    title = "Ross and Zemel (2002), Multiple Cause Vector Quantization"
+    counts = "6 | 2 | 1 | 1 | 1 |  | 1 | 4 | 1 | 1 | 1 | 1"
+    assert f"| [{title}](r_nips.md) | {counts} |" in pages["r"]
+    link = "[nips_fig0](r_nips.md#nips_fig0)"
+    assert f"| {link} | b, error | 0.5 | 0.9 | the data differ. |" in pages["r"]
+    assert f"| {link} | B is below A. | error: b 0.9, a 0.1 |" in pages["r"]
+    assert "A is below B." not in pages["r"]
+    assert "| A is below B. | **holds** | error: a 0.1, b 0.9 |" in pages["r_nips"]
+    assert "| It looks good. | **cannot be tested here** | No eyes. |" in pages["r_nips"]
+    assert (
+        "| d | error (lower) | 0.5 | 0.55 (0.4 to 0.7, 2 runs) | **within spread** |"
+        in (pages["r_nips"])
+    )
+    assert f"Full run of {result['date']}, Partwise {result['version']}." in pages["r_nips"]
 
 
 def test_papers_numbers_stand_beside_ours(paper):
@@ -128,12 +247,12 @@ def test_papers_numbers_stand_beside_ours(paper):
     assert tuple(ours) == COMPARISON_KEYS
     assert ours["ours"] == pytest.approx(0.2)
     assert (ours["least"], ours["most"], ours["runs"]) == (0.1, 0.3, 2)
-    assert ours["verdict"] == "better"
+    assert ours["verdict"] == "within spread"
     assert theirs["verdict"] == "worse"
     assert lost["verdict"] == "not measured"
     shown = compact([summarize(row) for row in rows], [ours, theirs, lost])
     assert shown[0] == {
-        "model": "ours", "error": "0.2 (0.1 to 0.3)", "paper": "0.21", "ours is": "better"
+        "model": "ours", "error": "0.2 (0.1 to 0.3)", "paper": "0.21", "ours is": "within spread"
     }  # fmt: skip
 
 
@@ -218,14 +337,19 @@ def test_results_are_complete(reproduced):
 
 def test_page_is_written_from_results(reproduced, tmp_path):
     _, folder = reproduced
-    page = (folder / "results.md").read_text("utf-8")
-    assert "### thesis_fig3_2" in page
-    assert "(pictures/nips_fig3_vectors.png)" in page
-    assert "**Absent:** yeast.npz was not found" in page
+    texts = {path.stem: path.read_text("utf-8") for path in folder.glob("*.md")}
+    assert sorted(texts) == ["results", "results_gvq", "results_nips", "results_thesis"]
+    assert "### thesis_fig3_2" in texts["results_thesis"]
+    assert "(pictures/nips_fig3_vectors.png)" in texts["results_nips"]
+    assert "**Absent:** yeast.npz was not found" in texts["results_thesis"]
     again = ["reproduce", "--from", folder / "r.json", "--page", tmp_path / "again.md"]
     result = CliRunner().invoke(app, [str(argument) for argument in again])
     assert result.exit_code == 0, result.output
-    assert (tmp_path / "again.md").read_text("utf-8") == page
+    for name, text in texts.items():
+        again = (tmp_path / f"{name.replace('results', 'again')}.md").read_text("utf-8")
+        assert again == text.replace("results_", "again_").replace(
+            "results.md", "again.md"
+        ).replace("docs/again.md", "docs/results.md")
 
 
 def test_only_free_pictures_are_on_the_page(reproduced):
@@ -234,7 +358,7 @@ def test_only_free_pictures_are_on_the_page(reproduced):
     for one in content["results"]:
         for picture in one["pictures"]:
             picture["free"] = False
-    page = results_page(content)
+    page = results_pages(content)["results_nips"]
     assert ".png" not in page
     assert "--pictures FOLDER` makes it" in page
 
@@ -266,7 +390,8 @@ def test_what_is_no_file_of_results(text, tmp_path):
 )
 def test_the_pages_in_the_documentation_are_written_by_the_commands(file, page):
     content = json.loads((DOCS / file).read_text("utf-8"))
-    assert (DOCS / page).read_text("utf-8") == results_page(content)
+    for name, text in results_pages(content, page.removesuffix(".md")).items():
+        assert (DOCS / f"{name}.md").read_text("utf-8") == text
     for one in content["results"]:
         for picture in one["pictures"]:
             shown = (DOCS / "pictures" / picture["file"]).exists()

@@ -4,21 +4,32 @@ import json
 
 import pytest
 
-from partwise_papers.outcome import COMPARISON_KEYS, RESULT_KEYS
-from partwise_papers.results_file import _COMPARISON, RESULT, new_content, read_results
+from partwise_papers.outcome import CLAIM_KEYS, COMPARISON_KEYS, RESULT_KEYS
+from partwise_papers.results_file import _CLAIM, _COMPARISON, RESULT, new_content, read_results
 from tests.fuzz.harness import run
 from tests_papers.fuzz import KINDS
 
 RESULT_OF_A_RUN = {
     "name": "x", "description": "", "source": "", "did": "", "differs": "", "why": "", "needs": [],
     "fast": True, "status": "done", "error": None, "seconds": 1.0, "cpu_seconds": 1,
-    "rows": [{"a": 1.5, "b": "text"}], "comparisons": [], "pictures": [],
+    "version": "1.2", "date": "2026-11-18", "stand_in": False,
+    "rows": [{"a": 1.5, "b": "text"}], "comparisons": [], "claims": [], "pictures": [],
 }  # fmt: skip
 
 
 def test_all_keys_are_checked():
     assert set(RESULT) == set(RESULT_KEYS)
     assert set(_COMPARISON) == set(COMPARISON_KEYS)
+    assert set(_CLAIM) == set(CLAIM_KEYS)
+
+
+def test_files_without_the_later_keys_are_read(tmp_path):
+    content = new_content("experiment", []) | {"version": "0.9"}
+    later = ("version", "date", "stand_in", "claims")
+    before = {key: value for key, value in RESULT_OF_A_RUN.items() if key not in later}
+    (tmp_path / "r.json").write_text(json.dumps(content | {"results": [before]}))
+    (read,) = read_results(tmp_path / "r.json", "experiment")
+    assert read == before | {"version": "0.9", "date": "", "stand_in": False, "claims": []}
 
 
 @pytest.mark.parametrize(
@@ -30,6 +41,8 @@ def test_all_keys_are_checked():
         ({"status": "odd"}, "status"),
         ({"seconds": float("nan")}, "finite"),
         ({"comparisons": [{}]}, "has no 'row'"),
+        ({"claims": [{"claim": "a"}]}, "has no 'verdict'"),
+        ({"stand_in": 1}, "'stand_in' that is not bool"),
         ({"pictures": [3]}, "mapping"),
         ({"needs": [3]}, "named by text"),
     ],

@@ -33,7 +33,11 @@ _From = Annotated[
 ]
 _Page = Annotated[
     Path | None,
-    typer.Option("--page", metavar="FILE", help="Also write a page of results, in Markdown."),
+    typer.Option(
+        "--page",
+        metavar="FILE",
+        help="Also write pages of results, in Markdown; FILE is the first.",
+    ),
 ]
 
 
@@ -186,7 +190,7 @@ def run(
 
     Exits with 1 if any failed, and with 3 if only data was absent.
     """
-    from partwise_papers.outcome import described
+    from partwise_papers.outcome import judged
     from partwise_papers.results_file import new_content, read_results, write_results
 
     if list_names:
@@ -208,8 +212,8 @@ def run(
             read = {result["name"]: result for result in read_results(path, kind)}
         except ValueError as error:
             fail(str(error), 2)
-        for name, result in read.items():  # with descriptions as they are now
-            results[name] = result | (described(registry, name) if name in registry else {})
+        for name, result in read.items():
+            results[name] = judged(registry, name, result) if name in registry else result
 
     def keep() -> None:
         """Write what is done, which is kept if a later one is stopped."""
@@ -319,7 +323,8 @@ def _table(rows: list[Row], shown: list[Row]) -> Table:
 
 def _write_page(path: Path, content: dict[str, Any], pictures: Path | None) -> None:
     from partwise.files.atomic import write_atomically
-    from partwise_papers.pages import results_page
+    from partwise_papers.pages import results_pages
 
     folder = "pictures" if pictures is None else os.path.relpath(pictures, path.parent)
-    write_atomically(path, results_page(content, folder).encode())
+    for name, text in results_pages(content, path.stem, folder).items():
+        write_atomically(path.with_name(f"{name}{path.suffix}"), text.encode())

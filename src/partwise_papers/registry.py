@@ -104,6 +104,66 @@ Run: TypeAlias = Callable[[Any], list[Row]]
 _AnyRun = TypeVar("_AnyRun", bound=Run)
 
 
+# Whether a claim holds, and what shows it.
+Finding: TypeAlias = tuple[bool, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a paper says without giving a number.
+
+    Parameters
+    ----------
+    says : str
+        The claim, one sentence.
+    test : callable or None, default=None
+        Tells from the rows of a run, means in place of several numbers, whether the claim holds and
+        what shows it. None if no run here can tell.
+    untested : str, default=""
+        Why no run here can tell.
+    on_stand_in : bool, default=False
+        Whether a stand-in for the paper's data can tell, being of the kind that it describes.
+    """
+
+    says: str
+    test: Callable[[Sequence[Row]], Finding] | None = None
+    untested: str = ""
+    on_stand_in: bool = False
+
+    def __post_init__(self) -> None:
+        """A claim is tested, or says why not."""
+        if (self.test is None) != bool(self.untested):
+            raise ValueError(f"{self.says!r} needs either a test or the reason why there is none.")
+
+
+def ordered(
+    measure: str, *labels: str, key: Sequence[str] = ("model",)
+) -> Callable[[Sequence[Row]], Finding]:
+    """Test that a measure rises from each of the named rows to the next.
+
+    Examples
+    --------
+    >>> from partwise_papers.registry import ordered
+    >>> ordered("error", "a", "b")([{"model": "b", "error": 0.2}, {"model": "a", "error": 0.3}])
+    (False, 'error: a 0.3, b 0.2')
+    """
+
+    def test(rows: Sequence[Row]) -> Finding:
+        found = {label_of(row, key): row[measure] for row in rows if row.get(measure) is not None}
+        values = [found[label] for label in labels]
+        told = ", ".join(
+            f"{label} {value:.4g}" for label, value in zip(labels, values, strict=True)
+        )
+        return values == sorted(set(values)), f"{measure}: {told}"
+
+    return test
+
+
+def label_of(row: Row, key: Sequence[str]) -> str:
+    """Name a row by the values of its key columns."""
+    return ", ".join(str(row[name]) for name in key if name in row)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Paper:
     """What a paper did and found, and what is done here.
@@ -126,6 +186,10 @@ class Paper:
         Columns that name a row.
     why : str, default=""
         Why ours is worse where it is.
+    claims : sequence of Claim, default=()
+        What the paper says without a number.
+    stand_in : callable or None, default=None
+        Tells whether the data of a run stand in for data that is not here. None: they do not.
     """
 
     source: str
@@ -136,6 +200,8 @@ class Paper:
     better: Mapping[str, Better] = field(default_factory=dict)
     key: Sequence[str] = ("model",)
     why: str = ""
+    claims: Sequence[Claim] = ()
+    stand_in: Callable[[], bool] | None = None
 
     def __post_init__(self) -> None:
         """Every figure has a direction."""

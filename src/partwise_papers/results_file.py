@@ -20,12 +20,14 @@ _COMPARISON = {
     **dict.fromkeys(("ours", "least", "most"), (*_NUMBER, type(None))),
     "runs": (int, type(None)),
 }
+_CLAIM: dict[str, tuple[type, ...]] = dict.fromkeys(("claim", "verdict", "shows"), (str,))
 # Keys of a result, and the types of their values.
 RESULT = {
     **dict.fromkeys(("name", "description", "source", "did", "differs", "why", "status"), (str,)),
-    **dict.fromkeys(("needs", "rows", "comparisons", "pictures"), (list,)),
+    **dict.fromkeys(("version", "date"), (str,)),
+    **dict.fromkeys(("needs", "rows", "comparisons", "claims", "pictures"), (list,)),
     **dict.fromkeys(("seconds", "cpu_seconds"), _NUMBER),
-    "fast": (bool,),
+    **dict.fromkeys(("fast", "stand_in"), (bool,)),
     "error": (str, type(None)),
 }
 _HEADER = {**dict.fromkeys(("version", "kind", "python", "numpy", "machine"), (str,))}
@@ -86,9 +88,14 @@ def read_results(path: Path, kind: str) -> list[dict[str, Any]]:
             f"of {content['kind']}s, not" if content["kind"] in KINDS else "of nothing known, not"
         )
         raise ValueError(f"{path} contains results {other} of {kind}s.")
-    for i, result in enumerate(content["results"]):
+    later = {"version": content["version"], "date": "", "stand_in": False, "claims": []}
+    results = [
+        later | one if isinstance(one, dict) else one  # files of before these keys
+        for one in content["results"]
+    ]
+    for i, result in enumerate(results):
         _check_result(result, f"{where}result {i}")
-    return list(content["results"])
+    return results
 
 
 def _check_result(result: Any, where: str) -> None:
@@ -104,7 +111,8 @@ def _check_result(result: Any, where: str) -> None:
         values = row.values() if isinstance(row, dict) else [row]
         if not isinstance(row, dict) or any(type(value) not in _CELL for value in values):
             raise ValueError(f"{where} has a row with values other than numbers and text.")
-    for key, expected in (("comparisons", _COMPARISON), ("pictures", _PICTURE)):
+    lists = (("comparisons", _COMPARISON), ("claims", _CLAIM), ("pictures", _PICTURE))
+    for key, expected in lists:
         for one in result[key]:
             _check_keys(one, expected, f"{where}, in its {key},")
 

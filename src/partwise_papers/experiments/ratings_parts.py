@@ -12,7 +12,7 @@ from partwise import MCVQ
 from partwise.datasets import load_eachmovie, load_movielens
 from partwise.plot import BarsDisplay
 from partwise_papers.experiments import _ratings, register
-from partwise_papers.registry import Array, Paper, Row, Setting
+from partwise_papers.registry import Array, Claim, Finding, Paper, Row, Setting
 
 PAPER_SHARES = (33, 22, 20, 14, 9)  # % of films with a gate above 0.9, largest first
 
@@ -174,6 +174,21 @@ def jmlr_parts(setting: Setting) -> list[Row]:
 _WARS, _TREK = "Star Wars: Episode", "Star Trek"
 
 
+def _all_or_none(rows: Sequence[Row]) -> Finding:
+    likes = sum(row["likes all"] > 0 for row in rows)
+    not_at_all = sum(row["likes none"] < 0 for row in rows)
+    told = f"{likes} and {not_at_all} of {len(rows)} films rated above and below the mean"
+    return likes == not_at_all == len(rows), told
+
+
+def _wars_alone(rows: Sequence[Row]) -> Finding:
+    wars, trek = (
+        float(np.mean([row["Star Wars alone"] for row in rows if row["film"].startswith(kind)]))
+        for kind in (_WARS, _TREK)
+    )
+    return wars > 0 > trek, f"mean rating minus that of all states: {wars:+.2f} and {trek:+.2f}"
+
+
 @register(
     "jmlr_fig8",
     Paper(
@@ -184,6 +199,12 @@ _WARS, _TREK = "Star Wars: Episode", "Star Trek"
         "part that contains most of the films. Profiles are relative to the mean of the part, "
         "weighted by the state priors.",
         needs=("eachmovie",),
+        claims=(
+            Claim(
+                says="One state likes all of these films, and one likes none.", test=_all_or_none
+            ),
+            Claim(says="One state likes Star Wars but not Star Trek.", test=_wars_alone),
+        ),
     ),
 )
 def jmlr_fig8(setting: Setting) -> list[Row]:

@@ -6,7 +6,7 @@ its log density exceeds the threshold that suits the test images best, as in the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from partwise import CVQ, MCFA, MCVQ
 from partwise.datasets import load_cbcl_faces
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import fitted
-from partwise_papers.registry import Array, Paper, Row, Setting
+from partwise_papers.registry import Array, Claim, Finding, Paper, Row, Setting, ordered
 
 N_DRAWS = 20  # of as many test non-faces as there are test faces
 
@@ -44,20 +44,47 @@ def _mixture(n_components: int) -> Maker:
     return lambda seed: GaussianMixture(n_components, covariance_type="diag", random_state=seed)
 
 
-# As in the paper's section 2: random start, maximum likelihood, one selection posterior for all.
+# As in the paper's section 2: random start, maximum likelihood, one selection posterior for all,
+# and the 15 sweeps of variational EM that both papers give for faces.
+SWEEPS = 15
 _PLAIN: dict[str, Any] = {"gating": "standard", "init": "random", "prior": None}
+_PAPER: dict[str, Any] = {**_PLAIN, "max_iter": SWEEPS}
 
 MAKERS: dict[str, Maker] = {
-    "MCVQ 6x14": _ours(MCVQ, 6, 14, **_PLAIN),
+    "MCVQ 6x14": _ours(MCVQ, 6, 14, **_PAPER),
     "mixture of 60 Gaussians": _mixture(60),
-    "MCVQ 6x10": _ours(MCVQ, 6, 10, **_PLAIN),
+    "MCVQ 6x10": _ours(MCVQ, 6, 10, **_PAPER),
     "probabilistic PCA, 3": lambda seed: PCA(3),
     "Gaussian, diagonal": _mixture(1),
     "mixture of 84 Gaussians": _mixture(84),
-    "MCFA 6x3": _ours(MCFA, 6, 3),
-    "MCFA 6x4": _ours(MCFA, 6, 4),
+    "MCFA 6x3": _ours(MCFA, 6, 3, **_PAPER),
+    "MCFA 6x4": _ours(MCFA, 6, 4, **_PAPER),
     "CVQ 6x10": _ours(CVQ, 6, 10),
+    "MCVQ 6x14, to convergence": _ours(MCVQ, 6, 14, **_PLAIN),
     "MCVQ 6x14, default settings": _ours(MCVQ, 6, 14),
+    "MCVQ 6x10, default settings": _ours(MCVQ, 6, 10),
+    "MCFA 6x3, default settings": _ours(MCFA, 6, 3),
+}
+
+
+def _highest(rows: Sequence[Row]) -> Finding:
+    """Among the paper's models with its settings."""
+    found = {row["model"]: row["accuracy"] for row in rows if row["model"] in _PRINTED}
+    best = max(found, key=found.__getitem__)
+    told = f"accuracy: MCVQ 6x14 {found['MCVQ 6x14']:.4f}, highest {best} {found[best]:.4f}"
+    return best == "MCVQ 6x14", told
+
+
+_PRINTED = {
+    "MCVQ 6x14": "0.8305",
+    "mixture of 60 Gaussians": "0.8072",
+    "MCVQ 6x10": "0.8030",
+    "probabilistic PCA, 3": "0.7903",
+    "Gaussian, diagonal": "0.7871",
+    "mixture of 84 Gaussians": "0.7680",
+    "MCFA 6x3": "0.7415",
+    "MCFA 6x4": "0.7267",
+    "CVQ 6x10": "0.6208",
 }
 
 
@@ -72,20 +99,23 @@ MAKERS: dict[str, Maker] = {
         "the default settings of the library. Densities are computed, not estimated by samples "
         "from the prior.",
         needs=("cbcl_faces",),
-        figures={
-            "accuracy": {
-                "MCVQ 6x14": "0.8305",
-                "mixture of 60 Gaussians": "0.8072",
-                "MCVQ 6x10": "0.8030",
-                "probabilistic PCA, 3": "0.7903",
-                "Gaussian, diagonal": "0.7871",
-                "mixture of 84 Gaussians": "0.7680",
-                "MCFA 6x3": "0.7415",
-                "MCFA 6x4": "0.7267",
-                "CVQ 6x10": "0.6208",
-            }
-        },
+        figures={"accuracy": _PRINTED},
         better={"accuracy": "higher"},
+        claims=(
+            Claim(says="MCVQ 6x14 has the highest accuracy of all.", test=_highest),
+            Claim(
+                says="A larger model need not separate better: 60 Gaussians outperform 84.",
+                test=ordered("accuracy", "mixture of 84 Gaussians", "mixture of 60 Gaussians"),
+            ),
+            Claim(
+                says="MCVQ separates better with 14 states than with 10.",
+                test=ordered("accuracy", "MCVQ 6x10", "MCVQ 6x14"),
+            ),
+            Claim(
+                says="MCVQ outperforms MCFA, and MCFA cooperative vector quantization.",
+                test=ordered("accuracy", "CVQ 6x10", "MCFA 6x3", "MCVQ 6x14"),
+            ),
+        ),
         why="the paper's set of non-faces and its equalization are not known; its diagonal "
         "Gaussian, which has one solution, differs by as much.",
     ),
