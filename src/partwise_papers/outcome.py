@@ -28,7 +28,7 @@ COMPARISON_KEYS = (
 
 CLAIM_KEYS = ("claim", "verdict", "shows")
 
-# What our number is, beside the paper's; and what a claim is.
+# Verdicts on numbers, and on claims.
 VERDICTS = ("better", "equal", "within spread", "worse", "other", "not measured")
 HOLDS = ("holds", "does not hold", "cannot be tested here", "not measured")
 
@@ -123,7 +123,7 @@ def summarize(row: Row) -> Row:
 
 
 def compare(paper: Paper, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Put every number of a paper beside ours; a number of which we have none says so.
+    """Compare every number of a paper with ours; a number of which we have none says so.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def compare(paper: Paper, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def judge(printed: str, ours: Mapping[str, Any], better: str, *, stand_in: bool = False) -> str:
-    """Say what our number is beside one in print.
+    """Compare our number with one in print.
 
     Parameters
     ----------

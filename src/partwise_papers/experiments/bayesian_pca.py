@@ -141,7 +141,7 @@ def bpca_fig4(setting: Setting) -> list[Row]:
     return rows
 
 
-# Figure 7: faces to learn from, other faces and non-faces to tell apart.
+# Figure 7: faces to learn from, other faces and non-faces to separate.
 N_TRAIN, N_FACES, N_OTHERS = 276, 100, 200
 
 

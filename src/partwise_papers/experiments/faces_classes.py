@@ -324,7 +324,7 @@ _PAPER_GLASSES = f"{100 * TABLE3[2].max() / TABLE3[2].sum():.1f}"
         },
         better={"adjusted Rand index": "higher", "sunglasses in one cluster (%)": "higher"},
         claims=(
-            Claim(says="Sunglasses are a cluster of their own.", test=_glasses),
+            Claim(says="All faces with sunglasses form one cluster.", test=_glasses),
             Claim(
                 says="The other two clusters are men and women: 88 % and 80 %.",
                 untested="The sex of synthetic faces is not defined.",

@@ -45,7 +45,7 @@ def _mixture(n_components: int) -> Maker:
 
 
 # As in the paper's section 2: random start, maximum likelihood, one selection posterior for all,
-# and the 15 sweeps of variational EM that both papers give for faces.
+# and the 15 EM iterations that both papers give for faces.
 SWEEPS = 15
 _PLAIN: dict[str, Any] = {"gating": "standard", "init": "random", "prior": None}
 _PAPER: dict[str, Any] = {**_PLAIN, "max_iter": SWEEPS}
@@ -88,16 +88,44 @@ _PRINTED = {
 }
 
 
+class Ratio:
+    """Faces against CBCL's training non-faces: the difference of two MCVQ's log densities.
+
+    Averaged over fits from five random starts. Test images and their labels have no part in it.
+    """
+
+    def __init__(self, others: Array, seed: int) -> None:
+        self._others = others
+        self._seeds = range(5 * seed, 5 * seed + 5)
+
+    def fit(self, faces: Array) -> Ratio:
+        """Fit both models from every start."""
+        make = MAKERS["MCVQ 6x14"]
+        self._pairs = [
+            [fitted(make(seed), rows) for rows in (faces, self._others)] for seed in self._seeds
+        ]
+        return self
+
+    def score_samples(self, images: Array) -> Array:
+        """Give the mean difference of the log densities."""
+        scores = [[model.score_samples(images) for model in pair] for pair in self._pairs]
+        return np.mean([ours - theirs for ours, theirs in scores], axis=0)
+
+
 @register(
     "jmlr_table1",
     Paper(
         source="JMLR, Table 1",
         did="472 test faces and 472 random test non-faces separated by their density under models "
         "of the 2429 training faces, at the threshold that is best on the test images.",
-        differs="Means over 20 random sets of non-faces. MCVQ by variational EM; the paper "
-        "sampled selections (Monte Carlo EM), which takes minutes per fit here. MCFA and CVQ with "
-        "the default settings of the library. Densities are computed, not estimated by samples "
-        "from the prior.",
+        differs="A run is one fit (of five seeds) and one random set of 472 non-faces (of 20). "
+        "MCVQ and MCFA by maximum likelihood, standard gates, random starts and 15 iterations of "
+        "variational EM, the number that both papers give for faces: it was fixed by them, though "
+        "test accuracies at 5, 30 and 100 iterations and at convergence were seen, too. The "
+        "paper's MCVQ was fitted by Monte Carlo EM. Densities are computed, not estimated by "
+        "samples from the prior. The last row uses CBCL's training non-faces, which the paper "
+        "does not. No choice by held-out training images helps: a mixture of 60 separates those "
+        "best and the test images worst, since CBCL's test faces differ from its training faces.",
         needs=("cbcl_faces",),
         figures={"accuracy": _PRINTED},
         better={"accuracy": "higher"},
@@ -117,7 +145,8 @@ _PRINTED = {
             ),
         ),
         why="the paper's set of non-faces and its equalization are not known; its diagonal "
-        "Gaussian, which has one solution, differs by as much.",
+        "Gaussian, which has one solution, differs, too. Fewer iterations bring MCVQ nearer to it "
+        "(0.83 and 0.82 with 5), but nothing that was seen in training says so.",
     ),
 )
 def jmlr_table1(setting: Setting) -> list[Row]:
@@ -128,17 +157,19 @@ def jmlr_table1(setting: Setting) -> list[Row]:
     rng = np.random.default_rng(0)  # all models meet the same non-faces
     draws = [rng.permutation(len(images.test_nonfaces))[:n_faces] for _ in range(N_DRAWS)]
     rows: list[Row] = []
-    for name, make in MAKERS.items():
-        row: Row = {"model": name, "accuracy": [], "sd of sets": [], "area under ROC": []}
+    n_seeds = setting.choose(fast=1, full=5)
+    against = "MCVQ 6x14, faces against training non-faces, 5 starts"
+    makers = MAKERS | {against: lambda seed: Ratio(images.nonfaces, seed)}
+    for name, make in makers.items():
+        row: Row = {"model": name, "accuracy": [], "area under ROC": []}
         rows.append(row)
-        for seed in range(setting.choose(fast=1, full=5)):
+        for seed in range(1 if name == against else n_seeds):
             setting(f"{name}, seed {seed}")
             model = fitted(make(seed), images.data)
             faces = model.score_samples(images.test_faces)
             others = model.score_samples(images.test_nonfaces)
-            accuracy = [best_accuracy(faces, others[draw]) for draw in draws]
-            area = [roc_auc_score(labels, np.append(faces, others[draw])) for draw in draws]
-            row["accuracy"].append(float(np.mean(accuracy)))
-            row["sd of sets"].append(float(np.std(accuracy)))
-            row["area under ROC"].append(float(np.mean(area)))
+            row["accuracy"] += [best_accuracy(faces, others[draw]) for draw in draws]
+            row["area under ROC"] += [
+                float(roc_auc_score(labels, np.append(faces, others[draw]))) for draw in draws
+            ]
     return rows
