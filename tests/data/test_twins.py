@@ -7,6 +7,7 @@ import pytest
 import partwise
 from partwise import MCVQ
 from partwise.answers import states as answers
+from partwise.answers.imputations import COPIED
 from partwise.data.table import Schema
 from partwise.data.twins import _correlations
 from partwise.files.pieces import TABLE
@@ -86,6 +87,11 @@ def test_missing_values_are_those_of_observed_copies(model):
     (drawn,) = model.impute(given, n_imputations=1, random_state=0)
     both = given["fahrenheit"].notna() | given["celsius"].notna()
     assert (drawn["fahrenheit"] - 32 - 1.8 * drawn["celsius"])[both].abs().max() < 2
+    listed = model.imputations(given).set_index(["row", "column"])["how"]
+    copied = given["celsius"].isna() & given["fahrenheit"].notna()
+    assert (
+        (listed.xs("celsius", level="column") == COPIED) == copied[given["celsius"].isna()]
+    ).all()
     lower, upper = model.predict_interval(given, 0.9)
     cells = given["celsius"].isna() & given["fahrenheit"].notna() & rows["celsius"].notna()
     inside = (lower["celsius"] <= rows["celsius"]) & (rows["celsius"] <= upper["celsius"])

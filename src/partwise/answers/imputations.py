@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,13 +13,44 @@ from partwise.answers.states import FittedStates
 from partwise.answers.tables import frame_kind, given_cells
 from partwise.contracts import Array
 from partwise.data.frames import index_of, is_missing
-from partwise.typing import DataLike, Frame
+from partwise.typing import DataLike, Frame, Value
 
 # How values of a column are imputed, by the kind of its levels.
 LEVELS = {False: "most probable level", True: "median level"}
 NUMBERS = "expected value"
 # Appended where no observed value of the row bears on the cell.
 ALONE = ", no observed value in its part"
+# Instead, where an observed near-duplicate decides.
+COPIED = "from a near-duplicate column"
+
+FIELDS = ("column", "value", "lower", "upper", "probability", "how")
+
+
+class ImputedColumn(NamedTuple):
+    """Imputed cells of one column: their rows, and by field one entry per cell."""
+
+    rows: Array
+    fields: Mapping[str, Sequence[object]]
+
+
+def tidy(found: Sequence[ImputedColumn], names: Sequence[str]) -> dict[str, Array]:
+    """All cells row by row, columns of a row in their order; ``row`` first, then the fields."""
+    rows = np.concatenate([np.empty(0, np.int64), *(one.rows for one in found)])
+    order = np.argsort(rows, kind="stable")
+    out = {"row": rows[order]}
+    for name in names:
+        values = [None if is_missing(v) else v for one in found for v in one.fields[name]]
+        told = np.empty(len(values), dtype=object)
+        told[:] = values
+        out[name] = told[order]
+    return out
+
+
+def level_probability(levels: Sequence[Value], shares: Array, values: Sequence[Value]) -> Array:
+    """Probability of the level in each cell, from those of all levels (m, V)."""
+    place = {level: i for i, level in enumerate(levels)}
+    at = np.array([place.get(value, -1) for value in values], dtype=np.int64)
+    return np.where(at < 0, shares.max(axis=1), shares[np.arange(len(at)), at])
 
 
 def imputations(
@@ -48,27 +80,31 @@ def imputations(
         ``row`` (its label), ``column``, ``value``, ``lower``, ``upper``, ``probability`` and
         ``how``. Ends are missing for levels without order, probabilities for numbers.
     """
-    rows, columns = np.nonzero(np.isnan(coded))
-    given = given_cells(fitted, X, coded, rows, columns)
-    value, lower, upper = (given_cells(fitted, table, coded, rows, columns) for table in found)
-    index, parts = index_of(X), parts_of(fitted)
-    observed = ~np.isnan(coded)
+    observed, parts = ~np.isnan(coded), parts_of(fitted)
     ordered = {int(d): group.likelihood.ordered for group in fitted.columns for d in group.index}
-    listed: dict[str, list[object]] = {
-        name: [] for name in ("row", "column", "value", "lower", "upper", "probability", "how")
-    }
-    for i, (r, d) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-        if not is_missing(given[i]) or is_missing(value[i]) or d not in ordered:
-            continue  # a level that fit did not see, or a column without a model
-        how = LEVELS[ordered[d]] if d in shares else NUMBERS
-        informed = parts[d] >= 0 and observed[r, parts == parts[d]].any()
-        level = float(shares[d][r].max()) if d in shares else None
-        if d in shares and fitted.schema is not None:
-            levels = list(fitted.schema.columns[d].levels)
-            level = float(shares[d][r, levels.index(value[i])]) if value[i] in levels else level
-        label = r if index is None else index[r]
-        told = (label, fitted.column_name(d), value[i], lower[i], upper[i], level)
-        for name, one in zip(listed, (*told, how if informed else how + ALONE), strict=True):
-            listed[name].append(None if is_missing(one) else one)
-    frame = frame_kind(fitted)
-    return make_table({n: np.array([*v, None], object)[:-1] for n, v in listed.items()}, frame)
+    copied = None if fitted.schema is None else fitted.schema.told_by_twins(coded)
+    listed = []
+    for d, has_order in sorted(ordered.items()):
+        rows = np.flatnonzero(~observed[:, d])
+        given, value, lower, upper = (
+            given_cells(fitted, table, coded, rows, np.full(len(rows), d)) for table in (X, *found)
+        )
+        how = np.full(len(rows), LEVELS[has_order] if d in shares else NUMBERS, dtype=object)
+        informed = observed[np.ix_(rows, parts == parts[d])].any(axis=1) & (parts[d] >= 0)
+        how[~informed] += ALONE
+        if copied is not None:
+            how[~np.isnan(copied[0][rows, d])] = COPIED
+        probability = np.full(len(rows), np.nan)
+        if d in shares:
+            levels = () if fitted.schema is None else fitted.schema.columns[d].levels
+            probability = level_probability(levels, shares[d][rows], value)
+        # Neither a level that fit did not see, nor a column without a model.
+        imputed = [i for i in range(len(rows)) if is_missing(given[i]) and not is_missing(value[i])]
+        told = value, lower, upper, probability.tolist(), how.tolist()
+        fields = ([each[i] for i in imputed] for each in told)
+        name = [fitted.column_name(d)] * len(imputed)
+        listed.append(ImputedColumn(rows[imputed], dict(zip(FIELDS, (name, *fields), strict=True))))
+    table, index = tidy(listed, FIELDS), index_of(X)
+    if index is not None:
+        table["row"] = index.to_numpy()[table["row"]]
+    return make_table(table, frame_kind(fitted))

@@ -450,21 +450,26 @@ def given_cells(
 
     Decoded numbers may differ from them in the last digit.
     """
-    frame = frame_of(X)
-    if fitted.schema is None or frame == "array":
+    out = np.empty(len(rows), dtype=object)
+    for d in np.unique(columns):
+        own = np.flatnonzero(columns == d)
+        out[own] = _given_column(fitted, X, coded, rows[own], int(d))
+    return out.tolist()
+
+
+def _given_column(fitted: AnyFitted, X: DataLike, coded: Array, rows: Array, d: int) -> list[Value]:
+    """Values of one column of the fit in some rows, as the user gave them."""
+    if fitted.schema is None or frame_of(X) == "array":
         values = X if isinstance(X, np.ndarray) and X.shape == coded.shape else coded
         if fitted.schema is not None and values is coded:
-            known = fitted.schema.columns
-            return [known[d].value(coded[r, d]) for r, d in zip(rows, columns, strict=True)]
-        found = [values[r, d] for r, d in zip(rows, columns, strict=True)]
-        return [v.item() if isinstance(v, np.generic) else v for v in found]
+            return [fitted.schema.columns[d].value(code) for code in coded[rows, d]]
+        return values[rows, d].tolist()
     names = {str(name): i for i, name in enumerate(names_of(X))}
-    places = [names.get(str(fitted.schema.names[d]), int(d)) for d in columns]
-    cells = zip(rows, places, strict=True)
+    place = names.get(str(fitted.schema.names[d]), d)
     if is_polars(X):
-        return [X[int(r), i] for r, i in cells]
+        return X[:, place].gather(rows).to_list()
     assert is_pandas(X)
-    return [plain_value(X.iloc[int(r), i]) for r, i in cells]
+    return [plain_value(value) for value in X.iloc[rows, place]]
 
 
 def row_values(frame: Frame, row: int) -> list[Value]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from partwise.answers.imputations import FIELDS, ImputedColumn, level_probability, tidy
 from partwise.cli.tables import as_written, is_missing
 from partwise.files.frames import as_polars
 from partwise.fitted import feature_names
@@ -49,39 +50,23 @@ def imputations(model: BaseEstimator, X: Rows, data: Data, coverage: float = 0.9
     for d, name in enumerate(names):
         imputed = is_missing(given[name]) & ~is_missing(filled[name])
         rows = np.flatnonzero(imputed.to_numpy())
-        if not len(rows):
-            continue
-        value = filled[name].gather(rows)
+        value, lower, upper = (table[name].gather(rows) for table in (filled, *ends))
         key = name if name in has_levels else d
         probability = np.full(len(rows), np.nan)
         if key in has_levels and key in shares:
-            place = {level: i for i, level in enumerate(has_levels[key])}
-            own = shares[key][rows]
-            probability = own[np.arange(len(rows)), [place[level] for level in value.to_list()]]
-        pieces.append(
-            pl.DataFrame(
-                {
-                    "row": rows,
-                    "column": [name] * len(rows),
-                    "value": as_written(data, value),
-                    **{
-                        word: as_written(data, end[name].gather(rows))
-                        for word, end in zip(("lower", "upper"), ends, strict=True)
-                    },
-                    "probability": pl.Series(probability).fill_nan(None),
-                }
-            )
-        )
-    table = pl.concat(pieces).sort("row", maintain_order=True) if pieces else _EMPTY
-    return table.with_columns(pl.Series("row", data.row_names, pl.String).gather(table["row"]))
+            probability = level_probability(has_levels[key], shares[key][rows], value.to_list())
+        written = [as_written(data, values).to_list() for values in (value, lower, upper)]
+        fields = ([name] * len(rows), *written, probability.tolist())
+        pieces.append(ImputedColumn(rows, dict(zip(_TYPES, fields, strict=True))))
+    table = tidy(pieces, list(_TYPES))
+    labels = pl.Series("row", data.row_names, pl.String).gather(table.pop("row"))
+    return pl.DataFrame(
+        [labels, *(pl.Series(name, table[name].tolist(), kind) for name, kind in _TYPES.items())]
+    )
 
 
-_EMPTY = pl.DataFrame(
-    schema={
-        "row": pl.Int64, "column": pl.String, "value": pl.String, "lower": pl.String,
-        "upper": pl.String, "probability": pl.Float64,
-    }
-)  # fmt: skip
+# Fields of an imputed cell, with their types in the written table.
+_TYPES = {name: pl.String for name in FIELDS if name != "how"} | {"probability": pl.Float64}
 
 
 def _frame(table: Rows | Frame | Array, names: list[str]) -> pl.DataFrame:

@@ -27,17 +27,7 @@ class TableVerbs(TableRows):
 
     def _drawn(self, coded: Array, generators: Sequence[np.random.Generator]) -> Iterator[Array]:
         """Rows with missing values sampled given the observed ones, once per generator."""
-        drawn, schema = (
-            tables.draw(self._fitted, coded, generators, self.n_jobs),
-            self._fitted.schema,
-        )
-        if schema is None:
-            return drawn
-        known = ~np.isnan(coded)
-        return (
-            schema.sampled_together(rows, rng, known)
-            for rows, rng in zip(drawn, generators, strict=True)
-        )
+        return tables.draw(self._fitted, coded, generators, self.n_jobs)
 
     @by_rows
     def impute(
@@ -87,7 +77,13 @@ class TableVerbs(TableRows):
                 f"n_imputations={n_imputations!r} must be an integer of at least 1, with dense X."
             )
         rng = as_generator(self.random_state if random_state is None else random_state)
-        drawn = self._drawn(coded, rng.spawn(int(n_imputations)))
+        generators, schema = rng.spawn(int(n_imputations)), self._fitted.schema
+        drawn = list(self._drawn(coded, generators))
+        if schema is not None:
+            known = ~np.isnan(coded)
+            drawn = [
+                schema.sampled_together(*of, known) for of in zip(drawn, generators, strict=True)
+            ]
         return [tables.fill(self._fitted, X, coded, values, sampled=True) for values in drawn]
 
     def score_cells(

@@ -243,8 +243,9 @@ class TableEstimator(TableVerbs):
         imputed : DataFrame
             ``row`` (its label), ``column``, ``value``, ``lower`` and ``upper`` end of its interval
             (missing for unordered categories), ``probability`` of a category, and ``how`` the value
-            was imputed: "expected value", "most probable level" or "median level". It says so if no
-            other column of the part is observed in the row.
+            was imputed: "expected value", "most probable level", "median level" or "from a
+            near-duplicate column". It says so if no other column of the part is observed in the
+            row.
 
         Examples
         --------
