@@ -95,6 +95,34 @@ def test_bounds_and_gains_equal_loops(missing, n_classes):
         assert_allclose(gains[i].ravel() - gains[i].max(), np.array(every) - max(every), atol=1e-9)
 
 
+@pytest.mark.parametrize(("missing", "n_classes"), [(0.0, 1), (0.3, 1), (0.3, 3)])
+def test_shifts_below_a_ceiling_are_left_out_and_change_no_assignment(missing, n_classes):
+    n_left_out = 0
+    for seed in range(5):
+        model, params, rows = case(missing, seed, n_classes)
+        # Two parts are where templates put them, so that most places are far from the best.
+        rng, none = np.random.default_rng(seed), np.zeros((N, K), int)
+        t = rng.integers(9, size=(N, K))
+        means = components(model, params, Assignment(t, none)).expected
+        rows = rows._replace(x=means * rows.seen)
+        ceilings = [model.ceiling(params, rows, k) for k in range(K)]
+        for k, others in itertools.product(range(K), ([], [0], [1])):
+            found = Assignment(rng.integers(9, size=(N, K)), rng.integers(J, size=(N, K)))
+            apart = [j for j in others if j != k]
+            every = model.gains(params, rows, k, found, apart)
+            assert np.all(every <= ceilings[k][:, :, None] + 1e-9)
+            some = model.gains(params, rows, k, found, apart, ceilings[k])
+            kept = some > -np.inf
+            assert_allclose(some[kept], every[kept])
+            assert_array_equal(some.reshape(N, -1).argmax(1), every.reshape(N, -1).argmax(1))
+            n_left_out += int((~kept).sum())
+        for placed in ((), range(K)):
+            with_ceilings = model.improved(params, rows, found, range(K), placed, ceilings)
+            without = model.improved(params, rows, found, range(K), placed)
+            assert_array_equal(np.stack(with_ceilings), np.stack(without))
+    assert n_left_out > 0
+
+
 def test_assignments_are_bounds_that_enumeration_confirms():
     model, params, rows = case(0.2)
     found = model.begun(params, rows)

@@ -17,7 +17,8 @@ from scipy.stats import chi2
 
 from partwise.contracts import Array, Stats
 from partwise.data import BlockSource
-from partwise.fitted import FittedParts, P, R
+from partwise.fitted import FittedParts
+from partwise.models.gated import P, R
 from partwise.models.reference import Reference, binned, count, edges_between
 from partwise.runners import runner_of
 

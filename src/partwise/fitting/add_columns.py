@@ -13,8 +13,9 @@ from scipy import sparse
 
 from partwise.contracts import Stats
 from partwise.data import BlockSource
-from partwise.fitted import FittedParts, P, R
+from partwise.fitted import FittedParts
 from partwise.fitting.family import Family, totals_of
+from partwise.models.gated import P, R
 
 # Alternations of rows and new columns: the new entries tell about the rows, too.
 ROUNDS = 4

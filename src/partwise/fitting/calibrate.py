@@ -16,9 +16,9 @@ from partwise.data import BlockSource, RowBlock
 from partwise.data.cells import cells_of_block
 from partwise.data.indices import is_csr
 from partwise.data.rows import is_sparse
-from partwise.fitted import GatedModel, P, R, RowsMemory
 from partwise.models import calibration
 from partwise.models.calibration import Calibration
+from partwise.models.gated import GatedModel, P, R, RowsMemory
 from partwise.runners import runner_of
 from partwise.typing import Matrix
 

@@ -20,7 +20,7 @@ from partwise._warnings import warn
 from partwise.contracts import Array, Stats
 from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column, learn_columns
 from partwise.data.rows import is_sparse
-from partwise.fitted import Fitted, FittedParts, GatedCore, GatedModel, P, R
+from partwise.fitted import Fitted, FittedParts
 from partwise.fitting.calibrate import calibrate
 from partwise.fitting.checkpoint import Checkpoint, FitLog, SearchMemo
 from partwise.fitting.family import Family
@@ -31,6 +31,7 @@ from partwise.fitting.restarts import Begun, Stage, fit_best
 from partwise.fitting.sequences import chained, without_chain
 from partwise.models.calibration import identity
 from partwise.models.class_variable import ClassVariable
+from partwise.models.gated import GatedCore, GatedModel, P, R
 from partwise.models.gating import Gating, Tied
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected

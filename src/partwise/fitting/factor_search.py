@@ -17,9 +17,9 @@ import numpy as np
 from partwise.contracts import Array, Runner
 from partwise.data import BlockSource
 from partwise.engine import Monitor, climb
-from partwise.fitted import ColumnModel
 from partwise.fitting.checkpoint import SizePath
 from partwise.fitting.options import SearchLimits
+from partwise.models.gated import ColumnModel
 from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared
 from partwise.models.sizes import column_cost
 from partwise.starts.dependence import dependence, group_columns, labelled_columns

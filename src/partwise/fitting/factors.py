@@ -11,15 +11,7 @@ import numpy as np
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, RowSource, learn_columns
 from partwise.data.latent_columns import CopulaColumns, learn_latents
-from partwise.fitted import (
-    ColumnModel,
-    FittedParts,
-    GatedCore,
-    GatedModel,
-    SavedState,
-    core_of,
-    fields_of,
-)
+from partwise.fitted import FittedParts, SavedState, core_of, fields_of
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.factor_search import FactorSearch
 from partwise.fitting.family import Family, Starts
@@ -27,6 +19,7 @@ from partwise.fitting.options import SearchLimits, TrainingRows
 from partwise.likelihoods import Prior, law_state
 from partwise.models import predict_factors
 from partwise.models.class_variable import ClassVariable
+from partwise.models.gated import ColumnModel, GatedCore, GatedModel
 from partwise.models.gating import Gates
 from partwise.models.loadings import Loadings, PointLoadings, Relevant
 from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared, column_totals

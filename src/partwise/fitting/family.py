@@ -12,22 +12,21 @@ import numpy as np
 
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column
-from partwise.fitted import (
-    ColumnModel,
-    FirstValues,
-    FittedParts,
-    GatedCore,
-    GatedModel,
-    P,
-    R,
-    RowPosteriors,
-    SavedState,
-)
+from partwise.fitted import FittedParts, SavedState
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.options import PartsOptions, Size, TrainingRows
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_chain import ClassChain
 from partwise.models.class_variable import ClassVariable
+from partwise.models.gated import (
+    ColumnModel,
+    FirstValues,
+    GatedCore,
+    GatedModel,
+    P,
+    R,
+    RowPosteriors,
+)
 from partwise.models.gating import Chooser, Gates, Gating, Standard, Tied
 from partwise.models.rowwise import Core, Rowwise
 from partwise.models.selection import Selection

@@ -35,7 +35,10 @@ FittedMovingParts: TypeAlias = Fitted[MovingParts, PartsParams, PartsParams]
 # Cells of the rows that a start looks at.
 MOST_CELLS = 2_000_000
 
-# Rows and EM iterations that show which of two starts is better.
+# Starts from patches that recur, of which the best is used.
+N_STARTS = 3
+
+# Rows and EM iterations that show which start is better.
 JUDGED_ROWS, JUDGED_STEPS = 200, 3
 
 # Normal deviations per median absolute deviation, and the least variance of noise in model units.
@@ -106,8 +109,10 @@ def _start(
 ) -> PartsParams:
     """First parameters: patches that recur or groups of pixels, whichever explains rows better."""
     shape = _moves(options).image_shape
+    some = rows.take(rng.permutation(len(rows.x))[:JUDGED_ROWS])
     if model.n_states == 1:
-        return recurring_start(model, rows, shape, rng)
+        tried = [recurring_start(model, rows, shape, rng) for _ in range(N_STARTS)]
+        return max(tried, key=lambda params: _worth(model, params, some))
     states = States(replace(options, transformations=None))
 
     def template(of: MovingSource, maps: IndexMaps, n_states: int) -> Moving:
@@ -120,7 +125,6 @@ def _start(
     if not patches_reach(model.transformations.values, shape):
         return params
     other = recurring_start(model, rows, shape, rng)
-    some = rows.take(rng.permutation(len(rows.x))[:JUDGED_ROWS])
     return max((params, other), key=lambda tried: _worth(model, tried, some))
 
 

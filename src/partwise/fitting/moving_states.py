@@ -14,23 +14,16 @@ from partwise.contracts import AnyParams, Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, learn_columns
 from partwise.data.moved import MovingSource, canvas_columns
 from partwise.data.rows import is_sparse
-from partwise.fitted import (
-    AnyCore,
-    AnyParts,
-    FittedParts,
-    GatedCore,
-    GatedModel,
-    SavedState,
-    core_of,
-)
+from partwise.fitted import AnyCore, AnyParts, FittedParts, SavedState, core_of
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.factors import Factors
-from partwise.fitting.family import Family, Starts
+from partwise.fitting.family import Family
 from partwise.fitting.options import PartsOptions, TrainingRows
 from partwise.fitting.states import States, states_of_rows
 from partwise.likelihoods import Dirichlet
 from partwise.models.canvas import Canvas, FactorCanvas, StateCanvas
 from partwise.models.class_variable import ClassVariable
+from partwise.models.gated import GatedCore, GatedModel
 from partwise.models.gating import Gates
 from partwise.models.mcfa import MCFA
 from partwise.models.mcvq import MCVQ
@@ -57,6 +50,11 @@ class MovingFamily(Family[MovingParams, MovingPrepared]):
     """
 
     kind: ClassVar[type[Family[AnyParams, AnyParams]]]
+
+    def __init_subclass__(cls) -> None:
+        """What is said of a kind of parts holds on a canvas, too."""
+        for name in ("size_name", "background", "probe", "starts", "sums_without_prior"):
+            setattr(cls, name, getattr(cls.kind, name))
 
     @cached_property
     def _inner(self) -> Family[AnyParams, AnyParams]:
@@ -203,11 +201,6 @@ class MovingStates(MovingFamily):
     """Parts of an MCVQ of a canvas."""
 
     kind = States
-    size_name = States.size_name
-    background = States.background
-    probe = States.probe
-    starts: ClassVar[Starts] = States.starts
-    sums_without_prior = States.sums_without_prior
 
     def first_canvas(
         self, canvas: Canvas, rows: BlockSource, background: bool, share: float, rng: Random
@@ -227,11 +220,6 @@ class MovingFactors(MovingFamily):
     """Parts of an MCFA of a canvas."""
 
     kind = Factors
-    size_name = Factors.size_name
-    background = Factors.background
-    probe = Factors.probe
-    starts: ClassVar[Starts] = Factors.starts
-    sums_without_prior = Factors.sums_without_prior
 
     def template_states(self, sizes: tuple[int, ...]) -> int:
         """As many as there are: factors have no number of appearances."""

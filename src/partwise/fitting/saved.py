@@ -12,9 +12,6 @@ from partwise.data.table import Schema
 from partwise.fitted import (
     Fitted,
     FittedParts,
-    GatedModel,
-    P,
-    R,
     SavedState,
     fields_of,
     restored_fields,
@@ -22,6 +19,7 @@ from partwise.fitted import (
 )
 from partwise.fitting.family import Family
 from partwise.models.calibration import Calibration, identity
+from partwise.models.gated import GatedModel, P, R
 from partwise.models.gating import Gates
 from partwise.models.reference import Reference
 from partwise.models.selection import Expected

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from partwise.contracts import AnyParams, Array
 from partwise.data import BlockSource, RowBlock
-from partwise.fitted import GatedCore, GatedModel, P, R, RowPosteriors
 from partwise.fitting.options import PartsOptions, TrainingRows
 from partwise.fitting.restarts import Stage
 from partwise.models.class_chain import ChainCore, Chained, ClassChain
 from partwise.models.class_variable import ClassVariable
+from partwise.models.gated import GatedCore, GatedModel, P, R, RowPosteriors
 from partwise.runners import runner_of
 
 # A chained model of states or factors.

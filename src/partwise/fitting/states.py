@@ -11,7 +11,7 @@ import numpy as np
 
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock
-from partwise.fitted import FittedParts, GatedCore, GatedModel, P, R, SavedState, core_of
+from partwise.fitted import FittedParts, SavedState, core_of
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.family import Family, Starts
 from partwise.fitting.options import SearchLimits
@@ -20,6 +20,7 @@ from partwise.fitting.state_trials import Trials
 from partwise.likelihoods import Dirichlet
 from partwise.models import predict
 from partwise.models.class_variable import ClassVariable
+from partwise.models.gated import GatedCore, GatedModel, P, R
 from partwise.models.gating import Gates
 from partwise.models.mcvq import MCVQ, MCVQParams, MCVQPrepared
 from partwise.runners import runner_of

@@ -22,11 +22,12 @@ from scipy import sparse
 
 from partwise.contracts import Array, Stats
 from partwise.data import BlockSource, ColumnGroup, RowSource
-from partwise.fitted import AnyFitted, Batch, FittedParts, GatedCore, P, R, Running
+from partwise.fitted import AnyFitted, Batch, FittedParts, Running
 from partwise.fitting.course import Classes, fit_rows
 from partwise.fitting.family import Family, totals_of
 from partwise.fitting.labels import known_labels, read_labels
 from partwise.fitting.options import Listen, TrainingRows
+from partwise.models.gated import GatedCore, P, R
 from partwise.runners import runner_of
 
 # Rows are kept for a good start up to this number of bytes.

@@ -15,9 +15,8 @@ from typing import Protocol, Self, TypeAlias
 import numpy as np
 
 from partwise.contracts import AnyParams, AnyView, Array, Block, Layout, Packed, Stats
-from partwise.models.class_variable import ClassVariable
 from partwise.models.factor_rows import MCFAParams, MCFAPrepared
-from partwise.models.gating import Chooser
+from partwise.models.gated import GatedCore
 from partwise.models.mcfa import MCFA
 from partwise.models.mcvq import MCVQ, MCVQPrepared
 from partwise.models.weights import weighted
@@ -38,33 +37,8 @@ class Moved(Block[AnyView], Protocol):
         ...
 
 
-class Canvas(Protocol):
+class Canvas(GatedCore[AnyParams, AnyParams], Protocol):
     """A model of a canvas: `MCVQ` or `MCFA`, and what moved rows need besides."""
-
-    @property
-    def first(self) -> Array:
-        """Number of each part's first state or feature, then their number."""
-        ...
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of states or factors of every part."""
-        ...
-
-    @property
-    def n_columns(self) -> int:
-        """Columns of the canvas."""
-        ...
-
-    @property
-    def classes(self) -> ClassVariable:
-        """The class variable."""
-        ...
-
-    @property
-    def chooser(self) -> Chooser:
-        """How columns choose parts."""
-        ...
 
     def in_place(self) -> AnyParams:
         """The model for rows in place."""
@@ -78,10 +52,6 @@ class Canvas(Protocol):
         self, prepared: AnyParams, rows: Moved, m: Array, weight: Array, onto: Sequence[Packed]
     ) -> None:
         """Add sums of rows with posteriors m to ``onto``."""
-        ...
-
-    def evidence(self, prepared: AnyParams, block: Block[AnyView]) -> Array:
-        """What entries say about states or factors, (S, n)."""
         ...
 
     def weigh(self, params: AnyParams, score: Array, labels: Array | None) -> Weighed:
@@ -100,40 +70,8 @@ class Canvas(Protocol):
         """What tells rows apart, for clustering."""
         ...
 
-    def infer(self, prepared: AnyParams, block: Block[AnyView]) -> tuple[Array, Array]:
-        """Posteriors (S, n), and the log normalizer."""
-        ...
-
-    def start(self, first: AnyParams, gates: Array, /) -> AnyParams:
-        """First parameters."""
-        ...
-
-    def begin(self, params: AnyParams) -> AnyParams:
-        """Parameters to begin to learn with."""
-        ...
-
-    def prepare(self, params: AnyParams) -> AnyParams:
-        """Parameters to infer rows with."""
-        ...
-
-    def thorough(self, prepared: AnyParams) -> AnyParams | None:
-        """The parameters without short cuts."""
-        ...
-
     def open_all_gates(self, prepared: AnyParams) -> AnyParams:
         """All parts of all columns looked at in the next sweep."""
-        ...
-
-    def maximize(self, prepared: AnyParams, stats: Stats) -> AnyParams:
-        """Parameters that raise the bound."""
-        ...
-
-    def bound(self, prepared: AnyParams, stats: Stats) -> float:
-        """Lower bound of the evidence."""
-        ...
-
-    def learn_columns(self, prepared: AnyParams, stats: Stats) -> AnyParams:
-        """Parameters of the columns and gates."""
         ...
 
     def learn_states(self, params: AnyParams, counts: Array) -> AnyParams:
@@ -142,18 +80,6 @@ class Canvas(Protocol):
 
     def choice_cost(self, params: AnyParams) -> float:
         """Cost of the priors of states and classes."""
-        ...
-
-    def sums_of(self, params: AnyParams) -> Stats:
-        """Sums that would have given these parameters."""
-        ...
-
-    def with_classes(self, classes: ClassVariable) -> Self:
-        """The model with another class variable."""
-        ...
-
-    def with_chooser(self, chooser: Chooser) -> Self:
-        """The model whose columns choose parts in another way."""
         ...
 
     def without_classes(self) -> Self:

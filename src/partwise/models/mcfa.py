@@ -296,7 +296,7 @@ class MCFA(FactorRows):
         cost += np.einsum("...i,...ij,...j->...", eta, inverse, eta)
         return 0.5 * self.class_strength * float(cost.sum())
 
-    def without_cells(self, seen: Source, holed: Source) -> MCFA:
+    def without_cells(self, seen: Source, holed: Source) -> Self:
         """The model for rows of ``holed`` instead of ``seen``, sources of rows."""
         change = column_totals(holed) - column_totals(seen)
         totals = np.maximum(self.totals + change, [[0.0], [-np.inf], [0.0]])

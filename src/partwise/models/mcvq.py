@@ -332,7 +332,7 @@ class MCVQ:
         """Nothing is left to do after a fit."""
         return params
 
-    def without_cells(self, seen: Source, holed: Source) -> MCVQ:
+    def without_cells(self, seen: Source, holed: Source) -> Self:
         """The model for rows of ``holed`` instead of ``seen``, sources of rows."""
         weight = self.chooser.weight + holed.column_weight() - seen.column_weight()
         return replace(self, chooser=replace(self.chooser, weight=np.maximum(weight, 0.0)))

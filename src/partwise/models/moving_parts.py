@@ -28,7 +28,7 @@ template. Parameters are most probable values under conjugate priors. No step lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
 from itertools import permutations
@@ -243,19 +243,52 @@ class MovingParts:
         return np.asarray(out + np.logaddexp.reduce(evidence, axis=0))
 
     def gains(
-        self, params: PartsParams, rows: PartRows, k: int, found: Assignment, others: Iterable[int]
+        self,
+        params: PartsParams,
+        rows: PartRows,
+        k: int,
+        found: Assignment,
+        others: Iterable[int],
+        ceiling: Array | None = None,
     ) -> Array:
-        """What part k adds to log p(x, t, s) at every t in every state; (n, T, J)."""
-        others, (x, seen, _) = list(others), rows
-        rest, Z = self.explained(params, x, found, others)
+        """What part k adds to log p(x, t, s) at every t in every state; (n, T, J).
+
+        With the `ceiling` of part k it is -inf where it cannot be the highest.
+        """
+        others = list(others)
+        rest, Z = self.explained(params, rows.x, found, others)
         classes = self.class_evidence(params, rows, found, others)  # (N, n)
         joint = classes[:, :, None] + params.log_b[:, k][:, None]
         prior = np.logaddexp.reduce(joint) - np.logaddexp.reduce(classes)[:, None]  # (n, J)
         out = params.log_rho[k][None, :, None] + prior[:, None]
+        return self._with_gains(params, rows, k, rest, Z, ceiling, out)
+
+    def ceiling(self, params: PartsParams, rows: PartRows, k: int) -> Array:
+        """No less than `gains` of part k at every t, wherever the others are; (n, T).
+
+        Others only raise what a pixel has without part k, from the background on, and Z.
+        """
+        x, most = rows.x, np.delete(params.odds, k, axis=0).max(axis=1, initial=0.0).sum()
+        prior = params.log_b[:, k].max(axis=0)
+        out = np.repeat((params.log_rho[k][:, None] + prior)[None], len(x), axis=0)
+        of = self.background(params, x), np.full(x.shape, 1.0 + most)
+        return np.asarray(self._with_gains(params, rows, k, *of, None, out).max(axis=2))
+
+    def _with_gains(
+        self,
+        params: PartsParams,
+        rows: PartRows,
+        k: int,
+        rest: Array,
+        Z: Array,
+        ceiling: Array | None,
+        out: Array,
+    ) -> Array:
+        x, seen, _ = rows
         of = x, seen, rest, Z, self.maps, params.odds[k], params.mean[k], params.var[k]
         check_sizes(columns=(x.shape[1], self.maps.shape[1]), rows=(len(x), len(seen), len(rest)))
-        add_gains(*of, out)
-        return np.asarray(out)
+        add_gains(*of, np.full(out.shape[:2], np.inf) if ceiling is None else ceiling, out)
+        return out
 
     def improved(
         self,
@@ -264,11 +297,13 @@ class MovingParts:
         found: Assignment,
         order: Iterable[int],
         placed: Iterable[int],
+        ceilings: Sequence[Array] | None = None,
     ) -> Assignment:
         """One round over parts: the best (t, s) of each given the others that are ``placed``."""
         t, s, placed = found.t.copy(), found.s.copy(), set(placed)
         for k in order:
-            gain = self.gains(params, rows, k, Assignment(t, s), sorted(placed - {k}))
+            others, ceiling = sorted(placed - {k}), None if ceilings is None else ceilings[k]
+            gain = self.gains(params, rows, k, Assignment(t, s), others, ceiling)
             best = gain.reshape(len(t), -1).argmax(axis=1)
             t[:, k], s[:, k] = np.divmod(best, self.n_states)
             placed.add(k)
@@ -299,10 +334,11 @@ class MovingParts:
         K, n = self.n_parts, len(rows.x)
         orders = list(permutations(range(K)))[:MOST_ORDERS] if K <= 3 else _rotations(K)
         best, highest = Assignment(np.zeros((n, K), int), np.zeros((n, K), int)), None
+        ceilings = [self.ceiling(params, rows, k) for k in range(K)]
         for order in orders:
-            found = self.improved(params, rows, best, order, ())
+            found = self.improved(params, rows, best, order, (), ceilings)
             for _ in range(ROUNDS - 1):
-                found = self.improved(params, rows, found, order, range(K))
+                found = self.improved(params, rows, found, order, range(K), ceilings)
             bounds = self.row_bounds(params, rows, found, range(K))
             if highest is None:
                 best, highest = found, bounds
@@ -404,10 +440,16 @@ class MovingParts:
 # more factor.
 _MOST_PRODUCT, _MOST_FACTOR = 1e100, 1e150
 
+# A ceiling this much below the highest gain, in nats, is below it whatever the rounding.
+_ROUNDING = 1e-6
+
 
 @compiled(fastmath={"contract", "reassoc"})
-def add_gains(x, seen, rest, Z, maps, odds, mean, var, out):  # type: ignore[no-untyped-def]  # compiled
-    """out[i, t, j] += sum_d log (rest + odds p) / rest - log (Z + odds) / Z, logs in ``rest``."""
+def add_gains(x, seen, rest, Z, maps, odds, mean, var, ceiling, out):  # type: ignore[no-untyped-def]  # compiled
+    """out[i, t, j] += sum_d log (rest + odds p) / rest - log (Z + odds) / Z, logs in ``rest``.
+
+    Where ``ceiling`` (n, T) is below the highest out[i] found before, it is -inf.
+    """
     n, D = x.shape
     T, J = out.shape[1], out.shape[2]
     place, first = np.empty((T * D, 2), np.int64), np.zeros(T + 1, np.int64)  # what the mask covers
@@ -424,7 +466,12 @@ def add_gains(x, seen, rest, Z, maps, odds, mean, var, out):  # type: ignore[no-
     for i in range(n):
         for d in range(D):
             inverse[d] = min(np.exp(-rest[i, d]), _MOST_FACTOR) if seen[i, d] > 0 else 0.0
-        for t in range(T):
+        likely, highest = np.argmax(ceiling[i]), -np.inf
+        for step in range(T):
+            t = (likely + step) % T
+            if ceiling[i, t] + _ROUNDING < highest:
+                out[i, t, :] = -np.inf
+                continue
             product[:] = 1.0
             for e in range(first[t], first[t + 1]):
                 d, u = place[e, 0], place[e, 1]
@@ -440,6 +487,7 @@ def add_gains(x, seen, rest, Z, maps, odds, mean, var, out):  # type: ignore[no-
                         product[j] = 1.0
             for j in range(J):
                 out[i, t, j] += np.log(product[j])
+                highest = max(highest, out[i, t, j])
 
 
 def rows_of(block: Block[Additive]) -> PartRows:
