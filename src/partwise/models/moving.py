@@ -97,7 +97,7 @@ class MovingStats(Stats):
     @classmethod
     def of(cls, stats: Stats, counts: Array) -> MovingStats:
         """Sums of the canvas with counts of the transformations."""
-        return cls(stats.bound, stats.states, stats.sums, stats.gates, counts)
+        return cls(stats.bound, stats.states, stats.sums, stats.gates, stats.chain, counts)
 
     def __add__(self, other: Stats) -> MovingStats:
         assert isinstance(other, MovingStats)
@@ -200,7 +200,7 @@ class Moving:
             counts += core.mix(m, found, weight)
             core.add_sums(prepared.canvas, moved, m, weight, sums)
         bound = float(block.weight @ (log_p + np.log(share) + block.base))
-        return kept, MovingStats(bound, counts, sums, None, q @ block.weight)
+        return kept, MovingStats(bound, counts, sums, counts=q @ block.weight)
 
     def infer(self, prepared: MovingPrepared, block: Block[AnyView]) -> tuple[Array, Array]:
         """Posterior of the states, averaged over transformations, (S, n); log normalizer (n,)."""
