@@ -9,7 +9,7 @@ from partwise import MCVQ
 from partwise.answers import states as answers
 from partwise.answers.imputations import COPIED
 from partwise.data.table import Schema
-from partwise.data.twins import _correlations
+from partwise.data.twins import _correlations, _line
 from partwise.files.pieces import TABLE
 from partwise.files.schema import MisfitError, Scope
 
@@ -152,3 +152,22 @@ def test_correlations_of_numbers_near_the_largest(size):
     with np.errstate(over="raise", invalid="raise"):
         found = _correlations(size * x)
     np.testing.assert_allclose(found, 1.0)
+
+
+@pytest.mark.parametrize("sizes", [(1e-300, 1e-300), (1.0, 3.0), (1e300, 1e300), (1e150, 1e-150)])
+def test_a_line_through_numbers_near_the_largest(sizes):
+    x, noise = np.random.default_rng(0).normal(size=(2, 50))
+    X = np.column_stack([x, 1.0 + 0.5 * x + 1e-4 * noise])
+    with np.errstate(over="raise", invalid="raise"):
+        plain, found = _line(X, 0, 1), _line(X * sizes, 0, 1)
+    assert plain is not None
+    assert found is not None
+    assert found.strength == pytest.approx(plain.strength)
+    np.testing.assert_allclose(found.to[0], plain.to[0] * sizes[1])
+    np.testing.assert_allclose(found.to[1], plain.to[1] * (sizes[1] / sizes[0]))
+    np.testing.assert_allclose(found.spread, plain.spread * sizes[1])
+
+
+def test_no_line_beyond_the_largest_number():
+    x = np.random.default_rng(0).normal(size=50)
+    assert _line(np.column_stack([1e-300 * x, 1e300 * x]), 0, 1) is None

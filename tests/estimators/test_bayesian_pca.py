@@ -593,3 +593,15 @@ def test_nothing_observed_and_no_classes_are_refused():
     with pytest.raises(AttributeError) as refused:
         BayesianPCAMixture(1).fit(gaussian(np.random.default_rng(0), 20)).predict(X)
     assert str(refused.value.__cause__) == "The model has no classes; fit with labels."
+
+
+def test_a_constant_column_near_the_largest_number():
+    # What a rounded mean would leave of it is more than all other columns have.
+    X = np.random.default_rng(6).normal(size=(10, 8))
+    X[:, 7] = 1e300
+    weight = np.array([0.0, 0.0, 1.0, 2.5, 0.0, 1.0, 2.5, 1.0, 2.5, 2.5])
+    model = BayesianPCAMixture(2, max_iter=5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, sample_weight=weight)
+    assert np.isfinite(model.score_samples(X)).all()

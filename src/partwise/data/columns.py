@@ -412,7 +412,8 @@ def _learn_numbers(entries: ColumnEntries, law: Law, absent_zero: bool) -> Colum
     if law.scaled:
         scale = np.where(varies, np.sqrt(variance), 1.0) * size
         if not absent_zero:
-            shift = mean * size
+            # The mean of a constant is rounded: what is left would be noise in units of others.
+            shift = np.where((weight > 0) & ~varies, lowest, mean * size)
         m = (mean * size - shift) / scale
         moments = np.stack([np.ones(D), m, m**2 + 1.0])
     elif family.powers:

@@ -109,8 +109,7 @@ def told_by_twins(columns: Sequence[TableColumn], coded: Array) -> tuple[Array, 
 def _correlations(X: Array) -> Array:
     """Correlations of the rows in which both columns are observed, 0 where they are few; (H, H)."""
     held = ~np.isnan(X)
-    largest = np.where(held, np.abs(X), 0.0).max(axis=0, initial=0.0)
-    X = np.ldexp(X, -np.frexp(largest)[1])  # up to 1, without rounding: squares do not overflow
+    X = np.ldexp(X, -_exponents(X))
     x = np.where(held, X, 0.0)
     centre = x.sum(axis=0) / np.maximum(held.sum(axis=0), 1)
     x = np.where(held, X - centre, 0.0)
@@ -127,18 +126,27 @@ def _correlations(X: Array) -> Array:
     return np.where(n >= MIN_ROWS, found, 0.0)
 
 
+def _exponents(X: Array) -> Array:
+    """Powers of 2 by which columns are divided to be at most 1, so that squares do not overflow."""
+    return np.frexp(np.nanmax(np.abs(X), axis=0, initial=0.0))[1]
+
+
 def _line(X: Array, a: int, b: int) -> Twin | None:
     """The regression of column b on a, if they are close enough."""
     both = ~np.isnan(X[:, a]) & ~np.isnan(X[:, b])
-    x, y = X[both, a], X[both, b]
+    X = X[both][:, [a, b]]
+    i, j = _exponents(X).tolist()
+    x, y = np.ldexp(X, [-i, -j]).T
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     slope, intercept = np.polyfit(x, y, 1)
     spread = float(np.std(y - (intercept + slope * x)))
     strength = float(np.sqrt(max(1.0 - (spread / y.std()) ** 2, 0.0)))
-    if strength < MIN_CORRELATION or slope == 0:
+    with np.errstate(over="ignore", under="ignore"):
+        line = np.ldexp([intercept, slope, spread], [j, j - i, j]).tolist()
+    if strength < MIN_CORRELATION or line[1] == 0 or not np.isfinite(line).all():
         return None
-    return Twin(a, strength, (float(intercept), float(slope)), spread)
+    return Twin(a, strength, (line[0], line[1]), line[2])
 
 
 def _pairs(X: Array, a: int, b: int, n_levels: int) -> Twin | None:
