@@ -105,6 +105,7 @@ def describe(X: Any, titles: Sequence[str], levels: Array, model: Any) -> list[R
     mean_bits = float(bits(model.gates_).mean())
     rows: list[Row] = [
         {"what": "gates, bits", "ours": mean_bits},
+        {"what": "gate above 0.9, % of films", "ours": float(share.sum())},
         {"what": "in no part, % of films", "ours": float(100 * np.mean(parts < 0))},
         *series(titles, parts),
     ]
@@ -136,7 +137,8 @@ def learned(name: str, seed: int = 0) -> tuple[Any, Any, Array]:
     "jmlr_parts",
     Paper(
         source="JMLR, Section 3.2",
-        did="MCVQ 5x12 on all ratings: mean gate entropy 0.0475 bits; parts with 14, 33, 9, 20 "
+        did="MCVQ 5x12 on all ratings: mean gate entropy 0.0475 bits, 98 % of the films with a "
+        "gate above 0.9; parts with 14, 33, 9, 20 "
         "and 22 % of the films; the three Star Wars and seven of eight Star Trek films in one "
         "part, all seven Amityville Horror films in another.",
         differs="A sample of EachMovie, and MovieLens-1M (not with `--fast`); ratings as "
@@ -145,7 +147,10 @@ def learned(name: str, seed: int = 0) -> tuple[Any, Any, Array]:
         needs=("eachmovie", "movielens"),
         key=("data", "what"),
         figures={
-            "ours": {"EachMovie, gates, bits": "0.0475"}
+            "ours": {
+                "EachMovie, gates, bits": "0.0475",
+                "EachMovie, gate above 0.9, % of films": "98",
+            }
             | {
                 f"EachMovie, part {k}, % of films": f"{share}"
                 for k, share in enumerate(PAPER_SHARES)

@@ -22,7 +22,7 @@ from partwise import MCVQ
 from partwise.datasets import load_nips
 from partwise_papers.experiments import register
 from partwise_papers.experiments._models import fitted
-from partwise_papers.registry import Array, Paper, Row, Setting
+from partwise_papers.registry import Array, Claim, Paper, Row, Setting
 
 # Words in fewer papers are left out of the fast runs.
 FAST_WORDS, FAST_PAPERS = 40, 700
@@ -175,6 +175,13 @@ def nips_fig7(setting: Setting) -> list[Row]:
         differs="Raw counts with a Poisson likelihood; for every part its words, and those that "
         "differ most between its states.",
         needs=("nips",),
+        claims=(
+            Claim(
+                says="The subsets of words have correlated frequencies.",
+                untested="The paper shows words, and defines no measure; `nips_scores` has the "
+                "perplexity.",
+            ),
+        ),
     ),
 )
 def nips_vocabulary(setting: Setting) -> list[Row]:
