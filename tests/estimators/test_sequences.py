@@ -161,3 +161,25 @@ def test_latent_numbers_streams_and_sources_are_refused(fitted, drawn, tmp_path)
         fitted.predict(tmp_path / "rows.npy")
     with pytest.raises(ValueError, match="lengths needs class_chain=True"):
         MCVQ(2, 2, random_state=0).fit(X, y).predict(X, lengths=LENGTHS)
+
+
+@pytest.mark.parametrize("kind", [MCVQ, MCFA])
+def test_likelihood_by_samples_of_the_prior(kind, drawn):
+    """The rule of the papers agrees with the exact sum within its error."""
+    X = drawn[0][:60, :4]
+    model = kind(2, 2, random_state=0).fit(drawn[0][:, :4])
+    exact = model.row_likelihood(X)
+    assert exact.standard_error.max() == 0.0
+    found = model.row_likelihood(X, 20_000, proposal="prior")
+    seen = ~np.isnan(X).all(axis=1)
+    away = np.abs(found.log_likelihood - exact.log_likelihood)
+    assert np.all(away[seen] < 4.5 * found.standard_error[seen])
+    assert np.median(found.standard_error) < 0.1
+    with pytest.raises(ValueError, match="must be"):
+        model.row_likelihood(X, proposal="uniform")
+
+
+def test_samples_of_the_prior_in_sequence(fitted, drawn):
+    exact = fitted.row_likelihood(drawn[0][:50])
+    found = fitted.row_likelihood(drawn[0][:50], 20_000, proposal="prior")
+    assert_allclose(found.log_likelihood, exact.log_likelihood, atol=0.5)

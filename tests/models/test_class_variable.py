@@ -397,13 +397,16 @@ def test_mcfa_likelihood_by_class_equals_the_gaussian(prior):
         assert_allclose(found.log_likelihood[n, c], truth, rtol=1e-9)
 
 
+@pytest.mark.parametrize("from_prior", [False, True], ids=["mode", "prior"])
 @pytest.mark.parametrize("closed", ["open", "mixed"])
-def test_mcfa_likelihood_with_open_gates_equals_a_fine_grid(closed):
+def test_mcfa_likelihood_with_open_gates_equals_a_fine_grid(closed, from_prior):
     """Drawn, within its own error; the selections of parts summed out in both."""
     core, source, theta = mcfa_case(closed, n_factors=(1, 1), n_classes=2, seed=5, D=5)
     block = source.block(0)
     proposal = core.propose(core.begin(theta), block)
-    found = predict_factors.row_likelihood(core, theta, block, proposal, 3000, seed=1)
+    found = predict_factors.row_likelihood(
+        core, theta, block, proposal, 3000, seed=1, from_prior=from_prior
+    )
     Z = source.columns[0].encode(source.X, np.arange(5))
     grid = np.linspace(-7, 7, 301)
     cell = (grid[1] - grid[0]) ** 2

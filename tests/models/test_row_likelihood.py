@@ -91,10 +91,10 @@ class Case:
             )
         self.problem, self.fit = problem, fit
 
-    def ask(self, n_draws=200, seed=0):
+    def ask(self, n_draws=200, seed=0, from_prior=False):
         found = predict.row_likelihood(
             self.source.block(0), self.m[None], self.laws, self.core.columns, self.theta.gates,
-            self.log_prior[None], self.core.first, n_draws, seed,
+            self.log_prior[None], self.core.first, n_draws, seed, from_prior,
         )  # fmt: skip
         return type(found)(*(field[0] for field in found))
 
@@ -209,6 +209,16 @@ def test_sampling_agrees_within_its_error(likelihood, closed, monkeypatch):
     assert np.all((found.effective_draws >= 1) & (found.effective_draws <= 4000))
     # A draw's weight has relative variance T/ESS - 1, and that over T is the squared error.
     assert_allclose(error**2, 1 / found.effective_draws - 1 / 4000, rtol=1e-6)
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_samples_of_the_prior_agree_within_their_error(closed):
+    """The rule of the papers, here also where the exact sum is known."""
+    case = Case("gaussian", CLOSED[closed], seed=3)
+    found = case.ask(n_draws=20_000, from_prior=True)
+    assert np.all(found.standard_error > 0)
+    assert np.all(np.abs(found.log_likelihood - case.truth) < 4.5 * found.standard_error)
+    assert np.median(found.standard_error) < 0.05
 
 
 def test_the_error_is_as_large_as_it_says(monkeypatch):

@@ -241,7 +241,11 @@ def interval(
 
 
 def likelihoods(
-    fitted: FittedFactors, X: Matrix, n_draws: int, n_jobs: int | None = None
+    fitted: FittedFactors,
+    X: Matrix,
+    n_draws: int,
+    n_jobs: int | None = None,
+    from_prior: bool = False,
 ) -> RowLikelihood:
     """Likelihood of checked rows under every class, fields (N, n).
 
@@ -249,22 +253,27 @@ def likelihoods(
     factors are integrated out exactly. For ordered levels, factors are sampled.
     """
     if has_levels(fitted):
+        if from_prior:
+            raise ValueError('proposal="prior" does not support ordered levels; use "posterior".')
         return _level_likelihoods(fitted, X, n_draws, n_jobs)
-    on_block, max_rows = block_likelihoods(fitted, n_draws)
+    on_block, max_rows = block_likelihoods(fitted, n_draws, from_prior)
     return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
 
 
 def block_likelihoods(
-    fitted: FittedFactors, n_draws: int
+    fitted: FittedFactors, n_draws: int, from_prior: bool = False
 ) -> tuple[Callable[[Block[AnyView]], RowLikelihood], int | None]:
     """Likelihood of a block's rows under every class, fields (N, n), and how many rows it takes."""
     model, params = core(fitted), fitted.params
     params = predict.hardened(params) if isinstance(model.chooser.gating, Tied) else params
-    exact = np.all(params.gates.max(axis=0) >= 1.0)
+    exact = np.all(params.gates.max(axis=0) >= 1.0) and not from_prior
 
     def on_block(block: Block[AnyView]) -> RowLikelihood:
-        proposal = None if exact else fitted.model.propose(fitted.prepared, block)
-        return predict.row_likelihood(model, params, block, proposal, n_draws)
+        known = exact or from_prior
+        proposal = None if known else fitted.model.propose(fitted.prepared, block)
+        return predict.row_likelihood(
+            model, params, block, proposal, n_draws, from_prior=from_prior
+        )
 
     return on_block, None if exact else max(MAX_DENSITIES // (n_draws * n_outputs(fitted)), 16)
 

@@ -283,26 +283,31 @@ def interval(
 
 
 def likelihoods(
-    fitted: FittedStates, X: Matrix, n_draws: int, n_jobs: int | None = None
+    fitted: FittedStates,
+    X: Matrix,
+    n_draws: int,
+    n_jobs: int | None = None,
+    from_prior: bool = False,
 ) -> RowLikelihood:
     """Likelihood of checked rows under every class, fields (N, n)."""
-    on_block, max_rows = block_likelihoods(fitted, n_draws)
+    on_block, max_rows = block_likelihoods(fitted, n_draws, from_prior)
     return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
 
 
 def block_likelihoods(
-    fitted: FittedStates, n_draws: int
+    fitted: FittedStates, n_draws: int, from_prior: bool = False
 ) -> tuple[Callable[[Block[AnyView]], RowLikelihood], int]:
     """Likelihood of a block's rows under every class, fields (N, n), and how many rows it takes."""
     found, model, params = laws(fitted), core(fitted), fitted.params
     log_prior = np.log(np.maximum(state_shares(fitted), 1e-300))
-    draws = predict.needs_draws(params.gates, model.first)
+    draws = predict.needs_draws(params.gates, model.first) and not from_prior
 
     def on_block(block: Block[AnyView]) -> RowLikelihood:
         proposal = fitted.model.propose(fitted.prepared, block) if draws else None
         return predict.row_likelihood(
-            block, proposal, found, model.columns, params.gates, log_prior, model.first, n_draws
-        )
+            block, proposal, found, model.columns, params.gates, log_prior, model.first, n_draws,
+            from_prior=from_prior,
+        )  # fmt: skip
 
     n_open = int(np.sum(params.gates.max(axis=0) < 1.0))
     return on_block, max(MAX_DENSITIES // max(n_open * log_prior.shape[1], 1), 16)

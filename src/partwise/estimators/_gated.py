@@ -17,8 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers.classes import draw_classes
 from partwise.answers.drift import learn_reference
-from partwise.answers.moving import MovedAnswers, is_moving
-from partwise.answers.moving_parts import PartsAnswers
 from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.data.columns import Kind
@@ -36,7 +34,6 @@ from partwise.fitting.sequences import with_sequences
 from partwise.fitting.stream import StreamingOptions, learn_rows, refused
 from partwise.fitting.tied_draws import fit_tied_draws
 from partwise.likelihoods import Prior, zero_if_absent
-from partwise.models.moving_parts import MovingParts
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
 from partwise.typing import Classes, DataLike, Hybrid, Matrix, PartNames, PathLike, Seed, State
@@ -114,7 +111,6 @@ class GatedEstimator(SequenceRows):
     """
 
     _kind: ClassVar[type[Family]]
-    _answers: ClassVar[ModuleType]  # of partwise.answers: states or factors
 
     # --- fitting ---
 
@@ -247,14 +243,6 @@ class GatedEstimator(SequenceRows):
         rows = self._training_rows(X, sample_weight, reset=last is None)
         how, family = self.streaming or StreamingOptions(), self._family(rows.schema)
         return self._adopt(learn_rows(family, how, rows, y, classes, self._listen, last))
-
-    @property
-    def _asked(self) -> ModuleType | MovedAnswers | PartsAnswers:
-        """What answers: the module of the kind of parts, or its answers over transformations."""
-        if hasattr(self, "_fitted") and isinstance(self._fitted.model, MovingParts):
-            return PartsAnswers()
-        moving = hasattr(self, "_fitted") and is_moving(self._fitted)
-        return MovedAnswers(self._answers) if moving else self._answers
 
     def _family(self, schema: Schema | None = None) -> Family:
         """The kind of parts, with the options that the arguments set."""

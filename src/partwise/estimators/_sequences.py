@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers.classes import chain_of, smoothed
+from partwise.answers.moving import MovedAnswers, is_moving
+from partwise.answers.moving_parts import PartsAnswers
 from partwise.answers.rows import CLASS_DRAWS
 from partwise.contracts import Array
 from partwise.data import ObservedCells
@@ -15,18 +20,49 @@ from partwise.data.dask import is_dask
 from partwise.data.frame_sources import frames_of
 from partwise.data.rows import RowSource, out_of_memory
 from partwise.estimators._base import PartsEstimator
+from partwise.estimators._rows import by_rows
 from partwise.estimators._verbs import has_classes
 from partwise.fitting.sequences import read_lengths
 from partwise.fitting.weights import read_weights
-from partwise.sampling.importance import RowLikelihood
-from partwise.typing import DataLike
+from partwise.models.moving_parts import MovingParts
+from partwise.sampling.importance import RowLikelihood, mix_classes
+from partwise.typing import DataLike, Matrix
 
 
 class SequenceRows(PartsEstimator):
     """Likelihoods and classes of rows: one by one or, with ``class_chain``, in sequence."""
 
+    _answers: ClassVar[ModuleType]  # of partwise.answers: states or factors
+
+    @property
+    def _asked(self) -> ModuleType | MovedAnswers | PartsAnswers:
+        """What answers: the module of the kind of parts, or its answers over transformations."""
+        if hasattr(self, "_fitted") and isinstance(self._fitted.model, MovingParts):
+            return PartsAnswers()
+        moving = hasattr(self, "_fitted") and is_moving(self._fitted)
+        return MovedAnswers(self._answers) if moving else self._answers
+
+    def _by_prior(self, X: Matrix, n_draws: int) -> RowLikelihood:
+        """As ``_likelihoods``, from samples of the prior."""
+        if self._asked is not self._answers:
+            raise ValueError(
+                'proposal="prior" supports neither transformations nor tables of MCFA; use '
+                'proposal="posterior".'
+            )
+        return self._answers.likelihoods(self._fitted, X, n_draws, self.n_jobs, True)
+
+    @by_rows
+    def _prior_likelihood(self, X: DataLike, n_draws: int) -> RowLikelihood:
+        """`row_likelihood` of rows one by one, from samples of the prior."""
+        found = self._by_prior(self._checked(X), n_draws)
+        return mix_classes(found, np.log(self._class_shares()))
+
     def _in_sequence(
-        self, X: DataLike, lengths: ArrayLike | None, n_draws: int
+        self,
+        X: DataLike,
+        lengths: ArrayLike | None,
+        n_draws: int,
+        proposal: str = "posterior",
     ) -> tuple[RowLikelihood, Array] | None:
         """What `smoothed` says of rows in sequence; None for rows one by one."""
         check_is_fitted(self)
@@ -43,10 +79,16 @@ class SequenceRows(PartsEstimator):
         checked = self._checked(X)
         bounds = read_lengths(lengths, checked.shape[0], chained=True)
         assert bounds is not None
-        return smoothed(self._fitted, self._likelihoods(checked, n_draws), bounds)
+        likelihoods = self._by_prior if proposal == "prior" else self._likelihoods
+        return smoothed(self._fitted, likelihoods(checked, n_draws), bounds)
 
     def row_likelihood(
-        self, X: DataLike, n_draws: int = 200, *, lengths: ArrayLike | None = None
+        self,
+        X: DataLike,
+        n_draws: int = 200,
+        *,
+        proposal: str = "posterior",
+        lengths: ArrayLike | None = None,
     ) -> RowLikelihood:
         """Log-likelihood of each row with its standard error.
 
@@ -59,6 +101,10 @@ class SequenceRows(PartsEstimator):
         X : array-like or sparse of shape (n, D)
         n_draws : int, default=200
             Number of samples per row, if sampling is needed.
+        proposal : {"posterior", "prior"}, default="posterior"
+            Distribution of the samples. "posterior": near the posterior of the row. "prior": the
+            prior of states or factors, the rule of the papers, which needs very many samples if
+            there are many columns; the likelihood is then always estimated.
         lengths : array-like of shape (Q,), optional
             With ``class_chain``, the number of rows of each sequence; by default all are one.
 
@@ -78,8 +124,16 @@ class SequenceRows(PartsEstimator):
         >>> result.log_likelihood.shape, float(result.standard_error.max())
         ((150,), 0.0)
         """
-        found = self._in_sequence(X, lengths, n_draws) if n_draws >= 1 else None
-        return super().row_likelihood(X, n_draws) if found is None else found[0]
+        if proposal not in ("posterior", "prior"):
+            raise ValueError(f'proposal={proposal!r} must be "posterior" or "prior".')
+        if n_draws < 1:
+            raise ValueError(f"n_draws={n_draws!r} must be at least 1.")
+        found = self._in_sequence(X, lengths, n_draws, proposal)
+        if found is not None:
+            return found[0]
+        if proposal == "prior":
+            return self._prior_likelihood(X, n_draws)
+        return super().row_likelihood(X, n_draws)
 
     def score_samples(self, X: DataLike, *, lengths: ArrayLike | None = None) -> Array:
         """Log-likelihood of each row.

@@ -159,11 +159,13 @@ def row_likelihood(
     first: Array,
     n_draws: int,
     seed: int = 0,
+    from_prior: bool = False,
 ) -> RowLikelihood:
     """Log-likelihood of a block's rows under every class; fields of shape (N, n).
 
     Exact where it can be, else by importance sampling from ``proposal`` (N, S, n), not looked at
-    unless `needs_draws`. ``log_prior`` is (N, S), the states' given the class.
+    unless `needs_draws`. ``log_prior`` is (N, S), the states' given the class; ``from_prior``
+    samples states from it, and always.
     """
     part_of = np.repeat(np.arange(len(gates)), np.diff(first))
     closed = gates.max(axis=0) >= 1.0
@@ -190,9 +192,12 @@ def row_likelihood(
     own = np.ascontiguousarray(own)
     found = []
     for n, b in enumerate(log_prior):
-        if len(table) and needs_draws(gates, first):
-            assert proposal is not None
-            posterior = np.ascontiguousarray(proposal[n].T, dtype=float)
+        if from_prior or (len(table) and needs_draws(gates, first)):
+            if from_prior:
+                posterior = np.repeat(np.exp(b)[None], block.n_rows, axis=0)
+            else:
+                assert proposal is not None
+                posterior = np.ascontiguousarray(proposal[n].T, dtype=float)
             rng = np.random.default_rng(seed)  # the same samples for every block and class
             found.append(sample_states(indptr, table, own, b, posterior, first, n_draws, rng))
             continue

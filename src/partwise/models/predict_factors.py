@@ -15,12 +15,13 @@ import numpy as np
 from scipy import special
 
 from partwise._compiled import check_sizes, compiled
-from partwise.contracts import Array, Block, Entries, Latent, Pairs
+from partwise.contracts import Array, Block, Entries, EntryList, Latent, Pairs
 from partwise.likelihoods import mixtures
 from partwise.likelihoods.copula import choice_moments
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
 from partwise.likelihoods.ordinal import DENSITY, ROOT_HALF, interval_moments
 from partwise.models import factors
+from partwise.models.factor_proposals import OpenColumns, propose
 from partwise.models.factor_rows import MCFAParams, MCFAPrepared, gaussians
 from partwise.models.loadings import Loadings
 from partwise.models.mcfa import MCFA
@@ -31,11 +32,8 @@ class _PairEntries(Pairs, Entries, Protocol):
     """Views that offer both."""
 
 
-# Factors are sampled somewhat wider than the variational posterior, which is too narrow where
-# columns have no one part.
-WIDER = 1.3
-
-# The same for ordered levels, whose latent numbers the posterior counts as if they were heard.
+# Factors of ordered levels are sampled wider than the variational posterior, which counts latent
+# numbers as if they were heard.
 WIDER_OF_LEVELS = 2.0
 
 
@@ -248,27 +246,30 @@ def row_likelihood(
     proposal: Array | None,
     n_draws: int,
     seed: int = 0,
+    from_prior: bool = False,
 ) -> RowLikelihood:
     """Log-likelihood of a block's rows under every class; fields of shape (N, n).
 
     Exact where all columns have one part, factors being summed out; else by importance sampling of
-    the factors from ``proposal``, features (N, F, n), the selections of parts being summed out.
+    the factors around a mode that is sought from ``proposal``, features (N, F, n), the selections
+    of parts being summed out. ``from_prior`` samples factors from their prior instead, and always.
     """
     closed = params.gates.max(axis=0) >= 1.0
     parts = np.where(closed, params.gates.argmax(axis=0), -1)
     sure = point(core, params, parts, np.where(closed, params.gates, 0.0))
     score = evidence(core, sure, block)
-    if closed.all():
+    if closed.all() and not from_prior:
         value = _by_part(core, params, score).sum(axis=1)
         exact = RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf))
         return exact.shifted(block.base)
-    assert proposal is not None
     shared = np.flatnonzero(~closed)
     (group,) = block.groups
     entries = group.entries(shared, absent=True)
     live = params.gates[:, shared] > 1e-12
-    place = np.empty(core.n_columns, np.int64)
+    place = np.zeros(core.n_columns, np.int64)
     place[shared] = np.arange(len(shared))
+    # Columns of the entries are shared ones, which `place` numbers.
+    entries = EntryList(entries.indptr, place[entries.columns], entries.values.astype(float))
     J = max(core.n_factors)
     tables = [w.at(shared) for w in sure.params.loadings]
     widths = [((0, 0), (0, J + 1 - t.mean.shape[1])) for t in tables]
@@ -279,21 +280,51 @@ def row_likelihood(
     log_a = np.log(np.maximum(params.gates[:, shared], 1e-300))
     constant = np.where(live, log_a + 0.5 * np.log(precision / (2 * np.pi)), -np.inf)
     start = np.concatenate([[0], np.cumsum(core.n_factors)]).astype(np.int64)
-    # Columns of the entries are shared ones, which `place` numbers.
-    check_sizes(rows=(block.n_rows, len(entries.indptr) - 1, proposal.shape[2]))
+    columns = OpenColumns(Lambda, rho, precision, constant)
+    check_sizes(rows=(block.n_rows, len(entries.indptr) - 1))
     found = []
-    for n, features in enumerate(proposal):
+    for n in range(core.classes.n_classes):
         rng = np.random.default_rng(seed)  # the same samples for every block and class
-        draws, log_q = _draw_factors(core, features, n_draws, rng)  # (n, T, J of all), (n, T)
+        if from_prior:
+            features = _prior_features(core, params, n, block.n_rows)
+            draws, log_q = _draw_factors(core, features, n_draws, rng, wider=1.0)
+        else:
+            assert proposal is not None
+            given = _precisions(core, params, score, n)
+            begin = proposal[n][core.linear].T
+            draws, log_q = propose(entries, columns, start, *given, begin, n_draws, rng)
         density = np.empty(log_q.shape)
-        _mixed_densities(
-            entries.indptr, place[entries.columns], entries.values.astype(float), Lambda, rho,
-            precision, constant, start, draws, density,
-        )  # fmt: skip
+        _mixed_densities(*entries, *columns, start, draws, density)
         density += _given_factors(core, params, score, draws, n)
         found.append(summarise_weights(density - log_q))
     stacked = RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
     return stacked.shifted(block.base)
+
+
+def _precisions(core: MCFA, params: MCFAParams, score: Array, n: int) -> tuple[Array, Array]:
+    """Precision of each part's factors in class n by prior and decided columns, (n, K, J, J).
+
+    Also that times their mean, (n, K, J); both padded to the largest part.
+    """
+    J = max(core.n_factors)
+    A = np.tile(np.eye(J), (score.shape[1], len(core.n_factors), 1, 1))
+    b = np.zeros(A.shape[:3])
+    for k, (_, linear, quadratic) in enumerate(core.spans()):
+        own, inverse = core.n_factors[k], np.linalg.inv(params.sigma[k][n])
+        i, j = factors.pair_index(own)
+        seen = np.where(i == j, -2.0, -1.0)[:, None] * score[quadratic]
+        A[:, k, :own, :own] = inverse + factors.unpack(seen.T, own)
+        b[:, k, :own] = inverse @ params.eta[k][n] + score[linear].T
+    return A, b
+
+
+def _prior_features(core: MCFA, params: MCFAParams, n: int, n_rows: int) -> Array:
+    """Features of factors of class n's prior, the same for all rows; (F, n)."""
+    out = np.ones(core.first[-1])
+    for k, (_, linear, quadratic) in enumerate(core.spans()):
+        eta = params.eta[k][n]
+        out[linear], out[quadratic] = eta, factors.pack(params.sigma[k][n] + np.outer(eta, eta))
+    return np.repeat(out[:, None], n_rows, axis=1)
 
 
 def level_likelihood(
@@ -331,7 +362,7 @@ def level_likelihood(
     found = []
     for n, features in enumerate(proposal):
         rng = np.random.default_rng(seed)  # the same samples for every block and class
-        draws, log_q = _draw_factors(core, features, n_draws, rng, parts, WIDER_OF_LEVELS)
+        draws, log_q = _draw_factors(core, features, n_draws, rng, parts)
         density = np.empty(log_q.shape)
         _level_densities(
             *group.codes(), ends, widths, chosen, slope, rho, root, draws, density,
@@ -352,7 +383,7 @@ def _draw_factors(
     n_draws: int,
     rng: np.random.Generator,
     parts: Sequence[int] | None = None,
-    wider: float = WIDER,
+    wider: float = WIDER_OF_LEVELS,
 ) -> tuple[Array, Array]:
     """Factors sampled from widened Gaussians, and the log density of the samples.
 
