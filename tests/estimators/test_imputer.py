@@ -17,6 +17,7 @@ from partwise.estimators import _factor_blend as blending
 from partwise.estimators._imputer_fits import later_generator
 from partwise.fitting import course
 from partwise.models import mcvq as core
+from partwise.starts import dependence
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +148,20 @@ def test_sizes_without_a_search(survey):
     assert_array_equal(PartsImputer(3, random_state=0).fit(survey.frame).model_.n_parts_, 3)
     tiny = np.random.default_rng(0).normal(size=(5, 1))
     assert_array_equal(PartsImputer(random_state=0).fit(tiny).model_.n_states_, [5])
+
+
+@pytest.mark.parametrize(("options", "quick"), [({}, True), ({"n_parts": 2, "n_states": 3}, False)])
+def test_fits_of_few_iterations_start_quickly(survey, monkeypatch, options, quick):
+    asked = []
+
+    def counted(*args, n_init=8, **kwargs):
+        asked.append(n_init)
+        return kmeans(*args, n_init=n_init, **kwargs)
+
+    kmeans = dependence.masked_kmeans
+    monkeypatch.setattr(dependence, "masked_kmeans", counted)
+    PartsImputer(**options, n_factors=0, random_state=0).fit(survey.frame)
+    assert set(asked) == {dependence.QUICK_ROW_RUNS if quick else dependence.ROW_RUNS}
 
 
 def test_a_whole_number_seeds_the_first_fit_alone():

@@ -43,7 +43,7 @@ MORE_ITERATIONS = 3
 
 # Most factors of the copula, and EM iterations of either: later ones hardly change what is imputed.
 COPULA_FACTORS, COPULA_ITERATIONS = 8, 8
-MOST_ITERATIONS = 20
+MOST_ITERATIONS = 12
 
 # Candidate weights of states, factors and copula are multiples of this fraction; each column leans
 # on all columns of its kind, which count as many held-out cells as this.

@@ -190,10 +190,10 @@ class GatedEstimator(SequenceRows):
         """Rows to learn from, with the arguments checked."""
         return self._training_rows(X, sample_weight)
 
-    def _fit_coded(self, rows: TrainingRows, again: bool) -> Self:
+    def _fit_coded(self, rows: TrainingRows, again: bool, quick: bool) -> Self:
         """Learn from coded rows, without calibrating intervals."""
         family = self._family(rows.schema)
-        family = type(family)(replace(family.options, calibrated=False))
+        family = type(family)(replace(family.options, calibrated=False, quick_start=quick))
         last = self._fitted if again else None
         return self._adopt(fit_parts(family, rows, None, self._listen, last))
 
@@ -381,9 +381,14 @@ class GatedEstimator(SequenceRows):
         return rows, (checked.astype(fitted.dtype) if checked.dtype.kind == "f" else checked)
 
 
-def fit_coded(estimator: Gated, rows: TrainingRows, again: bool = False) -> Gated:
-    """Fit an estimator to coded rows, or go on with its fit, without calibrating intervals."""
-    return estimator._fit_coded(rows, again)
+def fit_coded(
+    estimator: Gated, rows: TrainingRows, again: bool = False, quick: bool = False
+) -> Gated:
+    """Fit an estimator to coded rows, or go on with its fit, without calibrating intervals.
+
+    A ``quick`` start serves fits of few EM iterations.
+    """
+    return estimator._fit_coded(rows, again, quick)
 
 
 def training_rows(

@@ -29,7 +29,7 @@ from partwise.typing import DataLike, Likelihoods, Seed
 
 # Sizes and EM iterations that impute about as well as selected sizes in a tenth of the time, chosen
 # on the tables `CHOSEN_ON` of the benchmark `tables_rivals`.
-QUICK_PARTS, QUICK_STATES, QUICK_ITERATIONS = 2, 16, 20
+QUICK_PARTS, QUICK_STATES, QUICK_ITERATIONS = 2, 16, 10
 
 # More parts are tried with fewer states, if each has so many columns on average.
 FEWER_STATES = 8
@@ -58,9 +58,14 @@ class ImputerFits:
         rows = training_rows(first, X, sample_weight)
         rng, *others = later_generator(seed).spawn(self.n_fits)
         with warnings.catch_warnings():
-            if "auto" in (self.n_parts, self.n_states) and self.sizes is None:
+            if self._is_quick:
                 warnings.simplefilter("ignore", ConvergenceWarning)  # few EM iterations suffice
             return self._learn(self._sized(first, rows), rows, rng, others)
+
+    @property
+    def _is_quick(self) -> bool:
+        """Whether some sizes are neither given nor to be selected."""
+        return "auto" in (self.n_parts, self.n_states) and self.sizes is None
 
     def _learn(
         self,
@@ -81,13 +86,15 @@ class ImputerFits:
             shown = replace(rows, X=np.where(hidden, np.nan, complete))
         weights = [rows.weight]
         weights += [rows.weight * rng.exponential(size=len(rows.kept))[rows.kept] for rng in others]
-        first = self._with_more_parts(fit_coded(first, shown), shown)
+        quick = self._is_quick
+        first = self._with_more_parts(fit_coded(first, shown, quick=quick), shown)
         models = [first]
         # The first fit has already warned about the columns.
         warnings.simplefilter("ignore", UserWarning)
         for other, weight in zip(others, weights[1:], strict=True):
             model = self.model(*self._sizes_of_others(first, len(rows.weight)), other)
-            models.append(fit_coded(self._sized(model, rows), replace(shown, weight=weight)))
+            own = replace(shown, weight=weight)
+            models.append(fit_coded(self._sized(model, rows), own, quick=quick))
         if not blends:
             return models, None
         fits = [fitted_of(model) for model in models]
@@ -113,7 +120,7 @@ class ImputerFits:
             other = copy(model).set_params(n_parts=n_parts)
             if isinstance(self.n_states, str):
                 other.set_params(n_states=min(FEWER_STATES, n_rows))
-            if fit_coded(other, rows).lower_bound_ <= model.lower_bound_:
+            if fit_coded(other, rows, quick=True).lower_bound_ <= model.lower_bound_:
                 break
             model = other
         return model

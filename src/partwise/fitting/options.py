@@ -143,7 +143,7 @@ class PartsOptions:
     ``calibrated`` whether intervals are; ``usual_prior`` whether the prior is the default;
     ``sizes`` how sizes are selected; ``transformations`` what rows may have undergone;
     ``annealing`` how the temperature falls, None as usual; ``class_chain`` whether classes of rows
-    follow each other.
+    follow each other; ``quick_start`` whether a rough start suffices.
     """
 
     n_parts: int | str
@@ -165,6 +165,7 @@ class PartsOptions:
     transformations: Transformations | None = None
     annealing: Annealing | None = None
     class_chain: bool = False
+    quick_start: bool = False
 
     @property
     def is_sought(self) -> bool:

@@ -55,6 +55,18 @@ class States(Family[MCVQParams, MCVQPrepared]):
                 "lower n_states or give more rows."
             )
 
+    def start(
+        self,
+        core: StateCore,
+        source: BlockSource,
+        background: bool,
+        rng: np.random.Generator,
+    ) -> MCVQParams:
+        """First parameters."""
+        if not self.options.quick_start or self.options.init != "dependence":
+            return super().start(core, source, background, rng)
+        return core.start(*dependence_start(source, core.sizes, background, rng, quick=True))
+
     def to_search(self, columns: tuple[ColumnGroup, ...]) -> tuple[ColumnGroup, ...]:
         """Numbers known to a fraction of their variance, unless the user's prior decides."""
         if not self.options.usual_prior:

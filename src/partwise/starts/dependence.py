@@ -37,6 +37,10 @@ MOST_SCORES = 32
 MOST_CELLS = 8_000_000
 # Numbers of it whose products are summed at a time, each with a few copies.
 SUMMED_CELLS = 1 << 20
+# Runs of k-means that group columns, and runs and steps that cluster rows. A quick start serves
+# fits of few EM iterations.
+COLUMN_RUNS, ROW_RUNS, ROW_STEPS = 10, 8, 30
+QUICK_COLUMN_RUNS, QUICK_ROW_RUNS, QUICK_ROW_STEPS = 1, 2, 10
 # Rows whose states are clustered: this many a state.
 ROWS_A_STATE = 150
 # A pair of columns observed together this often keeps half of its squared correlation: with few
@@ -90,7 +94,11 @@ class Grouped(NamedTuple):
 
 
 def grouped_columns(
-    source: BlockSource, K: int, background: bool, rng: np.random.Generator
+    source: BlockSource,
+    K: int,
+    background: bool,
+    rng: np.random.Generator,
+    n_runs: int = COLUMN_RUNS,
 ) -> Grouped:
     """Gates by the columns' dependence.
 
@@ -99,7 +107,7 @@ def grouped_columns(
     n_groups = K - background
     found = dependence(source, rng)
     columns, owner = found.columns, found.owner
-    labels = labelled_columns(found, n_groups, background, rng)
+    labels = labelled_columns(found, n_groups, background, rng, n_runs)
     if background:
         labels = np.where(labels < 0, n_groups, labels)
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
@@ -112,7 +120,11 @@ def grouped_columns(
 
 
 def labelled_columns(
-    found: Dependence, n_groups: int, background: bool, rng: np.random.Generator
+    found: Dependence,
+    n_groups: int,
+    background: bool,
+    rng: np.random.Generator,
+    n_runs: int = COLUMN_RUNS,
 ) -> Array:
     """Group of each column, -1 where it depends on no other.
 
@@ -125,14 +137,21 @@ def labelled_columns(
             affinity = affinity * dependent * dependent[:, None]
     # A part of one column explains nothing: more parts than that begin empty.
     n_tied = int(np.sum(affinity.sum(axis=1) > 0))
-    return group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng)
+    return group_columns(affinity, min(n_groups, max(n_tied // 2, 1)), rng, n_runs)
 
 
 def dependence_start(
-    source: BlockSource, n_states: Sequence[int], background: bool, rng: np.random.Generator
+    source: BlockSource,
+    n_states: Sequence[int],
+    background: bool,
+    rng: np.random.Generator,
+    *,
+    quick: bool = False,
 ) -> tuple[Stats, Array]:
     """First sums and gates from grouped columns and, in each group, clustered rows."""
-    found = grouped_columns(source, len(n_states), background, rng)
+    n_column_runs = QUICK_COLUMN_RUNS if quick else COLUMN_RUNS
+    n_init, n_steps = (QUICK_ROW_RUNS, QUICK_ROW_STEPS) if quick else (ROW_RUNS, ROW_STEPS)
+    found = grouped_columns(source, len(n_states), background, rng, n_column_runs)
     few = some_rows(found.weight, max(2000, ROWS_A_STATE * max(n_states)), rng)
     rows, weight, sample = found.rows[few], found.weight[few], found.sample[few]
     states = np.zeros((sum(n_states), len(few)), source.X.dtype)
@@ -143,7 +162,7 @@ def dependence_start(
         if own.shape[1] == 0 or J == 1:
             kind = rng.integers(J, size=len(few))
         else:
-            kind = masked_kmeans(own, J, weight, rng)
+            kind = masked_kmeans(own, J, weight, rng, n_init=n_init, n_steps=n_steps)
             if np.mean(~np.isnan(own)) > MOSTLY_SEEN:
                 kind = split_and_merge(kind, own, J, weight, rng)
         states[start + kind, np.arange(len(few))] = 1.0
@@ -269,7 +288,9 @@ def depends(affinity: Array, n_rows: float) -> Array:
     return (affinity.max(axis=1, initial=0.0) > best) | (excess > 4.0)
 
 
-def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
+def group_columns(
+    affinity: Array, K: int, rng: np.random.Generator, n_runs: int = COLUMN_RUNS
+) -> Array:
     """Normalized spectral clustering in K groups; -1 for columns that depend on no other."""
     affinity = affinity.astype(float)
     degree = affinity.sum(axis=1)
@@ -289,7 +310,7 @@ def group_columns(affinity: Array, K: int, rng: np.random.Generator) -> Array:
     _, vectors = linalg.eigh(normal, subset_by_index=[n - K, n - 1])
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     seed = int(rng.integers(2**31 - 1))
-    labels[tied] = KMeans(K, n_init=10, random_state=seed).fit(vectors).labels_
+    labels[tied] = KMeans(K, n_init=n_runs, random_state=seed).fit(vectors).labels_
     return labels
 
 

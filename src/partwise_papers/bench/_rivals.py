@@ -201,22 +201,27 @@ def copula(holes: Holes) -> Filled:
     module = importlib.import_module("gcimpute.gaussian_copula")
     begun = time.process_time()
     numbers = _Numbers(holes.table)
-    coded = numbers.coded().to_numpy()
-    kinds: dict[str, list[int]] = {"continuous": [], "ordinal": [], "categorical": []}
-    for d, name in enumerate(holes.table):
+    coded = numbers.coded()
+    filled = coded.fillna(coded.median())  # it refuses columns of one value
+    varied = [name for name in coded if coded[name].nunique() > 1]
+    kinds: dict[str, list[int]] = {}
+    for d, name in enumerate(varied):
         many = len(numbers.levels.get(name, ())) > 2
         kind = "categorical" if many else "ordinal" if name in holes.levels else "continuous"
-        kinds[kind].append(d)
+        kinds.setdefault(kind, []).append(d)
     model = module.GaussianCopula(verbose=0, random_state=0)
-    filled = numbers.table_of(model.fit_transform(coded, **kinds))
+    filled[varied] = model.fit_transform(coded[varied].to_numpy(), **kinds)
+    table = numbers.table_of(filled.to_numpy())
     took, intervals = time.process_time() - begun, None
-    if not kinds["categorical"]:  # else it has none
+    if "categorical" not in kinds:  # else it has none
         intervals = {}
         for coverage in COVERAGES:
             ends = model.get_confidence_interval(alpha=coverage)
-            low, high = (numbers.table_of(ends[end]) for end in ("lower", "upper"))
-            intervals[coverage] = ends_of(holes, low, high)
-    return Filled(filled, took, None, intervals)
+            low, high = filled.copy(), filled.copy()
+            low[varied], high[varied] = ends["lower"], ends["upper"]
+            scaled = (end * numbers.spread + numbers.mean for end in (low, high))
+            intervals[coverage] = ends_of(holes, *scaled)
+    return Filled(table, took, None, intervals)
 
 
 def ends_of(holes: Holes, low: Any, high: Any) -> Ends:

@@ -251,9 +251,9 @@ AVERAGED = (
 def summary(rows: Mapping[str, Sequence[Row]]) -> list[Row]:
     """Every method over the same tables: means, average ranks, and the worst table.
 
-    Ranks are among the methods that give a measure at all; one that failed on a table is last. The
-    ratio to the best method, on the table where that is worst, is of the RMSE, and of the share
-    right the other way around.
+    Ranks are among the methods that give a measure at all; one that failed on a table is last. On
+    the table where a method is worst against the best one, its RMSE is so many times as large, or
+    its share of right levels so many points less.
     """
     found: dict[str, Row] = {}
     for method, own in rows.items():
@@ -274,11 +274,11 @@ def summary(rows: Mapping[str, Sequence[Row]]) -> list[Row]:
         worst = np.where(np.isnan(table), np.inf, -table if more else table)
         ranks = rankdata(worst, axis=0).mean(axis=1)
         best = np.nanmax(table, axis=0) if more else np.nanmin(table, axis=0)
-        ratios = best / table if more else table / best
-        for m, rank, ratio in zip(given, ranks, ratios, strict=True):
+        behind = best - table if more else table / best
+        for m, rank, own_behind in zip(given, ranks, behind, strict=True):
             found[m][f"rank: {name}"] = float(rank)
             if name != "log-loss":
-                found[m][f"worst: {name}"] = float(np.nanmax(ratio))
+                found[m][f"worst: {name}"] = float(np.nanmax(own_behind))
     seconds = found[OURS]["CPU seconds"]
     for method, row in found.items():
         if method != OURS and "failed" not in row:
