@@ -74,6 +74,9 @@ class MCFA(TransformedRows, TableVerbs):
         same, with deterministic annealing (`partwise.Annealing` for another schedule). "standard":
         every row assigns columns to parts, with one posterior for all rows. "factorised": a
         posterior for every entry, initialized by a tied solution if ``init="dependence"``.
+    inference : {"variational", "gibbs"}, default="variational"
+        "gibbs" is Monte Carlo EM, which samples the factors of rows and the parts of all entries.
+        Not with ``gating="tied"``.
     n_classes : int or None, default=None
         N, the number of classes of rows; each has its own Gaussian prior of every part's factors.
         With y, the classes are its labels, and rows labeled -1 (None, for strings) are classified;
@@ -217,6 +220,7 @@ class MCFA(TransformedRows, TableVerbs):
         **CONSTRAINTS,
         "n_factors": SIZE,
         "likelihood": [StrOptions({"gaussian", "ordinal", "auto"}), dict, list, tuple],
+        "inference": [StrOptions({"variational", "gibbs"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), None],
         "init": [StrOptions(set(Factors.starts))],
         "transformations": [Transformations, None],
@@ -229,6 +233,7 @@ class MCFA(TransformedRows, TableVerbs):
         *,
         likelihood: Likelihoods = "gaussian",
         gating: str | Annealing = "annealed",
+        inference: str = "variational",
         n_classes: int | None = None,
         class_chain: bool = False,
         prior: str | Prior | None = "conjugate",
@@ -252,6 +257,7 @@ class MCFA(TransformedRows, TableVerbs):
         self.n_factors = n_factors
         self.likelihood = likelihood
         self.gating = gating
+        self.inference = inference
         self.n_classes = n_classes
         self.class_chain = class_chain
         self.prior = prior

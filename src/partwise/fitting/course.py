@@ -329,7 +329,9 @@ def _warn_of_nothing(gates: Array) -> None:
 def check_pairing(options: PartsOptions, absent_zero: bool, has_latent: bool) -> None:
     """Refuse selections of entries that are not stored, and levels that are not seen."""
     if has_latent and (absent_zero or options.selects_by_row):
-        what = 'sparse_absent="zero"' if absent_zero else 'gating="factorised"'
+        gibbs = options.inference == "gibbs"
+        rowwise = 'inference="gibbs"' if gibbs else 'gating="factorised"'
+        what = 'sparse_absent="zero"' if absent_zero else rowwise
         raise ValueError(
             f'likelihood="{options.likelihood_name}" does not support {what}; choose '
             'sparse_absent="unobserved" and gating="annealed", "tied" or "standard".'

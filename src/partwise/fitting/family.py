@@ -228,7 +228,6 @@ class Family(ABC, Generic[P, R]):
         self, core: GatedCore[P, R], select: Selection, n_rounds: int = 2
     ) -> GatedModel[P, R]:
         """The model whose rows select parts for themselves, begun as ``init`` says."""
-        # Only States samples, and only sampling asks for what an MCFA lacks of a `Core`.
         own = cast(Core[P, R, RowPosteriors], core)
         return Rowwise(own, select, n_rounds, from_gates=self.options.init == "random")
 

@@ -289,7 +289,9 @@ def _check(family: StateFamily, rows: TrainingRows, y: ArrayLike | None) -> None
     """Refuse what sampling the parts of columns does not support."""
     options, reason = family.options, None
     names, _ = read_labels(y, None, len(rows.kept))
-    if options.prior is None:
+    if family.size_name != "n_states":
+        reason = "parts with states (MCVQ); choose another gating for factors"
+    elif options.prior is None:
         reason = "a prior, with which it integrates parameters out"
     elif rows.schema is not None:
         reason = "columns of one kind"

@@ -31,7 +31,10 @@ from partwise.models import factors
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Gates
 from partwise.models.loadings import Loadings
+from partwise.models.selection import Randomness
 from partwise.models.weights import weighted
+
+_LOG_2PI = math.log(2 * math.pi)
 
 # Parts are worked on together while all their features are at most so many numbers: with more, the
 # calls that this saves cost little, and the numbers would not stay in the cache.
@@ -349,6 +352,35 @@ class FactorRows:
             spread = cov[..., 0] * total if cov.shape[-1] == 1 else (cov @ wz[:, :, None])[..., 0]
             out[:, quadratic] = factors.pack((m * wz[:, None]) @ m.transpose(0, 2, 1)) + spread
         return out
+
+    def sampled(self, features: Array, found: Weighed | None, rng: Randomness) -> Array:
+        """Features (F, n) of factors sampled from their Gaussians in sampled classes.
+
+        Rows that begin, of which no class was sampled, keep the features of their posterior.
+        """
+        if found is None:
+            return features
+        assert rng is not None
+        out, own = np.ones_like(features), found.z.argmax(axis=0)[None, None]
+        for k, (_, linear, quadratic) in enumerate(self.spans()):
+            J, n = self.n_factors[k], features.shape[1]
+            mean = np.take_along_axis(found.means[k], own, axis=0)[0]  # (J, n)
+            covs = np.broadcast_to(found.covs[k], (len(found.z), factors.n_pairs(J), n))
+            cov = factors.unpack(np.take_along_axis(covs, own, axis=0)[0].T, J)
+            root = np.linalg.cholesky(cov)
+            s = mean + np.einsum("nij,jn->in", root, rng.standard_normal((J, n)))
+            out[linear], out[quadratic] = s, factors.products(s)
+        return out
+
+    def state_density(self, params: MCFAParams, m: Array, labels: Array | None) -> Array:
+        """Log prior of factors, as features (F, n), the class summed out unless known; (n,)."""
+        evidence = np.repeat(params.log_beta[:, None], m.shape[1], axis=1)
+        for k, (_, linear, _) in enumerate(self.spans()):
+            away = m[linear].astype(float) - params.eta[k][:, :, None]  # (N, J, n)
+            distance = np.einsum("kin,kij,kjn->kn", away, np.linalg.inv(params.sigma[k]), away)
+            constant = np.linalg.slogdet(params.sigma[k])[1] + self.n_factors[k] * _LOG_2PI
+            evidence -= 0.5 * (distance + constant[:, None])
+        return self.classes.posterior(evidence, labels)[1]
 
     def row_features(self, features: Array) -> Array:
         """What tells rows apart, for clustering; (n, J of all parts)."""

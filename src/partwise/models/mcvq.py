@@ -36,6 +36,7 @@ from partwise.likelihoods.prior import EntryPrior
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gates
 from partwise.models.likely_states import climb_states
+from partwise.models.selection import Randomness, draw
 from partwise.models.weights import weighted
 
 # Least logarithm of a posterior, relative to the largest: a state of weight 1e-20 adds nothing that
@@ -226,6 +227,10 @@ class MCVQ:
 
     # Weighted sums of z m_n, (N, S), from what `weigh` left of the score, which is lost.
     class_sums = mix
+
+    def sampled(self, m: Array, found: Weighed | None, rng: Randomness) -> Array:
+        """One-hot states sampled from posteriors (S, n)."""
+        return np.concatenate([draw(m[lo:hi], rng) for lo, hi in pairwise(self.first)])
 
     def row_features(self, m: Array) -> Array:
         """What tells rows apart, for clustering; (n, S)."""

@@ -136,6 +136,10 @@ class Core(Protocol[GatedParams, GatedPrepared, Found]):
         """Posteriors in place of scores; their sums in each class."""
         ...
 
+    def sampled(self, m: Array, found: Found | None, rng: Randomness) -> Array:
+        """A sample of states or factors from posteriors ``m``, or of those in sampled classes."""
+        ...
+
     def maximize_selected(self, prepared: GatedPrepared, stats: Stats) -> GatedPrepared:
         """Parameters from sums that hold the selections."""
         ...
@@ -229,7 +233,8 @@ class Rowwise(Generic[GatedParams, GatedPrepared, Found]):
     ) -> tuple[Array, Randomness]:
         m, rng = memory
         if m is None and self.from_gates:
-            m = self.select.states(self.core.infer(prepared, block)[0], self.core.first, rng)
+            m = self.core.infer(prepared, block)[0]
+            m = self.core.sampled(m, None, rng) if self.select.averages else m
         elif m is None:
             m = self.core.likely_rows(prepared, block)
         return m, rng
@@ -266,9 +271,9 @@ class Rowwise(Generic[GatedParams, GatedPrepared, Found]):
         found = self.core.weigh(params, m, block.labels)
         found = found.with_classes(self.select.classes(found.z, rng))
         counts = self.core.mix(m, found, block.weight)
-        m = self.select.states(m, self.core.first, rng)
         if self.select.averages:  # samples: the bound is that of the states the entries met
             row_bound += self.core.state_density(params, before, block.labels)
+            m = self.core.sampled(m, found, rng)
             counts = (found.z * block.weight) @ m.T
         else:
             row_bound += found.log_z

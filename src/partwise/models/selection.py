@@ -1,4 +1,4 @@
-"""How a row selects parts for its entries and states for its parts: by probability or by sampling.
+"""How a row selects parts for its entries and its class: by probability or by sampling.
 
 Logits and probabilities have the choices on their first axis. ``parts`` also returns what an entry
 adds to the factorised lower bound, or for samples to the log joint density of row and states, the
@@ -8,7 +8,6 @@ entry's own selection summed out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ Randomness: TypeAlias = np.random.Generator | None
 
 
 class Selection(Protocol):
-    """Selections of parts (K, entries), of states (S, n) and of classes (N, n)."""
+    """Selections of parts (K, entries) and of classes (N, n)."""
 
     averages: ClassVar[bool]
 
@@ -30,10 +29,6 @@ class Selection(Protocol):
 
     def parts(self, log_a: Array, expected: Array, rng: Randomness) -> tuple[Array, Array]:
         """Selections of every entry, and the entries' share of the bound."""
-        ...
-
-    def states(self, posterior: Array, first: Array, rng: Randomness) -> Array:
-        """Selections of every part's states from their posterior."""
         ...
 
     def classes(self, z: Array, rng: Randomness) -> Array:
@@ -65,10 +60,6 @@ class Expected:
         G = np.exp(log_g)
         return G, (G * (log_a - log_g)).sum(axis=0)
 
-    def states(self, posterior: Array, first: Array, rng: Randomness) -> Array:
-        """The posterior itself."""
-        return posterior
-
     def classes(self, z: Array, rng: Randomness) -> Array:
         """The posterior itself."""
         return z
@@ -89,11 +80,6 @@ class Draws:
         """r sampled in proportion to a p(x | s); the entry adds log sum_k a p(x | s_k)."""
         log_g, total = _log_softmax(log_a, expected)
         return draw(np.exp(log_g), rng), total
-
-    def states(self, posterior: Array, first: Array, rng: Randomness) -> Array:
-        """s sampled from its posterior given the selections."""
-        pieces = [draw(posterior[lo:hi], rng) for lo, hi in pairwise(first)]
-        return np.concatenate(pieces)
 
     def classes(self, z: Array, rng: Randomness) -> Array:
         """y sampled from its posterior."""
