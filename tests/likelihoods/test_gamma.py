@@ -16,3 +16,15 @@ def test_expected_logs_and_log_beta_are_those_of_scipy(n):
     assert_allclose(gamma.expected_logs(counts), logs, rtol=1e-10, atol=1e-10)
     log_beta = special.gammaln(counts).sum(axis=0) - special.gammaln(total)
     assert_allclose(gamma.log_beta(counts), log_beta, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-6, 1.0, 1e6, 1e30])
+@pytest.mark.parametrize("levels", [1, 5, 6, 40])
+def test_many_levels_of_any_size_neither_overflow_nor_vanish(scale, levels):
+    counts = scale * np.random.default_rng(1).gamma(1.0, size=(levels, gamma.CHUNK + 3))
+    total = counts.sum(axis=0)
+    logs, beta = gamma.logs_and_beta(counts)
+    assert_allclose(logs, special.digamma(counts) - special.digamma(total), rtol=1e-10, atol=1e-10)
+    each = special.gammaln(counts)
+    room = 1e-12 * (np.abs(each).sum(axis=0) + np.abs(special.gammaln(total)) + 1.0)
+    assert np.all(np.abs(beta - each.sum(axis=0) + special.gammaln(total)) <= room)

@@ -216,6 +216,10 @@ class Family(Law):
     def log_partition(self, chi: Array) -> Array:
         """Log normaliser of the conjugate density with pseudo-sums ``chi``."""
 
+    def learned(self, chi: Array) -> tuple[Array, Array]:
+        """E[eta] and the log normaliser, for laws that compute both at once."""
+        return self.natural(chi), self.log_partition(chi)
+
     @abstractmethod
     def predictive(self, chi: Array) -> Predictive:
         """Density of a new entry, the parameters integrated out."""

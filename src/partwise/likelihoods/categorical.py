@@ -10,7 +10,7 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.likelihoods.base import Average, Decode, Family
-from partwise.likelihoods.gamma import expected_logs, log_beta
+from partwise.likelihoods.gamma import expected_logs, log_beta, logs_and_beta
 from partwise.likelihoods.predictive import Levels, PlainValue, Predictive
 
 if TYPE_CHECKING:
@@ -87,6 +87,10 @@ class Categorical(Family):
     def log_partition(self, chi: Array) -> Array:
         """Log of the multivariate Beta function."""
         return log_beta(chi)
+
+    def learned(self, chi: Array) -> tuple[Array, Array]:
+        """Both in one walk."""
+        return logs_and_beta(chi)
 
     def predictive(self, chi: Array) -> Levels:
         """Posterior mean of the probabilities."""

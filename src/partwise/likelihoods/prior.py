@@ -86,12 +86,8 @@ class EntryPrior(Protocol):
         """Sums that give parameters (P, S, D)."""
         ...
 
-    def natural(self, chi: Array) -> Array:
-        """Natural parameters to score with, (P, S, D)."""
-        ...
-
-    def divergence(self, chi: Array, natural: Array) -> Array:
-        """KL of the posterior from the prior, (S, D)."""
+    def learned(self, chi: Array) -> tuple[Array, Array]:
+        """Natural parameters to score with (P, S, D), and KL from the prior, (S, D)."""
         ...
 
     def evidence(self, sums: Array) -> Array:
@@ -122,14 +118,11 @@ class Conjugate:
         """The posterior's pseudo-sums less the prior's."""
         return chi - self.chi0[:, None, :]
 
-    def natural(self, chi: Array) -> Array:
-        """Expected natural parameters."""
-        return self.likelihood.natural(chi)
-
-    def divergence(self, chi: Array, natural: Array) -> Array:
-        """KL(q || p) = E_q[eta] . (chi - chi0) - log Z(chi) + log Z(chi0)."""
+    def learned(self, chi: Array) -> tuple[Array, Array]:
+        """E_q[eta], and KL(q || p) = E_q[eta] . (chi - chi0) - log Z(chi) + log Z(chi0)."""
+        natural, log_z = self.likelihood.learned(chi)
         gain = np.einsum("psd,psd->sd", natural, chi - self.chi0[:, None, :])
-        return gain - self.likelihood.log_partition(chi) + self.likelihood.log_partition(self.chi0)
+        return natural, gain - log_z + self.likelihood.log_partition(self.chi0)
 
     def evidence(self, sums: Array) -> Array:
         """Log probability of entries with these sums (P, S, D), but for their base measure; (S, D).
@@ -166,9 +159,9 @@ class Flat:
         """Natural parameters at the maximum."""
         return self.likelihood.point_natural(chi)
 
-    def divergence(self, chi: Array, natural: Array) -> Array:
-        """Nothing: there is no prior to differ from."""
-        return np.zeros(chi.shape[1:])
+    def learned(self, chi: Array) -> tuple[Array, Array]:
+        """Natural parameters at the maximum; there is no prior to differ from."""
+        return self.natural(chi), np.zeros(chi.shape[1:])
 
     def evidence(self, sums: Array) -> Array:
         """Log-likelihood at its maximum."""

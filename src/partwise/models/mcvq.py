@@ -427,13 +427,13 @@ class MCVQ:
 
     def _prepared(self, params: MCVQParams, parts: Array) -> MCVQPrepared:
         chi = tuple(np.ascontiguousarray(values) for values in params.chi)
-        natural = tuple(p.natural(c) for p, c in zip(self.priors, chi, strict=True))
-        divergence = np.zeros((len(self.n_states), self.n_columns))
-        for prior, columns, c, eta in zip(self.priors, self.columns, chi, natural, strict=True):
-            divergence[:, columns] = self.by_part(prior.divergence(c, eta))
-        return MCVQPrepared(
-            params, natural, divergence, 0, *self._weights(params.gates, natural, parts)
-        )
+        natural, divergence = [], np.zeros((len(self.n_states), self.n_columns))
+        for prior, columns, c in zip(self.priors, self.columns, chi, strict=True):
+            eta, cost = prior.learned(c)
+            natural.append(eta)
+            divergence[:, columns] = self.by_part(cost)
+        weights = self._weights(params.gates, natural, parts)
+        return MCVQPrepared(params, tuple(natural), divergence, 0, *weights)
 
     def _packed(self, prepared: MCVQPrepared, parts: Array) -> MCVQPrepared:
         """Layouts and weights that follow from the rest, columns decided for ``parts`` (D,)."""
@@ -536,15 +536,15 @@ def _learn_entries(
         if share is not None:
             sums = sums * share[model.part_of][:, columns]
         chi = prior.posterior(sums)
-        eta = prior.natural(chi)
+        eta, cost = prior.learned(chi)
         gain[:, columns] = model.by_part(np.einsum("psd,psd->sd", eta, packed.shared))
-        divergence[:, columns] = model.by_part(prior.divergence(chi, eta))
+        divergence[:, columns] = model.by_part(cost)
         looked_at[columns] = True
         # A decided column's gate is one, so its own part's sums count whole.
         prior = model.priors[g].take(layout.decided)
         own_chi = prior.posterior(packed.own)
-        own_eta = prior.natural(own_chi)
-        own = np.where(layout.own_states >= 0, prior.divergence(own_chi, own_eta), 0.0)
+        own_eta, cost = prior.learned(own_chi)
+        own = np.where(layout.own_states >= 0, cost, 0.0)
         divergence[layout.parts[layout.decided], own_columns] = own.sum(axis=0)
         chis.append(layout.unpack(Packed(own_chi, chi), params.chi[g]))
         naturals.append(layout.unpack(Packed(own_eta, eta), prepared.natural[g]))

@@ -229,10 +229,9 @@ class HeldParts:
         cost, weights = 0.0, []
         for prior, layout, packed in zip(self.core.priors, self.layouts, stats.sums, strict=True):
             own = prior.take(layout.decided)
-            chi = own.posterior(packed.own)
-            eta = own.natural(chi)
+            eta, divergence = own.learned(own.posterior(packed.own))
             real = layout.own_states >= 0
-            cost += float(own.divergence(chi, eta)[real].sum())
+            cost += float(divergence[real].sum())
             eta = np.where(real, eta, 0.0).astype(self.core.dtype)
             weights.append(Packed(eta, np.zeros((len(eta), layout.first[-1], 0), eta.dtype)))
         states = self.core.parts_of(stats.states)
