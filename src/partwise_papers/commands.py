@@ -163,10 +163,41 @@ def bench(
     )
 
 
+def convert(
+    name: Annotated[
+        str, typer.Argument(help="cbcl, eachmovie, nips, pearl, usps or yeast.", show_default=False)
+    ],
+    source: Annotated[Path, typer.Argument(help="Folder with the original files, or the file.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="Folder to write to; PARTWISE_DATA if not given."
+        ),
+    ] = None,
+) -> None:
+    """Convert the original files of a data set to the file that the experiments read.
+
+    Examples:
+
+      partwise convert usps downloads/usps -o data
+    """
+    from partwise_papers.convert import OriginalFileError
+    from partwise_papers.convert import convert as converted
+
+    folder = out or os.environ.get("PARTWISE_DATA")
+    if not folder:
+        fail("Error: name a folder with --out, or in the environment variable PARTWISE_DATA.", 2)
+    try:
+        say(f"Wrote {converted(name, source, Path(folder))}.")
+    except OriginalFileError as error:
+        fail(f"Error: {error}", 2)
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the commands to the command line of the library."""
     app.command("reproduce")(reproduce)
     app.command("bench")(bench)
+    app.command("convert")(convert)
 
 
 def run(

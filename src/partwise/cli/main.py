@@ -184,7 +184,7 @@ def _add_papers() -> None:
         )
 
     any_arguments = {"ignore_unknown_options": True, "allow_extra_args": True}
-    for name in ("reproduce", "bench"):
+    for name in ("reproduce", "bench", "convert"):
         app.command(name, context_settings=any_arguments)(absent)
 
 

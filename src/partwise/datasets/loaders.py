@@ -390,8 +390,8 @@ def _arrays(
     raise MissingDataError(
         f"{name} was not found{f' in {folder}' if folder else ''}"
         f"{' and could not be fetched' if fetch else ''}: the environment variable PARTWISE_DATA "
-        f"(or the argument data_home) must name the folder that holds it, made from the original, "
-        f"{_ORIGINS[name]}."
+        f"(or the argument data_home) must name the folder that holds it, made from the original "
+        f"(see partwise convert), {_ORIGINS[name]}."
     ) from cause
 
 
