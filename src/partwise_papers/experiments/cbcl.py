@@ -332,9 +332,10 @@ def _factorised_is_worst(rows: Sequence[Row]) -> Finding:
         differs="Maximum likelihood from random starts as in the paper, which does not say which "
         "faces, which size or how many iterations. Compared at 6x14, the size that is best in its "
         "Table 1, and 55 iterations, a number that was chosen because entropy and error of the "
-        "standard posterior come out as printed; the other two posteriors had no part in it. 6x10 "
-        "with 100 iterations, linear annealing and the default settings of the library are for "
-        "comparison.",
+        "standard posterior come out as printed; the other two posteriors had no part in it. The "
+        "tied posterior is annealed linearly, as the 2002 paper does; this one does not say. "
+        "Without annealing, 6x10 with 100 iterations and the default settings of the library are "
+        "for comparison.",
         needs=("cbcl_faces",),
         key=("posterior",),
         claims=(
@@ -363,8 +364,8 @@ def _factorised_is_worst(rows: Sequence[Row]) -> Finding:
         },
         better={"entropy (bits)": "lower", "squared error": "lower"},
         why="the paper's size, starts and number of iterations are not known, and both measures "
-        "depend on them (compare the rows of 6x10); gates that converge early (tied) increase the "
-        "error.",
+        "depend on them (compare the rows of 6x10). Under the factorised posterior gates stay "
+        "within 2 % of log2(6) = 2.58 bits, which is no part at all.",
     ),
 )
 def jmlr_table4(setting: Setting) -> list[Row]:
@@ -380,7 +381,8 @@ def jmlr_table4(setting: Setting) -> list[Row]:
         f"{name}, 6x10": (10, PAPER | {"gating": name, "max_iter": setting.choose(30, 100)})
         for name in ("standard", "factorised", "tied")
     }
-    ways["tied, annealed linearly"] = 14, PAPER | {"gating": Annealing(54, "linear"), "max_iter": 1}
+    ways["tied, without annealing"] = ways["tied"]
+    ways["tied"] = 14, PAPER | {"gating": Annealing(54, "linear"), "max_iter": 1}
     ways["default settings"] = 10, {}
     for name, (J, arguments) in ways.items():
         row: Row = {"posterior": name, "entropy (bits)": [], "squared error": []}

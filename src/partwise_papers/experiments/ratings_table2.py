@@ -117,8 +117,9 @@ _STRONG = sorted(_FIGURES, key=lambda name: float(_FIGURES[name][1]))
                 ),
             ),
         ),
-        why="the users are others, and fewer (a fast run trains on 1000 of them); predicting "
-        "their mean rating is worse than the paper's baseline, too.",
+        why="the users are others and fewer: 3370 per fold for the paper's 24,437, whose "
+        "mixture of 60 has 400 per state for our 56. On new users the mixture's error falls from "
+        "0.564 with 1000 training users to 0.519 with 3370.",
     ),
 )
 def jmlr_table2(setting: Setting) -> list[Row]:
