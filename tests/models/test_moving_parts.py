@@ -373,3 +373,13 @@ def test_parts_of_several_states_that_move_a_little_are_found():
         apart = found[:, a] - shift[:, b]
         right[a, b] = np.mean((apart == np.median(apart, axis=0)).all(axis=1))
     assert max(min(right[0, 0], right[1, 1]), min(right[0, 1], right[1, 0])) > 0.9
+
+
+def test_dask_arrays_give_the_same_model():
+    da = pytest.importorskip("dask.array")
+    X = moving_shapes(20, 0)[0]
+    moves = Translations((9, 9), max_shift=1, by="part")
+    model = MCVQ(1, 1, transformations=moves, tol=100.0, random_state=0).fit(X)
+    lazy = da.from_array(X, chunks=(10, 81))
+    assert_allclose(clone(model).fit(lazy).masks_, model.masks_)
+    assert_array_equal(np.asarray(model.shifts(lazy)), model.shifts(X))

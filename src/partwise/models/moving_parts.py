@@ -321,12 +321,13 @@ class MovingParts:
         rows: PartRows,
         weight: Array,
         n_steps: int,
+        order: Sequence[int] | None = None,
     ) -> tuple[PartsParams, Assignment]:
-        """Parameters and assignments after EM iterations."""
+        """Parameters and assignments after EM iterations; ``order`` has the parts to assign."""
         parts = range(self.n_parts)
         for _ in range(n_steps):
             params = self.maximize(params, self.sums(params, rows, weight, found))
-            found = self.improved(params, rows, found, parts, parts)
+            found = self.improved(params, rows, found, parts if order is None else order, parts)
         return params, found
 
     def begun(self, params: PartsParams, rows: PartRows) -> Assignment:

@@ -95,7 +95,7 @@ def congealed_start(
         shown = source.columns[0].decode(left).astype(source.X.dtype)
         groups = _grouped(BlockSource(shown, source.columns, weight, n_powers=2), n_groups, rng)
         one = replace(model, n_parts=1)
-        tried = [_with(search, begun(one, [group]).params, rows) for group in groups]
+        tried = [_with(search, begun(one, [group]).params, rows, weight) for group in groups]
         tried.sort(key=lambda own: -_height(own, rows, weight))
         alone = (own for own in tried if _moves_alone(own, rows, rng))
         search = next(alone, tried[0]).settled(rows, weight)
@@ -199,12 +199,12 @@ def _closed(search: _Search, rows: PartRows) -> _Search:
     return _Search(model, replace(params, odds=odds), found)
 
 
-def _with(search: _Search, other: PartsParams, rows: PartRows) -> _Search:
-    """The same parts and one more, the only one of ``other``."""
+def _with(search: _Search, other: PartsParams, rows: PartRows, weight: Array) -> _Search:
+    """The same parts and one more, the only one of ``other``, which has settled among them."""
     params, K = search.params.joined(other), search.model.n_parts
     model = replace(search.model, n_parts=K + 1)
     found = model.improved(params, rows, search.found.with_part(), [K], range(K))
-    return _Search(model, params, found)
+    return _Search(model, *model.ascended(params, found, rows, weight, N_STEPS, [K]))
 
 
 def _height(search: _Search, rows: PartRows, weight: Array) -> float:

@@ -52,9 +52,7 @@ def recurring_start(
         some = rng.choice(n, min(n, TRIAL_ROWS), replace=False)
         params = _best_patch(own, params, rows.take(some), found.take(some), image_shape, rng)
         found = own.improved(params, rows, found.with_part(), [k], range(k))
-        for _ in range(N_SETTLE):
-            params = own.maximize(params, own.sums(params, rows, np.ones(n), found))
-            found = own.improved(params, rows, found, [k], range(k + 1))
+        params, found = own.ascended(params, found, rows, np.ones(n), N_SETTLE, [k])
     return params
 
 
