@@ -105,7 +105,7 @@ def share_placed(found: Array, true: Array) -> float:
 def shapes_that_move(setting: Setting) -> list[Row]:
     """Box, triangle and cross anywhere in 16x16: places found in 500 new images, by seed.
 
-    The static model beside it has 3x3 states, which is more parameters than the templates have.
+    The static model for comparison has 3x3 states, which is more parameters than templates have.
     """
     n_rows, n_seeds = setting.choose(fast=(150, 1), full=(500, 20))
     moves = Translations((16, 16), max_shift=8, by="part")
