@@ -718,6 +718,12 @@ NAMELESS = """() => Array.from(document.querySelectorAll(
     || one.getAttribute("aria-labelledby")))
   .map((one) => one.outerHTML.slice(0, 120))"""
 
+# Cells of lists for people that a narrow screen cuts off.
+CUT = """() => Array.from(document.querySelectorAll(".columns, .anomalous, .row-parts table"))
+  .flatMap((table) => Array.from(table.querySelectorAll("tbody td, tbody th")))
+  .filter((cell) => cell.offsetParent !== null && cell.getBoundingClientRect().right > innerWidth)
+  .map((cell) => cell.outerHTML.slice(0, 120))"""
+
 CONTRAST = """() => {
   const style = getComputedStyle(document.documentElement);
   const light = (name) => {
@@ -746,6 +752,7 @@ def test_for_everybody(kind, scheme, pages, browser):
     options = {"color_scheme": scheme, "viewport": {"width": 360, "height": 700}}
     with opened(browser, pages[kind], **options) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert page.evaluate(CUT) == []
         assert page.evaluate(NAMELESS) == []
         identities = page.locator("[id]").evaluate_all("(all) => all.map((one) => one.id)")
         assert len(set(identities)) == len(identities)

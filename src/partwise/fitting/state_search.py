@@ -52,8 +52,8 @@ FEW_STARTS = 2
 # what the parts explain, but keeps together less than this share of the pairs of columns that
 # are together in either. Ends further apart show only that one of the starts was poor.
 UNCERTAIN_GAP = 3.0
-UNCERTAIN_SHARE = 0.05
-SAME_PAIRS = 0.5
+UNCERTAIN_SHARE = 0.1
+SAME_PAIRS = 2 / 3
 
 # Most rounds of all moves; one that adds less than this share of what the parts explain is the
 # last. Rounds of splits in a start, in each of which states may double. Starts of different numbers
@@ -105,7 +105,7 @@ class Search:
         found.sort(key=lambda one: -one[0])
         highest, parts, self.path = found[0]
         if self.on.few:
-            parts = self._polished(parts)
+            parts = self._polished(self._crossed(parts, [others for _, others, _ in found[1:]]))
             highest = self.on.evidence(parts)
         near = max(UNCERTAIN_GAP, UNCERTAIN_SHARE * (highest - self.on.evidence([])))
         for reached, others, _ in found[1:]:
@@ -144,6 +144,22 @@ class Search:
             self.memo.keep(name, rng, state)
             if last:
                 break
+        return parts
+
+    def _crossed(self, parts: list[Part], ends: list[list[Part]]) -> list[Part]:
+        """Parts with some of those that other starts ended with, where that gains."""
+        if self.on.limits.n_parts is not None:
+            return parts
+        for other in (part for end in ends for part in end if len(part.columns)):
+            if self.late() or any(np.array_equal(other.columns, own.columns) for own in parts):
+                continue
+            rest = [(own, np.setdiff1d(own.columns, other.columns)) for own in parts]
+            left = [own.of_columns(self.on.core, columns) for own, columns in rest if len(columns)]
+            new = self.on.merged(self.on.merged([*left, other]))
+            new = self._place_columns(new, set(), noted=False)
+            gain = self.on.evidence(new) - self.on.evidence(parts)
+            self._note("cross", (), gain, new if gain > 0 else None)
+            parts = new if gain > 0 else parts
         return parts
 
     def _polished(self, parts: list[Part]) -> list[Part]:
