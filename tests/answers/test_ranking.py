@@ -37,3 +37,11 @@ def test_mixtures_of_chosen_cells_are_those_of_all():
     rows, columns = np.array([3, 0, 0, 2]), np.array([2, 0, 1, 2])
     expected = np.einsum("ns,sdl->ndl", m, table)[rows, columns]
     assert_allclose(predict.mix_cells(m, table, gates, first, (rows, columns)), expected)
+
+
+def test_means_of_levels_of_numbers_that_are_not_known():
+    mean = np.array([[[np.nan], [1.0], [np.inf]]])
+    ends = np.array([[-np.inf, 0.0, np.inf, np.inf]])
+    found = level_means(mean, np.ones(mean.shape), np.ones((1, 1)), ends, np.arange(3.0))
+    assert np.isnan(found[[0, 2]]).all()
+    assert np.isfinite(found[1]).all()

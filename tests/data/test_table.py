@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
+from partwise.data.frames import NewColumn, make_frame, read_columns
 from partwise.data.table import Schema
 
 
@@ -206,3 +207,40 @@ def test_no_column_of_use_is_an_error():
         pytest.raises(ValueError, match="can use no column of X"),
     ):
         Schema.learn(pd.DataFrame({"a": [np.nan] * 5}), "auto")
+
+
+FAR = np.array(["3000-01-01T06:00", "2020-05-01", "NaT", "1500-12-31"], "M8[us]")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(FAR),
+        pd.Series(FAR.astype("M8[s]")),
+        pd.Series(FAR).dt.tz_localize("UTC"),
+        pd.Series(FAR.tolist(), dtype=object),
+        pd.Series(FAR - FAR[1]),
+    ],
+    ids=lambda column: str(column.dtype),
+)
+def test_dates_and_spans_beyond_what_nanoseconds_count(column):
+    frame = pd.DataFrame({"d": column})
+    (raw,) = read_columns(frame)
+    origin = FAR[1] if raw.form == "span" else np.datetime64(0, "D")
+    expected = (FAR - origin) / np.timedelta64(1, "D")
+    np.testing.assert_allclose(raw.values, expected, rtol=1e-15)
+    back = make_frame("pandas", [NewColumn("d", raw.form, raw.dtype, raw.values)])
+    assert list(back["d"].dropna()) == list(column.dropna())
+
+
+@pytest.mark.parametrize("unit", ["Y", "D", "h", "ns"])
+def test_dates_of_arrays_in_any_unit(unit):
+    dates = np.array(["2020", "NaT", "1970"], f"M8[{unit}]")[:, None]
+    (raw,) = read_columns(dates)
+    assert_array_equal(raw.values, [18262.0, np.nan, 0.0])
+
+
+def test_dates_outside_of_the_calendar_are_refused():
+    frame = pd.DataFrame({"d": pd.Series(np.array(["20000-01-01"], "M8[s]"))})
+    with pytest.raises(ValueError, match="Column 'd' has dates outside of the years 1 to 9999"):
+        read_columns(frame)

@@ -30,6 +30,9 @@ NANOSECONDS_PER_DAY = 86_400e9
 # Days of 0001-01-01 and after 9999-12-31, since 1970: dates that Python has.
 CALENDAR = (-719_162, 2_932_897)
 
+# Days before and after 1970 that nanoseconds can count.
+MOST_DAYS = 106_751
+
 _PER_UNIT = {"ns": 1.0, "us": 1e3, "ms": 1e6}  # nanoseconds
 
 
@@ -222,10 +225,12 @@ def _read_pandas(name: Name, series: pd.Series) -> RawColumn:
         precision = np.float32 if tag.lower() == "float32" else np.float64
         return RawColumn(name, "number", tag, series.to_numpy(dtype=precision, na_value=np.nan))
     if kind == "M":
-        plain = series.dt.tz_convert(None) if has_zone(dtype) else series
-        return RawColumn(name, "date", tag, _days(plain.astype("datetime64[ns]").to_numpy()))
+        values = (series.dt.tz_convert(None) if has_zone(dtype) else series).to_numpy()
+        if values.dtype.kind == "O":  # days of Arrow
+            values = series.astype("datetime64[s]").to_numpy()
+        return RawColumn(name, "date", tag, _days(name, values))
     if kind == "m":
-        return RawColumn(name, "span", tag, _days(series.astype("timedelta64[ns]").to_numpy()))
+        return RawColumn(name, "span", tag, _days(name, series.to_numpy()))
     try:
         codes, found = series.factorize()
     except TypeError:  # lists and the like
@@ -242,11 +247,7 @@ def nanoseconds(series: pl.Series, form: str) -> Array:
         days = series.to_physical().cast(pl.Float64).to_numpy()
         if series.dtype != pl.Date:
             days = days / (NANOSECONDS_PER_DAY / _PER_UNIT[series.dtype.time_unit])  # type: ignore[attr-defined]  # a Datetime
-        if np.any((days < CALENDAR[0]) | (days >= CALENDAR[1])):
-            raise ValueError(
-                f"Column {series.name!r} has dates outside of the years 1 to 9999; make them "
-                "missing."
-            )
+        _check_calendar(series.name, days)
     factor = 1.0
     try:
         counts = series.cast(kind("ns"))
@@ -296,8 +297,8 @@ def _read_array(name: int, values: Array) -> RawColumn:
         precision = values.dtype if values.dtype == np.float32 else np.float64
         return RawColumn(name, "number", tag, values.astype(precision))
     if values.dtype.kind in "mM":
-        form, unit = ("span", "timedelta64[ns]") if values.dtype.kind == "m" else ("date", "M8[ns]")
-        return RawColumn(name, form, tag, _days(values.astype(unit)))
+        form = "span" if values.dtype.kind == "m" else "date"
+        return RawColumn(name, form, tag, _days(name, values))
     places: dict[Value, int] = {}
     try:
         codes = [
@@ -318,10 +319,33 @@ def _yes_or_no(name: Name, dtype: str, values: Array) -> RawColumn:
     return RawColumn(name, "level", dtype, codes, (False, True))
 
 
-def _days(values: Array) -> Array:
-    """Dates or spans in nanoseconds as days, NaN where missing."""
-    count = values.astype(np.int64) / NANOSECONDS_PER_DAY
-    return np.where(np.isnat(values), np.nan, count)
+def _days(name: Name, values: Array) -> Array:
+    """Dates or spans of any unit as days, NaN where missing; dates must be in the calendar."""
+    kind = values.dtype.kind
+    if np.datetime_data(values.dtype)[0] in ("Y", "M", "generic"):  # of no fixed length
+        values = values.astype(f"{kind}8[D]")
+    unit, step = np.datetime_data(values.dtype)
+    one = np.array(1, dtype=f"m8[{step}{unit}]")
+    count = values.astype(np.int64) * (one / np.timedelta64(1, "D"))
+    days = np.where(np.isnat(values), np.nan, count)
+    if kind == "M":
+        _check_calendar(name, days)
+    if within_nanoseconds(days):  # all frames round alike
+        days[:] = values.astype(f"{kind}8[ns]").astype(np.int64) / NANOSECONDS_PER_DAY
+        days[np.isnat(values)] = np.nan
+    return days
+
+
+def within_nanoseconds(days: Array) -> bool:
+    """Whether nanoseconds can count these days, NaN being missing: to the year 2262."""
+    return not np.any(np.abs(days) >= MOST_DAYS)
+
+
+def _check_calendar(name: Name, days: Array) -> None:
+    if np.any((days < CALENDAR[0]) | (days >= CALENDAR[1])):
+        raise ValueError(
+            f"Column {name!r} has dates outside of the years 1 to 9999; make them missing."
+        )
 
 
 # Sorts of Python objects; the first match counts. A truth value is a number to Python.
@@ -353,8 +377,10 @@ def _of_objects(name: Name, dtype: str, codes: Array, found: list[Value]) -> Raw
         numbers = np.array([*found, np.nan], dtype=object).astype(float)
         return RawColumn(name, "number", dtype, numbers[codes])
     if sorts == {"date"}:
-        dates = np.array([*found, "NaT"], dtype="datetime64[ns]")
-        return RawColumn(name, "date", dtype, _days(dates[codes]))
+        days = _days(name, np.array([*found, "NaT"], dtype="datetime64[us]"))
+        if within_nanoseconds(days):
+            days = _days(name, np.array([*found, "NaT"], dtype="datetime64[ns]"))
+        return RawColumn(name, "date", dtype, days[codes])
     levels = tuple(in_text_order(found))
     code = {level: i for i, level in enumerate(levels)}
     place = np.array([*(code[level] for level in found), -1], np.int64)
@@ -387,9 +413,10 @@ class NewColumn:
         if self.form == "number":
             whole = "int" in self.dtype.lower()
             return np.rint(self.values) if whole else self.values
-        unit = "datetime64[ns]" if self.form == "date" else "timedelta64[ns]"
+        fine = within_nanoseconds(self.values)
+        unit = ("M8" if self.form == "date" else "m8") + ("[ns]" if fine else "[us]")
         missing = np.isnan(self.values)
-        count = np.where(missing, 0, self.values) * NANOSECONDS_PER_DAY
+        count = np.where(missing, 0, self.values) * (NANOSECONDS_PER_DAY / (1.0 if fine else 1e3))
         out = np.rint(count).astype(np.int64).astype(unit)
         out[missing] = np.array("NaT", dtype=unit)
         return out

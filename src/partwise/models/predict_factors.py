@@ -456,7 +456,7 @@ def _mix_means(mean, variance, gates, ends, levels, below, out):  # type: ignore
                     above = 0.0
                     for level in range(1, len(levels)):
                         z = min(max((m - ends[d, level]) * root, -middle), middle - 1e-6) + middle
-                        i = int(z)
+                        i = min(max(int(z), 0), len(below) - 2)  # NaN has no whole number
                         reached = below[i] + (z - i) * (below[i + 1] - below[i])
                         above += reached * (levels[level] - levels[level - 1])
                     total += gates[k, d]
