@@ -372,7 +372,6 @@ def test_uncertain_parts_are_warned_of():
     search._starts = lambda: iter([one, other])
     search._improved = lambda i, parts: parts
     search._polished = lambda parts: parts
-    search._crossed = lambda parts, ends: parts
     search.on.evidence = lambda parts: -10.0 if parts is one else -11.5
     with pytest.warns(UserWarning, match="another division of the columns is only 1.5 nats worse"):
         assert search.run() == one

@@ -105,7 +105,7 @@ class Search:
         found.sort(key=lambda one: -one[0])
         highest, parts, self.path = found[0]
         if self.on.few:
-            parts = self._polished(self._crossed(parts, [others for _, others, _ in found[1:]]))
+            parts = self._polished(parts)
             highest = self.on.evidence(parts)
         near = max(UNCERTAIN_GAP, UNCERTAIN_SHARE * (highest - self.on.evidence([])))
         for reached, others, _ in found[1:]:
@@ -146,22 +146,6 @@ class Search:
                 break
         return parts
 
-    def _crossed(self, parts: list[Part], ends: list[list[Part]]) -> list[Part]:
-        """Parts with some of those that other starts ended with, where that gains."""
-        if self.on.limits.n_parts is not None:
-            return parts
-        for other in (part for end in ends for part in end if len(part.columns)):
-            if self.late() or any(np.array_equal(other.columns, own.columns) for own in parts):
-                continue
-            rest = [(own, np.setdiff1d(own.columns, other.columns)) for own in parts]
-            left = [own.of_columns(self.on.core, columns) for own, columns in rest if len(columns)]
-            new = self.on.merged(self.on.merged([*left, other]))
-            new = self._place_columns(new, set(), noted=False)
-            gain = self.on.evidence(new) - self.on.evidence(parts)
-            self._note("cross", (), gain, new if gain > 0 else None)
-            parts = new if gain > 0 else parts
-        return parts
-
     def _polished(self, parts: list[Part]) -> list[Part]:
         """Parts after more thorough trials of their states, which no seed decides."""
         name, rng = "polished", self.on.rng
@@ -175,7 +159,7 @@ class Search:
             parts = self.states.from_trees(parts, tried)
             if parts and not self.late():
                 placed = self.on.fitted(
-                    self._place_columns(parts, tried), TREE_NEAR_EM, TREE_NEAR_TOL
+                    self._place_columns(parts, tried, noted=False), TREE_NEAR_EM, TREE_NEAR_TOL
                 )
                 parts = max(placed, parts, key=self.on.evidence)
             if self.late() or self.on.evidence(parts) <= before:
