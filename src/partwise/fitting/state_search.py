@@ -161,7 +161,10 @@ class Search:
                 placed = self.on.fitted(
                     self._place_columns(parts, tried, noted=False), TREE_NEAR_EM, TREE_NEAR_TOL
                 )
-                parts = max(placed, parts, key=self.on.evidence)
+                gain = self.on.evidence(placed) - self.on.evidence(parts)
+                if gain > 0 and len(placed) < len(parts):
+                    self._note("death", (), gain, placed)
+                parts = placed if gain > 0 else parts
             if self.late() or self.on.evidence(parts) <= before:
                 break
         self.memo.keep(name, rng, {"parts": parts, "path": self.path})
