@@ -130,7 +130,7 @@ class Trials:
 
     def by_column(self, sums: Sequence[Array], first: Array) -> Array:
         """Evidence of every column under every part, from sums of all states (P, S, D); (K, D)."""
-        out = np.empty((len(first), self.core.n_columns))
+        out = np.zeros((len(first), self.core.n_columns))  # columns left out of the model stay 0
         for prior, columns, values in zip(self.core.priors, self.core.columns, sums, strict=True):
             out[:, columns] = np.add.reduceat(prior.evidence(values), first, axis=0)
         return out
