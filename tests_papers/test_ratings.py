@@ -94,7 +94,10 @@ def test_standard_errors_take_people_as_units():
 def test_models_their_average_and_no_peers(X, states, factors):
     models = {"states": states, "factors": factors, "Gaussian": MCFA(1, 2, max_iter=5)}
     rows = ratings_nmae.compare(X, LEVELS, 60, 2, models, {}, quiet)
-    assert [row["model"] for row in rows] == [*models, "average of the last 2"]
+    sets = ratings_nmae.SETS
+    names = ["states", "factors", f"factors{sets}", "Gaussian", f"Gaussian{sets}"]
+    averages = ["average of the last 2", f"average of the last 2{sets}"]
+    assert [row["model"] for row in rows] == [*names, *averages]
     for row in rows:
         assert 0 < row["weak"] < 0.7
         assert 0 < row["strong"] < 0.7

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special, stats
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -426,6 +427,13 @@ def test_probabilities_are_less_sure_than_densities():
     density = model._likelihoods(X[400:], 0).log_likelihood + np.log(model.class_priors_)[:, None]
     plain = special.log_softmax(density, axis=0)[y[400:], np.arange(400)]
     assert log_p.mean() > max(plain.mean(), np.log(0.45))
+
+
+@pytest.mark.filterwarnings("ignore:The fit did not converge")
+def test_components_that_no_row_would_belong_to_are_not_tried():
+    X, y = load_digits(return_X_y=True)
+    model = BayesianPCAMixture(random_state=0).fit(X[:200], y[:200])  # few rows in each class
+    assert np.isfinite(model.score(X[:200]))
 
 
 def test_unlabelled_rows_take_no_part(classes):

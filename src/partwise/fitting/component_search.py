@@ -220,6 +220,8 @@ class Search:
         _, rest, parents, r = proposal
         if self.model.leaps:
             return self.model.from_shares(r, self.source, theta)
+        if any(share.max() <= LEAST_SHARE for share in r[len(rest) :]):
+            return -np.inf, theta  # no row would belong to a new component
         came = [
             self._refitted(theta.take([parent]), share)
             for parent, share in zip(parents, r[len(rest) :], strict=True)
