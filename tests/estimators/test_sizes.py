@@ -15,7 +15,7 @@ from partwise import MCVQ, Prior, RowSource, SizeOptions, make_shapes
 from partwise.data import BlockSource, learn_columns, source
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.options import SearchLimits
-from partwise.fitting.state_search import Search, _same_pairs
+from partwise.fitting.state_search import Search, _are_uncertain
 from partwise.fitting.state_trials import Trials
 from partwise.fitting.states import SEARCH_RESOLUTION
 from partwise.likelihoods import Dirichlet
@@ -362,12 +362,15 @@ def test_uncertain_parts_are_warned_of():
     rng = np.random.default_rng(0)
     a, b = rng.integers(2, size=(2, 60))
     X = np.stack([a, a, b, b], axis=1) * 2.0 + rng.normal(0, 1, (60, 4))
-    one, other = (
+    one, other, joined = (
         [Part(np.array(c), (), np.ones(2), np.zeros((2, 2))) for c in division]
-        for division in ([[0, 1], [2, 3]], [[0, 2], [1, 3]])
+        for division in ([[0, 1], [2, 3]], [[0, 2], [1, 3]], [[0, 1, 2, 3]])
     )
-    assert _same_pairs(one, one) == 1.0
-    assert _same_pairs(one, other) == 0.0
+    assert not _are_uncertain(one, one, 0.0, 100.0)
+    assert _are_uncertain(one, other, 9.0, 100.0)
+    assert not _are_uncertain(one, other, 11.0, 100.0)
+    assert _are_uncertain(one, joined, 2.0, 100.0)  # one part or two: decided by the evidence
+    assert not _are_uncertain(one, joined, 9.0, 100.0)
     search = Search(trials(X, Prior()), lambda: False, FitLog(0))
     search._starts = lambda: iter([one, other])
     search._improved = lambda i, parts: parts

@@ -107,9 +107,9 @@ class Search:
         if self.on.few:
             parts = self._polished(parts)
             highest = self.on.evidence(parts)
-        near = max(UNCERTAIN_GAP, UNCERTAIN_SHARE * (highest - self.on.evidence([])))
+        explained = highest - self.on.evidence([])
         for reached, others, _ in found[1:]:
-            if highest - reached < near and _same_pairs(parts, others) < SAME_PAIRS:
+            if _are_uncertain(parts, others, highest - reached, explained):
                 warn(
                     "Parts are uncertain: another division of the columns is only "
                     f"{highest - reached:.1f} nats worse; see part_stability, or set n_parts."
@@ -482,16 +482,21 @@ def _deaths(worth: Array, choice: Array, cost: Callable[[int], float]) -> list[t
     return dead
 
 
-def _same_pairs(parts: Sequence[Part], others: Sequence[Part]) -> float:
-    """Share of the pairs of columns together in either division that are together in both."""
-    pairs = [
-        {
-            pair
-            for part in division
-            if part.n_states > 1
-            for pair in combinations(part.columns.tolist(), 2)
-        }
-        for division in (parts, others)
-    ]
-    either = len(pairs[0] | pairs[1])
-    return len(pairs[0] & pairs[1]) / either if either else 1.0
+def _are_uncertain(
+    parts: Sequence[Part], others: Sequence[Part], gap: float, explained: float
+) -> bool:
+    """Whether other parts, with ``gap`` nats less, are nearly as good and have other columns.
+
+    Parts that only join or divide these parts are compared by their evidence alone: they disagree
+    about the number of parts, not about what belongs together.
+    """
+    own, other = _pairs(parts), _pairs(others)
+    nested = own <= other or other <= own
+    near = UNCERTAIN_GAP if nested else max(UNCERTAIN_GAP, UNCERTAIN_SHARE * explained)
+    return gap < near and len(own & other) < SAME_PAIRS * len(own | other)
+
+
+def _pairs(parts: Sequence[Part]) -> set[tuple[int, int]]:
+    """Pairs of columns that are together."""
+    columns = [part.columns.tolist() for part in parts if part.n_states > 1]
+    return {pair for own in columns for pair in combinations(own, 2)}
