@@ -490,13 +490,13 @@ def _are_uncertain(
     Parts that only join or divide these parts are compared by their evidence alone: they disagree
     about the number of parts, not about what belongs together.
     """
-    own, other = _pairs(parts), _pairs(others)
+    own, other = _together(parts), _together(others)
     nested = own <= other or other <= own
     near = UNCERTAIN_GAP if nested else max(UNCERTAIN_GAP, UNCERTAIN_SHARE * explained)
     return gap < near and len(own & other) < SAME_PAIRS * len(own | other)
 
 
-def _pairs(parts: Sequence[Part]) -> set[tuple[int, int]]:
+def _together(parts: Sequence[Part]) -> set[tuple[int, int]]:
     """Pairs of columns that are together."""
     columns = [part.columns.tolist() for part in parts if part.n_states > 1]
     return {pair for own in columns for pair in combinations(own, 2)}
