@@ -369,7 +369,7 @@ def test_uncertain_parts_are_warned_of():
     assert not _are_uncertain(one, one, 0.0, 100.0)
     assert _are_uncertain(one, other, 9.0, 100.0)
     assert not _are_uncertain(one, other, 11.0, 100.0)
-    assert _are_uncertain(one, joined, 2.0, 100.0)  # one part or two: decided by the evidence
+    assert _are_uncertain(one, joined, 4.0, 100.0)
     assert not _are_uncertain(one, joined, 9.0, 100.0)
     search = Search(trials(X, Prior()), lambda: False, FitLog(0))
     search._starts = lambda: iter([one, other])

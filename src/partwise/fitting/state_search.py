@@ -53,6 +53,7 @@ FEW_STARTS = 2
 # are together in either. Ends further apart show only that one of the starts was poor.
 UNCERTAIN_GAP = 3.0
 UNCERTAIN_SHARE = 0.1
+NESTED_SHARE = 0.05
 SAME_PAIRS = 2 / 3
 
 # Most rounds of all moves; one that adds less than this share of what the parts explain is the
@@ -487,12 +488,11 @@ def _are_uncertain(
 ) -> bool:
     """Whether other parts, with ``gap`` nats less, are nearly as good and have other columns.
 
-    Parts that only join or divide these parts are compared by their evidence alone: they disagree
-    about the number of parts, not about what belongs together.
+    Parts that only join or divide these parts agree with them more, and must be nearer.
     """
     own, other = _together(parts), _together(others)
     nested = own <= other or other <= own
-    near = UNCERTAIN_GAP if nested else max(UNCERTAIN_GAP, UNCERTAIN_SHARE * explained)
+    near = max(UNCERTAIN_GAP, (NESTED_SHARE if nested else UNCERTAIN_SHARE) * explained)
     return gap < near and len(own & other) < SAME_PAIRS * len(own | other)
 
 
