@@ -81,7 +81,7 @@ def results_pages(
     for begins, group in groups.items():
         lines = [f"# {_PAPERS[begins][1]}", "", _WRITTEN["experiment"]]
         lines += [f"The [first page]({name}.md) explains the verdicts.", ""]
-        lines += _experiments(group, "")
+        lines += [*_experiments(group, ""), "", "## Measured"]
         for one in group:
             lines += ["", *_section(one, pictures)]
         pages[names[begins]] = "\n".join(lines) + "\n"

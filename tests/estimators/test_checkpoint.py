@@ -192,6 +192,12 @@ def test_the_checkpoint_of_another_fit_is_refused(left, model, data, reason):
     assert left.read_bytes() == before
 
 
+def test_lists_of_arrays_that_a_damaged_file_has_are_refused():
+    kept, now = ({"n_states": [np.full(2, x), 1]} for x in (0.0, 1.0))
+    with pytest.raises(ModelFileError, match="another fit"):
+        checkpoint._refuse_other("file", kept, now)
+
+
 def test_a_checkpoint_that_was_changed_is_refused_and_kept(left):
     """The checksum is right, but the fit did not write it."""
     header, arrays = known_parts(left.read_bytes())

@@ -377,3 +377,13 @@ def test_encoded_for_the_next_estimator():
     with_states = clone(imputer).set_params(add_states=True).fit(table)
     assert with_states.transform(table).shape == (150, len(names) + with_states.model_.n_parts_)
     assert imputer.set_output(transform="pandas").transform(table).columns.tolist() == list(names)
+
+
+def test_sparse_rows_are_answered_by_the_states():
+    X = sparse.csr_array(np.random.default_rng(0).poisson(1.0, size=(60, 5)).astype(float))
+    imputer = PartsImputer(likelihood="poisson", random_state=0).fit(X)
+    for own, other in zip(
+        imputer.predict_interval(X), imputer.model_.predict_interval(X), strict=True
+    ):
+        assert_array_equal(own, other)
+    assert imputer.predict_proba_columns(X) == {}

@@ -170,6 +170,10 @@ def _first(X: Any) -> Any:
 
 
 def _check_finite(verb: str, answer: Any) -> None:
+    if isinstance(answer, pd.DataFrame):
+        answer = answer.dropna(
+            axis="columns", how="all"
+        )  # columns without a value stay as they are
     try:
         values = np.asarray(answer.toarray() if sparse.issparse(answer) else answer, dtype=float)
     except (TypeError, ValueError):  # words

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import special
 
 from partwise.likelihoods import gamma
+from partwise.likelihoods.categorical import Categorical
 
 
 @pytest.mark.parametrize("n", [3, gamma.FEW_COUNTS])
@@ -28,3 +29,15 @@ def test_many_levels_of_any_size_neither_overflow_nor_vanish(scale, levels):
     each = special.gammaln(counts)
     room = 1e-12 * (np.abs(each).sum(axis=0) + np.abs(special.gammaln(total)) + 1.0)
     assert np.all(np.abs(beta - each.sum(axis=0) + special.gammaln(total)) <= room)
+
+
+@pytest.mark.parametrize("n", [3, gamma.FEW_COUNTS])
+@pytest.mark.parametrize("count", [gamma.LEAST_COUNT, gamma.MOST_COUNT])
+def test_counts_that_files_may_have(n, count):
+    counts = np.full((4, n), count)
+    logs = special.digamma(counts) - special.digamma(counts.sum(axis=0))
+    assert_allclose(gamma.expected_logs(counts), logs, rtol=1e-10)
+    assert np.isfinite(gamma.log_beta(counts)).all()
+    law = Categorical(4)
+    assert law.is_proper(counts, 1e-300, 1e150)
+    assert not law.is_proper(counts * (1e-9 if count < 1 else 1e9), 1e-300, 1e150)

@@ -248,6 +248,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(coverage, Real) or not 0 < coverage < 1:
             raise ValueError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9.")
+        if sparse.issparse(X):
+            return self.model_.predict_interval(X, coverage)
         coded, fitted = checked_rows(self.model_, X), self._fitted.fits[0]
         lower, upper = self._asked(coded).interval(0.5 * (1.0 - float(coverage)))
         ends = [np.where(np.isnan(coded), end, coded) for end in (lower, upper)]
@@ -319,6 +321,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             ``model_.column_levels_``.
         """
         check_is_fitted(self)
+        if sparse.issparse(X):
+            return self.model_.predict_proba_columns(X)
         coded, fits = checked_rows(self.model_, X), self._fitted.fits
         found = self._asked(coded).shares()
         return {tables.name_of(fits[0], d): found[d] for d in sorted(found)}

@@ -279,7 +279,10 @@ def _refuse_other(path: PathLike, kept: Description, now: Description) -> None:
     """Refuse a file of another fit."""
     for name in kept | now:
         before, after = kept.get(name), now.get(name)
-        same = before == after
+        try:
+            same = before == after
+        except ValueError:  # of lists with arrays, which only a damaged file has
+            same = False
         if not (isinstance(same, bool | np.bool_) and same):  # an array is the same as nothing
             said = f"{short(name, 40)}={short(repr(before), 80)}, not {short(repr(after), 80)}"
             what = said if name != "data" else "other data"

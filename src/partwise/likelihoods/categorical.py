@@ -10,7 +10,13 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.likelihoods.base import Average, Decode, Family
-from partwise.likelihoods.gamma import expected_logs, log_beta, logs_and_beta
+from partwise.likelihoods.gamma import (
+    LEAST_COUNT,
+    MOST_COUNT,
+    expected_logs,
+    log_beta,
+    logs_and_beta,
+)
 from partwise.likelihoods.predictive import Levels, PlainValue, Predictive
 
 if TYPE_CHECKING:
@@ -78,7 +84,8 @@ class Categorical(Family):
 
     def is_proper(self, chi: Array, least: float, most: float) -> bool:
         """Counts of every level."""
-        return bool(np.all((chi >= least) & (chi <= most)))
+        least = max(least, LEAST_COUNT) if least > 0 else least
+        return bool(np.all((chi >= least) & (chi <= min(most, MOST_COUNT))))
 
     def natural(self, chi: Array) -> Array:
         """E[log p] of each level."""

@@ -28,6 +28,9 @@ CHUNK = 1 << 14
 # least that single precision holds, are above the least number.
 GROUP = 6
 
+# Counts whose products are neither zero nor infinite. Those of data are, and files are checked.
+LEAST_COUNT, MOST_COUNT = 1e-75, 1e35
+
 
 def expected_logs(counts: Array) -> Array:
     """E[log p] of every level under Dirichlet counts, levels on the first axis (V, ...)."""
