@@ -31,6 +31,14 @@ def test_semicolons_and_decimal_commas(tmp_path):
     assert found["x"].to_list() == [1.5, -2.25, None, 3.0]
 
 
+def test_separators_are_detected_as_in_single_files(tmp_path):
+    folder(tmp_path, '"weight, dry, in kg";n\n1,5;3\n2,5;4\n')
+    assert whole(RowSource(tmp_path).frames).rows() == [(1.5, 3), (2.5, 4)]
+    folder(tmp_path, "1::2::5::978300760\n1::3::4::978302109\n")
+    with pytest.raises(ValueError, match="looks like a list of ratings"):
+        RowSource(tmp_path)
+
+
 def test_codes_keep_their_zeros(tmp_path):
     folder(tmp_path, "zip,x\n01234,1\n", "zip,x\n99999,2\n")
     assert whole(RowSource(tmp_path).frames)["zip"].to_list() == ["01234", "99999"]

@@ -59,7 +59,7 @@ def _of_model(path: Path) -> list[str]:
 def _of_table(path: Path) -> list[str]:
     import polars as pl
 
-    from partwise.files.records import FIRST_LINES, decode, records, separator_of
+    from partwise.data.records import FIRST_LINES, decode, records, separator_of
 
     if path.suffix.lower() == ".parquet":
         return list(pl.read_parquet_schema(path))

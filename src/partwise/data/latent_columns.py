@@ -36,7 +36,7 @@ from partwise.likelihoods.predictive import PlainValue
 Place: TypeAlias = tuple[Span, int] | tuple[Array, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class CopulaColumns(ColumnGroup):
     """Latent numbers of columns, D of them.
 
@@ -61,14 +61,14 @@ class CopulaColumns(ColumnGroup):
         Origin and unit of the marginals.
     """
 
-    widths: Array = None  # type: ignore[assignment]  # fields of the base have defaults
-    n_levels: Array = None  # type: ignore[assignment]  # as above
-    edges: Array = None  # type: ignore[assignment]  # as above
-    logs: Array = None  # type: ignore[assignment]  # as above
-    knots: Array = None  # type: ignore[assignment]  # as above
-    n_knots: Array = None  # type: ignore[assignment]  # as above
-    tails: Array = None  # type: ignore[assignment]  # as above
-    units: Array = None  # type: ignore[assignment]  # as above
+    widths: Array
+    n_levels: Array
+    edges: Array
+    logs: Array
+    knots: Array
+    n_knots: Array
+    tails: Array
+    units: Array
 
     @classmethod
     def restore(cls, state: dict[str, PlainValue], prior: Prior | None) -> CopulaColumns:

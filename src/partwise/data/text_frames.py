@@ -23,6 +23,12 @@ from partwise.data.frame_sources import (
     first_line,
     sink_rows,
 )
+from partwise.data.records import (
+    DOUBLE_COLON,
+    FIRST_LINES,
+    refuse_rating_list,
+    separator_of,
+)
 from partwise.typing import Frame, Name
 
 # Numbers of which the detection needs no more than one: (pattern, replacement). Their number of
@@ -76,9 +82,7 @@ def _opened(path: Path) -> _TextFile:
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty; leave it out, or check how it was written.")
     try:
-        header = pl.read_csv(path, has_header=False, n_rows=1, separator="\x01", quote_char=None)
-        counts = {mark: str(header.item(0, 0)).count(mark) for mark in ",;\t|"}
-        separator = max(counts, key=counts.__getitem__)
+        separator = _separator(path)
         rows = pl.scan_csv(path, separator=separator, infer_schema=False)
         names = rows.collect_schema().names()
         texts = [pl.Series(name, [], pl.String) for name in names]
@@ -90,6 +94,22 @@ def _opened(path: Path) -> _TextFile:
     except pl.exceptions.PolarsError as error:
         raise _unreadable(path, error) from error
     return _TextFile(path, separator, rows, names, [column.sort() for column in texts])
+
+
+def _separator(path: Path) -> str:
+    """The separator of a file, plain or compressed."""
+    lines = pl.read_csv(
+        path,
+        has_header=False,
+        n_rows=FIRST_LINES,
+        separator="\x01",  # in no line
+        quote_char=None,
+        infer_schema=False,
+    )
+    separator = separator_of(path, "\n".join(lines.to_series().fill_null("")))
+    if separator == DOUBLE_COLON:
+        refuse_rating_list(path)
+    return separator
 
 
 def _reduced(cells: pl.Series) -> pl.Series:

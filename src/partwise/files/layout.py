@@ -15,7 +15,7 @@ import polars as pl
 
 from partwise.contracts import Array
 from partwise.data.forms import Form, TextForm
-from partwise.files.records import Decoded
+from partwise.data.records import Decoded
 
 _QUOTE = ord('"')
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import NoReturn
 
 from partwise.data.forms import shortened
 from partwise.data.ratings import ALIASES
-from partwise.files.records import DOUBLE_COLON, read_text, records, separator_of
+from partwise.data.records import (
+    DOUBLE_COLON,
+    read_text,
+    records,
+    refuse_rating_list,
+    separator_of,
+)
 
 _NEEDED = ("user", "item", "rating")
 
@@ -68,11 +73,3 @@ def refuse_rating_columns(path: Path, names: list[str]) -> None:
     plain = {name.lower().replace("_", "").removesuffix("id") for name in names}
     if "user" in plain and "rating" in plain and plain & {"item", "movie"}:
         refuse_rating_list(path)
-
-
-def refuse_rating_list(path: Path) -> NoReturn:
-    """Raise an error that names the command for lists of ratings."""
-    raise ValueError(
-        f"{path} looks like a list of ratings (user, item, rating); learn from it with "
-        f"`partwise recommend {path}`."
-    )

@@ -12,10 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from partwise.data.decide import Doubt, TextOptions, read_columns
-from partwise.files.data import Data, check_values, table_size
-from partwise.files.layout import Layout
-from partwise.files.ratings import refuse_rating_columns, refuse_rating_list
-from partwise.files.records import (
+from partwise.data.records import (
     DOUBLE_COLON,
     SEPARATORS,
     after_lines,
@@ -25,8 +22,12 @@ from partwise.files.records import (
     decode,
     ended,
     records,
+    refuse_rating_list,
     separator_of,
 )
+from partwise.files.data import Data, check_values, table_size
+from partwise.files.layout import Layout
+from partwise.files.ratings import refuse_rating_columns
 from partwise.fitted import unnamed
 
 # Columns of a text file: polars takes five seconds and 250 MB for so many, even with few rows.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 DOUBLE_COLON = "::"  # between user, item, rating and time in MovieLens' own files
@@ -140,6 +140,14 @@ def _widths(path: Path, text: str, separator: str) -> Iterator[int]:
     if separator == DOUBLE_COLON:
         return (len(line.split(separator)) for line in io.StringIO(text) if line.strip())
     return (len(row) for _, row in records(path, text, separator))
+
+
+def refuse_rating_list(path: Path) -> NoReturn:
+    """Raise an error that names the command for lists of ratings."""
+    raise ValueError(
+        f"{path} looks like a list of ratings (user, item, rating); learn from it with "
+        f"`partwise recommend {path}`."
+    )
 
 
 def after_records(path: Path, text: str, separator: str, n: int) -> int:
