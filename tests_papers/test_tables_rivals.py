@@ -73,7 +73,7 @@ def small(table, monkeypatch):
     monkeypatch.setattr(tables_rivals, "RIVALS", kept | {"absent": absent})
     masks = {name: tables_rivals.MASKS[name] for name in ("at random",)}
     monkeypatch.setattr(tables_rivals, "MASKS", masks)
-    tables = {"iris": lambda: table, "again": lambda: table[:100]}
+    tables = {"iris": lambda: table[:80], "again": lambda: table[:60]}
     monkeypatch.setattr(tables_rivals, "TABLES", tables)
     return [tables_rivals.OURS, *kept]
 

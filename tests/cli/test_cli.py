@@ -113,8 +113,9 @@ def test_interrupt_of_the_real_thing(tmp_path):
     code = """if True:  # while it learns, all imports being done
         import os, signal
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
-        from partwise.cli import app
+        from partwise.cli import app, demo
         from partwise.engine import Monitor
+        demo._FACES, demo._HELD_OUT = 80, 20
         stop = Monitor.stop
         def interrupted(self, bound):
             os.kill(os.getpid(), signal.SIGINT)
@@ -172,7 +173,7 @@ def test_the_library_does_without_the_papers():
 
 
 def test_demo(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "_FACES", 300)
+    monkeypatch.setattr(demo, "_FACES", 250)
     monkeypatch.setattr(demo, "_HELD_OUT", 50)
     monkeypatch.setattr(demo, "_STATES", 6)
     path = tmp_path / "faces.html"

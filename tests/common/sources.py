@@ -7,8 +7,8 @@ from scipy import sparse
 
 from partwise import GVQ, MCFA, MCVQ, BayesianPCA, RowSource
 
-N_ROWS, N_COLUMNS = 300, 12
-CUTS = (0, 80, 81, 150, 260, N_ROWS)
+N_ROWS, N_COLUMNS = 150, 12
+CUTS = (0, 40, 41, 75, 130, N_ROWS)
 
 
 def planted():
@@ -60,7 +60,7 @@ def on_disk(X, kind, folder):
     if kind == "zarr":
         import zarr
 
-        array = zarr.create_array(folder / "X.zarr", shape=X.shape, chunks=(128, 5), dtype=X.dtype)
+        array = zarr.create_array(folder / "X.zarr", shape=X.shape, chunks=(64, 5), dtype=X.dtype)
         array[:] = X
         return str(folder / "X.zarr")
     for i, block in enumerate(blocks):
@@ -69,7 +69,7 @@ def on_disk(X, kind, folder):
             import pandas as pd
 
             names = [f"column {d}" for d in range(X.shape[1])]
-            pd.DataFrame(block, columns=names).to_parquet(path, row_group_size=100)
+            pd.DataFrame(block, columns=names).to_parquet(path, row_group_size=50)
         elif kind == "npy":
             np.save(path, block)
         elif sparse.issparse(block):

@@ -429,6 +429,7 @@ def test_probabilities_are_less_sure_than_densities():
     assert log_p.mean() > max(plain.mean(), np.log(0.45))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The fit did not converge")
 def test_components_that_no_row_would_belong_to_are_not_tried():
     X, y = load_digits(return_X_y=True)

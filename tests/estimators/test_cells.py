@@ -55,7 +55,7 @@ def state_density(model, s, d, x):
 @pytest.mark.parametrize("gating", ["annealed", "standard", "factorised"])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_a_cell_is_a_mixture_of_parts_and_states(likelihood, gating):
-    train, test = problem(likelihood)
+    train, test = problem(likelihood, C=30)
     model = fitted(MCVQ(3, 2, likelihood=likelihood, gating=gating), train)
     gates, part_of = model._fitted.params.gates, core_of(model._fitted.model, object).part_of
     expected = []
@@ -165,18 +165,18 @@ def test_a_fit_of_cells_is_that_of_their_table():
 def test_a_search_finds_the_sizes_that_rows_were_drawn_from():
     rng = np.random.default_rng(0)
     means = rng.normal(size=(3, 3, 24)) * (np.arange(24) % 3 == np.arange(3)[:, None])[:, None, :]
-    states = rng.integers(3, size=(300, 3))
-    X = sum(means[k, states[:, k]] for k in range(3)) + 0.3 * rng.normal(size=(300, 24))
+    states = rng.integers(3, size=(150, 3))
+    X = sum(means[k, states[:, k]] for k in range(3)) + 0.3 * rng.normal(size=(150, 24))
     X = punch_holes(X, 0.2, rng)
     entries = sparse.csr_array(np.nan_to_num(X))
     folds = CellKFold(3, random_state=0)
     for table in (X, entries):
         search = GridSearchCV(
             MCVQ(n_states=3, random_state=0), {"n_parts": [1, 3]}, cv=folds, error_score="raise"
-        ).fit(ObservedCells(table), sample_weight=np.full(300, 2.0))
+        ).fit(ObservedCells(table), sample_weight=np.full(150, 2.0))
         assert search.best_params_ == {"n_parts": 3}
         assert search.transform(X[:5]).shape == (5, 9)
-    weight = {"sample_weight": np.full(300, 2.0)}
+    weight = {"sample_weight": np.full(150, 2.0)}
     scores = cross_val_score(search.best_estimator_, ObservedCells(X), cv=folds, params=weight)
     assert_allclose(scores.mean(), search.best_score_, atol=1e-6)
 

@@ -340,7 +340,7 @@ def test_twenty_kills_at_random_moments(tmp_path):
 
 def test_a_search_for_sizes_resumes(monkeypatch, tmp_path):
     path = tmp_path / "sizes.checkpoint"
-    rows = HOLED[:, ::6]
+    rows = HOLED[:, ::12]
 
     def fit():
         where = Checkpoint(path, every=0)

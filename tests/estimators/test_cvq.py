@@ -57,7 +57,9 @@ def test_finds_the_states_it_was_drawn_from(seed, spread):
     assert_allclose(np.mean(left**2), np.mean(model.noise_variance_ / X.var(axis=0)), rtol=0.1)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 def test_shapes_with_a_third_of_the_cells_missing(seed):
     shapes = make_shapes().data
     rng = np.random.default_rng(seed)

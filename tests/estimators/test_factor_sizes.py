@@ -56,16 +56,16 @@ def test_evidence_never_falls_and_the_fit_goes_on_from_it(model):
     assert all(move["gain"] <= 0 for move in refused)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("missing", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_other_seeds_and_holes(missing):
-    X, parts = planted(seed=3, missing=missing)
+    X, parts = planted(seed=3, n_rows=200, missing=missing)
     found = MCFA("auto", "auto", random_state=1).fit(X)
     assert found.n_parts_ == 3
     assert adjusted_rand_score(parts, found.parts_) == 1.0
 
 
 def test_one_of_both_may_be_given():
-    X, _ = planted(seed=1)
+    X, _ = planted(seed=1, n_rows=150)
     some = MCFA("auto", 2, random_state=0).fit(X)
     assert some.n_parts_ == 3
     assert all(size <= 2 for size in some.size_path_[-1]["n_factors"])
@@ -96,7 +96,7 @@ def test_weights_are_repetition():
 
 
 def test_sparse_classes_and_files(model, tmp_path):
-    X, _ = planted(missing=0.2)
+    X, _ = planted(n_rows=100, missing=0.2)
     stored = np.nan_to_num(X)
     y = (stored[:, 0] > 0).astype(int)
     found = MCFA("auto", "auto", random_state=0).fit(sparse.csr_array(stored), y)

@@ -244,7 +244,7 @@ def test_restarts_and_warm_starts_lower_the_error():
 
 @pytest.mark.parametrize("association", METHODS)
 def test_every_association_learns(association):
-    X, _ = planted(2, 5, 15, 200)
+    X, _ = planted(2, 5, 15, 120)
     model = fitted(X, 5, association=association, max_iter=10)
     assert model.noise_variance_ < 0.15
     certificate = model.certificate_

@@ -1,6 +1,7 @@
 """Every mark of a missing value is NaN to every method that takes a row, a mapping or a table."""
 
 import decimal
+import functools
 
 import numpy as np
 import pandas as pd
@@ -38,16 +39,16 @@ CONTAINERS = {
     "lists": lambda row: [row],
     "pandas": lambda row: pd.DataFrame([row], columns=NAMES, dtype=object),
 }
-FITTED = {
-    "MCVQ": MCVQ(2, 2, random_state=0).fit(FRAME),
-    "MCVQ of a table": MCVQ(2, 2, likelihood="auto", random_state=0).fit(FRAME),
-    "MCFA": MCFA(2, 1, random_state=0).fit(FRAME),
-    "CVQ": CVQ(2, 2, random_state=0).fit(FRAME),
-    "GVQ": GVQ(2, random_state=0).fit(FRAME),
-    "AspectModel": AspectModel(2, random_state=0).fit(FRAME),
-    "BayesianPCA": BayesianPCA(random_state=0).fit(FRAME),
-    "BayesianPCAMixture": BayesianPCAMixture(2, 2, random_state=0).fit(FRAME),
-    "PartsImputer": PartsImputer(2, 2, n_fits=1, random_state=0).fit(FRAME),
+MODELS = {
+    "MCVQ": MCVQ(2, 2, random_state=0),
+    "MCVQ of a table": MCVQ(2, 2, likelihood="auto", random_state=0),
+    "MCFA": MCFA(2, 1, random_state=0),
+    "CVQ": CVQ(2, 2, random_state=0),
+    "GVQ": GVQ(2, random_state=0),
+    "AspectModel": AspectModel(2, random_state=0),
+    "BayesianPCA": BayesianPCA(random_state=0),
+    "BayesianPCAMixture": BayesianPCAMixture(2, 2, random_state=0),
+    "PartsImputer": PartsImputer(2, 2, n_fits=1, random_state=0),
 }
 VERBS = (
     "transform",
@@ -57,6 +58,12 @@ VERBS = (
     "anomalous_cells",
     "predict_interval",
 )
+
+
+@functools.cache
+def fitted(name):
+    return MODELS[name].fit(FRAME)
+
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 
@@ -78,9 +85,9 @@ def test_marks_are_read_as_nan(container, mark):
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("name", MODELS)
 def test_methods_of_tables(name, container):
-    model = FITTED[name]
+    model = fitted(name)
     row = [1.0, 2.0, 3.0, pd.NA]
     for verb in VERBS:
         if hasattr(model, verb):
@@ -107,7 +114,7 @@ def test_methods_of_tables(name, container):
     "name", ["MCVQ", "MCVQ of a table", "MCFA", "GVQ", "BayesianPCA", "BayesianPCAMixture"]
 )
 def test_explain(name, container):
-    model = FITTED[name]
+    model = fitted(name)
     answer = model.explain(container([1.0, 2.0, 3.0, pd.NA]))
     assert str(answer) == str(model.explain(np.array([1.0, 2.0, 3.0, np.nan])))
 
@@ -115,7 +122,7 @@ def test_explain(name, container):
 @pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("name", ["MCVQ", "MCVQ of a table"])
 def test_known_cells(name, mark):
-    model, given = FITTED[name], {"a": 1.0, "b": MARKS[mark]}
+    model, given = fitted(name), {"a": 1.0, "b": MARKS[mark]}
     for known in (given, pd.DataFrame([{"c": None, "d": None, **given}])[NAMES]):
         rows, _ = model.sample(3, given=known, random_state=0)
         assert_array_equal(rows, model.sample(3, given={"a": 1.0}, random_state=0)[0])
@@ -125,7 +132,7 @@ def test_known_cells(name, mark):
 
 
 def test_lists_are_tables_too():
-    model = FITTED["MCVQ of a table"]
+    model = fitted("MCVQ of a table")
     rows = [[1.0, 2.0, 3.0, None]]
     for verb in ("reconstruct", "predict_interval", "anomalous_cells", "add_states"):
         answer = getattr(model, verb)(rows)
@@ -138,7 +145,7 @@ def test_columns_of_nulls():
     model = MCVQ(2, 2, likelihood="auto", random_state=0).fit(pl.DataFrame(X, schema=NAMES))
     assert model.impute(rows).null_count().sum_horizontal().item() == 0
     assert_array_equal(
-        model.transform(rows), FITTED["MCVQ of a table"].transform([[1, 2, 3, None]])
+        model.transform(rows), fitted("MCVQ of a table").transform([[1, 2, 3, None]])
     )
 
 
@@ -165,7 +172,7 @@ def test_columns_of_nulls():
 def test_what_is_no_number_is_named(rows, kind, text):
     for name in ("MCVQ", "GVQ", "BayesianPCA"):
         with pytest.raises(kind, match=text):
-            FITTED[name].transform(rows)
+            fitted(name).transform(rows)
 
 
 @pytest.mark.parametrize("mark", MARKS)

@@ -129,9 +129,9 @@ def test_block_size_and_threads_change_nothing(monkeypatch):
     assert_same_outputs(one, outputs(fitted(X, y, max_iter=6, n_jobs=2), X), rtol=1e-12)
 
 
-@pytest.mark.parametrize("gating", ["annealed", "standard"])
+@pytest.mark.parametrize("gating", ["annealed", pytest.param("standard", marks=pytest.mark.slow)])
 def test_dense_as_sparse(gating):
-    X, _, factors = drawn_levels(5)
+    X, _, factors = drawn_levels(5, 80)
     X[:, 0] -= 1.0  # level 0 is a level
     y = labels_for(factors)
     other = stored(X).tocoo()

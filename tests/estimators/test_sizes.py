@@ -1,5 +1,6 @@
 """Numbers of parts and states by the evidence."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -63,7 +64,7 @@ def trials(X, prior, n_states=None):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("missing", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_shapes_have_three_parts_of_nine_states(missing):
     X = make_shapes().data
     X = np.where(np.random.default_rng(0).random(X.shape) < missing, np.nan, X)
@@ -72,10 +73,24 @@ def test_shapes_have_three_parts_of_nine_states(missing):
     assert model.n_states_.tolist() == [9, 9, 9]
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson", "categorical"])
+@functools.cache
+def drawn_and_found(likelihood):
+    """What `draw` gives, and a model of it."""
+    X, parts, states = draw(likelihood, n=200)
+    return X, parts, states, auto(X, likelihood=likelihood)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        "gaussian",
+        "categorical",
+        pytest.param("bernoulli", marks=pytest.mark.slow),
+        pytest.param("poisson", marks=pytest.mark.slow),
+    ],
+)
 def test_sizes_of_every_likelihood(likelihood):
-    X, parts, states = draw(likelihood)
-    model = auto(X, likelihood=likelihood)
+    X, parts, states, model = drawn_and_found(likelihood)
     assert model.n_parts_ == 3
     assert adjusted_rand_score(parts[parts >= 0], model.parts_[parts >= 0]) == 1.0
     # The prior of a number of counts is the column's own share, and a chance likeness may outdo it.
@@ -134,8 +149,7 @@ def test_overlap_is_the_entropy_that_adding_states_loses():
 
 
 def test_evidence_never_falls_and_the_bound_goes_on_from_it():
-    X, _, _ = draw(n=200)
-    model = auto(X)
+    X, _, _, model = drawn_and_found("gaussian")
     accepted = [move for move in model.size_path_ if move["accepted"]]
     evidence = np.array([move["evidence"] for move in accepted])
     assert accepted[0]["kind"] == "start"
@@ -175,7 +189,7 @@ def test_weight_is_repetition_and_sparse_is_dense():
 
 
 def test_one_size_alone():
-    X, parts, _ = draw()
+    X, parts, _ = draw(n=150)
     model = auto(X, n_parts=3)
     assert adjusted_rand_score(parts, model.parts_) == 1.0
     assert model.n_states_.tolist() == list(SIZES)
@@ -300,7 +314,7 @@ def test_sizes_on_a_sample_of_rows_in_memory_or_not(monkeypatch, tmp_path):
 
 
 def test_states_have_a_largest_number():
-    X, _, _ = draw(n=200)
+    X, _, _ = draw(n=60)
     assert auto(X, sizes=SizeOptions(max_states=2)).n_states_.max() == 2
     for wrong in ({"sample": 0}, {"max_states": 1.5}, {"sample": "all"}):
         with pytest.raises(ValueError, match="must be a whole number"):

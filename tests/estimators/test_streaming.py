@@ -49,7 +49,10 @@ def quick(**changes):
         (MCVQ(4, 4, likelihood="categorical", random_state=0), sparse.csr_array(LEVELS)),
         (MCVQ(4, 4, likelihood="poisson", random_state=0), sparse.csr_array(LEVELS - 1.0)),
         (MCFA(4, 2, tol=1e-2, random_state=0), X),
-        (MCFA(4, 2, gating="tied", prior=None, tol=1e-2, random_state=0), X),
+        pytest.param(
+            *(MCFA(4, 2, gating="tied", prior=None, tol=1e-2, random_state=0), X),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["dense", "flat", "holes", "bits", "sparse", "counts", "factors", "flat factors"],
 )

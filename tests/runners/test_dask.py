@@ -96,9 +96,9 @@ def chunked(X, kind):
         import pandas as pd
 
         return dd.from_pandas(pd.DataFrame(X).rename(columns=str), npartitions=4)
-    array = da.from_array(X.toarray() if sparse.issparse(X) else X, chunks=(70, 5))
+    array = da.from_array(X.toarray() if sparse.issparse(X) else X, chunks=(35, 5))
     if kind == "sparse":
-        return array.rechunk((70, -1)).map_blocks(sparse.csr_array)
+        return array.rechunk((35, -1)).map_blocks(sparse.csr_array)
     return array
 
 

@@ -77,9 +77,9 @@ class ClassPriorsDisplay(Display):
     >>> import numpy as np
     >>> from partwise import MCVQ, make_faces
     >>> from partwise.plot import ClassPriorsDisplay
-    >>> faces = make_faces(300, random_state=0)
+    >>> faces = make_faces(120, random_state=0)
     >>> names = np.array(faces.target_names)[faces.target]
-    >>> model = MCVQ(n_parts=5, n_states=10, random_state=0).fit(faces.data, names)
+    >>> model = MCVQ(n_parts=5, n_states=4, random_state=0).fit(faces.data, names)
     >>> display = ClassPriorsDisplay.from_estimator(model, 0, image_shape=faces.image_shape)
     >>> display.classes
     ['anger', 'neutral', 'scream', 'smile', 'sunglasses']

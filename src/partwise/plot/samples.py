@@ -76,8 +76,8 @@ class SamplesDisplay(Display):
     --------
     >>> from partwise import MCVQ, make_faces
     >>> from partwise.plot import SamplesDisplay
-    >>> faces = make_faces(300, random_state=0)
-    >>> model = MCVQ(n_parts=5, n_states=10, random_state=0).fit(faces.data, faces.target)
+    >>> faces = make_faces(120, random_state=0)
+    >>> model = MCVQ(n_parts=5, n_states=4, random_state=0).fit(faces.data, faces.target)
     >>> display = SamplesDisplay.from_estimator(
     ...     model, n_samples=4, hybrid={0: 0, 1: {2: 0.5, 3: 0.5}}, image_shape=faces.image_shape
     ... )

@@ -43,7 +43,7 @@ class SizePathDisplay:
     --------
     >>> from partwise import MCVQ, make_shapes
     >>> from partwise.plot import SizePathDisplay
-    >>> model = MCVQ(n_parts="auto", n_states="auto", random_state=0).fit(make_shapes().data)
+    >>> model = MCVQ(n_parts="auto", n_states="auto", random_state=0).fit(make_shapes().data[::3])
     >>> display = SizePathDisplay.from_estimator(model)
     >>> len(display.path) == len(model.size_path_)
     True
