@@ -7,7 +7,11 @@ from sklearn.base import clone
 
 import partwise
 from partwise import MCFA, MCVQ, Annealing, make_shapes
+from partwise.data import BlockSource, learn_columns
+from partwise.fitting import states
+from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Tied
+from partwise.models.sizes import laid_out, summed
 
 X = make_shapes().data[::3]
 
@@ -50,3 +54,84 @@ def test_every_temperature_is_one_step(monkeypatch):
 def test_what_is_no_schedule(wrong):
     with pytest.raises(ValueError, match=f"Annealing.{next(iter(wrong))}=.*must be"):
         Annealing(**wrong)
+
+
+def merged_and_empty(weight=1.0, repeats=1):
+    """Parts of 3 and 4 states, two kinds of rows being in one state and one state being empty.
+
+    Family, model, source, parameters, and the kinds of rows that states should have.
+    """
+    rng = np.random.default_rng(0)
+    kinds = np.stack([rng.integers(J, size=120) for J in (3, 4)])
+    centers = [rng.normal(0, 4, (J, 6)) for J in (3, 4)]
+    rows = np.hstack([centers[k][kinds[k]] for k in range(2)]) + rng.normal(0, 0.3, (120, 12))
+    rows[rng.random(rows.shape) < 0.1] = np.nan
+    rows = np.repeat(rows, repeats, axis=0)
+    family = MCVQ((2, 3))._family()
+    w = np.full(len(rows), weight)
+    columns = learn_columns(rows, "gaussian", w, False, family.options.prior)
+    core = family.core(columns, 12, rows.dtype, (3, 4, 1), ClassVariable(), None)
+    source = BlockSource(rows, columns, w)
+    # The first kinds of each part begin as one state, and the last state has no row.
+    m = np.zeros((8, len(rows)))
+    for k, first in enumerate((0, 3)):
+        m[first + np.maximum(np.repeat(kinds[k], repeats) - 1, 0), np.arange(len(rows))] = 1.0
+    m[7] = 1.0
+    held = laid_out(core, [np.arange(6), np.arange(6, 12)], (3, 4))
+    (block,) = source.blocks()
+    gates = np.repeat(np.eye(3)[:, :2], 6, axis=1)
+    params = core.start(summed(held, m, block, everywhere=True).stats, gates)
+    return family, core, source, params, np.repeat(kinds, repeats, axis=1)
+
+
+def bound(core, source, params):
+    prepared = core.begin(params)
+    (block,) = source.blocks()
+    m, stats = core.expect(prepared, block, None)
+    return core.bound(prepared, stats), m
+
+
+def partition(m):
+    """Rows of each state that has some."""
+    labels = m.argmax(axis=0)
+    return {frozenset(np.flatnonzero(labels == j).tolist()) for j in set(labels.tolist())}
+
+
+@pytest.mark.parametrize("most", [10**6, 12 * 100], ids=["all rows", "a sample"])
+def test_revised_states_are_the_kinds_of_rows(most, monkeypatch):
+    monkeypatch.setattr(states, "JUDGED_CELLS", most)
+    monkeypatch.setattr(states, "ROWS_A_STATE", 1)
+    family, core, source, params, kinds = merged_and_empty()
+    before, _ = bound(core, source, params)
+    revised = family.revised(core, source, np.random.default_rng(0), params)
+    after, m = bound(core, source, revised)
+    assert after > before + 100
+    assert partition(m[:3]) == partition(np.eye(3)[:, kinds[0]])
+    assert partition(m[3:7]) == partition(np.eye(4)[:, kinds[1]])
+    assert_allclose(revised.state_counts.sum(), params.state_counts.sum())
+
+
+def test_revision_counts_a_weight_as_repetition():
+    found = []
+    for weight, repeats in (2.0, 1), (1.0, 2):
+        family, core, source, params, _ = merged_and_empty(weight, repeats)
+        found.append(family.revised(core, source, np.random.default_rng(0), params))
+    assert_allclose(found[0].chi[0], found[1].chi[0], rtol=1e-9, atol=1e-9)
+    assert_allclose(found[0].state_counts, found[1].state_counts, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_states_are_revised_if_iterations_are_few(monkeypatch):
+    calls, revised = [], states.States.revised
+    monkeypatch.setattr(
+        states.States, "revised", lambda self, *given: (calls.append(1), revised(self, *given))[1]
+    )
+    few = MCVQ(3, 4, max_iter=1, tol=0.0, random_state=0).fit(X)
+    assert few.n_iter_ == 1
+    assert not calls
+    MCVQ(3, 4, max_iter=9, random_state=0).fit(X)
+    assert calls
+    calls.clear()
+    for other in {"prior": None}, {"gating": "tied"}, {"inference": "gibbs", "max_iter": 3}:
+        MCVQ(3, 4, random_state=0, **other).fit(X)
+    assert not calls

@@ -80,7 +80,8 @@ class MCVQ(BiclusterMixin, MovingEstimator):
     n_init : int, default=1
         Number of initializations; the fit with the highest ELBO is kept.
     max_iter : int, default=200
-        Maximum number of EM iterations, without those of annealing.
+        Maximum number of EM iterations, without those of annealing and of the revision of states
+        after it. With less than 9, states are not revised.
     tol : float, default=1e-3
         Convergence threshold: gain of the ELBO per row and EM iteration.
     max_time : float or None, default=None
@@ -166,9 +167,9 @@ class MCVQ(BiclusterMixin, MovingEstimator):
     lower_bound_ : float
         Evidence lower bound (ELBO) per row; of the log-likelihood if ``prior=None``.
     lower_bounds_ : ndarray of shape (n_iter + 1,)
-        Its value before every EM iteration after annealing, and at the end. With
-        ``inference="gibbs"`` these are log joint densities of rows and sampled states, while
-        ``lower_bound_`` is a bound.
+        Its value before every EM iteration after annealing (and after states have been split and
+        merged, where that follows; docs/mcvq.md), and at the end. With ``inference="gibbs"`` these
+        are log joint densities of rows and sampled states, while ``lower_bound_`` is a bound.
     n_iter_ : int
         Number of EM iterations that led to the parameters, ``len(lower_bounds_) - 1``. Callbacks
         are called in every iteration of every initialization.

@@ -44,6 +44,9 @@ from partwise.typing import PathLike
 # column (at which a column weighs its evidence per observation, as the standard gating does) to 1.
 ANNEALING_STEPS = 40
 
+# EM iterations after annealing, before states are split and merged: they then fit their parts.
+PLAIN_STEPS = 8
+
 # Where columns are of several kinds, states begin roughly (rows are clustered on scores, not by the
 # columns' likelihoods), so more plain EM iterations are needed to judge the start.
 MIXED_PROBE = 20
@@ -186,11 +189,14 @@ def fit_rows(
             start = partial(family.start, core, source, background, child)
             params = log.once("start", child, start)
             stages = _stages(family, core, columns, params, child, n_parts)
+            if stages[0].annealing and family.revises:
+                revise = partial(family.revised, core, source, child)
+                stages = _with_revision(stages[0], revise)
         if variable.n_classes > 1:
             stage, full = stages[-1], own.with_classes(variable)
             enter = partial(_enter_classes, family, full, stage.model, source, rows.bounds, child)
             model = family.with_core(stage.model, full)
-            stage = replace(stage, model=model, annealing=(), enter=enter)
+            stage = replace(stage, model=model, annealing=(), enter=enter, optional=False)
             stages.append(chained(stage, variable, rows.bounds))
         return stages, params
 
@@ -409,6 +415,14 @@ def _stages(
         probe = family.probe if len(columns) == 1 else MIXED_PROBE
         return [Stage(family.modeled(core, columns), steps, probe=probe)]
     return [Stage(family.modeled(core, columns))]
+
+
+def _with_revision(
+    stage: Stage[GatedModel[P, R], P], revise: Callable[[P], P]
+) -> list[Stage[GatedModel[P, R], P]]:
+    """An annealed stage that is short, and one that goes on with what ``revise`` makes of it."""
+    first = replace(stage, enough=max(PLAIN_STEPS, stage.probe))
+    return [first, Stage(stage.model, enter=revise, optional=True)]
 
 
 def _gated_by(

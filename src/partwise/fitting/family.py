@@ -58,6 +58,11 @@ class Family(ABC, Generic[P, R]):
     sums_without_prior: ClassVar[bool]
 
     @property
+    def revises(self) -> bool:
+        """Whether `revised` can improve parameters."""
+        return False
+
+    @property
     def n_powers(self) -> int | None:
         """Powers of entries that blocks hold."""
         return None
@@ -121,6 +126,12 @@ class Family(ABC, Generic[P, R]):
         """First parameters."""
         make = self.starts[self.options.init]
         return core.start(*make(source, core.sizes, background, rng))
+
+    def revised(
+        self, core: GatedCore[P, R], source: BlockSource, rng: np.random.Generator, params: P
+    ) -> P:
+        """Parameters of a higher bound that EM iterations do not reach, or the same."""
+        return params
 
     def to_search(self, columns: tuple[ColumnGroup, ...]) -> tuple[ColumnGroup, ...]:
         """Columns as they count while sizes are selected."""

@@ -27,7 +27,8 @@ class Stage(Generic[ModelT, Params]):
     ``annealing`` are the models to take one step with each before the trace begins. What they reach
     is compared with ``probe`` plain EM iterations. The stage ends after ``enough`` EM iterations,
     where something else than the bound has determined how many are needed. ``enter`` turns the
-    parameters of the stage before into those that this one begins with.
+    parameters of the stage before into those that this one begins with. An ``optional`` stage is
+    left out if the one before has run out of iterations or time.
     """
 
     model: ModelT
@@ -36,6 +37,7 @@ class Stage(Generic[ModelT, Params]):
     probe: int = 3
     enter: Callable[[Params], Params] | None = None
     enough: int | None = None
+    optional: bool = False
 
 
 # Stages of a start, and the parameters that the first of them begins with.
@@ -69,7 +71,10 @@ def fit_best(
                 bar.update(n_iter, bound, f"{options.name} start {i + 1}/{n_init}")
                 return listener.on_step(n_iter, bound)
 
+            monitor = None
             for stage, begun in log.stages(stages):
+                if stage.optional and monitor is not None and monitor.spent:
+                    continue
                 params = params if stage.enter is None or begun else stage.enter(params)
                 monitor = Monitor(
                     options.max_iter,
@@ -83,6 +88,7 @@ def fit_best(
                 )
                 warm_up = stage.annealing, stage.probe
                 params = climb(stage.model, params, source, runner, monitor, *warm_up, log)
+            assert monitor is not None
             if best is None or monitor.trace[-1] > best[1].trace[-1]:
                 best = params, monitor
                 log.note_best(*best)

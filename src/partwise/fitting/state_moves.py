@@ -42,11 +42,11 @@ Tried: TypeAlias = set[str]
 
 @dataclass(frozen=True)
 class StateMoves:
-    """Moves of states; ``late()`` says whether time is up, ``note`` notes a move."""
+    """Moves of states; ``late()`` says whether time is up, ``note`` notes a move, if given."""
 
     on: Trials
-    late: Callable[[], bool]
-    note: Callable[[str, tuple[int, ...], float, list[Part] | None], None]
+    late: Callable[[], bool] = bool
+    note: Callable[[str, tuple[int, ...], float, list[Part] | None], None] | None = None
 
     def grown(self, parts: list[Part], doublings: int) -> list[Part]:
         """Parts with their states split while that gains."""
@@ -61,6 +61,11 @@ class StateMoves:
     def split(self, parts: list[Part], tried: Tried, noted: bool = True) -> list[Part]:
         """Split all states of all parts, and merge them again where that gains."""
         return self._restated(parts, tried, "states", self.on.halves, noted)
+
+    def regrouped(self, parts: list[Part]) -> list[Part]:
+        """Split all states of all parts, and merge them to as many as there were."""
+        propose = self.on.halves
+        return self._restated(parts, set(), "regroup", propose, keep_sizes=True)
 
     def begin_again(self, parts: list[Part], tried: Tried) -> list[Part]:
         """Split states, or begin with as many new ones, by some columns of each part."""
@@ -115,11 +120,13 @@ class StateMoves:
         noted: bool = True,
         patient: bool = False,
         which: Sequence[int] | None = None,
+        keep_sizes: bool = False,
     ) -> list[Part]:
         """Parts with the states that ``propose`` begins, merged and fitted, where that gains.
 
         ``propose(part, kind)`` gives new kinds of the sample's rows from those that they are, (n,);
-        ``which`` are the parts to try. A patient trial takes more EM iterations.
+        ``which`` are the parts to try. A patient trial takes more EM iterations. ``keep_sizes``
+        merges to the number of states before.
         """
         keys = [move_key(way, part.columns, part.n_states) for part in parts]
         which = range(len(parts)) if which is None else which
@@ -139,7 +146,9 @@ class StateMoves:
             after = [self.on.merged_states(part) for part in after]
             after = self.on.fitted(after, TREE_EM, TREE_TOL)
         else:
-            after = self.on.merged(self.on.merged(self.on.fitted(begun, SPLIT_EM)))
+            sizes = [part.n_states for part in before] if keep_sizes else None
+            after = self.on.merged(self.on.fitted(begun, SPLIT_EM), sizes)
+            after = self.on.merged(after, sizes)
         near = [
             i
             for i, (old, new) in enumerate(zip(before, after, strict=True))
@@ -155,7 +164,7 @@ class StateMoves:
                 parts[k] = new
             else:
                 tried.add(keys[k])
-            if noted:
+            if noted and self.note is not None:
                 fewer = gain > 0 and new.n_states < old.n_states
                 kind = "merge states" if fewer else "split states"
                 self.note(kind, (k,), gain, list(parts) if gain > 0 else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import cached_property, reduce
 from operator import add
 from typing import NamedTuple, TypeVar
@@ -74,8 +74,8 @@ class Trials:
     """Parts of an MCVQ on one source, whose columns are given.
 
     ``core`` gives the priors, whatever its sizes. ``alone`` (D,) is the evidence of the columns in
-    the background; ``found`` their dependence; ``sample`` (n, ...) scores of some rows, which
-    ``some`` encodes; ``few`` says whether there are few cells.
+    the background; ``found`` their dependence, which may be ``known``; ``sample`` (n, ...) scores
+    of some rows, which ``some`` encodes; ``few`` says whether there are few cells.
     """
 
     core: MCVQ
@@ -83,8 +83,9 @@ class Trials:
     runner: Runner
     rng: np.random.Generator
     limits: SearchLimits
+    known: InitVar[Dependence | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, known: Dependence | None) -> None:
         """Look at what no move changes: dependence, a sample of rows, columns on their own."""
         source, core = self.source, self.core
         self._trees: dict[bytes, Array] = {}
@@ -94,7 +95,7 @@ class Trials:
         self.most_states = min(self.limits.max_size or most, most)
         self.weight = float(source.weight.sum())
         self.few = source.X.shape[0] * core.n_columns <= FEW_CELLS
-        self.found: Dependence = dependence(source, self.rng)
+        self.found: Dependence = known or dependence(source, self.rng)
         most = SPLIT_CELLS // max(len(self.found.columns), 1)
         few = some_rows(self.found.weight, int(np.clip(most, *SPLIT_ROWS)), self.rng)
         self.sample = self.found.sample[few]
@@ -144,6 +145,18 @@ class Trials:
         found = self.total(on_block)
         return parts_of(model, found.stats, found.overlap)
 
+    def parts_by(self, params: MCVQParams) -> list[Part]:
+        """Parts by the posteriors under parameters of the model, every column in its likeliest."""
+        owner, prepared = params.gates.argmax(axis=0), self.core.prepare(params)
+        n_states = self.core.n_states[:-1]
+        columns = [np.flatnonzero(owner == k) for k in range(len(n_states))]
+        held = laid_out(self.core, columns, n_states)
+
+        def on_block(block: RowBlock) -> Survey:
+            return summed(held, self.core.expect(prepared, block, None)[0], block)
+
+        return self.parts_in(held, on_block)
+
     def everywhere(self, model: HeldParts, params: HeldParams) -> Survey:
         """Sums of the posteriors in all columns."""
 
@@ -161,13 +174,15 @@ class Trials:
         params = climb(model, params, self.source, self.runner, monitor)
         return self.parts_in(model, lambda block: survey(model, params, block))
 
-    def merged(self, parts: Sequence[Part]) -> list[Part]:
-        """Parts with states merged where that gains, then fitted."""
-        return self.fitted([self.merged_states(part) for part in parts], MERGE_EM)
+    def merged(self, parts: Sequence[Part], sizes: Sequence[int] | None = None) -> list[Part]:
+        """Parts with states merged where that gains, or to so many each, then fitted."""
+        own = [None] * len(parts) if sizes is None else sizes
+        return self.fitted(list(map(self.merged_states, parts, own)), MERGE_EM)
 
-    def merged_states(self, part: Part) -> Part:
+    def merged_states(self, part: Part, size: int | None = None) -> Part:
         """The part with states merged where that gains, or to the number that was asked for."""
-        least, most = self.limits.size or 1, self.limits.size or self.most_states
+        size = size or self.limits.size
+        least, most = size or 1, size or self.most_states
         fewer = Judge.of(self.core, part.columns).merged(part, least, most)
         return padded(fewer, least)
 

@@ -11,10 +11,12 @@ import numpy as np
 
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock
+from partwise.data.rows import is_sparse
 from partwise.fitted import FittedParts, SavedState, core_of
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.family import Family, Starts
 from partwise.fitting.options import SearchLimits
+from partwise.fitting.state_moves import StateMoves
 from partwise.fitting.state_search import Search
 from partwise.fitting.state_trials import Trials
 from partwise.likelihoods import Dirichlet
@@ -25,6 +27,8 @@ from partwise.models.gating import Gates
 from partwise.models.mcvq import MCVQ, MCVQParams, MCVQPrepared
 from partwise.runners import runner_of
 from partwise.starts import dependence_start, random_start
+from partwise.starts.dependence import ROWS_A_STATE, Dependence, dependence
+from partwise.starts.rows import distinct_rows, some_rows
 
 StateCore: TypeAlias = GatedCore[MCVQParams, MCVQPrepared]
 StateModel: TypeAlias = GatedModel[MCVQParams, MCVQPrepared]
@@ -35,6 +39,9 @@ FittedStates: TypeAlias = FittedParts[MCVQParams, MCVQPrepared]
 # the ELBO of noiseless states grows without bound; a third of it still finds the states of the
 # noiseless shapes. The selected model is fitted without it, so that narrow columns stay narrow.
 SEARCH_RESOLUTION = 0.01
+
+# Cells of the rows on which states are split and merged.
+JUDGED_CELLS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,33 @@ class States(Family[MCVQParams, MCVQPrepared]):
         if not self.options.quick_start or self.options.init != "dependence":
             return super().start(core, source, background, rng)
         return core.start(*dependence_start(source, core.sizes, background, rng, quick=True))
+
+    @property
+    def revises(self) -> bool:
+        """Where states have evidence, unless a rough start suffices."""
+        return self.options.wants_background and not self.options.quick_start
+
+    def revised(
+        self,
+        core: StateCore,
+        source: BlockSource,
+        rng: np.random.Generator,
+        params: MCVQParams,
+    ) -> MCVQParams:
+        """Parameters with states split and merged to as many, where that raises the bound.
+
+        Annealing leaves some states without rows and some with rows of two kinds. Of many rows a
+        sample is looked at, which determines the states that EM goes on with.
+        """
+        own = self.core_in(core)
+        some, found = _judged_rows(source, max(own.n_states), rng)
+        limits = SearchLimits(len(own.n_states) - 1, None, None, self.options.ascent.tol)
+        with runner_of(self.options.ascent.n_jobs, some) as runner:
+            trials = Trials(own, some, runner, rng, limits, found)
+            before = trials.parts_by(params)
+            after = StateMoves(trials).regrouped(before)
+            same = all(new is old for new, old in zip(after, before, strict=True))
+            return params if same else trials.parameters(own, after)
 
     def to_search(self, columns: tuple[ColumnGroup, ...]) -> tuple[ColumnGroup, ...]:
         """Numbers known to a fraction of their variance, unless the user's prior decides."""
@@ -164,6 +198,21 @@ class States(Family[MCVQParams, MCVQPrepared]):
         """State of every part in the training rows, (C, K), -1 for rows without weight."""
         first = self.core_in(fitted.model).first
         return states_of_rows(fitted, first, source, kept, self.options.ascent.n_jobs)
+
+
+def _judged_rows(
+    source: BlockSource, n_states: int, rng: np.random.Generator
+) -> tuple[BlockSource, Dependence]:
+    """Rows in memory, all or a sample with the weight of all, and their dependence."""
+    n_rows, n_columns = source.X.shape
+    cells = source.X.nnz if is_sparse(source.X) else n_rows * n_columns
+    most = max(n_rows * JUDGED_CELLS // max(cells, 1), ROWS_A_STATE * n_states)
+    kinds, weight = distinct_rows(source)
+    if most >= n_rows and not source.reads:
+        return source, dependence(source, rng, (kinds, weight))
+    few = some_rows(weight, most, rng)
+    some = source.of_rows(kinds[few], weight[few] * (weight.sum() / weight[few].sum()))
+    return some, dependence(some, rng, (np.arange(len(few)), some.weight))
 
 
 def states_of_rows(

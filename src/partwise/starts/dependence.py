@@ -14,6 +14,8 @@ sweep.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +55,8 @@ MOSTLY_SEEN = 0.5
 CHANCE = 0.05
 
 
-class Dependence(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Dependence:
     """How much columns depend on each other, and the sample of rows that told it."""
 
     columns: Array  # those looked at
@@ -61,7 +64,12 @@ class Dependence(NamedTuple):
     weight: Array  # of these rows
     sample: Array  # (rows, scores of columns), standardised, NaN where missing
     owner: Array  # the column of each score, by its place among those looked at
-    affinity: Array  # of the columns looked at
+    ties: Array | None  # affinity, where the scores were chosen by it
+
+    @cached_property
+    def affinity(self) -> Array:
+        """Of the columns looked at."""
+        return squared_correlations(self.sample, self.weight) if self.ties is None else self.ties
 
     def of_more_than_chance(self) -> Array:
         """Columns that depend on some other."""
@@ -69,17 +77,18 @@ class Dependence(NamedTuple):
         return depends(self.affinity, self.weight.sum() * shown**2)
 
 
-def dependence(source: BlockSource, rng: np.random.Generator) -> Dependence:
-    """Dependence of the best observed columns."""
+def dependence(
+    source: BlockSource, rng: np.random.Generator, distinct: tuple[Array, Array] | None = None
+) -> Dependence:
+    """Dependence of the best observed columns; `distinct_rows` may be known."""
     columns = _best_columns(source)
-    kinds, kind_weight = distinct_rows(source)
+    kinds, kind_weight = distinct or distinct_rows(source)
     nothing = np.full((1, len(columns)), np.nan, source.X.dtype)
     n_scores = sum(own.shape[1] for own, _ in _scores(source, columns, nothing, np.ones(1)))
     some = some_rows(kind_weight, MOST_CELLS // max(n_scores, 1), rng)
     rows, weight = kinds[some], kind_weight[some]
     del kinds, kind_weight  # of all rows
-    affinity, sample, owner = _ties(source, rows, columns, weight)
-    return Dependence(columns, rows, weight, sample, owner, affinity)
+    return Dependence(columns, rows, weight, *_scored(source, rows, columns, weight))
 
 
 class Grouped(NamedTuple):
@@ -329,10 +338,10 @@ def _best_columns(source: BlockSource) -> Array:
     return found
 
 
-def _ties(
+def _scored(
     source: BlockSource, rows: Array, columns: Array, weight: Array
-) -> tuple[Array, Array, Array]:
-    """Affinity of columns, the standardised scores that told it, and the column of each score.
+) -> tuple[Array, Array, Array | None]:
+    """Standardised scores, the column of each, and the affinity of columns if scores depend on it.
 
     A column is given by its place among ``columns``. Numbers stand for levels. Where one number
     says too little (levels without order, angles) the law has several scores besides; what tells
@@ -344,17 +353,17 @@ def _ties(
     if any(own.shape[1] > 1 for own, _ in scores):
         several = _standardise(np.hstack([own for own, _ in scores]), weight)
     sample = _standardise(values, weight)
+    if several is None:
+        return sample, owner, None
     affinity = squared_correlations(sample, weight)
-    if several is not None:
-        owner = np.repeat(owner, [own.shape[1] for own, _ in scores])
-        share = np.concatenate([each for _, each in scores])
-        found = squared_correlations(several, weight, owner, share)
-        ordered = affinity.sum(axis=1) >= found.sum(axis=1)
-        affinity = np.maximum(affinity, found)
-        kept = ~ordered[owner]
-        sample = np.hstack([sample[:, ordered], several[:, kept]])
-        owner = np.concatenate([np.flatnonzero(ordered), owner[kept]])
-    return affinity, sample, owner
+    owner = np.repeat(owner, [own.shape[1] for own, _ in scores])
+    share = np.concatenate([each for _, each in scores])
+    found = squared_correlations(several, weight, owner, share)
+    ordered = affinity.sum(axis=1) >= found.sum(axis=1)
+    kept = ~ordered[owner]
+    sample = np.hstack([sample[:, ordered], several[:, kept]])
+    owner = np.concatenate([np.flatnonzero(ordered), owner[kept]])
+    return sample, owner, np.maximum(affinity, found)
 
 
 def _dense_sample(source: BlockSource, rows: Array, columns: Array) -> Array:
