@@ -39,7 +39,7 @@ def test_hidden_cells_are_judged_in_deviations_and_by_the_nearest_level(table):
 
 def test_numbers_and_back(table):
     holes = tables_rivals.Trial(table).holes
-    numbers = _rivals._Numbers(table)
+    numbers = _rivals._Numbers(_rivals.Holes(table, {}, holes.levels))
     pd.testing.assert_frame_equal(numbers.table_of(numbers.coded().to_numpy()), table)
     spread = numbers.spread_out()
     assert spread.shape == (120, 6)
@@ -60,9 +60,35 @@ def test_coverage_and_the_classifier(table):
     found = trial.covered({0.5: ends})["covered by 50 %"]
     n = [len(low) for low, _ in ends.values()]
     assert found == pytest.approx(100.0 * sum(k // 2 for k in n) / sum(n))
-    # The last column of levels follows from the others.
-    assert trial.classified(table) == 100.0
-    assert trial.classified(table.assign(kind="a", size=0.0, width=0.0)) < 80.0
+    asked = []
+
+    def complete(holes):
+        asked.append(holes)
+        return _rivals.Filled(table[list(holes.table)], 0.0)
+
+    # The last column of levels follows from the others, and is not shown to the imputer.
+    assert trial.classified(complete) == 100.0
+    assert list(asked[0].table) == ["kind", "size", "width"]
+    assert 60 < asked[0].taught.sum() < 100
+    nothing = table.assign(kind="a", size=0.0, width=0.0).drop(columns="answer")
+    assert trial.classified(lambda holes: _rivals.Filled(nothing, 0.0)) < 80.0
+
+
+@pytest.mark.parametrize(
+    "method", ["PartsImputer", "KNNImputer", "IterativeImputer", "random forests"]
+)
+def test_rows_that_are_not_taught_change_nothing_in_the_others(table, method, monkeypatch):
+    monkeypatch.setattr(_rivals, "N_TREES", 3)
+    fill = {**{m: r.fill for m, r in _rivals.RIVALS.items()}, "PartsImputer": tables_rivals.ours}
+    holes = tables_rivals.Trial(table).holes
+    taught = np.arange(120) < 80
+    other = holes.table.copy()
+    other.loc[80:, "size"] = 100.0
+    given = (holes.table, other)
+    first, second = (fill[method](_rivals.Holes(t, {}, holes.levels, taught)).table for t in given)
+    pd.testing.assert_frame_equal(first[:80], second[:80])
+    known = holes.table["kind"].notna()
+    assert (first["kind"] == holes.table["kind"])[known].all()
 
 
 @pytest.fixture

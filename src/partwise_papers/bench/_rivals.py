@@ -16,7 +16,6 @@ scores settle, at the latest after 2000 steps.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import time
 import warnings
 from collections.abc import Callable
@@ -38,11 +37,15 @@ Ends = dict[str, tuple[Array, Array]]  # of the intervals of a column's hidden c
 
 
 class Holes(NamedTuple):
-    """A table with missing values, and the held-out cells, column by column."""
+    """A table with missing values, and the held-out cells, column by column.
+
+    Where ``taught`` is given, methods are fitted to these rows and applied to all.
+    """
 
     table: Any
     cells: dict[str, tuple[Array, Array]]  # rows, and what stood there
     levels: frozenset[str]  # columns of categories, be they text or few numbers
+    taught: Array | None = None  # (n,), bool
 
     def as_text(self) -> Holes:
         """The same with all levels as text, for those who know numbers as densities only."""
@@ -56,7 +59,11 @@ class Holes(NamedTuple):
             name: (rows, text(true) if name in self.levels else true)
             for name, (rows, true) in self.cells.items()
         }
-        return Holes(self.table.assign(**changed), cells, self.levels)
+        return self._replace(table=self.table.assign(**changed), cells=cells)
+
+    def rows(self, values: Any) -> Any:
+        """Those of n rows that methods are fitted to."""
+        return values if self.taught is None else values[self.taught]
 
 
 class Filled(NamedTuple):
@@ -79,15 +86,15 @@ def is_text(column: Any) -> bool:
 class _Numbers:
     """A table as standardised numbers and places of levels, and back."""
 
-    def __init__(self, table: Any) -> None:
-        self.table = table
+    def __init__(self, holes: Holes) -> None:
+        self.table = table = holes.table
         self.levels = {
             c: np.unique(table[c].dropna().to_numpy(dtype=object))
             for c in table
             if is_text(table[c])
         }
-        self.mean = table.drop(columns=list(self.levels)).mean()
-        self.spread = table.drop(columns=list(self.levels)).std(ddof=0)
+        numbers = holes.rows(table).drop(columns=list(self.levels))
+        self.mean, self.spread = numbers.mean(), numbers.std(ddof=0)
 
     def coded(self) -> Any:
         """The table in numbers."""
@@ -137,8 +144,9 @@ class _Numbers:
 def neighbors(holes: Holes) -> Filled:
     """Means over the nearest rows."""
     begun = time.process_time()
-    numbers = _Numbers(holes.table)
-    filled = numbers.gathered(KNNImputer().fit_transform(numbers.spread_out()))
+    numbers = _Numbers(holes)
+    spread = numbers.spread_out()
+    filled = numbers.gathered(KNNImputer().fit(holes.rows(spread)).transform(spread))
     return Filled(numbers.table_of(filled), time.process_time() - begun)
 
 
@@ -147,35 +155,42 @@ def chained(holes: Holes) -> Filled:
     importlib.import_module("sklearn.experimental.enable_iterative_imputer")
     imputer = importlib.import_module("sklearn.impute").IterativeImputer(random_state=0)
     begun = time.process_time()
-    numbers = _Numbers(holes.table)
-    filled = imputer.fit_transform(numbers.coded().to_numpy())
+    numbers = _Numbers(holes)
+    coded = numbers.coded().to_numpy()
+    if holes.taught is None:
+        filled = imputer.fit_transform(coded)
+    else:
+        filled = imputer.fit(holes.rows(coded)).transform(coded)
     return Filled(numbers.table_of(filled), time.process_time() - begun)
 
 
 def trees(holes: Holes) -> Filled:
     """Random forests of every column on all others, in turn, the best observed first."""
     begun = time.process_time()
-    numbers = _Numbers(holes.table)
+    numbers = _Numbers(holes)
     coded = numbers.coded()
     missing = coded.isna()
-    start = {c: coded[c].mode()[0] if c in holes.levels else coded[c].mean() for c in coded}
+    taught = np.ones(len(coded), bool) if holes.taught is None else holes.taught
+    seen = holes.rows(coded)
+    start = {c: seen[c].mode()[0] if c in holes.levels else seen[c].mean() for c in coded}
     filled, shares = coded.fillna(start), {}
     for _ in range(N_ROUNDS):
-        for name in missing.sum().sort_values(kind="stable").index:
+        for name in holes.rows(missing).sum().sort_values(kind="stable").index:
             known = ~missing[name]
             if known.all():
                 continue
+            learned = (known & taught).to_numpy()
             others = filled.drop(columns=name).to_numpy()
             kind = RandomForestClassifier if name in holes.levels else RandomForestRegressor
             forest = kind(N_TREES, random_state=0)
-            told = coded[name][known]
+            told = coded[name][learned]
             if name in holes.levels:
                 levels, told = np.unique(told, return_inverse=True)
-                share = forest.fit(others[known], told).predict_proba(others[~known])
+                share = forest.fit(others[learned], told).predict_proba(others[~known])
                 shares[name] = levels, np.flatnonzero(~known), share
                 values = levels[forest.classes_[share.argmax(axis=1)]]
             else:
-                values = forest.fit(others[known], told).predict(others[~known])
+                values = forest.fit(others[learned], told).predict(others[~known])
             filled.loc[~known, name] = values
     result = numbers.table_of(filled.to_numpy())
     took = time.process_time() - begun
@@ -200,20 +215,26 @@ def copula(holes: Holes) -> Filled:
         setattr(np, "round_", np.round)  # noqa: B010
     module = importlib.import_module("gcimpute.gaussian_copula")
     begun = time.process_time()
-    numbers = _Numbers(holes.table)
+    numbers = _Numbers(holes)
     coded = numbers.coded()
     filled = coded.fillna(coded.median())  # it refuses columns of one value
-    varied = [name for name in coded if coded[name].nunique() > 1]
+    varied = [name for name in coded if holes.rows(coded)[name].nunique() > 1]
     kinds: dict[str, list[int]] = {}
     for d, name in enumerate(varied):
         many = len(numbers.levels.get(name, ())) > 2
         kind = "categorical" if many else "ordinal" if name in holes.levels else "continuous"
         kinds.setdefault(kind, []).append(d)
     model = module.GaussianCopula(verbose=0, random_state=0)
-    filled[varied] = model.fit_transform(coded[varied].to_numpy(), **kinds)
+    X = coded[varied].to_numpy()
+    if holes.taught is None:
+        filled[varied] = model.fit_transform(X, **kinds)
+    else:
+        kinds.pop("categorical", None)  # `fit` knows none, and `fit_transform` ignores them
+        model.fit(holes.rows(X), **kinds)
+        filled[varied] = model.transform(X)
     table = numbers.table_of(filled.to_numpy())
     took, intervals = time.process_time() - begun, None
-    if "categorical" not in kinds:  # else it has none
+    if "categorical" not in kinds and holes.taught is None:  # else it has none
         intervals = {}
         for coverage in COVERAGES:
             ends = model.get_confidence_interval(alpha=coverage)
@@ -241,14 +262,16 @@ def forests(holes: Holes) -> Filled:
     begun = time.process_time()
     table[text] = table[text].astype("category")
     kernel = miceforest.ImputationKernel(
-        table,
+        holes.rows(table).reset_index(drop=True),
         num_datasets=1,
         mean_match_candidates=0,
-        save_all_iterations_data=False,  # the trees of 200 columns take more than 20 GB
+        # The trees of 200 columns take more than 20 GB.
+        save_all_iterations_data=holes.taught is not None,
         random_state=0,
     )
     kernel.mice(5, num_threads=1)
-    filled = kernel.complete_data(0)
+    filled = kernel if holes.taught is None else kernel.impute_new_data(table)
+    filled = filled.complete_data(0)
     filled[text] = filled[text].astype(object)
     return Filled(filled, time.process_time() - begun)
 
@@ -259,15 +282,15 @@ def mixture(holes: Holes) -> Filled:
     describe = importlib.import_module("stepmix.utils").get_mixed_descriptor
     holes = holes.as_text()
     begun = time.process_time()
-    numbers = _Numbers(holes.table)
+    numbers = _Numbers(holes)
     coded = numbers.coded()
     kinds = {"continuous_nan": list(numbers.mean.index), "categorical_nan": list(numbers.levels)}
     data, kind = describe(coded, **{name: some for name, some in kinds.items() if some})
     fits = []
     for n in range(1, MOST_CLASSES + 1):
         model = stepmix.StepMix(n, measurement=kind, n_init=2, random_state=0, progress_bar=0)
-        fits.append(model.fit(data))
-    best = min(fits, key=lambda model: model.bic(data))
+        fits.append(model.fit(holes.rows(data)))
+    best = min(fits, key=lambda model: model.bic(holes.rows(data)))
     share = best.predict_proba(data)
     laws = best.get_mm_df().reset_index()
     filled, shares = holes.table.copy(), {}
@@ -313,16 +336,15 @@ def chains(holes: Holes, progress: Callable[[str], None] = lambda text: None) ->
 
 
 class Rival(NamedTuple):
-    """How to run it, its module, and what to install."""
+    """How to run it, its module, what to install, and whether it can be fitted to some rows."""
 
     run: Callable[[Holes], Filled]
     module: str
     package: str
+    splits: bool = True
 
-    def fill(self, holes: Holes) -> Filled | None:
-        """What it makes of the table; nothing where it is not installed."""
-        if importlib.util.find_spec(self.module) is None:
-            return None
+    def fill(self, holes: Holes) -> Filled:
+        """What it makes of the table."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it warns of is its own affair
             return self.run(holes)
@@ -335,5 +357,5 @@ RIVALS = {
     "random forests": Rival(trees, "sklearn", "scikit-learn"),
     "miceforest": Rival(forests, "miceforest", "miceforest"),
     "StepMix": Rival(mixture, "stepmix", "stepmix"),
-    "Lace": Rival(chains, "lace", "pylace"),
+    "Lace": Rival(chains, "lace", "pylace", splits=False),
 }
