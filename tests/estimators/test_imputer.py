@@ -387,3 +387,29 @@ def test_sparse_rows_are_answered_by_the_states():
     ):
         assert_array_equal(own, other)
     assert imputer.predict_proba_columns(X) == {}
+
+
+def test_numbers_of_many_values_are_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 50, 300).astype(float)
+    table = pd.DataFrame(
+        {
+            "age": age,
+            "years": age - 18,
+            "income": 100 * age + rng.normal(size=300),
+            "answer": rng.integers(1, 5, 300).astype(float),
+        }
+    )
+    table = table.mask(rng.random(table.shape) < 0.2)
+    asked = PartsImputer(likelihood={"years": "ordinal"}, random_state=0).fit(table)
+    assert MCVQ(2, 2, likelihood="auto", random_state=0).fit(table).kinds_[0] == "ordinal"
+    assert list(asked.model_.kinds_) == ["gaussian", "ordinal", "gaussian", "ordinal"]
+    filled = asked.transform(table)
+    hidden = table["age"].isna() & table["income"].notna()
+    assert np.abs(filled["age"] - age)[hidden].max() <= 2.0
+    np.testing.assert_array_equal(filled["age"], np.rint(filled["age"]))
+    table.to_parquet(tmp_path / "t.parquet")
+    pl = pytest.importorskip("polars")
+    other = PartsImputer(likelihood={"years": "ordinal"}, random_state=0)
+    other.fit(pl.scan_parquet(tmp_path / "t.parquet"))
+    pd.testing.assert_frame_equal(other.transform(table), filled)

@@ -9,7 +9,7 @@ rows as a matrix of floats (numbers as they are or their logarithms, dates in da
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
@@ -27,6 +27,7 @@ from partwise.data.table_column import (
     IGNORED,
     KINDS,
     LOGGED,
+    NUMBER,
     TableColumn,
     Twin,
     has_levels,
@@ -63,6 +64,9 @@ class SchemaState(TypedDict):
 
 # "auto", a kind for all columns, one per column, or kinds by name or place.
 Likelihood: TypeAlias = "str | Sequence[str] | Mapping[Name, str]"
+
+# From encoded rows (n, D) to rows (n, D) that are encoded otherwise.
+Rescale: TypeAlias = Callable[[Array], Array]
 
 
 class Schema:
@@ -125,6 +129,34 @@ class Schema:
         """The schema with near-duplicate columns noted, as rows (n, D) show them."""
         found = find_twins(self.columns, coded)
         return Schema(with_twins(self.columns, found), self.names, self.frame) if found else self
+
+    def without_many_levels(self, likelihood: Likelihood, most: int) -> tuple[Schema, Rescale]:
+        """The schema with numbers of more than so many ordered levels as Gaussian numbers.
+
+        Columns whose kind ``likelihood`` names stay. Also returns a function that makes rows
+        encoded by the new schema from rows encoded by this one.
+        """
+        asked = _asked(likelihood, [column.name for column in self.columns])
+        values, columns = dict[int, Array](), list(self.columns)
+        for d, column in enumerate(columns):
+            ordered = column.has_levels and law_of_kind(column.kind).ordered
+            numbers = ordered and column.form == "number" and len(column.levels) > most
+            if numbers and asked[d] == "auto":
+                values[d] = np.array(column.levels, dtype=float)
+                columns[d] = replace(column, kind=NUMBER, levels=(), note="", twin=None)
+
+        def rescaled(coded: Array) -> Array:
+            out = coded.copy()
+            for d, own in values.items():
+                known = ~np.isnan(coded[:, d])
+                out[known, d] = own[coded[known, d].astype(np.int64)]
+            return out
+
+        if not values:
+            return self, lambda coded: coded
+        followed = [c.twin is not None and c.twin.leader in values for c in columns]
+        columns = [c.following(None) if f else c for c, f in zip(columns, followed, strict=True)]
+        return Schema(columns, self.names, self.frame), rescaled
 
     def sampled_together(
         self, coded: Array, rng: np.random.Generator, known: Array | None = None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from partwise.data import RowSource
+from partwise.data.kinds import MAX_ANSWERS
+from partwise.data.rows import Rows
+from partwise.data.table import Likelihood
 from partwise.estimators._factor_blend import (
     MORE_ITERATIONS,
     MOST_COMPARED_ROWS,
@@ -55,12 +59,27 @@ class ImputerFits:
     ) -> tuple[list[MCVQ], Blend | None]:
         """Models whose predictions are averaged, and how others are blended with them."""
         first = self.model(self.n_parts, self.n_states, seed)
-        rows = training_rows(first, X, sample_weight)
+        rows = self._as_numbers(training_rows(first, X, sample_weight))
         rng, *others = later_generator(seed).spawn(self.n_fits)
         with warnings.catch_warnings():
             if self._is_quick:
                 warnings.simplefilter("ignore", ConvergenceWarning)  # few EM iterations suffice
             return self._learn(self._sized(first, rows), rows, rng, others)
+
+    def _as_numbers(self, rows: TrainingRows) -> TrainingRows:
+        """The rows with numbers of many values as numbers, not as levels that are rarely seen."""
+        if rows.schema is None:
+            return rows
+        asked = cast("Likelihood", self.likelihood)
+        schema, rescaled = rows.schema.without_many_levels(asked, MAX_ANSWERS)
+        if schema is rows.schema:
+            return rows
+        if isinstance(rows.X, RowSource):
+            width = rows.X.shape[1]
+            X: Rows = rows.X.mapped(lambda some: rescaled(np.asarray(some)), width)
+            return replace(rows, X=X, schema=schema)
+        coded = rescaled(np.asarray(rows.X))
+        return replace(rows, X=coded, schema=schema.with_twins(coded))
 
     @property
     def _is_quick(self) -> bool:

@@ -49,7 +49,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         As of `MCVQ`. "auto" is 2 parts of 16 states or, while the ELBO rises, more parts of 8;
         states that are not needed stay empty, and EM iterations are few. ``sizes`` selects them.
     likelihood : str, mapping or sequence, default="auto"
-        What columns are; see `MCVQ`.
+        What columns are; see `MCVQ`. With "auto", numbers of more than ten values are never
+        levels.
     n_factors : int, default=16
         Maximum number of factors; unneeded factors vanish. 0: states alone, whose intervals are not
         calibrated.

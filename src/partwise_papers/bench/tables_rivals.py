@@ -199,9 +199,11 @@ def ours(holes: Holes) -> Filled:
     density = {}
     for name, own in shares.items():
         levels = imputer.model_.column_levels_[name]
+        if name not in holes.levels:  # judged as numbers
+            continue
         likeliest = np.array(levels, dtype=object)[own.argmax(axis=1)]
         filled[name] = np.where(table[name].isna(), likeliest, table[name])
-        if name in cells and name in holes.levels:
+        if name in cells:
             rows, true = cells[name]
             place = {level: v for v, level in enumerate(levels)}
             p = own[rows, [place[x] for x in true]]
