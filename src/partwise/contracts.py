@@ -85,9 +85,17 @@ class Layout:
         if len(self.decided) == 0:
             return Packed(np.zeros((len(full), max(self.n_states), 0)), full)
         states = self.own_states
-        own = full[:, np.maximum(states, 0), self.decided[None, :]]
+        if full.strides[1] < full.strides[2]:  # the order of entries' sums: (P, D, S) in memory
+            memory = full.transpose(0, 2, 1)
+            at = self.decided[:, None] * memory.shape[2] + np.maximum(states.T, 0)
+            own = memory.reshape(len(full), -1).take(at, axis=1).transpose(0, 2, 1)
+            shared = memory.take(self.undecided, axis=1).transpose(0, 2, 1)
+        else:
+            at = np.maximum(states, 0) * full.shape[2] + self.decided
+            own = full.reshape(len(full), -1).take(at, axis=1)
+            shared = full.take(self.undecided, axis=2)
         own[:, states < 0] = 0.0
-        return Packed(own, full[:, :, self.undecided])
+        return Packed(own, shared)
 
     def no_sums(self, n_statistics: int) -> Packed:
         """Sums of no rows."""
@@ -99,10 +107,11 @@ class Layout:
         """Put packed values over a copy of ``onto`` (P, S, D)."""
         if len(self.decided) == 0:
             return packed.shared
-        full = onto.copy()
-        states = self.own_states
-        j, h = np.nonzero(states >= 0)
-        full[:, states[j, h], self.decided[h]] = packed.own[:, j, h]
+        full = onto.copy(order="K")
+        h, j = np.nonzero(self.own_states.T >= 0)
+        at = self.own_states[j, h], self.decided[h]
+        for values, own in zip(full, packed.own, strict=True):
+            values[at] = own[j, h]
         full[:, :, self.undecided] = packed.shared
         return full
 

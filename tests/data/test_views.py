@@ -541,7 +541,7 @@ def test_few_codes_are_scored_as_the_kernel_scores_many():
     order = np.argsort(key, kind="stable")
     pointers = np.concatenate([[0], np.cumsum(np.bincount(key, minlength=18))])
     for columns in (np.arange(6), np.array([4, 1]), np.array([], int)):
-        table = rng.normal(size=(len(columns), 3, 4))
+        table = rng.normal(size=(3, len(columns), 4))
         slow, fast = np.ones((11, 4)), np.ones((11, 4))
         few.score_codes(columns, pointers, row[order], table, slow)
         kernels.score_codes(columns, pointers, row[order], table, fast)

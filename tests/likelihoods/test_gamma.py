@@ -17,6 +17,9 @@ def test_expected_logs_and_log_beta_are_those_of_scipy(n):
     assert_allclose(gamma.expected_logs(counts), logs, rtol=1e-10, atol=1e-10)
     log_beta = special.gammaln(counts).sum(axis=0) - special.gammaln(total)
     assert_allclose(gamma.log_beta(counts), log_beta, rtol=1e-10, atol=1e-10)
+    swapped = np.ascontiguousarray(counts.transpose(0, 2, 1)).transpose(0, 2, 1)
+    assert_allclose(gamma.expected_logs(swapped), logs, rtol=1e-10, atol=1e-10)
+    assert_allclose(gamma.log_beta(swapped), log_beta, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("scale", [1e-40, 1e-6, 1.0, 1e6, 1e30])

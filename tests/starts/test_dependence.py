@@ -62,3 +62,15 @@ def test_sparse_and_dense_sums_of_pairs_agree(monkeypatch):
         found.append((dependence.squared_correlations(sample, weight), labels))
     assert_allclose(found[0][0], found[1][0], atol=1e-12)
     assert_array_equal(found[0][1], found[1][1])
+
+
+def test_k_means_of_sparse_rows_is_the_same_with_and_without_kernels(monkeypatch):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 40)) + 3.0 * rng.integers(3, size=300)[:, None]
+    X[rng.random(X.shape) < 0.8] = np.nan
+    weight = rng.integers(1, 4, 300).astype(float)
+    found = []
+    for few in (False, True):
+        monkeypatch.setattr(kmeans, "is_few", lambda n, few=few: few)
+        found.append(kmeans.masked_kmeans(X, 3, weight, np.random.default_rng(0)))
+    assert_array_equal(*found)

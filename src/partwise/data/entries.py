@@ -86,10 +86,10 @@ class EntryFormat:
             table = np.ascontiguousarray(weights.transpose(0, 2, 1))  # (P, D', S')
             absent = table[0].sum(axis=0, dtype=float)
         else:
-            table = self.to_values(weights, columns)  # (D', V, S')
+            table = self.to_values(weights, columns)  # (V, D', S')
             if self.zero is not None:
-                zero = table[:, self.zero].copy()
-                table -= zero[:, None]
+                zero = table[self.zero].copy()
+                table = table - zero
                 absent = zero.sum(axis=0, dtype=float)
         return columns, table, absent if self.absent_zero else np.zeros(weights.shape[1])
 
@@ -100,19 +100,19 @@ class EntryFormat:
         return values[None] if self.n_statistics == 2 else np.stack([values, values * values])
 
     def to_values(self, weights: Array, columns: Array) -> Array:
-        """sum_p T_p(value) weights[p]: (P, S, D') to (D', V, S)."""
+        """sum_p T_p(value) weights[p]: (P, S, D') to (V, D', S)."""
         if self.one_hot:
-            return np.array(weights.transpose(2, 0, 1), order="C")
+            return np.ascontiguousarray(weights.transpose(0, 2, 1))
         assert self.statistics is not None
         statistics = self.statistics[: len(weights), columns].astype(weights.dtype)
-        return np.ascontiguousarray(np.einsum("psd,pdv->dvs", weights, statistics))
+        return np.ascontiguousarray(np.einsum("psd,pdv->vds", weights, statistics))
 
     def from_values(self, table: Array, columns: Array) -> Array:
-        """Adjoint of `to_values`: (D', V, S) to (P, S, D')."""
+        """Adjoint of `to_values`: (V, D', S) to (P, S, D')."""
         if self.one_hot:
-            return table.transpose(1, 2, 0)
+            return table.transpose(0, 2, 1)
         assert self.statistics is not None
-        return np.einsum("dvs,pdv->psd", table, self.statistics[:, columns])
+        return np.einsum("vds,pdv->psd", table, self.statistics[:, columns])
 
     @property
     def one_hot(self) -> bool:
@@ -215,11 +215,11 @@ class EntryGroup:
             if form.absent_zero:
                 sums[0] = m.sum(axis=1, dtype=float)[:, None]
             return sums
-        table = np.zeros((len(columns), form.statistics.shape[2], len(m)), self.dtype)
+        table = np.zeros((form.statistics.shape[2], len(columns), len(m)), self.dtype)
         kernels.collect_codes(columns, self._pointers, self._rows, rows, table)
         table = table.astype(float)
         if form.absent_zero:
-            table[:, form.zero] += m.sum(axis=1, dtype=float) - table.sum(axis=1)
+            table[form.zero] += m.sum(axis=1, dtype=float) - table.sum(axis=0)
         return form.from_values(table, columns)
 
     @property

@@ -16,11 +16,11 @@ def encode_numbers(rows: Array, shift: Array, scale: Array, most: float, out: Ar
 
 
 def score_codes(columns: Array, pointers: Array, rows: Array, table: Array, out: Array) -> None:
-    """out[r] += table[i, v] for every entry of value v in the i-th column; entries so sorted."""
-    V = table.shape[1]
+    """out[r] += table[v, i] for every entry of value v in the i-th column; entries so sorted."""
+    V = len(table)
     begin, end = pointers[columns * V], pointers[(columns + 1) * V]
     count = end - begin
     ends = np.cumsum(count)
     entries = np.arange(count.sum()) + np.repeat(begin - ends + count, count)
     value = np.searchsorted(pointers, entries, side="right") - 1  # of column and value together
-    np.add.at(out, rows[entries], table[np.repeat(np.arange(len(columns)), count), value % V])
+    np.add.at(out, rows[entries], table[value % V, np.repeat(np.arange(len(columns)), count)])

@@ -108,11 +108,11 @@ def collect_squares(Z, at, m, linear, square):
 
 @compiled(fastmath=True)
 def score_codes(columns, pointers, rows, table, out):
-    """out[r] += table[i, v] for every entry of value v in the i-th column; entries so sorted."""
-    V = table.shape[1]
+    """out[r] += table[v, i] for every entry of value v in the i-th column; entries so sorted."""
+    V = len(table)
     for i in range(len(columns)):
         for v in range(V):
-            source = table[i, v]
+            source = table[v, i]
             at = columns[i] * V + v
             for e in range(pointers[at], pointers[at + 1]):
                 row = out[rows[e]]
@@ -122,11 +122,11 @@ def score_codes(columns, pointers, rows, table, out):
 
 @compiled(fastmath=True)
 def collect_codes(columns, pointers, rows, m, table):
-    """table[i, v] += m[r] for every entry of value v in the i-th column; entries so sorted."""
-    V = table.shape[1]
+    """table[v, i] += m[r] for every entry of value v in the i-th column; entries so sorted."""
+    V = len(table)
     for i in range(len(columns)):
         for v in range(V):
-            target = table[i, v]
+            target = table[v, i]
             at = columns[i] * V + v
             for e in range(pointers[at], pointers[at + 1]):
                 row = m[rows[e]]
@@ -209,9 +209,9 @@ def expect_rows(indptr, densities, first, m, out):
 
 @compiled()
 def entry_densities(indices, codes, table, out):
-    """out[e] = table[column, code] of entry e."""
+    """out[e] = table[code, column] of entry e."""
     for e in range(len(indices)):
-        source = table[indices[e], codes[e]]
+        source = table[codes[e], indices[e]]
         for s in range(len(source)):
             out[e, s] = source[s]
 

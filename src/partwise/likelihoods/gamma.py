@@ -44,6 +44,9 @@ def log_beta(counts: Array) -> Array:
 
 def logs_and_beta(counts: Array) -> tuple[Array, Array]:
     """E[log p] (V, ...) and the log of the multivariate Beta function (...), in one walk."""
+    if counts.ndim == 3 and counts.strides[1] < counts.strides[2]:  # walked as it lies in memory
+        logs, beta = logs_and_beta(counts.transpose(0, 2, 1))
+        return logs.transpose(0, 2, 1), beta.T
     flat = np.ascontiguousarray(counts, dtype=float).reshape(len(counts), -1)
     if flat.size <= FEW_COUNTS:
         total = flat.sum(axis=0)

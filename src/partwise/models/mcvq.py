@@ -392,6 +392,13 @@ class MCVQ:
         """Sum (S, ...) over each part's states; (K, ...)."""
         return np.add.reduceat(per_state, self.first[:-1], axis=0)
 
+    def times(self, values: Array, per_part: Array, dtype: DType | None = None) -> Array:
+        """Values (P, S, D) times those of the states' parts, (K, D), in the same memory order."""
+        by_column = values.strides[1] < values.strides[2]
+        factor = per_part.T.take(self.part_of, axis=1).T if by_column else per_part[self.part_of]
+        out = np.empty_like(values, dtype=dtype)
+        return np.multiply(values, factor, out=out, casting="same_kind")
+
     def start(self, stats: Stats, gates: Array) -> MCVQParams:
         """First parameters, from sums of first posteriors (all columns undecided) and gates."""
         # An open gate means work for whoever sums over parts.
@@ -401,7 +408,7 @@ class MCVQ:
         for prior, columns, packed in zip(self.priors, self.columns, stats.sums, strict=True):
             sums = packed.shared
             if share is not None:
-                sums = sums * share[self.part_of][:, columns]
+                sums = self.times(sums, share[:, columns])
             chi.append(prior.posterior(sums))
         return self.parameters(chi, self.chooser.learn(gates), stats.states)
 
@@ -426,9 +433,8 @@ class MCVQ:
         return self._packed(prepared, self.all_undecided)
 
     def _prepared(self, params: MCVQParams, parts: Array) -> MCVQPrepared:
-        chi = tuple(np.ascontiguousarray(values) for values in params.chi)
         natural, divergence = [], np.zeros((len(self.n_states), self.n_columns))
-        for prior, columns, c in zip(self.priors, self.columns, chi, strict=True):
+        for prior, columns, c in zip(self.priors, self.columns, params.chi, strict=True):
             eta, cost = prior.learned(c)
             natural.append(eta)
             divergence[:, columns] = self.by_part(cost)
@@ -447,9 +453,9 @@ class MCVQ:
         for columns, eta in zip(self.columns, natural, strict=True):
             layout = Layout(parts[columns], self.n_states)
             own, shared = layout.pack(eta)
-            shared = shared * gates[self.part_of][:, columns[layout.undecided]]
+            shared = self.times(shared, gates[:, columns[layout.undecided]], self.dtype)
             layouts.append(layout)
-            weights.append(Packed(own.astype(self.dtype), shared.astype(self.dtype)))
+            weights.append(Packed(own.astype(self.dtype), shared))
         return tuple(layouts), tuple(weights)
 
     # --- bound ---
@@ -534,7 +540,7 @@ def _learn_entries(
         prior = model.priors[g].take(layout.undecided)
         sums = packed.shared
         if share is not None:
-            sums = sums * share[model.part_of][:, columns]
+            sums = model.times(sums, share[:, columns])
         chi = prior.posterior(sums)
         eta, cost = prior.learned(chi)
         gain[:, columns] = model.by_part(np.einsum("psd,psd->sd", eta, packed.shared))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from partwise._compiled import compiled, is_few
 from partwise.contracts import Array
 
 # Below this share of observed entries, sparse products are faster.
@@ -16,13 +17,14 @@ SPARSE = 0.25
 class _Rows(NamedTuple):
     """Rows (n, D) with 0 where missing, what is observed, and the squared length of rows, (n,).
 
-    Both are sparse matrices if most is missing.
+    Both are sparse matrices if most is missing; ``given`` has NaN where missing.
     """
 
     Z: Array | sparse.csr_matrix
     shown: Array | sparse.csr_matrix
     squares: Array
     complete: bool
+    given: Array
 
     @classmethod
     def of(cls, Z: Array) -> _Rows:
@@ -32,13 +34,57 @@ class _Rows(NamedTuple):
         if observed.mean() < SPARSE:
             where = sparse.csr_matrix(shown)
             entries = Z[observed], where.indices, where.indptr
-            return cls(sparse.csr_matrix(entries, Z.shape), where, squares, False)
-        return cls(filled, shown, squares, bool(observed.all()))
+            return cls(sparse.csr_matrix(entries, Z.shape), where, squares, False, Z)
+        return cls(filled, shown, squares, bool(observed.all()), Z)
 
     def take(self, rows: Array | list[int]) -> Array:
         """Some rows, dense."""
-        found = self.Z[rows]
-        return found if isinstance(found, np.ndarray) else np.asarray(found.toarray())
+        found = self.given[rows]
+        return np.where(np.isnan(found), found.dtype.type(0), found)
+
+    def products(self, centers: Array) -> tuple[Array, Array]:
+        """Of rows with centers (J, D), and the observed part of the centers' squares; (n, J)."""
+        if isinstance(self.Z, np.ndarray) or is_few(self.Z.nnz):
+            squares = centers * centers
+            other = squares.sum(axis=1) if self.complete else self.shown @ squares.T
+            return self.Z @ centers.T, other
+        out = np.zeros((2, self.Z.shape[0], len(centers)), centers.dtype)
+        entries = self.Z.indptr, self.Z.indices, self.Z.data
+        _add_products(*entries, np.ascontiguousarray(centers.T), *out)
+        return out[0], out[1]
+
+    def sums(self, labels: Array, weight: Array, J: int) -> tuple[Array, Array]:
+        """Weights of the observed entries of each label, and their weighted sums; (J, D)."""
+        n, D = self.Z.shape
+        if isinstance(self.Z, np.ndarray) or is_few(self.Z.nnz):
+            indicator = np.zeros((J, n), self.Z.dtype)
+            indicator[labels, np.arange(n)] = weight
+            return indicator @ self.shown, indicator @ self.Z
+        out = np.zeros((2, J, D), self.Z.dtype)
+        entries = self.Z.indptr, self.Z.indices, self.Z.data
+        _add_sums(*entries, labels, weight.astype(out.dtype), *out)
+        return out[0], out[1]
+
+
+@compiled()
+def _add_products(indptr, columns, values, centers, inner, squares):  # type: ignore[no-untyped-def]  # compiled
+    """inner[r] += z c[d] and squares[r] += c[d]^2 for every entry z of row r and column d."""
+    for r in range(len(indptr) - 1):
+        for e in range(indptr[r], indptr[r + 1]):
+            z, center = values[e], centers[columns[e]]
+            for j in range(len(center)):
+                inner[r, j] += z * center[j]
+                squares[r, j] += center[j] * center[j]
+
+
+@compiled()
+def _add_sums(indptr, columns, values, labels, weight, count, total):  # type: ignore[no-untyped-def]  # compiled
+    """count[label, d] += w and total[label, d] += w z for every entry z of column d."""
+    for r in range(len(indptr) - 1):
+        j, w = labels[r], weight[r]
+        for e in range(indptr[r], indptr[r + 1]):
+            count[j, columns[e]] += w
+            total[j, columns[e]] += w * values[e]
 
 
 def masked_kmeans(
@@ -70,9 +116,7 @@ def masked_kmeans(
         for _ in range(n_steps):
             distance = _distances(rows, centers)
             now = distance.argmin(axis=1)
-            indicator = np.zeros((len(centers), len(Z)), Z.dtype)
-            indicator[now, np.arange(len(Z))] = weight
-            count, total = indicator @ rows.shown, indicator @ rows.Z
+            count, total = rows.sums(now, weight, len(centers))
             moved = np.where(count > 0, total / np.where(count > 0, count, 1), centers)
             if np.abs(moved - centers).max() <= 1e-6:
                 break
@@ -85,9 +129,8 @@ def masked_kmeans(
 
 def _distances(rows: _Rows, centers: Array) -> Array:
     """Squared distances over observed entries, identical up to rounding; (n, J)."""
-    squares = centers * centers
-    other = squares.sum(axis=1) if rows.complete else rows.shown @ squares.T
-    return rows.squares[:, None] - 2 * (rows.Z @ centers.T) + other
+    inner, squares = rows.products(centers)
+    return rows.squares[:, None] - 2 * inner + squares
 
 
 def _seed(rows: _Rows, J: int, weight: Array, rng: np.random.Generator) -> Array:
