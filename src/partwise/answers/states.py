@@ -29,6 +29,7 @@ from partwise.fitted import FittedParts, core_of
 from partwise.likelihoods.base import Average
 from partwise.likelihoods.predictive import Predictive
 from partwise.models import calibration, predict
+from partwise.models.class_tree import ClassTree, TreePrior
 from partwise.models.mcvq import MCVQ, MCVQParams, MCVQPrepared
 from partwise.sampling.importance import RowLikelihood
 from partwise.typing import Matrix, Value
@@ -66,15 +67,32 @@ def laws(fitted: FittedStates) -> list[Predictive]:
 
 def state_shares(fitted: FittedStates) -> Array:
     """Posterior mean of the state priors of each class, background included; (N, S)."""
+    tree = tree_prior(fitted)
+    return group_shares(fitted) if tree is None else np.exp(tree.marginal(core(fitted).first))
+
+
+def group_shares(fitted: FittedStates) -> Array:
+    """The same of the classes that states depend on: those of rows, or of their part's group."""
     parts = core(fitted).parts_of(fitted.params.state_counts)
     means = [prior.mean(counts.T).T for prior, counts in parts]
     return np.concatenate(means, axis=1)
 
 
+def tree_prior(fitted: FittedStates) -> TreePrior | None:
+    """Prior of the states where they depend on classes of groups of parts."""
+    links, variable = fitted.params.links, core(fitted).classes
+    if links is None:
+        return None
+    assert isinstance(variable, ClassTree)
+    logs = (np.log(np.maximum(v, 1e-300)) for v in (variable.means(links), group_shares(fitted)))
+    return TreePrior(links.groups, *logs)
+
+
 def class_shares(fitted: FittedStates) -> Array:
     """Posterior mean of the classes' shares, (N,)."""
     model = core(fitted)
-    return model.classes.prior.mean(model.class_counts(fitted.params.state_counts))
+    params = fitted.params
+    return model.classes.prior.mean(model.class_counts(params.state_counts, params.links))
 
 
 def marginal(fitted: FittedStates) -> Array:
@@ -112,7 +130,7 @@ def attributes(fitted: FittedStates) -> dict[str, object]:
     if fitted.classes is not None:
         out["class_priors_"] = class_shares(fitted).astype(dtype)
         out["state_priors_"] = np.stack(shares)
-        out |= chain_attributes(fitted)
+        out |= chain_attributes(fitted) | tree_attributes(fitted)
     shares_of_levels = found[0].probability
     if fitted.schema is None and groups[0].levels is not None and shares_of_levels is not None:
         out["levels_"] = groups[0].levels
@@ -130,6 +148,20 @@ def attributes(fitted: FittedStates) -> dict[str, object]:
     return {**out, "means_": means, "variances_": variances}
 
 
+def tree_attributes(fitted: FittedStates) -> dict[str, object]:
+    """Learned attributes of classes of groups of parts, by name; none without them."""
+    links, variable = fitted.params.links, core(fitted).classes
+    if links is None:
+        return {}
+    assert isinstance(variable, ClassTree)
+    shares = [by_part(fitted, b, 0.0) for b in group_shares(fitted)]
+    return {
+        "part_groups_": links.groups[: n_parts(fitted)],
+        "group_class_priors_": variable.means(links).astype(fitted.dtype),
+        "group_state_priors_": np.stack(shares),
+    }
+
+
 def n_parameters(fitted: FittedStates) -> float:
     """Parameters of each column under its own part, state priors and gates."""
     model = core(fitted)
@@ -140,7 +172,11 @@ def n_parameters(fitted: FittedStates) -> float:
         for group in fitted.columns
     )
     n_choices = 1 if fitted.params.chain is None else N + 1  # of a class: its share, or in a chain
-    choices = N * float((n_states - 1).sum()) + n_choices * (N - 1)
+    choices = n_choices * (N - 1.0)
+    if isinstance(model.classes, ClassTree):
+        choices += model.classes.n_groups * N * (model.classes.n_group_classes - 1)
+        N = model.classes.n_group_classes
+    choices += N * float((n_states - 1).sum())
     return entries + choices + (len(n_states) - 1) * fitted.n_columns
 
 
@@ -300,13 +336,14 @@ def block_likelihoods(
     """Likelihood of a block's rows under every class, fields (N, n), and how many rows it takes."""
     found, model, params = laws(fitted), core(fitted), fitted.params
     log_prior = np.log(np.maximum(state_shares(fitted), 1e-300))
+    tree = tree_prior(fitted)
     draws = predict.needs_draws(params.gates, model.first) and not from_prior
 
     def on_block(block: Block[AnyView]) -> RowLikelihood:
         proposal = fitted.model.propose(fitted.prepared, block) if draws else None
         return predict.row_likelihood(
             block, proposal, found, model.columns, params.gates, log_prior, model.first, n_draws,
-            from_prior=from_prior,
+            from_prior=from_prior, tree=tree,
         )  # fmt: skip
 
     n_open = int(np.sum(params.gates.max(axis=0) < 1.0))
@@ -411,7 +448,10 @@ def _expected_in_state(fitted: FittedStates, group: ColumnGroup, law: Predictive
 
 def draw_states(fitted: FittedStates, sources: Array, rng: np.random.Generator) -> Array:
     """States (n, K), each from its prior in a class; ``sources`` (n, K) has the classes."""
-    shares = state_shares(fitted)
+    shares, links, variable = group_shares(fitted), fitted.params.links, core(fitted).classes
+    if links is not None:
+        assert isinstance(variable, ClassTree)
+        sources = variable.draw(links, sources, rng)
     states = np.empty(sources.shape, np.int64)
     for k, (lo, hi) in enumerate(pairwise(core(fitted).first[: n_parts(fitted) + 1])):
         above = np.cumsum(shares[sources[:, k], lo:hi], axis=1)

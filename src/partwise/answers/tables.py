@@ -27,6 +27,7 @@ from partwise.answers.states import (
     posteriors,
     predict_states,
     state_shares,
+    tree_prior,
 )
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock
@@ -187,16 +188,30 @@ def _posteriors_by_class(
         m = posteriors(fitted, coded, n_jobs)
         return lambda rng: m
 
-    def on_block(block: RowBlock) -> Array:
-        return fitted.model.propose(fitted.prepared, block)
+    def on_block(block: RowBlock) -> tuple[Array, Array | None]:
+        if fitted.params.links is None:
+            return fitted.model.propose(fitted.prepared, block), None
+        model = core(fitted)
+        return model.given_classes(fitted.params, model.evidence(fitted.prepared, block))
 
-    given = np.concatenate(map_rows(fitted.columns, coded, on_block, n_jobs), axis=2)  # (N, S, n)
+    found = map_rows(fitted.columns, coded, on_block, n_jobs)
+    given = np.concatenate([piece[0] for piece in found], axis=2)  # (N, S, n)
+    paths = [piece[1] for piece in found if piece[1] is not None]  # (G, T, N, n)
     above = np.cumsum(class_proba(fitted, coded, n_jobs), axis=1)
+    rows, links = np.arange(len(coded)), fitted.params.links
+
+    def drawn(above: Array, rng: np.random.Generator) -> Array:
+        u = rng.random((len(coded), 1)) * above[:, -1:]
+        return np.minimum((above <= u).sum(axis=1), above.shape[1] - 1)
 
     def choose(rng: np.random.Generator) -> Array:
-        u = rng.random((len(coded), 1)) * above[:, -1:]
-        label = np.minimum((above <= u).sum(axis=1), above.shape[1] - 1)
-        return given[label, :, np.arange(len(coded))]
+        label = drawn(above, rng)
+        if links is None:
+            return given[label, :, rows]
+        ways = np.concatenate(paths, axis=3)[:, label, :, rows]  # (n, G, N)
+        own = np.stack([drawn(np.cumsum(way, axis=1), rng) for way in ways.swapaxes(0, 1)])
+        by_state = own[links.groups[core(fitted).part_of]]  # (S, n)
+        return given[by_state, np.arange(len(by_state))[:, None], rows].T
 
     return choose
 
@@ -261,8 +276,15 @@ def dependence(fitted: FittedStates, columns: Sequence[int] | Array | None = Non
     tables: list[Array | None] = [None] * gates.shape[1]
     for d, table in _binned(fitted, range(len(tables)) if columns is None else columns):
         tables[d] = table
-    of = state_shares(fitted), class_shares(fitted)
-    return information.mutual_information(tables, gates, *of, first)
+    shares, tree = class_shares(fitted), tree_prior(fitted)
+    out = information.mutual_information(tables, gates, state_shares(fitted), shares, first)
+    if tree is not None:  # parts of one group depend on each other through its classes
+        group_of = tree.groups[gates.argmax(axis=0)]
+        for g, links in enumerate(np.exp(tree.links)):
+            of = np.exp(tree.log_b), shares @ links
+            inside = np.ix_(*[np.flatnonzero(group_of == g)] * 2)
+            out[inside] = information.mutual_information(tables, gates, *of, first)[inside]
+    return out
 
 
 def _binned(fitted: FittedStates, columns: Sequence[int] | Array) -> Iterator[tuple[int, Array]]:

@@ -26,6 +26,7 @@ from partwise.estimators._sequences import SequenceRows
 from partwise.fitted import Fitted
 from partwise.fitting.add_columns import with_new_columns
 from partwise.fitting.checkpoint import Checkpoint
+from partwise.fitting.class_groups import check_groups
 from partwise.fitting.course import fit_parts
 from partwise.fitting.family import Family
 from partwise.fitting.options import Annealing, PartsOptions, SizeOptions, TrainingRows
@@ -159,6 +160,7 @@ class GatedEstimator(SequenceRows):
         rows = self._training_rows(X, sample_weight)
         family = self._family(rows.schema)
         rows = with_sequences(rows, lengths, family.options, family.has_latent)
+        check_groups(family.options, family.has_latent)
         self._adopt(self._fitted_to(rows, y, checkpoint))
         return self._adopt_reference(rows)
 
@@ -257,6 +259,8 @@ class GatedEstimator(SequenceRows):
                 inference=getattr(self, "inference", "variational"),
                 n_classes=self.n_classes,
                 class_chain=bool(getattr(self, "class_chain", False)),
+                part_groups=getattr(self, "part_groups", None),
+                n_group_classes=getattr(self, "n_group_classes", None),
                 prior=self._prior_strengths(),
                 gate_entropy=float(self.gate_entropy),
                 absent_zero=self._absent_zero(),

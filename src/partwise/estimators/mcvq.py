@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import ClassVar
 
+import numpy as np
 from sklearn.base import BiclusterMixin
 
 from partwise._compat import Interval, StrOptions
@@ -64,6 +65,12 @@ class MCVQ(BiclusterMixin, MovingEstimator):
     class_chain : bool, default=False
         Whether rows follow each other, in one sequence or several (``lengths`` of `fit`): their
         classes are then a Markov chain, as in a hidden Markov model (docs/classes.md).
+    part_groups : int, sequence of int or None, default=None
+        Number of groups of parts, or the number of each part's group (from 0). Every group then has
+        its own class, on which the states of its parts depend, and which depends on the class of
+        the row (docs/classes.md). None: the states depend on the class of the row.
+    n_group_classes : int or None, default=None
+        Number of classes of every group; None: as many as rows have.
     prior : "conjugate", Prior or None, default="conjugate"
         Strengths of the conjugate priors (see `partwise.Prior`); None is maximum likelihood.
         "conjugate" is ``Prior()``; while an "auto" size is selected, entries count as known to a
@@ -140,6 +147,13 @@ class MCVQ(BiclusterMixin, MovingEstimator):
     class_start_, class_transitions_ : ndarray of shape (N,) and (N, N)
         Probability of the first row's class, and of each class after each other (with
         ``class_chain`` only).
+    part_groups_ : ndarray of shape (K,)
+        Group of every part (with ``part_groups`` only).
+    group_class_priors_ : ndarray of shape (G, N, M)
+        Probability of the M classes of each group given the class of the row (with ``part_groups``
+        only).
+    group_state_priors_ : ndarray of shape (M, K, J)
+        Probability of each state in the classes of its part's group (with ``part_groups`` only).
     classes_ : ndarray of shape (N,)
         Labels of the classes, or their numbers (with classes only).
     co_assignment_ : ndarray of shape (D, D)
@@ -212,6 +226,8 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         "likelihood": [StrOptions({*LAWS, "auto"}), dict, list, tuple],
         "inference": [StrOptions({"variational", "gibbs"})],
         "n_classes": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "part_groups": [Interval(Integral, 1, None, closed="left"), list, tuple, np.ndarray, None],
+        "n_group_classes": [Interval(Integral, 2, None, closed="left"), None],
         "init": [StrOptions(set(States.starts))],
         "transformations": [Transformations, None],
     }
@@ -226,6 +242,8 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         inference: str = "variational",
         n_classes: int | str | None = None,
         class_chain: bool = False,
+        part_groups: int | Sequence[int] | None = None,
+        n_group_classes: int | None = None,
         prior: str | Prior | None = "conjugate",
         gate_entropy: float = 0.0,
         sparse_absent: str = "auto",
@@ -250,6 +268,8 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         self.inference = inference
         self.n_classes = n_classes
         self.class_chain = class_chain
+        self.part_groups = part_groups
+        self.n_group_classes = n_group_classes
         self.prior = prior
         self.gate_entropy = gate_entropy
         self.sparse_absent = sparse_absent

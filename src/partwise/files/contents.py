@@ -145,6 +145,8 @@ def _likelihood_fits(value: Stored, scope: Scope) -> str | None:
 def _classes_fit(value: Stored, scope: Scope) -> str | None:
     """Classes have names if there is more than one."""
     N, classes = scope.sizes["N"], value["learned"].get("classes_")
+    if "links" in value:
+        N = value["links"]["counts"].shape[1]
     named = 1 if classes is None else len(classes)
     return None if named == N else f"has {named} names of {N} classes"
 
@@ -153,6 +155,23 @@ def _chain_fits(value: Stored, scope: Scope) -> str | None:
     """There are transitions of classes where the argument says so."""
     asked, found = bool(value["arguments"].get("class_chain", False)), "chain" in value["state"]
     return None if asked == found else f"has class_chain={asked}, but other parameters"
+
+
+def _links_fit(value: Stored, scope: Scope) -> str | None:
+    """Groups of parts have classes where the argument says so, as many as it says."""
+    asked, links = value["arguments"].get("part_groups"), value["state"].get("links")
+    if asked is None or links is None:
+        same = (asked is None) == (links is None)
+        return None if same else f"has part_groups={asked!r}, but other parameters"
+    (n_groups, n_classes, n_own), groups = links["counts"].shape, np.asarray(links["groups"])
+    given = np.asarray(asked)
+    same = n_groups == given if given.ndim == 0 else np.array_equal(groups[: len(given)], given)
+    if not same or n_own != (value["arguments"].get("n_group_classes") or n_classes):
+        return f"has part_groups={asked!r}, but links of sizes {links['counts'].shape}"
+    total = links["counts"].sum(axis=2)
+    if not np.allclose(total, total[0], rtol=ROUNDING):
+        return "has groups of parts that count different rows"
+    return None
 
 
 def _transformations_fit(value: Stored, scope: Scope) -> str | None:
@@ -215,7 +234,17 @@ _MCVQ = Record(
             }
         ),
     },
-    {"transformation_counts": counts("T"), "reference": REFERENCE, "chain": counts("N+1", "N")},
+    {
+        "transformation_counts": counts("T"),
+        "reference": REFERENCE,
+        "chain": counts("N+1", "N"),
+        "links": Record(
+            {
+                "counts": counts("groups", "top", "N"),
+                "groups": Array("int", ("K",), low=0, below="groups"),
+            }
+        ),
+    },
     rules=(_n_columns, _classes_fit, kinds_fit, units_fit),
 )  # fmt: skip
 _MCFA_STATE: dict[str, Check] = {
@@ -393,22 +422,20 @@ def _densities_fit(value: Stored, scope: Scope) -> str | None:
     return None if ratio < MAX_LOG_RATIO else "has levels of probability 0"
 
 
-_MEMBERS = {
-    "MCFA": _mcfa(_parts_of, _transformations_fit, _chain_fits, _likelihood_fits),
-    "MCVQ": _model(
-        _MCVQ, _parts_of, _transformations_fit, _chain_fits, _likelihood_fits, _prior_fits
-    ),
-}
-
-_OF_ROWS = _model(
-    _MCVQ,
-    _columns_given,
+_STATE_RULES = (
     _parts_of,
     _transformations_fit,
     _chain_fits,
+    _links_fit,
     _likelihood_fits,
     _prior_fits,
 )
+_MEMBERS = {
+    "MCFA": _mcfa(_parts_of, _transformations_fit, _chain_fits, _likelihood_fits),
+    "MCVQ": _model(_MCVQ, *_STATE_RULES),
+}
+
+_OF_ROWS = _model(_MCVQ, _columns_given, *_STATE_RULES)
 
 
 def _mcvq(value: object, scope: Scope) -> None:

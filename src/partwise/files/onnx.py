@@ -106,6 +106,8 @@ def _makers(name: str, fitted: Fitted, graph: Graph, rows: Node, scores: bool) -
         return _components(fitted, graph, rows)
     if getattr(fitted.params, "chain", None) is not None:
         raise _refused(name, "its rows depend on each other; fit it with class_chain=False")
+    if getattr(fitted.params, "links", None) is not None:
+        raise _refused(name, "its parts have classes of groups; fit it with part_groups=None")
     if type(fitted.model) not in (MCVQ, MCFA):
         raise _refused(name, "rows of this model are inferred by iteration")
     sampled = _refused(

@@ -20,9 +20,10 @@ from partwise._warnings import warn
 from partwise.contracts import Array, Stats
 from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column, learn_columns
 from partwise.data.rows import is_sparse
-from partwise.fitted import Fitted, FittedParts
+from partwise.fitted import Fitted, FittedParts, core_of
 from partwise.fitting.calibrate import calibrate
 from partwise.fitting.checkpoint import Checkpoint, FitLog, SearchMemo
+from partwise.fitting.class_groups import read_groups
 from partwise.fitting.family import Family
 from partwise.fitting.labels import read_labels
 from partwise.fitting.options import Annealing, Listen, Listener, PartsOptions, TrainingRows
@@ -30,13 +31,16 @@ from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Begun, Stage, fit_best
 from partwise.fitting.sequences import chained, without_chain
 from partwise.models.calibration import identity
+from partwise.models.class_tree import ClassTree, Links
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gated import GatedCore, GatedModel, P, R
 from partwise.models.gating import Gating, Tied
+from partwise.models.mcvq import MCVQ, MCVQParams
 from partwise.models.rowwise import Rowwise
 from partwise.models.selection import Draws, Expected
 from partwise.runners import runner_of
 from partwise.sampling.randomness import as_generator
+from partwise.starts.class_tree import tree_start
 from partwise.starts.classes import ClassCore, chain_start, class_number, class_start
 from partwise.typing import PathLike
 
@@ -161,6 +165,8 @@ def fit_rows(
     check_pairing(options, is_sparse(rows.X) and absent_zero, family.has_latent)
     if options.class_chain and classes.number == 1:
         raise ValueError("class_chain=True needs classes; set n_classes, or give labels y.")
+    if options.part_groups is not None and classes.number == 1:
+        raise ValueError("part_groups needs classes of rows; set n_classes, or give labels y.")
     variable = family.class_variable(classes.number)
     source = family.source(rows, columns, labels)
     totals = family.totals(source)
@@ -365,7 +371,7 @@ def _resumed(
         type(a.likelihood) is type(b.likelihood) and np.array_equal(a.index, b.index)
         for a, b in zip(last.columns, columns, strict=True)
     )
-    same &= classes.number == core.classes.n_classes
+    same &= classes.number == core.classes.n_classes and _same_groups(family, last)
     if (sizes is not None and core.sizes[: last.n_parts] != sizes) or not same:
         raise ValueError(
             f"warm_start=True needs the columns, n_parts, {family.size_name}, classes and "
@@ -377,6 +383,18 @@ def _resumed(
         for a, b in zip(last.columns, columns, strict=True)
     ]
     return core.sizes, tuple(kept)
+
+
+def _same_groups(family: Family[P, R], last: FittedParts[P, R]) -> bool:
+    """Whether the last fit had the groups of parts, and as many classes of each."""
+    links: Links | None = getattr(last.params, "links", None)
+    if links is None or family.options.part_groups is None:
+        return links is None and family.options.part_groups is None
+    _, given = read_groups(family.options)
+    found = family.class_variable(links.counts.shape[1])
+    assert isinstance(found, ClassTree)
+    sizes = links.counts.shape == (found.n_groups, found.n_classes, found.n_group_classes)
+    return sizes and (given is None or np.array_equal(given, links.groups[: len(given)]))
 
 
 def _stages(
@@ -466,6 +484,10 @@ def _enter_classes(
     """Begin the classes with the parts as they are."""
     found = _evidence(family, model, source, rng, params)
     core = cast(ClassCore[P], full)
+    if isinstance(full.classes, ClassTree):
+        _, groups = read_groups(family.options)
+        begun = cast(MCVQParams, params)
+        return cast(P, tree_start(core_of(full, MCVQ), begun, found[1], groups, rng))
     if bounds is not None:
         return chain_start(core, *found, bounds, rng)
     return class_start(core, *found, rng)

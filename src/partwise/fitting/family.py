@@ -14,9 +14,11 @@ from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column
 from partwise.fitted import FittedParts, SavedState
 from partwise.fitting.checkpoint import SearchMemo
+from partwise.fitting.class_groups import read_groups
 from partwise.fitting.options import PartsOptions, Size, TrainingRows
 from partwise.likelihoods import Dirichlet
 from partwise.models.class_chain import ClassChain
+from partwise.models.class_tree import ClassTree
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gated import (
     ColumnModel,
@@ -219,10 +221,13 @@ class Family(ABC, Generic[P, R]):
 
     def class_variable(self, n_classes: int) -> ClassVariable:
         """The class variable with the prior of the options."""
-        prior = self.options.prior
-        chained = self.options.class_chain and n_classes > 1
-        kind = ClassChain if chained else ClassVariable
-        return kind(n_classes, Dirichlet(prior.states if prior else 0.0))
+        options = self.options
+        prior = Dirichlet(options.prior.states if options.prior else 0.0)
+        if options.part_groups is not None and n_classes > 1:
+            n_groups, _ = read_groups(options)
+            return ClassTree(n_classes, prior, n_groups, options.n_group_classes or n_classes)
+        chained = options.class_chain and n_classes > 1
+        return (ClassChain if chained else ClassVariable)(n_classes, prior)
 
     def chooser(self, columns: tuple[ColumnGroup, ...], n_columns: int) -> Chooser:
         """How columns choose parts."""

@@ -143,7 +143,9 @@ class PartsOptions:
     ``calibrated`` whether intervals are; ``usual_prior`` whether the prior is the default;
     ``sizes`` how sizes are selected; ``transformations`` what rows may have undergone;
     ``annealing`` how the temperature falls, None as usual; ``class_chain`` whether classes of rows
-    follow each other; ``quick_start`` whether a rough start suffices.
+    follow each other; ``part_groups`` how many groups of parts have classes of their own, or which
+    parts are of each, and ``n_group_classes`` how many, None for as many as rows; ``quick_start``
+    whether a rough start suffices.
     """
 
     n_parts: int | str
@@ -165,6 +167,8 @@ class PartsOptions:
     transformations: Transformations | None = None
     annealing: Annealing | None = None
     class_chain: bool = False
+    part_groups: int | Sequence[int] | None = None
+    n_group_classes: int | None = None
     quick_start: bool = False
 
     @property
@@ -206,6 +210,19 @@ class PartsOptions:
     def samples_columns(self) -> bool:
         """Whether the part of every column is sampled, one for all rows."""
         return self.inference == "gibbs" and self.gating == "tied"
+
+
+def refuse_others(asked: str, off: str, options: PartsOptions, has_latent: bool) -> None:
+    """Refuse what an option ``asked`` for, which is turned ``off``, is not available with."""
+    refused = {
+        'inference="gibbs"': options.inference == "gibbs",
+        'gating="factorised"': options.gating == "factorised",
+        "transformations": options.transformations is not None,
+        f'likelihood="{options.likelihood_name}" of MCFA': has_latent,
+    }
+    for what, is_so in refused.items():
+        if is_so:
+            raise ValueError(f"{asked} does not support {what}; set {off}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from partwise.fitted import (
 )
 from partwise.fitting.family import Family
 from partwise.models.calibration import Calibration, identity
+from partwise.models.class_tree import Links
 from partwise.models.gated import GatedModel, P, R
 from partwise.models.gating import Gates
 from partwise.models.reference import Reference
@@ -32,10 +33,12 @@ def saved(family: Family[P, R], fitted: FittedParts[P, R]) -> dict[str, object]:
         learned["feature_names_in_"] = np.asarray([str(n) for n in fitted.names], dtype=object)
     calibration = fitted.calibration or identity(fitted.n_columns)
     chain: Array | None = getattr(fitted.params, "chain", None)
+    links: Links | None = getattr(fitted.params, "links", None)
     return {
         **family.saved(fitted),
         "gate": fields_of(fitted.params.gate),
         **({} if chain is None else {"chain": chain}),
+        **({} if links is None else {"links": fields_of(links)}),
         "columns": [group.state() for group in fitted.columns],
         family.size_name: list(family.core_in(fitted.model).sizes),
         "calibration": fields_of(calibration),

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from partwise.contracts import AnyParams, Array
 from partwise.data import BlockSource, RowBlock
-from partwise.fitting.options import PartsOptions, TrainingRows
+from partwise.fitting.options import PartsOptions, TrainingRows, refuse_others
 from partwise.fitting.restarts import Stage
 from partwise.models.class_chain import ChainCore, Chained, ClassChain
 from partwise.models.class_variable import ClassVariable
@@ -48,15 +48,7 @@ def with_sequences(
     bounds = read_lengths(lengths, len(rows.kept), options.class_chain)
     if bounds is None:
         return rows
-    refused = {
-        'inference="gibbs"': options.inference == "gibbs",
-        'gating="factorised"': options.gating == "factorised",
-        "transformations": options.transformations is not None,
-        f'likelihood="{options.likelihood_name}" of MCFA': has_latent,
-    }
-    for what, is_so in refused.items():
-        if is_so:
-            raise ValueError(f"class_chain=True does not support {what}; set class_chain=False.")
+    refuse_others("class_chain=True", "class_chain=False", options, has_latent)
     if np.any(rows.weight != 1.0) or not np.all(rows.kept):
         raise ValueError(
             "class_chain=True does not support sample_weight: a row has one place in its sequence; "

@@ -21,6 +21,7 @@ from partwise.fitting.state_search import Search
 from partwise.fitting.state_trials import Trials
 from partwise.likelihoods import Dirichlet
 from partwise.models import predict
+from partwise.models.class_tree import Links
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gated import GatedCore, GatedModel, P, R
 from partwise.models.gating import Gates
@@ -188,10 +189,13 @@ class States(Family[MCVQParams, MCVQPrepared]):
     def restored(self, core: StateCore, state: SavedState, gate: Gates) -> MCVQParams:
         """Parameters from a file."""
         kept = state["theta"]
-        return self.core_in(core).parameters(kept["chi"], gate, kept["state_counts"])
+        links = Links(**state["links"]) if "links" in state else None
+        return self.core_in(core).parameters(kept["chi"], gate, kept["state_counts"], links)
 
     def n_saved(self, state: SavedState) -> int:
         """Number of classes."""
+        if "links" in state:
+            return int(state["links"]["counts"].shape[1])
         return len(state["theta"]["state_counts"])
 
     def row_labels(self, fitted: FittedStates, source: BlockSource, kept: Array) -> Array:

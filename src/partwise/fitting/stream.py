@@ -93,6 +93,8 @@ def refused(family: Family[P, R], fitted: AnyFitted | None) -> str | None:
         return "transformations"
     if options.class_chain:
         return "class_chain=True"
+    if options.part_groups is not None:
+        return "part_groups"
     if family.has_latent:
         return f'likelihood="{options.likelihood_name}"'
     # The number of rows behind parameters follows from their uncertainty, which needs a prior.

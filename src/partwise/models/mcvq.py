@@ -33,15 +33,13 @@ import numpy as np
 from partwise.contracts import Array, Block, DType, Layout, Packed, Selections, Source, Stats
 from partwise.likelihoods import Dirichlet
 from partwise.likelihoods.prior import EntryPrior
+from partwise.models.class_tree import ClassTree, Links
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gates
 from partwise.models.likely_states import climb_states
 from partwise.models.selection import Randomness, draw
+from partwise.models.state_classes import StateClasses, Weighed, exponentiate
 from partwise.models.weights import weighted
-
-# Least logarithm of a posterior, relative to the largest: a state of weight 1e-20 adds nothing that
-# a float can hold, and denormal numbers would slow matrix products.
-LEAST_LOG = -46.0
 
 # Gates below this tell nothing about the sums that they weighed.
 LEAST_SHARE = 1e-8
@@ -58,6 +56,7 @@ class MCVQParams:
     log_b: Array  # (N, S)
     log_beta: Array  # (N,)
     chain: Array | None = None  # of classes in sequence: starts, then transitions, (N + 1, N)
+    links: Links | None = None  # of classes of groups of parts; N is then their number, beta (T,)
 
     def with_chain(self, chain: Array) -> MCVQParams:
         """The same with other starts and transitions of classes in sequence."""
@@ -86,22 +85,7 @@ class MCVQPrepared:
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
-    """Classes of a block's rows, and what their states' posteriors are made of."""
-
-    z: Array  # (N, n)
-    log_z: Array  # log normaliser of the rows, (n,)
-    joint: Array  # log of a class's prior times the row's density in it, (N, n)
-    shares: Array  # b relative to the largest of any class, (N, S)
-    totals: list[Array]  # of the states' weights under each class, a part (N, n)
-
-    def with_classes(self, z: Array) -> Weighed:
-        """The same with other classes of the rows, (N, n)."""
-        return replace(self, z=z)
-
-
-@dataclass(frozen=True, eq=False)
-class MCVQ:
+class MCVQ(StateClasses):
     """The model with one posterior of the parts for all rows (standard, tied, annealed).
 
     Parameters
@@ -126,11 +110,6 @@ class MCVQ:
     dtype: DType
     needs: ClassVar[tuple[type, ...]] = ()
     remembers: ClassVar[bool] = False
-
-    @cached_property
-    def first(self) -> Array:
-        """Number of each part's first state, then S."""
-        return np.concatenate([[0], np.cumsum(self.n_states)]).astype(np.int64)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -174,11 +153,14 @@ class MCVQ:
 
     def propose(self, prepared: MCVQPrepared, block: Block[object]) -> Array:
         """States to sample when a row's likelihood is estimated, in each class; (N, S, n)."""
-        m = self.evidence(prepared, block)
-        found = self.weigh(prepared.params, m, None)
-        parts = zip(pairwise(self.first), found.totals, strict=True)
+        given, paths = self.given_classes(prepared.params, self.evidence(prepared, block))
+        if paths is None:
+            return given
+        links = prepared.params.links
+        assert links is not None
         pieces = [
-            found.shares[:, lo:hi, None] * (m[lo:hi] / total[:, None]) for (lo, hi), total in parts
+            np.einsum("tzn,zsn->tsn", paths[g], given[:, lo:hi])
+            for g, (lo, hi) in zip(links.groups, pairwise(self.first), strict=True)
         ]
         return np.concatenate(pieces, axis=1)
 
@@ -199,34 +181,6 @@ class MCVQ:
         counts = self.mix(m, found, block.weight)
         sums = block.collect(weighted(m, block.weight), layouts)
         return m, Stats(float(block.weight @ (found.log_z + block.base)), counts, sums)
-
-    def weigh(self, params: MCVQParams, score: Array, labels: Array | None) -> Weighed:
-        """Posterior of the rows' classes; ``score`` (S, n) becomes states' weights in their part.
-
-        A class explains part k of a row with sum_j b[n, kj] exp(score[kj]).
-        """
-        best = params.log_b.max(axis=0)  # in some class; the others' shares are relative to it
-        shares = np.exp(np.maximum(params.log_b - best, LEAST_LOG)).astype(score.dtype)
-        evidence = np.repeat(params.log_beta[:, None], score.shape[1], axis=1)
-        totals = []
-        for lo, hi in pairwise(self.first):
-            top = exponentiate(score[lo:hi], best[lo:hi])
-            totals.append(shares[:, lo:hi] @ score[lo:hi])
-            evidence += top + np.log(totals[-1]).astype(float)
-        return Weighed(*self.classes.posterior(evidence, labels), evidence, shares, totals)
-
-    def mix(self, m: Array, found: Weighed, weight: Array) -> Array:
-        """Turn weights (S, n) into posteriors, sum_n z m_n; weighted sums of z m_n, (N, S)."""
-        counts = np.empty((len(found.z), self.first[-1]))
-        for (lo, hi), total in zip(pairwise(self.first), found.totals, strict=True):
-            ratio = (found.z / total).astype(m.dtype)
-            b = found.shares[:, lo:hi]
-            counts[:, lo:hi] = b * (weighted(ratio, weight) @ m[lo:hi].T)
-            m[lo:hi] *= b.T @ ratio
-        return counts
-
-    # Weighted sums of z m_n, (N, S), from what `weigh` left of the score, which is lost.
-    class_sums = mix
 
     def sampled(self, m: Array, found: Weighed | None, rng: Randomness) -> Array:
         """One-hot states sampled from posteriors (S, n)."""
@@ -322,16 +276,23 @@ class MCVQ:
         params = replace(params, gate=self.chooser.select(params.gate, stats.gates))
         return self._packed(replace(after, params=params), self.all_undecided)
 
-    def parameters(self, chi: Sequence[Array], gate: Gates, counts: Array) -> MCVQParams:
+    def parameters(
+        self, chi: Sequence[Array], gate: Gates, counts: Array, links: Links | None = None
+    ) -> MCVQParams:
         """Parameters with these pseudo-sums, gates, and classes' counts of states (N, S)."""
         log_b = [prior.expected_log(c.T).T for prior, c in self.parts_of(counts)]
-        log_beta = self.classes.learn(self.class_counts(counts))
+        log_beta = self.classes.learn(self.class_counts(counts, links))
         priors = np.concatenate(log_b, axis=1), log_beta
-        return MCVQParams(self.n_states, tuple(chi), gate, counts, *priors)
+        return MCVQParams(self.n_states, tuple(chi), gate, counts, *priors, links=links)
 
     def learn_states(self, params: MCVQParams, counts: Array) -> MCVQParams:
-        """Priors of states and classes from the classes' counts of states (N, S)."""
-        return replace(self.parameters(params.chi, params.gate, counts), chain=params.chain)
+        """Priors of states and classes from the sums that `mix` gives."""
+        links = params.links
+        if links is not None:
+            assert isinstance(self.classes, ClassTree)
+            counts, links = self.classes.split(counts, links.groups)
+        learned = self.parameters(params.chi, params.gate, counts, links)
+        return replace(learned, chain=params.chain)
 
     def finish(self, params: MCVQParams) -> MCVQParams:
         """Nothing is left to do after a fit."""
@@ -354,8 +315,10 @@ class MCVQ:
         """The same model with one class."""
         return replace(self, classes=ClassVariable())
 
-    def class_counts(self, counts: Array) -> Array:
+    def class_counts(self, counts: Array, links: Links | None = None) -> Array:
         """Summed weight of every class's rows, (N,), from counts of states (N, S)."""
+        if links is not None:
+            return links.counts[0].sum(axis=1)
         return counts[:, : self.first[1]].sum(axis=1)
 
     def parts_of(self, counts: Array) -> list[tuple[Dirichlet, Array]]:
@@ -473,7 +436,11 @@ class MCVQ:
     def choice_cost(self, params: MCVQParams) -> float:
         """Divergence of the state and class priors' posteriors."""
         states = sum(prior.divergence(c.T) for prior, c in self.parts_of(params.state_counts))
-        return states + self.classes.cost(self.class_counts(params.state_counts))
+        total = states + self.classes.cost(self.class_counts(params.state_counts, params.links))
+        if params.links is None:
+            return total
+        assert isinstance(self.classes, ClassTree)
+        return total + self.classes.link_cost(params.links)
 
     def state_density(self, params: MCVQParams, m: Array, labels: Array | None) -> Array:
         """Log prior of one-hot states (S, n), the class summed out unless known; (n,)."""
@@ -508,16 +475,6 @@ def normalise_part(score: Array, log_b: Array) -> Array:
     total = score.sum(axis=0)
     score /= total
     return top + np.log(total).astype(float)
-
-
-def exponentiate(score: Array, log_b: Array) -> Array:
-    """exp(score + log_b), relative to each row's largest, in place of scores (J, n); its log."""
-    score += log_b.astype(score.dtype)[:, None]
-    top = score.max(axis=0)
-    score -= top
-    np.maximum(score, LEAST_LOG, out=score)
-    np.exp(score, out=score)
-    return top.astype(float)
 
 
 def _learn_entries(

@@ -7,6 +7,7 @@ All is in model units; ``m`` is (S, n), parameters are predictive distributions 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,7 @@ from partwise._compiled import check_sizes, compiled
 from partwise.contracts import Array, Block, Entries, EntryList
 from partwise.likelihoods.mixtures import LEAST_WEIGHT
 from partwise.likelihoods.predictive import Predictive
+from partwise.models.class_tree import TreePrior
 from partwise.sampling.importance import RowLikelihood, enumerate_states, sample_states
 
 # Densities worked on at a time, which a core's cache holds.
@@ -160,12 +162,14 @@ def row_likelihood(
     n_draws: int,
     seed: int = 0,
     from_prior: bool = False,
+    tree: TreePrior | None = None,
 ) -> RowLikelihood:
     """Log-likelihood of a block's rows under every class; fields of shape (N, n).
 
     Exact where it can be, else by importance sampling from ``proposal`` (N, S, n), not looked at
     unless `needs_draws`. ``log_prior`` is (N, S), the states' given the class; ``from_prior``
-    samples states from it, and always.
+    samples states from it, and always. ``tree`` is the prior of states that depend on each other
+    given the class.
     """
     part_of = np.repeat(np.arange(len(gates)), np.diff(first))
     closed = gates.max(axis=0) >= 1.0
@@ -191,7 +195,12 @@ def row_likelihood(
     indptr = np.searchsorted(rows, np.arange(block.n_rows + 1))
     own = np.ascontiguousarray(own)
     found = []
+    closed_parts = None
+    if tree is not None and not len(table) and not from_prior:
+        by_class = [part_likelihoods(own, b, first).T for b in tree.log_b]  # of groups: (K, n)
+        closed_parts = tree.likelihood(np.stack(by_class, axis=1))
     for n, b in enumerate(log_prior):
+        more = None if tree is None else partial(tree.dependence, n, b)
         if from_prior or (len(table) and needs_draws(gates, first)):
             if from_prior:
                 posterior = np.repeat(np.exp(b)[None], block.n_rows, axis=0)
@@ -199,10 +208,12 @@ def row_likelihood(
                 assert proposal is not None
                 posterior = np.ascontiguousarray(proposal[n].T, dtype=float)
             rng = np.random.default_rng(seed)  # the same samples for every block and class
-            found.append(sample_states(indptr, table, own, b, posterior, first, n_draws, rng))
+            found.append(sample_states(indptr, table, own, b, posterior, first, n_draws, rng, more))
             continue
         if len(table):
-            value = enumerate_states(indptr, table, own, b, first)
+            value = enumerate_states(indptr, table, own, b, first, more)
+        elif closed_parts is not None:
+            value = closed_parts[n]
         else:
             value = part_likelihoods(own, b, first).sum(axis=1)
         found.append(RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf)))

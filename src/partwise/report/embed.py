@@ -117,6 +117,11 @@ def embed(model: object, only: np.ndarray | None = None) -> Mapping[str, object]
 
 
 @embed.register
+def embed_model(model: MCVQ, only: np.ndarray | None = None) -> EmbeddedModel | None:
+    """The same of an MCVQ; the page knows no classes of groups of parts."""
+    return embed_states(model, only) if fitted_of(model).params.links is None else None
+
+
 def embed_states(model: MCVQ, only: np.ndarray | None = None) -> EmbeddedModel:
     """The parameters of a model whose parts have states."""
     fitted = fitted_of(model)

@@ -8,8 +8,9 @@ same loop is exact.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,9 @@ REMEMBERED = 64
 
 # Weights of rows and combinations held at a time.
 MOST_WEIGHTS = 1 << 20
+
+# Log prior of states (..., K) less the sum of that of each, where they depend on each other.
+Dependence: TypeAlias = Callable[[Array], Array]
 
 
 class RowLikelihood(NamedTuple):
@@ -76,9 +80,22 @@ def _mixed_log_density(lo, hi, log_table, table, states):
 
 @compiled()
 def _weigh_draws(
-    indptr, log_table, table, own, log_prior, log_proposal, cumulative, first, uniforms, out
+    indptr,
+    log_table,
+    table,
+    own,
+    log_prior,
+    log_proposal,
+    cumulative,
+    first,
+    uniforms,
+    out,
+    sampled,
 ):
-    """Log weights (n, T) of states sampled from the proposal by inverting its distribution."""
+    """Log weights (n, T) of states sampled from the proposal by inverting its distribution.
+
+    The states go to ``sampled`` (n, T, K), unless it is empty.
+    """
     K = len(first) - 1
     states = np.empty(K, np.int64)
     seen = np.empty(REMEMBERED, np.int64)  # combinations of states met in this row
@@ -92,6 +109,8 @@ def _weigh_draws(
                 while s < first[k + 1] - 1 and uniforms[t, k] > cumulative[r, s]:
                     s += 1
                 states[k] = s
+                if len(sampled):
+                    sampled[r, t, k] = s
                 code = code * 1_000_003 + s  # in 64 bits; no two of a row's samples come out alike
                 log_weight += own[r, s] + log_prior[s] - log_proposal[r, s]
             i = 0
@@ -136,13 +155,19 @@ def _check_sizes(
 
 
 def enumerate_states(
-    indptr: Array, log_table: Array, own: Array, log_prior: Array, first: Array
+    indptr: Array,
+    log_table: Array,
+    own: Array,
+    log_prior: Array,
+    first: Array,
+    dependence: Dependence | None = None,
 ) -> Array:
     """Exact log-likelihood (n,) by going through all combinations of states."""
     grids = np.meshgrid(*[np.arange(a, b) for a, b in pairwise(first)])
     combinations = np.stack([grid.ravel() for grid in grids], axis=1)
     _check_sizes(indptr, log_table, own, log_prior, first)
     n, table = len(indptr) - 1, np.exp(log_table)
+    more = 0.0 if dependence is None else dependence(combinations)
     value = np.empty(n)
     step = max(MOST_WEIGHTS // len(combinations), 1)
     for i in range(0, n, step):
@@ -150,7 +175,7 @@ def enumerate_states(
         out = np.empty((stop - i, len(combinations)))
         here = indptr[i : stop + 1]
         _weigh_all(here, log_table, table, own[i:stop], log_prior, first, combinations, out)
-        value[i:stop] = _log_mean(out, 1)[0]
+        value[i:stop] = _log_mean(out + more, 1)[0]
     return value
 
 
@@ -163,6 +188,7 @@ def sample_states(
     first: Array,
     n_draws: int,
     rng: np.random.Generator,
+    dependence: Dependence | None = None,
 ) -> RowLikelihood:
     """Importance sampling with the variational posterior, a tenth of the prior mixed in.
 
@@ -181,6 +207,8 @@ def sample_states(
     first : ndarray of shape (K + 1,)
     n_draws : int
     rng : Generator
+    dependence : callable, optional
+        Log prior of states (..., K) less the sum of ``log_prior`` of each.
     """
     # The prior's tenth bounds the weights where the variational posterior is too narrow.
     proposal = 0.9 * posterior + 0.1 * np.exp(log_prior)
@@ -194,11 +222,12 @@ def sample_states(
     _check_sizes(indptr, log_table, own, log_prior, first)
     out = np.empty((n, n_draws))
     uniforms = rng.random((n_draws, K))
+    sampled = np.empty((0, 0, 0) if dependence is None else (n, n_draws, K), np.int64)
     _weigh_draws(
         indptr, log_table, np.exp(log_table), own, log_prior, log_proposal, cumulative, first,
-        uniforms, out,
+        uniforms, out, sampled,
     )  # fmt: skip
-    return summarise_weights(out)
+    return summarise_weights(out if dependence is None else out + dependence(sampled))
 
 
 def summarise_weights(log_weights: Array) -> RowLikelihood:

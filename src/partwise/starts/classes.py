@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol, Self, TypeVar, cast
+from typing import Protocol, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -34,6 +34,9 @@ MOST_CLASSES = 30
 MISSES = 2
 
 Params = TypeVar("Params")
+
+# What a block's entries say about the states (S, n), weights of its rows, and their known classes.
+Piece: TypeAlias = tuple[Array, Array, Array | None]
 
 
 class Weighed(Protocol):
@@ -98,7 +101,7 @@ class ClassCore(Protocol[Params]):
 def class_start(
     core: ClassCore[Params],
     params: Params,
-    pieces: Sequence[tuple[Array, Array, Array | None]],
+    pieces: Sequence[Piece],
     rng: np.random.Generator,
 ) -> Params:
     """Parameters with classes, from parameters without.
@@ -106,18 +109,18 @@ def class_start(
     ``pieces`` holds for every block what its entries say about the states (S, n), the row weights,
     and the known classes, if any.
     """
-    evidence, weight, labels = _joined(pieces)
+    evidence, weight, labels = joined(pieces)
     if labels is not None and np.any(labels >= 0):
         known = labels >= 0
         begun = _by_hand(core, params, evidence, np.where(known, labels, 0), weight * known)
-        return _settle(core, begun, evidence, labels, weight, MOST_STEPS)[1]
-    return _best_start(core, params, *_some(evidence, weight, rng), rng)[1]
+        return settle(core, begun, evidence, labels, weight)
+    return _best_start(core, params, *some_rows(evidence, weight, rng), rng)[1]
 
 
 def chain_start(
     core: ClassCore[Params],
     params: Params,
-    pieces: Sequence[tuple[Array, Array, Array | None]],
+    pieces: Sequence[Piece],
     bounds: Array,
     rng: np.random.Generator,
 ) -> Params:
@@ -126,7 +129,7 @@ def chain_start(
     Rows near each other tend to have the same class, so that clusters are also sought among
     averages of so many rows; of very many rows the first are tried.
     """
-    evidence, weight, labels = _joined(pieces)
+    evidence, weight, labels = joined(pieces)
     if evidence.shape[1] != bounds[-1]:  # a sample of rows, which are not neighbors
         return class_start(core, params, pieces, rng)
     if labels is not None and np.any(labels >= 0):
@@ -172,15 +175,15 @@ def _averages(features: Array, bounds: Array, n_near: int) -> Array:
 def class_number(
     core: ClassCore[Params],
     params: Params,
-    pieces: Sequence[tuple[Array, Array, Array | None]],
+    pieces: Sequence[Piece],
     rng: np.random.Generator,
 ) -> int:
     """How many classes have the highest bound with the parts as they are.
 
     ``core`` has any number of classes; ``params`` and ``pieces`` as in `class_start`.
     """
-    evidence, weight, _ = _joined(pieces)
-    evidence, weight = _some(evidence, weight, rng)
+    evidence, weight, _ = joined(pieces)
+    evidence, weight = some_rows(evidence, weight, rng)
     highest, best, misses = -np.inf, 1, 0
     for n in range(1, MOST_CLASSES + 1):
         own = core.with_classes(replace(core.classes, n_classes=n))
@@ -193,8 +196,8 @@ def class_number(
     return best
 
 
-def _joined(
-    pieces: Sequence[tuple[Array, Array, Array | None]],
+def joined(
+    pieces: Sequence[Piece],
 ) -> tuple[Array, Array, Array | None]:
     """Evidence, weights and labels of all blocks."""
     evidence = np.concatenate([piece[0] for piece in pieces], axis=1)
@@ -203,7 +206,7 @@ def _joined(
     return evidence, weight, np.concatenate(labels) if labels else None
 
 
-def _some(evidence: Array, weight: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def some_rows(evidence: Array, weight: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Evidence and weights of so many rows as beginnings are tried on."""
     if len(weight) <= TRIED_ROWS:
         return evidence, weight
@@ -298,6 +301,17 @@ def _settle_chain(
         rows = told.counts[np.append(0, 1 + order)]
         params = cast(Params, learned.with_chain(rows[:, order]))
     return bound, params
+
+
+def settle(
+    core: ClassCore[Params],
+    params: Params,
+    evidence: Array,
+    labels: Array | None,
+    weight: Array,
+) -> Params:
+    """Learn the classes with the parts as they are, from some beginning."""
+    return _settle(core, params, evidence, labels, weight, MOST_STEPS)[1]
 
 
 def _settle(
