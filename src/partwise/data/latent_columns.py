@@ -61,7 +61,7 @@ class CopulaColumns(ColumnGroup):
         Origin and unit of the marginals.
     """
 
-    widths: Array
+    widths: Array = None  # type: ignore[assignment]  # in place of the property of the base
     n_levels: Array
     edges: Array
     logs: Array
