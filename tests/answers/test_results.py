@@ -15,6 +15,7 @@ import partwise
 from partwise import MCFA, MCVQ, BayesianPCA
 from partwise.answers import summaries, tables
 from partwise.answers.results import WIDTH, Explanation, Summary, make_table
+from partwise.data import source
 from partwise.fitted import fitted_of
 from partwise.models.sizes import added
 
@@ -71,6 +72,16 @@ def test_values_come_back_to_the_last_digit(table, model):
         assert told["species"] == x["species"]
     for row in model.anomalous_cells(table, 50).to_dict("records"):
         assert row["value"] == table.loc[row["row"], row["column"]]
+
+
+def test_anomalous_cells_may_be_few_of_a_column(table, model, monkeypatch):
+    coded = model._check_rows(table, reset=False)
+    every = tables.anomalous_cells(model._fitted, table, coded, table.size)
+    kept = every[every.groupby("column").cumcount() < 2]
+    for rows in (len(table), 40):  # in blocks
+        monkeypatch.setattr(source, "BLOCK_BYTES", rows * coded.shape[1] * 8)
+        few = tables.anomalous_cells(model._fitted, table, coded, 7, per_column=2)
+        pd.testing.assert_frame_equal(few, kept[:7].reset_index(drop=True))
 
 
 def test_an_explanation_is_text_a_table_and_a_frame(table, model):

@@ -2,6 +2,7 @@
 
 import functools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -116,6 +117,16 @@ def test_evidence_is_the_chain_rule_s():
         - X.shape[1] * np.log(2),  # one part at least, though it has no column
         rel=1e-10,
     )
+
+
+def test_columns_outside_the_model_have_no_evidence(monkeypatch):
+    X, _, _ = draw(n=40, per_part=3, n_idle=0)
+    made = trials(X, Prior())
+    made.core = replace(made.core, chooser=replace(made.core.chooser, weight=np.ones(10)))
+    assert made.core.n_columns == 10  # the last is in no group
+    monkeypatch.setattr(np, "empty", lambda shape, *_: np.full(shape, np.nan))
+    found = made.by_column(made.every.sums, np.array([0]))
+    np.testing.assert_array_equal(found, [[*made.alone, 0.0]])
 
 
 def test_evidence_of_added_states_is_that_of_their_rows():

@@ -527,6 +527,12 @@ def test_tables_of_several_kinds(browser, mixed, tmp_path):
                     assert float(shown) == pytest.approx(value)
                 else:
                     assert shown == (str(value.date()) if name == "since" else str(value))
+            # Averages of whole numbers have one decimal, and what is hardly above zero is zero.
+            said = page.evaluate(
+                "(d) => [3.14159, 2.704e-5, 0.04].map((v) => partwise.terms[d].text(v))",
+                list(mixed).index("visits"),
+            )
+            assert said == ["3.1", "0", "0.04"]
             page.get_by_label("color", exact=True).select_option("blue")
             page.get_by_label("income", exact=True).fill("1234.5")
             page.get_by_label("since", exact=True).fill("2020-05-06")

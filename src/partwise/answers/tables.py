@@ -509,9 +509,14 @@ def plain_value(value: Value) -> Value:
 
 
 def anomalous_cells(
-    fitted: FittedStates, X: DataLike, coded: Array, n_cells: int, n_jobs: int | None = None
+    fitted: FittedStates,
+    X: DataLike,
+    coded: Array,
+    n_cells: int,
+    n_jobs: int | None = None,
+    per_column: int | None = None,
 ) -> Frame | Mapping[str, object]:
-    """The most surprising observed cells, as a table.
+    """The most surprising observed cells, as a table; at most ``per_column`` of a column.
 
     The surprise of a cell is the log-likelihood ratio of the most probable value and its value,
     given the row's other cells: log sum_s w_s max_x p(x | s) - log sum_s w_s p(x | s), where w is
@@ -540,15 +545,24 @@ def anomalous_cells(
                 state = without.argmax(axis=0)
                 share = np.exp(without[state, np.arange(len(i))] - np.logaddexp.reduce(without))
                 found.append(np.stack([best - reached, row, group.index[i], state, share]))
-        cells = np.concatenate(found, axis=1)
-        return cells[:, np.argsort(-cells[0], kind="stable")[:n_cells]]
+        return _largest(np.concatenate(found, axis=1), n_cells, per_column)
 
     blocks = map_rows(fitted.columns, coded, on_block, n_jobs)
     for (start, _), cells in zip(source_of(fitted.columns, coded).bounds, blocks, strict=True):
         cells[1] += start
-    cells = np.concatenate(blocks, axis=1)
-    cells = cells[:, np.argsort(-cells[0], kind="stable")[:n_cells]]
+    cells = _largest(np.concatenate(blocks, axis=1), n_cells, per_column)
     return _described_cells(fitted, X, coded, cells, n_jobs)
+
+
+def _largest(cells: Array, n_cells: int, per_column: int | None) -> Array:
+    """Cells of the largest surprise; of each, surprise, row and column come first."""
+    cells = cells[:, np.argsort(-cells[0], kind="stable")]
+    if per_column is not None:
+        order = np.argsort(cells[2], kind="stable")
+        column = cells[2, order]
+        first = np.searchsorted(column, column)
+        cells = cells[:, np.sort(order[np.arange(len(order)) - first < per_column])]
+    return cells[:, :n_cells]
 
 
 def _described_cells(

@@ -470,17 +470,19 @@ def _live(
 
 
 def _terms(schema: Schema) -> list[Live | None]:
-    """How the values of a table's columns are written: levels, logarithms and dates."""
+    """How a table's values are written: levels, logarithms, dates, numbers as recorded."""
     out: list[Live | None] = []
     for column in schema.columns:
         terms: Live = {}
         if column.has_levels:
             terms["levels"] = [column.text(code) for code in range(len(column.levels))]
             terms["ordered"] = column.ordered or column.form != "level"
-        elif column.kind == "lognormal":
-            terms["offset"] = float(column.offset)
         elif column.form == "date":
             terms["date"] = "date" if column.whole else "datetime-local"
+        elif column.support.step:
+            terms["step"] = float(column.support.step)
+        if column.kind == "lognormal":
+            terms["offset"] = float(column.offset)
         out.append(terms or None)
     return out
 

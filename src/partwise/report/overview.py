@@ -6,7 +6,6 @@ Everything is computed from the rows that the page scores, and written in the us
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -45,7 +44,9 @@ MAX_PATTERNS = 12
 # Missing values of two columns coincide if they are correlated by this much.
 MIN_COINCIDENCE = 0.3
 MAX_BY_CHANCE = 0.01
+# Anomalous cells in all, and of a column: one with many extreme values would fill the list.
 MAX_ANOMALOUS_CELLS = 25
+MAX_ANOMALOUS_OF_COLUMN = 3
 # All pairs of more columns would take longer than the rest of the page: of wider tables, pairs of
 # the columns that their parts explain best.
 MAX_TIED_COLUMNS = 150
@@ -102,7 +103,7 @@ def overview(model: BaseEstimator, seen: View, rows: PageRows | None) -> Overvie
         ],
         "ties": _ties(model, seen),
         "missing": None if coded is None else _missing(seen, schema, coded),
-        "anomalous": [] if rows is None else _anomalous(model, seen, rows),
+        "anomalous": [] if rows is None or coded is None else _anomalous(model, seen, rows, coded),
     }
 
 
@@ -260,19 +261,26 @@ def _together(absent: np.ndarray, some: np.ndarray) -> list[MissingTogether]:
     return sorted(groups, key=lambda group: -group["n_rows"])
 
 
-def _anomalous(model: BaseEstimator, seen: View, rows: PageRows) -> list[AnomalousCell]:
+def _anomalous(
+    model: BaseEstimator, seen: View, rows: PageRows, coded: np.ndarray
+) -> list[AnomalousCell]:
     """Cells that are much less likely than the rest of their row suggests."""
     if not hasattr(model, "anomalous_cells"):
         return []
     # Without an index, rows are known by their position.
     data = rows.scored
     plain = data.reset_index(drop=True) if hasattr(data, "reset_index") else data
-    found: Mapping[str, list[object]] = model.anomalous_cells(plain, n_cells=MAX_ANOMALOUS_CELLS)
+    found = tables.anomalous_cells(
+        fitted_of(model), plain, coded, MAX_ANOMALOUS_CELLS, per_column=MAX_ANOMALOUS_OF_COLUMN
+    )
     schema = schema_of(model)
     names = {str(name): d for d, name in enumerate(_own_names(model, seen))}
     out: list[AnomalousCell] = []
     for row, name, value, expected, surprise in zip(
-        *(list(found[key]) for key in ("row", "column", "value", "expected", "surprise")),
+        *(
+            np.asarray(found[key], dtype=object).tolist()
+            for key in ("row", "column", "value", "expected", "surprise")
+        ),
         strict=True,
     ):
         d = names[str(name)]

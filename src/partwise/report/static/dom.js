@@ -19,8 +19,14 @@ function newId(word) {
   return `explorer-${word}-${identities}`; /* distinct from ids of the template */
 }
 
-function formatNumber(value) {
+/* A number with four digits; no more decimals than a column recorded in steps of `step` has, and one for small averages. */
+function formatNumber(value, step = 0) {
   if (!Number.isFinite(value)) return "missing";
+  if (step > 0) {
+    const decimals = Math.max(Math.round(-Math.log10(step)), Math.abs(value) < 100 ? 1 : 0);
+    const rounded = Number(value.toFixed(decimals));
+    if (rounded || Math.abs(value) < 0.01 * step) return formatNumber(rounded || 0);
+  }
   const size = Math.abs(value);
   if (size >= 1e6 || (size > 0 && size < 1e-3)) return value.toPrecision(4);
   return String(Number(value.toPrecision(4)));

@@ -71,9 +71,10 @@ class TablePanels {
 
 /* How a column's numbers are written: levels by name, logarithms as what they are of, days as dates. */
 class Terms {
-  constructor({ levels, offset, date, ordered }, codes) {
+  constructor({ levels, offset, date, ordered, step }, codes) {
     this.codes = codes;
-    this.names = levels ?? codes?.map(formatNumber) ?? null;
+    this.names = levels ?? codes?.map((code) => formatNumber(code)) ?? null;
+    this.step = step;
     this.offset = offset;
     this.date = date;
     this.ordered = ordered ?? (levels === undefined && codes !== null);
@@ -89,7 +90,10 @@ class Terms {
 
   text(value) {
     if (Number.isNaN(value)) return "missing";
-    return this.names || this.date ? this.raw(value) : formatNumber(Number(this.raw(value)));
+    if (this.names || this.date) return this.raw(value);
+    const number = Number(this.raw(value));
+    /* Logarithms of x + offset hardly resolve numbers far below the offset. */
+    return formatNumber(Math.abs(number) < 0.001 * (this.offset ?? 0) ? 0 : number, this.step);
   }
 
   /* Back to a number, NaN for what is none. */
