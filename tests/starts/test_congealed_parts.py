@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from partwise import Translations
 from partwise.models.moving_parts import Assignment, MovingParts, PartRows, PartsParams
 from partwise.starts import congealed_parts as start
+from partwise.starts.part_search import Search
 from partwise.starts.recurring import patches_reach
 
 MOVES = Translations((6, 6), max_shift=1, by="part")
@@ -55,8 +56,8 @@ def test_masks_lose_the_pixels_that_the_background_explains(missing):
     t = rng.integers(9, size=(n, 1))
     x = mean[0, 0][MOVES.maps[t[:, 0]]] + 0.1 * rng.normal(size=(n, 36))
     seen = (rng.random(x.shape) >= missing).astype(float)
-    search = start._Search(model, params, Assignment(t, np.zeros_like(t)))
-    closed = start._closed(search, PartRows(x * seen, seen)).params.odds[0]
+    search = Search(model, params, Assignment(t, np.zeros_like(t)))
+    closed = search.closed(PartRows(x * seen, seen)).params.odds[0]
     assert_array_equal(closed == 2.0, own.ravel())
     assert_array_equal(closed > 0, odds[0] > 0)  # a part may take them back
 

@@ -235,7 +235,20 @@ class MovingParts:
     ) -> Array:
         """log p(x, t, s) with some of the parts, (n,)."""
         parts = list(parts)
-        total, Z = self.explained(params, rows.x, found, parts)
+        return self._bounds_of(
+            params, rows, found, parts, *self.explained(params, rows.x, found, parts)
+        )
+
+    def _bounds_of(
+        self,
+        params: PartsParams,
+        rows: PartRows,
+        found: Assignment,
+        parts: Sequence[int],
+        total: Array,
+        Z: Array,
+    ) -> Array:
+        """`row_bounds` where it is known what the parts explain."""
         out = ((total - np.log(Z)) * rows.seen).sum(axis=1)
         for k in parts:
             out += params.log_rho[k][found.t[:, k]]
@@ -256,12 +269,25 @@ class MovingParts:
         With the `ceiling` of part k it is -inf where it cannot be the highest.
         """
         others = list(others)
-        rest, Z = self.explained(params, rows.x, found, others)
+        explained = self.explained(params, rows.x, found, others)
+        return self._gains_beside(params, rows, k, found, others, explained, ceiling)
+
+    def _gains_beside(
+        self,
+        params: PartsParams,
+        rows: PartRows,
+        k: int,
+        found: Assignment,
+        others: Iterable[int],
+        explained: tuple[Array, Array],
+        ceiling: Array | None,
+    ) -> Array:
+        """`gains` where it is known what others have explained."""
         classes = self.class_evidence(params, rows, found, others)  # (N, n)
         joint = classes[:, :, None] + params.log_b[:, k][:, None]
         prior = np.logaddexp.reduce(joint) - np.logaddexp.reduce(classes)[:, None]  # (n, J)
         out = params.log_rho[k][None, :, None] + prior[:, None]
-        return self._with_gains(params, rows, k, rest, Z, ceiling, out)
+        return self._with_gains(params, rows, k, *explained, ceiling, out)
 
     def ceiling(self, params: PartsParams, rows: PartRows, k: int) -> Array:
         """No less than `gains` of part k at every t, wherever the others are; (n, T).
@@ -300,14 +326,27 @@ class MovingParts:
         ceilings: Sequence[Array] | None = None,
     ) -> Assignment:
         """One round over parts: the best (t, s) of each given the others that are ``placed``."""
-        t, s, placed = found.t.copy(), found.s.copy(), set(placed)
+        t, s = found.t.copy(), found.s.copy()
+        back = self.background(params, rows.x)
+        terms = {k: self._beside(params, rows.x, back, k, t[:, k], s[:, k]) for k in placed}
         for k in order:
-            others, ceiling = sorted(placed - {k}), None if ceilings is None else ceilings[k]
-            gain = self.gains(params, rows, k, Assignment(t, s), others, ceiling)
+            terms.pop(k, None)
+            Z, ratio = reduce(add, terms.values(), np.zeros((2, *back.shape)))
+            explained = back + np.log1p(ratio), 1.0 + Z
+            ceiling = None if ceilings is None else ceilings[k]
+            of = Assignment(t, s), sorted(terms), explained, ceiling
+            gain = self._gains_beside(params, rows, k, *of)
             best = gain.reshape(len(t), -1).argmax(axis=1)
             t[:, k], s[:, k] = np.divmod(best, self.n_states)
-            placed.add(k)
+            terms[k] = self._beside(params, rows.x, back, k, t[:, k], s[:, k])
         return Assignment(t, s)
+
+    def _beside(
+        self, params: PartsParams, x: Array, back: Array, k: int, t: Array, s: Array
+    ) -> Array:
+        """Odds of a part at the pixels of rows, and its density over that of the background."""
+        odds, density = self.part(params, x, k, t, s)
+        return np.stack([odds, np.exp(np.minimum(density - back, np.log(_MOST_FACTOR)))])
 
     def placed(self, params: PartsParams, rows: PartRows) -> Assignment:
         """Assignments of rows without memory, one part after the other."""
@@ -371,7 +410,7 @@ class MovingParts:
         x, seen, _ = rows
         K, J, (T, _), Dc = self.n_parts, self.n_states, self.maps.shape, params.odds.shape[1]
         total, Z = self.explained(params, x, found, range(K))
-        bound = self.row_bounds(params, rows, found, range(K))
+        bound = self._bounds_of(params, rows, found, range(K), total, Z)
         w = seen * weight[:, None]
         sums, mass = np.zeros((3, K, J, Dc)), np.zeros((K, Dc))
         evidence = self.class_evidence(params, rows, found, range(K))
@@ -383,11 +422,10 @@ class MovingParts:
             at = s[:, None], place
             density = log_normal(x, params.mean[k][at], params.var[k][at])
             q = w * odds * np.exp(density - total)
-            np.add.at(mass[k], place, w / Z)
-            for p, value in enumerate((q, q * x, q * x * x)):
-                np.add.at(sums[p, k], (s[:, None], place), value)
-            np.add.at(moves[k], t, weight)
-            np.add.at(states[:, k].swapaxes(0, 1), s, z.T)
+            mass[k] = np.bincount(place.ravel(), (w / Z).ravel(), Dc)
+            sums[:, k] = self.template_sums(x, q, s, place, Dc)
+            moves[k] = np.bincount(t, weight, T)
+            states[:, k] = [np.bincount(s, own, J) for own in z]
         plain = np.log1p(-params.outlier) + log_normal(x, params.back_mean, params.back_var)
         q = w * np.exp(plain - total)
         back = np.stack([q.sum(axis=0), (q * x).sum(axis=0), (q * x * x).sum(axis=0)])
@@ -396,12 +434,21 @@ class MovingParts:
         of_rows = moves, states, z.sum(axis=1)
         return PartsStats(float(weight @ bound), sums, mass, *of_rows, back, outliers)
 
+    def template_sums(self, x: Array, q: Array, s: Array, place: Array, n_canvas: int) -> Array:
+        """Sums of q, q x and q x^2 of every state at the pixels of a canvas, (3, J, D_c)."""
+        at = (s[:, None] * n_canvas + place).ravel()
+        shape = self.n_states, n_canvas
+        values = (q, q * x, q * x * x)
+        return np.stack(
+            [np.bincount(at, v.ravel(), shape[0] * shape[1]).reshape(shape) for v in values]
+        )
+
     # --- M-step ---
 
     def maximize(self, prepared: PartsParams, stats: PartsStats) -> PartsParams:
         """Most probable parameters given who explains the entries."""
-        mean, var = self._moments(stats.sums)
-        back_mean, back_var = self._moments(stats.back)
+        mean, var = self.moments(stats.sums)
+        back_mean, back_var = self.moments(stats.back)
         odds = (stats.sums[0].sum(axis=1) + ODDS_ROWS) / (stats.mass + SCALE_ROWS)
         odds = np.where(prepared.odds > 0, odds, 0.0)  # pixels beyond the template have none
         moves, states = stats.moves + 1.0, stats.states + 1.0
@@ -418,7 +465,8 @@ class MovingParts:
             float(outlier),
         )
 
-    def _moments(self, sums: Array) -> tuple[Array, Array]:
+    def moments(self, sums: Array) -> tuple[Array, Array]:
+        """Most probable means and variances, given sums of q, q x and q x^2, (3, ...)."""
         count, first, second = sums
         mean = first / (count + MEAN_ROWS)
         squares = second - 2 * mean * first + (count + MEAN_ROWS) * mean**2
@@ -441,6 +489,12 @@ class MovingParts:
 # more factor.
 _MOST_PRODUCT, _MOST_FACTOR = 1e100, 1e150
 
+# Powers of 2 by sixteenths, from 1 down to 0: a power between them is the product with a short
+# series, which processors do for several numbers at once.
+_SIXTEENTH = float(np.log(2.0)) / 16
+_POWERS = np.exp(-_SIXTEENTH * np.arange(16 * 1024))
+_POWERS[-1] = 0.0
+
 # A ceiling this much below the highest gain, in nats, is below it whatever the rounding.
 _ROUNDING = 1e-6
 
@@ -462,7 +516,7 @@ def add_gains(x, seen, rest, Z, maps, odds, mean, var, ceiling, out):  # type: i
                 at += 1
         first[t + 1] = at
     height = (odds / np.sqrt(2 * np.pi * var)).T.copy()  # (D_c, J)
-    scale, middle = (-0.5 / var).T.copy(), mean.T.copy()
+    scale, middle = (0.5 / (_SIXTEENTH * var)).T.copy(), mean.T.copy()
     product, inverse = np.empty(J), np.empty(D)
     for i in range(n):
         for d in range(D):
@@ -479,11 +533,20 @@ def add_gains(x, seen, rest, Z, maps, odds, mean, var, ceiling, out):  # type: i
                 if inverse[d] == 0.0:
                     continue
                 less = Z[i, d] / (Z[i, d] + odds[u])
+                entry, share = x[i, d], inverse[d]
+                least, most = _MOST_PRODUCT, 0.0
                 for j in range(J):
-                    far = x[i, d] - middle[u, j]
-                    ratio = height[u, j] * np.exp(scale[u, j] * far * far) * inverse[d]
+                    far = entry - middle[u, j]
+                    steps = min(scale[u, j] * far * far, len(_POWERS) - 1.0)
+                    whole = np.int32(steps)
+                    f = (whole - steps) * _SIXTEENTH
+                    series = 1 / 24 + f * (1 / 120 + f * (1 / 720 + f * (1 / 5040)))
+                    series = 1.0 + f * (1.0 + f * (1 / 2 + f * (1 / 6 + f * series)))
+                    ratio = height[u, j] * (_POWERS[whole] * series) * share
                     product[j] *= (1.0 + min(ratio, _MOST_FACTOR)) * less
-                    if not 1.0 / _MOST_PRODUCT < product[j] < _MOST_PRODUCT:
+                    least, most = min(least, product[j]), max(most, product[j])
+                if least < 1.0 / _MOST_PRODUCT or most > _MOST_PRODUCT:
+                    for j in range(J):
                         out[i, t, j] += np.log(product[j])
                         product[j] = 1.0
             for j in range(J):

@@ -4,8 +4,8 @@ Parts that stay near their places tie the pixels around them together, so pixels
 their dependence as for rows in place, into more groups than there are parts. The pixels of a group
 are taken for a row, whose shift and states are found as for rows that move as a whole
 (`partwise.starts.congeal`), and become a template. Groups whose shifts agree over the rows are
-pieces of one part and are joined; the parts that are missing are sought in what is left. A pixel
-stays in a mask if the part explains it better than the rest by more than its parameters cost.
+pieces of one part and are joined; the parts that are missing are sought in what is left. Masks and
+states are refined on the way (`partwise.starts.part_search`).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from partwise.contracts import Array
 from partwise.data import BlockSource, learn_columns
 from partwise.data.moved import MovingSource, canvas_columns
 from partwise.models.moving import Moving
-from partwise.models.moving_parts import Assignment, MovingParts, PartRows, PartsParams
+from partwise.models.moving_parts import MovingParts, PartRows, PartsParams
 from partwise.models.predict_parts import components
 from partwise.models.transformations import IndexMaps
 from partwise.starts.congeal import Start, found_places
 from partwise.starts.dependence import grouped_columns
+from partwise.starts.part_search import N_STEPS, NEAR_ODDS, Search
 
-# Odds of a part on the pixels of its group and on those that it may move to; first share of pixels
-# that nothing explains.
-OWN_ODDS, NEAR_ODDS, FIRST_OUTLIERS = 2.0, 0.05, 0.05
+# Odds of a part on the pixels of its group; first share of pixels that nothing explains.
+OWN_ODDS, FIRST_OUTLIERS = 2.0, 0.05
 
 # Groups per part, states of a group, and rows looked at: at least so many, so many per state.
 GROUPS_A_PART, GROUP_STATES, LEAST_ROWS, ROWS_A_STATE = 2, 6, 300, 30
 
-# EM iterations between steps of the search.
-N_STEPS = 4
+# Rounds in which masks and states of the first parts are refined.
+N_ROUNDS = 2
 
 # Groups move as one if this share of what unrelated shifts would cost is saved by one shift.
 LEAST_TIE = 0.2
@@ -53,18 +53,6 @@ class _Template(NamedTuple):
     states: Array  # (J,)
 
 
-class _Search(NamedTuple):
-    """Parts found so far, and where they are in the rows."""
-
-    model: MovingParts
-    params: PartsParams
-    found: Assignment
-
-    def settled(self, rows: PartRows, weight: Array) -> _Search:
-        """After some EM iterations."""
-        return _Search(self.model, *self.model.ascended(*self[1:], rows, weight, N_STEPS))
-
-
 def congealed_start(
     model: MovingParts,
     source: BlockSource,
@@ -79,27 +67,27 @@ def congealed_start(
     Z = source.columns[0].encode(X, np.arange(X.shape[1]))
     rows = PartRows(np.nan_to_num(Z), (~np.isnan(Z)).astype(float))
 
-    def begun(own: MovingParts, groups: list[Array]) -> _Search:
+    def begun(own: MovingParts, groups: list[Array]) -> Search:
         parts = [_part(own, Z, weight, group, template, start, rng) for group in groups]
         params = _params(own, Z, parts)
-        return _Search(own, params, own.placed(params, rows))
+        return Search(own, params, own.placed(params, rows))
 
     n_groups = GROUPS_A_PART * model.n_parts
     groups = _grouped(source, n_groups, rng)
     few = replace(model, n_parts=len(groups), n_states=min(model.n_states, GROUP_STATES))
     joined = _joined(begun(few, groups).settled(rows, weight), rows, rng)[: model.n_parts]
     search = begun(replace(model, n_parts=len(joined)), joined).settled(rows, weight)
-    search = _closed(search, rows).settled(rows, weight)
+    search = search.refined(rows, weight, rng, N_ROUNDS)
     while search.model.n_parts < model.n_parts:
         left = np.where(rows.seen > 0, Z - components(*search).expected, np.nan)
         shown = source.columns[0].decode(left).astype(source.X.dtype)
         groups = _grouped(BlockSource(shown, source.columns, weight, n_powers=2), n_groups, rng)
         one = replace(model, n_parts=1)
         tried = [_with(search, begun(one, [group]).params, rows, weight) for group in groups]
-        tried.sort(key=lambda own: -_height(own, rows, weight))
+        tried.sort(key=lambda own: -own.height(rows, weight))
         alone = (own for own in tried if _moves_alone(own, rows, rng))
-        search = next(alone, tried[0]).settled(rows, weight)
-    return _closed(search, rows).params
+        search = next(alone, tried[0]).refined(rows, weight, rng)
+    return search.params
 
 
 def _grouped(source: BlockSource, n_groups: int, rng: np.random.Generator) -> list[Array]:
@@ -110,7 +98,7 @@ def _grouped(source: BlockSource, n_groups: int, rng: np.random.Generator) -> li
     return groups or [np.arange(source.X.shape[1])]
 
 
-def _joined(search: _Search, rows: PartRows, rng: np.random.Generator) -> list[Array]:
+def _joined(search: Search, rows: PartRows, rng: np.random.Generator) -> list[Array]:
     """Pixels of groups that move as one, those that explain most first."""
     model, params, _ = search
     G = range(model.n_parts)
@@ -151,7 +139,7 @@ def _pairs(values: Array) -> list[tuple[Array, Array]]:
     return out
 
 
-def _heights(search: _Search, rows: PartRows, k: int) -> Array:
+def _heights(search: Search, rows: PartRows, k: int) -> Array:
     """What part k adds to the bound of rows at every shift in its best state there, (n, T)."""
     model, params, found = search
     others = [j for j in range(model.n_parts) if j != k]
@@ -175,7 +163,7 @@ def _tie(
     return height(other) - chance, 1.0 + apart - chance
 
 
-def _moves_alone(search: _Search, rows: PartRows, rng: np.random.Generator) -> bool:
+def _moves_alone(search: Search, rows: PartRows, rng: np.random.Generator) -> bool:
     """Whether the shifts of the last part are not those of another."""
     last, pairs = search.model.n_parts - 1, _pairs(search.model.transformations.values)
     own, others = _heights(search, rows, last), rng.permutation(len(rows.x))
@@ -183,34 +171,12 @@ def _moves_alone(search: _Search, rows: PartRows, rng: np.random.Generator) -> b
     return all(saved < LEAST_TIE * cost for saved, cost in ties)
 
 
-def _closed(search: _Search, rows: PartRows) -> _Search:
-    """Masks without the pixels whose parameters cost more than they explain (BIC)."""
-    model, params, found = search
-    total, Z = model.explained(params, rows.x, found, range(model.n_parts))
-    odds, cost = params.odds.copy(), 0.5 * (1 + 2 * model.n_states) * np.log(len(rows.x))
-    for k in range(model.n_parts):
-        own, density = model.part(params, rows.x, k, found.t[:, k], found.s[:, k])
-        less = np.maximum(own - NEAR_ODDS, 0.0)
-        share = np.exp(density - total) * less / np.maximum(own, NEAR_ODDS)
-        lost = np.log1p(-less / Z) - np.log1p(-np.minimum(share, 1.0 - 1e-12))
-        explained = np.zeros(odds.shape[1])
-        np.add.at(explained, model.maps[found.t[:, k]], lost * rows.seen)
-        odds[k] = np.where(explained < cost, np.minimum(odds[k], NEAR_ODDS), odds[k])
-    return _Search(model, replace(params, odds=odds), found)
-
-
-def _with(search: _Search, other: PartsParams, rows: PartRows, weight: Array) -> _Search:
+def _with(search: Search, other: PartsParams, rows: PartRows, weight: Array) -> Search:
     """The same parts and one more, the only one of ``other``, which has settled among them."""
     params, K = search.params.joined(other), search.model.n_parts
     model = replace(search.model, n_parts=K + 1)
     found = model.improved(params, rows, search.found.with_part(), [K], range(K))
-    return _Search(model, *model.ascended(params, found, rows, weight, N_STEPS, [K]))
-
-
-def _height(search: _Search, rows: PartRows, weight: Array) -> float:
-    """Bound of the rows."""
-    model, params, found = search
-    return float(weight @ model.row_bounds(params, rows, found, range(model.n_parts)))
+    return Search(model, *model.ascended(params, found, rows, weight, N_STEPS, [K]))
 
 
 def _still(model: MovingParts) -> int:
