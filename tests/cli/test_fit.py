@@ -363,6 +363,31 @@ def test_ratings_are_told_from_models_by_what_is_in_the_file(tmp_path, encoding)
     assert first.stdout == f"Wrote {model}.\n{again.stdout}"
 
 
+def test_recommendations_for_a_user_of_a_file_with_other_column_names(tmp_path):
+    sales = tmp_path / "sales.csv"
+    sales.write_text(
+        "who,what,stars\n" + "".join(f"u{i % 7},f{i % 5},{1 + i % 3}\n" for i in range(20))
+    )
+    found = run("recommend", sales, "--columns", "who,what,stars", "--user", "u3")
+    assert found.exit_code == 0
+    assert "expected rating" in found.stdout
+    rated = {f"f{i % 5}" for i in range(20) if i % 7 == 3}
+    assert not any(item in found.stdout for item in rated)
+    taken = run("recommend", sales, "--columns", "who,what", "--user", "u3")
+    assert "probability" in taken.stdout
+    for wrong in (["--user", "u9"], ["--columns", "who"], ["--user", "u3", "--rated", "f0=1"]):
+        assert run("recommend", sales, "--columns", "who,what,stars", *wrong).exit_code == 2
+
+
+def test_evaluation_of_ratings_in_a_file(tmp_path):
+    ratings = tmp_path / "u.data"
+    ratings.write_text("".join(f"{i % 9}\t{i % 7}\t{1 + i % 5}\t9\n" for i in range(60)))
+    found = run("recommend", ratings, "--evaluate", "--number", "3")
+    assert found.exit_code == 0
+    for name in ("popularity", "ndcg", "coverage", "log_loss", "95 % interval"):
+        assert name in found.stdout
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

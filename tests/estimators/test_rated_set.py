@@ -44,6 +44,14 @@ def taste_of(model):
     return model._fitted.tastes[0]
 
 
+def two_regressions(kind, table):
+    """Weights, learned step by step."""
+    X, taste = sparse.csr_matrix(table.astype(np.float32)), copy.copy(taste_of(fitted(kind, False)))
+    assert taste.weights is None
+    taste.weights = taste.learn_weights(X)
+    return taste.learn_weights(X)
+
+
 def dense_sets(X):
     """c of the module's table, formed."""
     o = (X.toarray() != 0).astype(float)
@@ -59,6 +67,12 @@ def test_weights_are_those_of_a_ridge_regression():
     means = prior_means(learn_weights(X, m), X.indptr, X.indices)
     assert_allclose(means, (C @ B).T, atol=1e-7)
     assert_array_equal(prior_means(np.ones((D, 2)), np.array([0, 0]), np.empty(0, int)), 0.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_second_regression_is_of_means_inferred_with_the_first(kind):
+    found = two_regressions(kind, drawn()[0])
+    assert_allclose(found, taste_of(fitted(kind)).weights, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -138,7 +152,10 @@ def test_there_and_back_and_new_items(tmp_path):
     assert_array_equal(back.predict_distribution(person)[:D], before)
     assert not np.any(taste_of(back).weights[D:])
     again = load(tmp_path / "model").partial_fit(([1000, 1000], [0, 3], [5, 1]))
-    assert_allclose(again.predict_distribution(person), before, atol=0.02)
+    more = np.zeros((1, D))
+    more[0, [0, 3]] = 5, 1
+    found = two_regressions("ordinal", np.vstack([drawn()[0], more]))
+    assert_allclose(taste_of(again).weights, found, rtol=1e-5, atol=1e-7)
 
 
 def test_weights_of_another_size_are_refused(tmp_path):

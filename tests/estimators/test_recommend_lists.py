@@ -86,6 +86,22 @@ def test_many_are_as_each(kind, by):
             alone = [getattr(found, name) for found in one]
             assert_allclose(getattr(many, name)[i], alone, rtol=1e-4)
         assert not set(many.items[i]) & set(person)
+        assert [found.item for found in model.recommend(user, 4, by=by)] == many.items[i].tolist()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "implicit"])
+def test_a_person_of_the_fit_is_an_id(kind):
+    model = fitted(kind)
+    person, items = model.user_ratings(5), [1, 2]
+    for user in (5, np.int64(5)):
+        assert_allclose(model.predict(user, items), model.predict(person, items))
+        assert model.explain(user, 1)["rating"] == model.explain(person, 1)["rating"]
+        assert model.next_question(user) == model.next_question(person)
+    with pytest.raises(ValueError, match="'nobody' is not a user of the fit; pass ratings as a"):
+        model.recommend("nobody")
+    if kind != "implicit":
+        with pytest.raises(ValueError, match="or the id of a user of the fit, not a list"):
+            model.recommend([1, 2])
 
 
 def test_values_take_both_into_account():

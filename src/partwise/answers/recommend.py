@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict, cast
 
 import numpy as np
 from scipy import sparse
@@ -184,15 +184,20 @@ class Catalog:
         if users is None:
             return known.ids, everyone
         ids = plain(users)
-        strange = [user for user in ids if user not in known.place]
+        rows = self.user_rows(ids)
+        features = [each[:, rows] for each in everyone.features]
+        return ids, People(everyone.taken[rows], everyone.profiles[rows], features)
+
+    def user_rows(self, ids: Sequence[Hashable]) -> Array:
+        """Rows of people of the fit; others are refused."""
+        place = self.remembered().place
+        strange = [user for user in ids if user not in place]
         if strange:
             raise ValueError(
                 f"{strange[0]!r} is not a user of the fit; pass ratings as a mapping, or add the "
                 "user with partial_fit."
             )
-        rows = np.array([known.place[user] for user in ids], np.int64)
-        features = [each[:, rows] for each in everyone.features]
-        return ids, People(everyone.taken[rows], everyone.profiles[rows], features)
+        return np.array([place[user] for user in ids], np.int64)
 
     def states(self) -> StateTastes:
         """The first model whose parts have states."""
@@ -208,8 +213,16 @@ class Catalog:
 # --- people and items as users name them ---
 
 
+def is_id(person: object) -> bool:
+    """Whether a person is named: text, or anything that neither maps nor lists items."""
+    return isinstance(person, str) or not (hasattr(person, "items") or isinstance(person, Iterable))
+
+
 def person_of(catalog: Catalog, ratings: object, unknown: str) -> Person:
-    """Columns and ratings of one person, on the scale."""
+    """Columns and ratings of one person, on the scale; those of the fit, if the person is named."""
+    if is_id(ratings):
+        row = catalog.remembered().ratings[catalog.user_rows([cast(Hashable, ratings)])]
+        return Person(row.indices.astype(np.int64), row.data.astype(float))
     read = read_person(ratings, catalog.place, unknown, implicit=catalog.implicit)
     person = Person(*read)
     check_scale(person.values, catalog.levels)

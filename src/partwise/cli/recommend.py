@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,15 +15,25 @@ if TYPE_CHECKING:
     from partwise import Recommender
 
 
-def _recommender(source: Path, encoding: str | None) -> Recommender:
-    """A saved recommender, or one fitted to a file of ratings."""
-    from partwise import Recommender, load
+def _is_model(source: Path) -> bool:
+    with source.open("rb") as file:
+        return file.read(8)[5:] == bytes(3)  # a length in eight bytes; text has no NUL
+
+
+def _ratings(source: Path, encoding: str | None, columns: str) -> tuple[Sequence[Hashable], ...]:
+    """Users, items and ratings of a file; users and items alone if two columns are named."""
     from partwise.files.ratings import read_rating_list
 
-    with source.open("rb") as file:
-        is_model = file.read(8)[5:] == bytes(3)  # a length in eight bytes; text has no NUL
-    if not is_model:
-        return Recommender(verbose=1).fit(read_rating_list(source, encoding))
+    names = tuple(name.strip() for name in columns.split(","))
+    if len(names) not in (2, 3) or "" in names:
+        fail(f"Error: --columns {columns!r} is not USER,ITEM or USER,ITEM,RATING.", 2)
+    return read_rating_list(source, encoding, names)[: len(names)]
+
+
+def _recommender(source: Path) -> Recommender:
+    """A saved recommender."""
+    from partwise import Recommender, load
+
     model = load(source)
     if not isinstance(model, Recommender):
         raise ValueError(
@@ -40,6 +50,18 @@ def _known(model: Recommender, text: str) -> Hashable:
     return int(text)
 
 
+def _user_ratings(model: Recommender, user: str) -> dict[Hashable, float]:
+    """Ratings of a user of the fit, by name or number."""
+    known = {str(each): each for each in model.known_users()}
+    _check_user(user, list(known))
+    return model.user_ratings(known[user])
+
+
+def _check_user(user: str, known: list[str]) -> None:
+    if user not in known:
+        fail(f"Error: there is no user {user!r}{closest(user, known, 'user')}", 2)
+
+
 def _person(model: Recommender, rated: list[str]) -> dict[Hashable, float]:
     """Ratings by item, from ITEM=RATING."""
     person: dict[Hashable, float] = {}
@@ -52,6 +74,24 @@ def _person(model: Recommender, rated: list[str]) -> dict[Hashable, float]:
         if not sign:
             fail(f"Error: {text!r} is not ITEM=RATING, such as 'Alien (1979)=5'.", 2)
     return person
+
+
+def _print_scores(ratings: tuple[Sequence[Hashable], ...], k: int) -> None:
+    """Print how well a model of four fifths of the ratings predicts the others."""
+    from rich.table import Table
+
+    from partwise import Recommender
+    from partwise.evaluation import evaluate, random_split
+
+    train, test = (
+        tuple([column[i] for i in rows] for column in ratings)
+        for rows in random_split(len(ratings[0]), random_state=0)
+    )
+    table = Table("model", "metric", "value", "95 % interval")
+    for found in evaluate(Recommender(verbose=1).fit(train), test, k=k):
+        interval = f"{found.lower:.4f} to {found.upper:.4f}"
+        table.add_row(found.model, found.metric, f"{found.value:.4f}", interval)
+    print_table(table)
 
 
 def recommend(
@@ -69,6 +109,10 @@ def recommend(
             "--rated", "-r", metavar="ITEM=RATING", help="A rating of the person; may be repeated."
         ),
     ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="The person, if their ratings are in the file."),
+    ] = None,
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of items.")] = 10,
     ask: Annotated[bool, typer.Option("--ask", help="Also print the item to ask next.")] = False,
     explain: Annotated[
@@ -81,6 +125,22 @@ def recommend(
             "--save", help="Save the fitted recommender to this file.", show_default=False
         ),
     ] = None,
+    evaluate: Annotated[
+        bool,
+        typer.Option(
+            "--evaluate",
+            help="Instead hold out a fifth of the ratings, and print how well they are predicted "
+            "and how many of them are recommended, compared with popular items.",
+        ),
+    ] = False,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Columns of users, items and ratings; without the third, each line is an item "
+            "that a user took.",
+        ),
+    ] = "user,item,rating",
     encoding: Encoding = None,
 ) -> None:
     """Recommend items to a person, known or new, from their ratings.
@@ -90,21 +150,44 @@ def recommend(
       partwise recommend ratings.csv --rated "Alien (1979)=5" --ask --save model.safetensors
 
       partwise recommend model.safetensors --rated "Alien (1979)=5" --explain "Brazil (1985)"
+
+      partwise recommend sales.csv --columns customer,product --user 1024
+
+      partwise recommend ratings.csv --evaluate
     """
     need_folders(save)
     from rich.table import Table
 
-    model = _recommender(source, encoding)
+    from partwise import Recommender
+
+    if user is not None and rated:
+        fail("Error: --user and --rated are two people; give one.", 2)
+    if _is_model(source):
+        if evaluate:
+            fail("Error: --evaluate needs a file of ratings, not a model.", 2)
+        model = _recommender(source)
+    else:
+        ratings = _ratings(source, encoding, columns)
+        if evaluate:
+            _print_scores(ratings, number)
+            return
+        if user is not None:
+            _check_user(user, sorted(map(str, set(ratings[0]))))  # before the fit
+        model = Recommender(verbose=1).fit(ratings)
     if save is not None:
-        model.save(save)
+        model.save(save, users=user is not None)
         say(f"Wrote {save}.")
-    person = _person(model, rated or [])
+    person = _person(model, rated or []) if user is None else _user_ratings(model, user)
     if explain is not None and _known(model, explain) not in model.items_:
         known = [str(item) for item in model.items_]
         fail(f"Error: there is no item {explain!r}{closest(explain, known, 'item')}", 2)
-    table = Table("item", "expected rating", "80 % interval")
+    taken_only = model.levels_.tolist() == [0.0, 1.0]
+    table = Table(
+        "item", *(["probability"] if taken_only else ["expected rating", "80 % interval"])
+    )
     for found in model.recommend(person, number):
-        table.add_row(str(found.item), f"{found.rating:.2f}", f"{found.lower:g} to {found.upper:g}")
+        rating = f"{found.rating:.2f}", f"{found.lower:g} to {found.upper:g}"
+        table.add_row(str(found.item), *([f"{found.choice:.2f}"] if taken_only else rating))
     print_table(table)
     if ask:
         say(f"Ask next: {model.next_question(person)}")

@@ -284,7 +284,8 @@ def read_person(
         person = dict.fromkeys(person, 1.0)
     if not isinstance(person, Mapping) and not hasattr(person, "items"):
         raise ValueError(
-            f"A person is a mapping of items to ratings, as {{'Alien': 5}}, not {type(person)}."
+            f"A person is a mapping of items to ratings, as {{'Alien': 5}}, or the id of a user of "
+            f"the fit, not a {type(person).__name__}."
         )
     given: list[tuple[Hashable, float]] = list(person.items())
     pairs = list(dict(given).items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from partwise.answers.recommend import (
     columns_of,
     everything_of,
     interval_of,
+    is_id,
     items_among,
     point_of,
 )
@@ -56,7 +57,7 @@ class RatingPredictions(RatingReasons):
 
     def predict(
         self,
-        user_ratings: UserRatings,
+        user_ratings: UserRatings | Name,
         items: Sequence[Name] | Array | None = None,
         *,
         point: str = "median",
@@ -70,8 +71,9 @@ class RatingPredictions(RatingReasons):
 
         Parameters
         ----------
-        user_ratings : mapping of items to ratings
-            Ratings of the person; may be empty.
+        user_ratings : mapping of items to ratings, or id
+            Ratings of the person, may be empty; or text or a number that is the id of a user of the
+            fit.
         items : sequence, optional
             Items to predict; all of ``items_`` if not given.
         point : {"median", "mean"}, default="median"
@@ -87,13 +89,13 @@ class RatingPredictions(RatingReasons):
         return point_of(shares, self.levels_, "mean" if self._fitted.implicit else point)
 
     def predict_distribution(
-        self, user_ratings: UserRatings, items: Sequence[Name] | Array | None = None
+        self, user_ratings: UserRatings | Name, items: Sequence[Name] | Array | None = None
     ) -> Array:
         """Probability of every level of the scale.
 
         Parameters
         ----------
-        user_ratings : mapping of items to ratings
+        user_ratings : mapping of items to ratings, or id
         items : sequence, optional
             All of ``items_`` if not given.
 
@@ -110,7 +112,7 @@ class RatingPredictions(RatingReasons):
 
     def predict_interval(
         self,
-        user_ratings: UserRatings,
+        user_ratings: UserRatings | Name,
         items: Sequence[Name] | Array | None = None,
         coverage: float = 0.9,
     ) -> tuple[Array, Array]:
@@ -118,7 +120,7 @@ class RatingPredictions(RatingReasons):
 
         Parameters
         ----------
-        user_ratings : mapping of items to ratings
+        user_ratings : mapping of items to ratings, or id
         items : sequence, optional
             All of ``items_`` if not given.
         coverage : float, default=0.9
@@ -196,7 +198,7 @@ class RatingPredictions(RatingReasons):
 
     def recommend(
         self,
-        user_ratings: UserRatings | Iterable[Name],
+        user_ratings: UserRatings | Iterable[Name] | Name,
         n: int = 10,
         *,
         by: str = "value",
@@ -209,8 +211,9 @@ class RatingPredictions(RatingReasons):
 
         Parameters
         ----------
-        user_ratings : mapping of items to ratings
-            With implicit feedback also a collection of items.
+        user_ratings : mapping of items to ratings, or id
+            With implicit feedback also a collection of items. Text or a number is the id of a user
+            of the fit.
         n : int, default=10
         by : {"value", "rating", "choice"}, default="value"
             "value" is the probability that the person takes the item, to the power ``exponent``,
@@ -286,10 +289,12 @@ class RatingPredictions(RatingReasons):
         fields = (found.value, found.choice, found.rating, found.lower, found.upper)
         return Recommendations(ids, names[found.columns], *fields)
 
-    def _one(self, user_ratings: UserRatings | Iterable[Name]) -> People:
+    def _one(self, user_ratings: UserRatings | Iterable[Name] | Name) -> People:
         """One person, to recommend to."""
-        person = self._person(user_ratings)
-        return self._fitted.people(self._fitted.row(person))
+        check_is_fitted(self)
+        if is_id(user_ratings):  # may have features and no ratings
+            return self._fitted.some_people([cast(Name, user_ratings)])[1]
+        return self._fitted.people(self._fitted.row(self._person(user_ratings)))
 
     def _ranked(
         self,
@@ -343,8 +348,9 @@ class RatingPredictions(RatingReasons):
         ratings : dict of item to rating
         """
         check_is_fitted(self)
-        row = self._fitted.some_people([user])[1].taken
-        return {self.items_[d]: float(v) for d, v in zip(row.indices, row.data, strict=True)}
+        (row,) = self._fitted.user_rows([user])
+        person = self._fitted.remembered().ratings[row]
+        return {self.items_[d]: float(v) for d, v in zip(person.indices, person.data, strict=True)}
 
     def user_vectors(self, users: Sequence[Name] | Array | None = None) -> Array:
         """Vectors of users of the fit, by the first estimator.

@@ -19,7 +19,7 @@ class RatingReasons:
     _fitted: Catalog
     unknown: str
 
-    def _person(self, ratings: UserRatings | Iterable[Name]) -> Person:
+    def _person(self, ratings: UserRatings | Iterable[Name] | Name) -> Person:
         """Checked ratings of one person."""
         check_is_fitted(self)
         return person_of(self._fitted, ratings, self.unknown)
@@ -34,7 +34,7 @@ class RatingReasons:
 
     def next_question(
         self,
-        user_ratings: UserRatings,
+        user_ratings: UserRatings | Name,
         *,
         rule: str = "error",
         among: Iterable[Name] | None = None,
@@ -43,7 +43,7 @@ class RatingReasons:
 
         Parameters
         ----------
-        user_ratings : mapping of items to ratings
+        user_ratings : mapping of items to ratings, or id
         rule : {"error", "information", "value"}, default="error"
             "error": expected decrease of the squared error of all predictions, with items weighted
             by their number of ratings. "information": mutual information of the answer and the
@@ -59,12 +59,12 @@ class RatingReasons:
         """
         return self.interview(user_ratings, rule=rule).next_question(among)
 
-    def interview(self, user_ratings: UserRatings, *, rule: str = "error") -> Interview:
+    def interview(self, user_ratings: UserRatings | Name, *, rule: str = "error") -> Interview:
         """Start an interview: questions and answers in turn.
 
         Parameters
         ----------
-        user_ratings : mapping of items to ratings
+        user_ratings : mapping of items to ratings, or id
             Ratings known at the start.
         rule : {"error", "information", "value"}, default="error"
             See `next_question`.
@@ -80,14 +80,14 @@ class RatingReasons:
 
     # --- reasons ---
 
-    def explain(self, user_ratings: UserRatings, item: Name, n: int = 5) -> Explanation:
+    def explain(self, user_ratings: UserRatings | Name, item: Name, n: int = 5) -> Explanation:
         """Explain a predicted rating.
 
         With several estimators the first one is explained.
 
         Parameters
         ----------
-        user_ratings : mapping of items to ratings
+        user_ratings : mapping of items to ratings, or id
         item
         n : int, default=5
             Number of ratings and of similar items to name.
@@ -147,13 +147,13 @@ class RatingReasons:
         return recommend.state_items(self._fitted, n, min_ratings)
 
     def profile(
-        self, user_ratings: UserRatings, n: int = 5, *, min_ratings: int = 20
+        self, user_ratings: UserRatings | Name, n: int = 5, *, min_ratings: int = 20
     ) -> list[dict[str, object]]:
         """Describe one person by the most probable state of each part.
 
         Parameters
         ----------
-        user_ratings : mapping of items to ratings
+        user_ratings : mapping of items to ratings, or id
         n : int, default=5
             Number of items to name on either side.
         min_ratings : int, default=20

@@ -35,6 +35,7 @@ from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
 from partwise.fitting.choice_fit import fit_choice
 from partwise.models.choice import Choice, popularity_alone
+from partwise.models.rated_set import ROUNDS
 from partwise.typing import FeaturesLike, Name, PathLike, RatingsLike
 
 # Models that can predict ratings.
@@ -361,7 +362,7 @@ class Recommender(RatingPredictions, BaseEstimator):
         )
         self._adopt(fitted, catalog)
         weights = None
-        if self.rated_set:
+        for _ in range(ROUNDS if self.rated_set else 0):
             members = zip(fitted, self._fitted.tastes, strict=True)
             weights = [taste.learn_weights(X) if takes_sets(m) else None for m, taste in members]
             self._adopt(fitted, catalog, weights)

@@ -11,8 +11,9 @@ y        weights   (D, J)   B_d - sum_e p_e B_e, so that c_u B = n_u^-1/2 sum_d 
 =======  ========  =======  =======================================================================
 
 The prior of a person's factors is N(c_u B, I) in place of N(0, I); without ratings the two are the
-same. B minimizes ``sum_u |m_u - c_u B|^2 + PENALTY |B|^2``, where m is inferred with the prior
-N(0, I). The matrix c is never formed: the normal equations are solved by conjugate gradients.
+same. B minimizes ``sum_u |m_u - c_u B|^2 + PENALTY |B|^2``, where m is inferred first with the
+prior N(0, I), then with that of the B found: `ROUNDS` regressions in all. The matrix c is never
+formed: the normal equations are solved by conjugate gradients.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from scipy import sparse
 
 from partwise.contracts import Array
 
-# Of the regression; selected on a development split of MovieLens-1M.
-PENALTY = 10.0
+# Of each regression, and their number; selected on a development split of MovieLens-1M.
+PENALTY, ROUNDS = 5.0, 2
 
 # Conjugate gradients stop at this residual, of the right-hand side's, or after so many steps.
 TOLERANCE, MAX_STEPS = 1e-8, 200
