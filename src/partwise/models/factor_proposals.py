@@ -41,29 +41,38 @@ class OpenColumns(NamedTuple):
 
 
 @compiled(fastmath={"contract", "reassoc"})
+def _select(d, value, s, slope, offset, precision, constant, start, away, shares):  # type: ignore[no-untyped-def]  # compiled
+    """How far a value of column d is from what each part expects, and the parts' posterior."""
+    K, top, total = len(constant), -np.inf, 0.0
+    for k in range(K):
+        away[k] = value - offset[k, d]
+        for j in range(start[k + 1] - start[k]):
+            away[k] -= slope[k, d, j] * s[start[k] + j]
+        shares[k] = constant[k, d] - 0.5 * precision[k, d] * away[k] * away[k]
+        top = max(top, shares[k])
+    for k in range(K):
+        shares[k] = np.exp(shares[k] - top)
+        total += shares[k]
+    for k in range(K):
+        shares[k] /= total
+
+
+@compiled(fastmath={"contract", "reassoc"})
 def _climb(  # type: ignore[no-untyped-def]  # compiled
     indptr, columns, values, slope, offset, precision, constant, start, prior, pull, s, curvature
 ):
     """Modes in place of ``s`` (n, F), and the curvature there, (n, F, F)."""
     K = len(constant)
-    terms, away = np.empty(K), np.empty(K)
+    shares, away = np.empty(K), np.empty(K)
     for r in range(len(s)):
         for step in range(MOST_STEPS + 1):
             A, b = prior[r].copy(), pull[r].copy()  # (K, J, J), (K, J)
             last = step == MOST_STEPS
             for e in range(indptr[r], indptr[r + 1]):
-                d, top, total = columns[e], -np.inf, 0.0
+                d = columns[e]
+                _select(d, values[e], s[r], slope, offset, precision, constant, start, away, shares)
                 for k in range(K):
-                    away[k] = values[e] - offset[k, d]
-                    for j in range(start[k + 1] - start[k]):
-                        away[k] -= slope[k, d, j] * s[r, start[k] + j]
-                    terms[k] = constant[k, d] - 0.5 * precision[k, d] * away[k] * away[k]
-                    top = max(top, terms[k])
-                for k in range(K):
-                    terms[k] = np.exp(terms[k] - top)
-                    total += terms[k]
-                for k in range(K):
-                    weight = terms[k] / total * precision[k, d]
+                    weight = shares[k] * precision[k, d]
                     if weight > 1e-12:
                         target = values[e] - offset[k, d]
                         for i in range(start[k + 1] - start[k]):
@@ -91,18 +100,10 @@ def _climb(  # type: ignore[no-untyped-def]  # compiled
                 for j in range(start[k + 1] - start[k]):
                     H[start[k] + i, start[k] + j] = prior[r, k, i, j]
         for e in range(indptr[r], indptr[r + 1]):
-            d, top, total = columns[e], -np.inf, 0.0
+            d = columns[e]
+            _select(d, values[e], s[r], slope, offset, precision, constant, start, away, shares)
             for k in range(K):
-                away[k] = values[e] - offset[k, d]
-                for j in range(start[k + 1] - start[k]):
-                    away[k] -= slope[k, d, j] * s[r, start[k] + j]
-                terms[k] = constant[k, d] - 0.5 * precision[k, d] * away[k] * away[k]
-                top = max(top, terms[k])
-            for k in range(K):
-                terms[k] = np.exp(terms[k] - top)
-                total += terms[k]
-            for k in range(K):
-                share, tau = terms[k] / total, precision[k, d]
+                share, tau = shares[k], precision[k, d]
                 bend = share * (tau - tau * tau * away[k] * away[k])
                 for i in range(start[k + 1] - start[k]):
                     u[start[k] + i] = share * tau * away[k] * slope[k, d, i]
