@@ -125,6 +125,8 @@ class Fitted(Generic[ModelT_co, Params_co, Prepared_co]):
         Where a stream of rows goes on; files do not keep it.
     reference : Reference or None
         Distribution of the training rows, for comparison with later rows.
+    told : ndarray of shape (n, N) or None
+        What the neighbors of n rows in sequence say of their classes, for answers about these.
     """
 
     model: ModelT_co
@@ -140,6 +142,7 @@ class Fitted(Generic[ModelT_co, Params_co, Prepared_co]):
     classes: Array | None = None
     running: Running | None = None
     reference: Reference | None = None
+    told: Array | None = None
 
     @cached_property
     def prepared(self) -> Prepared_co:

@@ -1,5 +1,7 @@
 """Rows in sequence: what estimators with ``class_chain`` learn, answer and refuse."""
 
+import inspect
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -8,6 +10,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from partwise import MCFA, MCVQ, Translations, load
+from partwise.answers.rows import source_of
 from partwise.files.model import ModelFileError
 from partwise.models.class_chain import smooth
 
@@ -75,6 +78,49 @@ def test_verbs_are_those_of_the_forward_pass(fitted, drawn):
     # A row that nothing is known of is told by its neighbors, and has no likelihood.
     assert_allclose(fitted.score_samples(X)[7], 0.0, atol=1e-9)
     assert fitted.row_likelihood(X, lengths=LENGTHS).standard_error.max() == 0.0
+
+
+@MODELS
+def test_rows_are_seen_given_their_sequence(model, drawn):
+    X, _ = drawn
+    model = clone(model).fit(X, lengths=LENGTHS)
+    fitted = model._fitted
+    core, ready = fitted.model, fitted.prepared
+    block = source_of(fitted.columns, X).block(0)
+    by_class = [core.infer(ready, block.with_labels(np.full(len(X), n))) for n in range(2)]
+    evidence = np.stack([log_z for _, log_z in by_class], axis=1) - fitted.params.log_beta
+    chain = core.classes.logarithms(fitted.params.chain)
+    z = smooth(evidence, *chain, np.cumsum([0, *LENGTHS])).posterior(evidence)
+    m = sum(z[:, n] * by_class[n][0] for n in range(2))
+    answers = model._answers
+    expected = m[core.linear].T if isinstance(model, MCFA) else answers.outputs_of(fitted, m.T)
+    assert_allclose(model.transform(X, lengths=LENGTHS), expected, atol=1e-9)
+    assert_allclose(model.set_params(n_jobs=2).transform(X, lengths=LENGTHS), expected, atol=1e-9)
+    # A row that nothing is known of is filled in by its neighbors, with intervals to match.
+    filled, again = model.impute(X, lengths=LENGTHS), model.reconstruct(X, lengths=LENGTHS)
+    assert_allclose(filled[7], again[7])
+    alone = model.impute(X[7:8], lengths=[1])[0]
+    assert np.abs(filled[7] - alone).max() > 0.1
+    lower, upper = model.predict_interval(X, lengths=LENGTHS)
+    assert np.all((lower[7] < filled[7]) & (filled[7] < upper[7]))
+    # Cells are foretold better by the whole sequence than by their own rows.
+    rows, columns = np.nonzero(~np.isnan(X) & (np.arange(len(X)) % 3 == 0)[:, None])
+    known = X.copy()
+    known[rows, columns] = np.nan
+    cells = rows, columns, X[rows, columns]
+    together = model.score_cells(known, *cells, lengths=LENGTHS).mean()
+    assert together > model.score_cells(known, *cells, lengths=np.ones(len(X), int)).mean()
+
+
+@pytest.mark.parametrize("model", [MCVQ, MCFA])
+def test_methods_name_the_lengths_once(model):
+    names = ["transform", "impute", "reconstruct", "predict_interval", "score_cells", "score",
+             "row_likelihood", "score_samples", "predict", "predict_proba"]  # fmt: skip
+    for name in names:
+        method = getattr(model, name)
+        assert list(inspect.signature(method).parameters)[-1] == "lengths"
+        assert method.__doc__.count("lengths : array-like of shape (Q,), optional") == 1
+        assert method.__doc__.index("lengths :") < method.__doc__.index("Returns\n")
 
 
 def test_labels_are_kept(drawn):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
+from typing import cast
 
 import numpy as np
 
+from partwise.answers.rows import map_rows
 from partwise.contracts import Array
-from partwise.fitted import AnyFitted
+from partwise.fitted import AnyFitted, AnyParts
 from partwise.fitting.labels import class_numbers, classes_of_rows
-from partwise.models.class_chain import ClassChain, draw_chain, smooth
+from partwise.fitting.sequences import AnyChainCore, AnyChained
+from partwise.models.class_chain import Chained, ClassChain, draw_chain, smooth
 from partwise.sampling.importance import RowLikelihood
-from partwise.typing import Classes, Hybrid
+from partwise.typing import Classes, Hybrid, Matrix
 
 
 def chain_of(fitted: AnyFitted) -> tuple[Array, Array] | None:
@@ -49,6 +54,16 @@ def smoothed(fitted: AnyFitted, found: RowLikelihood, bounds: Array) -> tuple[Ro
     with np.errstate(divide="ignore"):
         effective = 1.0 / np.sum(z.T / found.effective_draws, axis=0)
     return RowLikelihood(told.log_z, error, effective), z
+
+
+def linked(fitted: AnyParts, X: Matrix, bounds: Array, n_jobs: int | None) -> AnyParts:
+    """The model for answers about these rows, each given its whole sequence."""
+    variable = getattr(fitted.model, "classes", None)
+    assert isinstance(variable, ClassChain)
+    model: AnyChained = Chained(cast(AnyChainCore, fitted.model), variable, bounds)
+    prepared = model.prepare(fitted.params)
+    looks = map_rows(fitted.columns, X, partial(model.look, prepared), n_jobs)
+    return replace(fitted, told=np.concatenate(model.link(prepared, looks).offsets))
 
 
 def draw_classes(

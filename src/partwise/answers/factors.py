@@ -133,7 +133,8 @@ def features(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Arr
     def on_block(block: RowBlock) -> Array:
         return fitted.model.infer(fitted.prepared, block)[0]
 
-    return np.concatenate(map_rows(fitted.columns, X, on_block, n_jobs), axis=1)
+    found = map_rows(fitted.columns, X, on_block, n_jobs, told=fitted.told)
+    return np.concatenate(found, axis=1)
 
 
 def transform(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Array:
@@ -233,7 +234,8 @@ def interval(
         lower, upper = (group.decode(end) for end in ends)
         return lower, upper
 
-    lower, upper = zip(*map_rows(fitted.columns, X, on_block, n_jobs), strict=True)
+    pieces = map_rows(fitted.columns, X, on_block, n_jobs, told=fitted.told)
+    lower, upper = zip(*pieces, strict=True)
     return np.concatenate(lower), np.concatenate(upper)
 
 
@@ -299,7 +301,8 @@ def _level_likelihoods(
 
 def class_proba(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Array:
     """Probability of every class, (n, N)."""
-    return class_probability(likelihoods(fitted, X, CLASS_DRAWS, n_jobs), class_shares(fitted))
+    found = likelihoods(fitted, X, CLASS_DRAWS, n_jobs)
+    return class_probability(found, class_shares(fitted), fitted.told)
 
 
 def cell_densities(

@@ -27,9 +27,12 @@ CLASS_DRAWS = 200
 Columns: TypeAlias = tuple[ColumnGroup, ...]
 
 
-def source_of(columns: Columns, X: Matrix, max_rows: int | None = None) -> BlockSource:
-    """Checked rows in blocks, of ``max_rows`` at most."""
-    return BlockSource(X, columns, np.ones(X.shape[0]), keep=False, max_rows=max_rows)
+def source_of(
+    columns: Columns, X: Matrix, max_rows: int | None = None, told: Array | None = None
+) -> BlockSource:
+    """Checked rows in blocks, of ``max_rows`` at most; ``told`` as in `Fitted`."""
+    weight = np.ones(X.shape[0])
+    return BlockSource(X, columns, weight, labels=told, keep=False, max_rows=max_rows)
 
 
 def map_rows(
@@ -38,9 +41,10 @@ def map_rows(
     on_block: Callable[[RowBlock], Answer],
     n_jobs: int | None = None,
     max_rows: int | None = None,
+    told: Array | None = None,
 ) -> list[Answer]:
-    """``on_block`` of every block of checked rows, in order."""
-    source = source_of(columns, X, max_rows)
+    """``on_block`` of every block of checked rows, in order; ``told`` as in `Fitted`."""
+    source = source_of(columns, X, max_rows, told)
     with runner_of(n_jobs, source) as runner:
         return list(runner.map(on_block, source))
 
@@ -57,9 +61,9 @@ def likelihood_of_rows(
     return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
 
 
-def class_probability(found: RowLikelihood, shares: Array) -> Array:
+def class_probability(found: RowLikelihood, shares: Array, told: Array | None = None) -> Array:
     """Probability of every class (n, N), from likelihoods under each and their shares (N,)."""
-    joint = found.log_likelihood.T + np.log(shares)
+    joint = found.log_likelihood.T + np.log(shares) + (0.0 if told is None else told)
     return special.softmax(joint, axis=1)
 
 
@@ -69,6 +73,7 @@ def score_cells(
     cells: tuple[ArrayLike, ArrayLike, ArrayLike],
     densities: Callable[[RowBlock, int, Array, Array, Array], Array],
     n_jobs: int | None = None,
+    told: Array | None = None,
 ) -> Array:
     """Log predictive density of cells (rows, columns, values), in the units of X.
 
@@ -77,7 +82,7 @@ def score_cells(
     found = check_cells(X.shape, *cells)
     order = np.argsort(found[0], kind="stable")
     row, column, value = (field[order] for field in found)
-    source, out = source_of(columns, X), np.empty(len(row))
+    source, out = source_of(columns, X, told=told), np.empty(len(row))
 
     def on_block(block: RowBlock, i: int) -> None:
         places = cells_of_block(columns, source.bounds[i], row, column, value)

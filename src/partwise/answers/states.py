@@ -202,7 +202,7 @@ def by_block(
     def on_block(block: RowBlock) -> Array:
         return function(fitted.model.infer(fitted.prepared, block)[0].T)
 
-    return np.concatenate(map_rows(fitted.columns, X, on_block, n_jobs))
+    return np.concatenate(map_rows(fitted.columns, X, on_block, n_jobs, told=fitted.told))
 
 
 def n_outputs(fitted: FittedStates) -> int:
@@ -302,7 +302,7 @@ def interval(
             ends.append(in_columns(fitted, told, np.nan))
         return ends
 
-    pieces = zip(*map_rows(fitted.columns, X, on_block, n_jobs), strict=True)
+    pieces = zip(*map_rows(fitted.columns, X, on_block, n_jobs, told=fitted.told), strict=True)
     lower, upper = (np.concatenate(end) for end in pieces)
     told = None if fitted.schema is None else fitted.schema.told_by_twins(np.asarray(X))
     if told is not None:
@@ -352,7 +352,8 @@ def block_likelihoods(
 
 def class_proba(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
     """Probability of every class, (n, N)."""
-    return class_probability(likelihoods(fitted, X, CLASS_DRAWS, n_jobs), class_shares(fitted))
+    found = likelihoods(fitted, X, CLASS_DRAWS, n_jobs)
+    return class_probability(found, class_shares(fitted), fitted.told)
 
 
 def cell_densities(

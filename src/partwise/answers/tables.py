@@ -243,7 +243,7 @@ def predict_proba_columns(
         m = fitted.model.infer(fitted.prepared, block)[0].T
         return [level_shares(fitted, m, *one) for one in wanted]
 
-    blocks = map_rows(fitted.columns, coded, on_block, n_jobs)
+    blocks = map_rows(fitted.columns, coded, on_block, n_jobs, told=fitted.told)
     out: dict[int, Array] = {}
     for i, (columns, _) in enumerate(wanted):
         shares = np.concatenate([found[i] for found in blocks])

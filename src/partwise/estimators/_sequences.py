@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from copy import copy
+from functools import wraps
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from partwise.answers.classes import chain_of, smoothed
+from partwise.answers.classes import chain_of, linked, smoothed
 from partwise.answers.moving import MovedAnswers, is_moving
 from partwise.answers.moving_parts import PartsAnswers
 from partwise.answers.rows import CLASS_DRAWS
@@ -19,7 +25,7 @@ from partwise.data import ObservedCells
 from partwise.data.dask import is_dask
 from partwise.data.frame_sources import frames_of
 from partwise.data.rows import RowSource, out_of_memory
-from partwise.estimators._base import PartsEstimator
+from partwise.estimators._base import PartsEstimator, adopted
 from partwise.estimators._rows import by_rows
 from partwise.estimators._verbs import has_classes
 from partwise.fitting.sequences import read_lengths
@@ -27,6 +33,49 @@ from partwise.fitting.weights import read_weights
 from partwise.models.moving_parts import MovingParts
 from partwise.sampling.importance import RowLikelihood, mix_classes
 from partwise.typing import DataLike, Matrix
+
+Method = TypeVar("Method", bound=Callable[..., object])
+
+_LENGTHS = """lengths : array-like of shape (Q,), optional
+    With ``class_chain``, the number of rows of each sequence; by default all are one."""
+
+
+def with_lengths(base: Callable[..., object], note: str = "") -> Callable[[Method], Method]:
+    """Document a method as ``base``, of rows one by one, with ``lengths`` and a ``note`` on it."""
+
+    def documented(method: Method) -> Method:
+        text = re.sub(r"\s+", " ", note)
+        words = textwrap.fill(text, 88, initial_indent=" " * 4, subsequent_indent=" " * 4)
+        entry = _LENGTHS + ("\n" + words if note else "")
+
+        def inserted(found: re.Match[str]) -> str:
+            return "\n" + textwrap.indent(entry, found[1]) + found[0]
+
+        method.__doc__ = re.sub(r"\n\n( *)Returns\n", inserted, base.__doc__ or "", count=1)
+        return method
+
+    return documented
+
+
+def in_sequence(base: Method) -> Method:
+    """A method that takes ``lengths``: with a chain of classes, rows are seen in sequence."""
+    lengths = inspect.Parameter("lengths", inspect.Parameter.KEYWORD_ONLY, default=None)
+
+    @wraps(base)
+    def on_sequences(
+        self: SequenceRows,
+        X: DataLike,
+        *args: object,
+        lengths: ArrayLike | None = None,
+        **kwargs: object,
+    ) -> object:
+        return base(self._linked(X, lengths), X, *args, **kwargs)
+
+    given = inspect.signature(base)
+    own = given.replace(parameters=[*given.parameters.values(), lengths])
+    on_sequences.__signature__ = own  # type: ignore[attr-defined]  # of functions
+    note = "Each row is then seen given its whole sequence."
+    return cast(Method, with_lengths(base, note)(on_sequences))
 
 
 class SequenceRows(PartsEstimator):
@@ -65,6 +114,16 @@ class SequenceRows(PartsEstimator):
         proposal: str = "posterior",
     ) -> tuple[RowLikelihood, Array] | None:
         """What `smoothed` says of rows in sequence; None for rows one by one."""
+        found = self._rows_in_sequence(X, lengths)
+        if found is None:
+            return None
+        likelihoods = self._by_prior if proposal == "prior" else self._likelihoods
+        return smoothed(self._fitted, likelihoods(found[0], n_draws), found[1])
+
+    def _rows_in_sequence(
+        self, X: DataLike, lengths: ArrayLike | None
+    ) -> tuple[Matrix, Array] | None:
+        """Checked rows and the bounds of their sequences; None for rows one by one."""
         check_is_fitted(self)
         chained = chain_of(self._fitted) is not None
         if not chained:
@@ -79,8 +138,19 @@ class SequenceRows(PartsEstimator):
         checked = self._checked(X)
         bounds = read_lengths(lengths, checked.shape[0], chained=True)
         assert bounds is not None
-        likelihoods = self._by_prior if proposal == "prior" else self._likelihoods
-        return smoothed(self._fitted, likelihoods(checked, n_draws), bounds)
+        return checked, bounds
+
+    def _linked(self, X: DataLike, lengths: ArrayLike | None) -> Self:
+        """The estimator for answers about these rows in sequence; itself for rows one by one."""
+        if hasattr(self, "_fitted") and self._fitted.told is not None:
+            return self  # by another method
+        found = self._rows_in_sequence(X, lengths)
+        if found is None:
+            return self
+        return adopted(copy(self), linked(self._fitted, *found, self.n_jobs))
+
+    reconstruct = in_sequence(PartsEstimator.reconstruct)
+    predict_interval = in_sequence(PartsEstimator.predict_interval)
 
     def row_likelihood(
         self,
@@ -135,32 +205,13 @@ class SequenceRows(PartsEstimator):
             return self._prior_likelihood(X, n_draws)
         return super().row_likelihood(X, n_draws)
 
+    @with_lengths(
+        PartsEstimator.score_samples, "A row's likelihood is then that given the rows before it."
+    )
     def score_samples(self, X: DataLike, *, lengths: ArrayLike | None = None) -> Array:
-        """Log-likelihood of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-        lengths : array-like of shape (Q,), optional
-            With ``class_chain``, the number of rows of each sequence; by default all are one. A
-            row's likelihood is then that given the rows before it.
-
-        Returns
-        -------
-        log_likelihood : ndarray of shape (n,)
-            See `row_likelihood` for its standard error if it is an estimate.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from partwise import MCVQ
-        >>> X = load_iris().data
-        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
-        >>> model.score_samples(X).shape
-        (150,)
-        """
         return self.row_likelihood(X, lengths=lengths).log_likelihood
 
+    @with_lengths(PartsEstimator.score)
     def score(
         self,
         X: DataLike,
@@ -169,88 +220,22 @@ class SequenceRows(PartsEstimator):
         *,
         lengths: ArrayLike | None = None,
     ) -> float:
-        """Mean log-likelihood of the rows, or mean log predictive density of held-out cells.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D), or ObservedCells
-            With `partwise.ObservedCells`, each cell is scored given the other values of its row:
-            see `score_cells`.
-        y : None
-            Ignored; present for compatibility with scikit-learn.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows; a cell has the weight of its row.
-        lengths : array-like of shape (Q,), optional
-            With ``class_chain``, the number of rows of each sequence; by default all are one.
-
-        Returns
-        -------
-        score : float
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from partwise import MCVQ
-        >>> X = load_iris().data
-        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X)
-        >>> round(model.score(X), 1) == round(float(model.score_samples(X).mean()), 1)
-        True
-        """
         if lengths is None or isinstance(X, ObservedCells):
             return super().score(X, y, sample_weight)
         found = self.score_samples(X, lengths=lengths)
         return float(np.average(found, weights=read_weights(sample_weight, len(found))))
 
     @available_if(has_classes)
+    @with_lengths(
+        PartsEstimator.predict_proba, "The probabilities are then those given the whole sequence."
+    )
     def predict_proba(self, X: DataLike, *, lengths: ArrayLike | None = None) -> Array:
-        """Probability of every class.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-        lengths : array-like of shape (Q,), optional
-            With ``class_chain``, the number of rows of each sequence; by default all are one. The
-            probabilities are then those given the whole sequence.
-
-        Returns
-        -------
-        probability : ndarray of shape (n, N)
-            Columns in the order of ``classes_``.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from partwise import MCVQ
-        >>> X, y = load_iris(return_X_y=True)
-        >>> MCVQ(n_parts=2, n_states=3, random_state=0).fit(X, y).predict_proba(X).shape
-        (150, 3)
-        """
         found = self._in_sequence(X, lengths, CLASS_DRAWS)
         return super().predict_proba(X) if found is None else found[1]
 
     @available_if(has_classes)
+    @with_lengths(PartsEstimator.predict)
     def predict(self, X: DataLike, *, lengths: ArrayLike | None = None) -> Array:
-        """Most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, D)
-        lengths : array-like of shape (Q,), optional
-            With ``class_chain``, the number of rows of each sequence; by default all are one.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,)
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from partwise import MCVQ
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = MCVQ(n_parts=2, n_states=3, random_state=0).fit(X, y)
-        >>> bool((model.predict(X) == y).mean() > 0.9)
-        True
-        """
         if lengths is None and chain_of(self._fitted) is None:
             return super().predict(X)
         return self.classes_[self.predict_proba(X, lengths=lengths).argmax(axis=1)]

@@ -10,6 +10,7 @@ from partwise.answers import tables
 from partwise.answers.results import Explanation
 from partwise.contracts import Array
 from partwise.estimators._rows import by_rows
+from partwise.estimators._sequences import in_sequence
 from partwise.estimators._tables import TableEstimator
 from partwise.typing import Classes, DataLike, Frame, Given, Hybrid, Seed
 
@@ -48,6 +49,7 @@ class StateRows(TableEstimator):
         part_of = np.repeat(np.arange(self.n_parts_), self.n_states_)
         return part_of[:, None] == self.parts_
 
+    @in_sequence
     @by_rows
     def transform(self, X: DataLike) -> Array:
         """Posterior probability of every state of every part.
@@ -73,6 +75,7 @@ class StateRows(TableEstimator):
         check_is_fitted(self)
         return self._asked.transform(self._fitted, self._checked(X), self.n_jobs)
 
+    @in_sequence
     @by_rows
     def predict_states(self, X: DataLike) -> Array:
         """Most probable state of each part.

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from partwise.answers import tables
 from partwise.contracts import Array
 from partwise.estimators._rows import by_rows
+from partwise.estimators._sequences import in_sequence
 from partwise.estimators._table_rows import TableRows
 from partwise.sampling.randomness import as_generator
 from partwise.typing import DataLike, Frame, Given, Name, Seed
@@ -29,6 +30,7 @@ class TableVerbs(TableRows):
         """Rows with missing values sampled given the observed ones, once per generator."""
         return tables.draw(self._fitted, coded, generators, self.n_jobs)
 
+    @in_sequence
     @by_rows
     def impute(
         self, X: DataLike, n_imputations: int | None = None, *, random_state: Seed = None
@@ -86,6 +88,7 @@ class TableVerbs(TableRows):
             ]
         return [tables.fill(self._fitted, X, coded, values, sampled=True) for values in drawn]
 
+    @in_sequence
     def score_cells(
         self, X: DataLike, rows: ArrayLike, columns: Sequence[Name] | Array, values: ArrayLike
     ) -> Array:
@@ -126,6 +129,7 @@ class TableVerbs(TableRows):
         coded = schema.encode_cells(places, list(np.asarray(values, dtype=object)))
         return self._score_cells(self._checked(X), rows, places, coded)
 
+    @in_sequence
     def predict_proba_columns(
         self, X: DataLike, columns: Sequence[Name] | None = None
     ) -> dict[Name, Array]:

@@ -322,7 +322,9 @@ class DensityMixin:
     ) -> Array:
         """`score_cells` for checked rows and coded values."""
         cells = rows, columns, values
-        return score_cells(self._fitted.columns, X, cells, self._cell_densities, self.n_jobs)
+        fitted = self._fitted
+        found = self._cell_densities
+        return score_cells(fitted.columns, X, cells, found, self.n_jobs, fitted.told)
 
     def score(
         self, X: DataLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -23,6 +23,7 @@ from partwise.data.table import Schema
 from partwise.estimators._gated import CONSTRAINTS, SIZE
 from partwise.estimators._moving import TransformedRows
 from partwise.estimators._rows import by_rows
+from partwise.estimators._sequences import in_sequence
 from partwise.estimators._table_verbs import TableVerbs
 from partwise.fitting.factors import Factors
 from partwise.fitting.family import Family
@@ -314,6 +315,7 @@ class MCFA(TransformedRows, TableVerbs):
 
     # --- rows ---
 
+    @in_sequence
     @by_rows
     def transform(self, X: DataLike) -> Array:
         """Posterior mean of every factor of every part.
