@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.svm import SVC
 
 from partwise import MCFA, MCVQ, make_faces
 from partwise_papers.experiments import occlusion, usps_features
+from partwise_papers.experiments.bayesian_pca import PrincipalMixture
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +92,15 @@ def test_training_sets_hold_the_same_faces(faces):
         assert np.mean(~seen.all(axis=1)) == 0.5
         np.testing.assert_array_equal(holed[seen], clean[seen])
         np.testing.assert_array_equal(noisy == clean, seen)
+
+
+def test_the_rival_of_digits_is_probabilistic_pca_with_a_least_noise():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 6)) * np.array([5.0, 4.0, 3.0, 1.0, 0.5, 0.5])
+    pca = PCA(3).fit(X)
+    # Variances of maximum likelihood: n in place of n - 1.
+    pca.explained_variance_ = pca.explained_variance_ * 199 / 200
+    pca.noise_variance_ = pca.noise_variance_ * 199 / 200
+    assert_allclose(PrincipalMixture(1, 3, 0.0).fit(X).score_samples(X), pca.score_samples(X))
+    pca.noise_variance_ = 2.0
+    assert_allclose(PrincipalMixture(1, 3, 2.0).fit(X).score_samples(X), pca.score_samples(X))

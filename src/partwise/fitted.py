@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -182,6 +182,13 @@ def unit_of(columns: tuple[ColumnGroup, ...]) -> float:
     return float(columns[0].scale[0])
 
 
+class NoiseLevel(NamedTuple):
+    """Mixtures of all classes at one level of noise, and the slope of their log densities."""
+
+    slope: float
+    params: tuple[BayesianPCAParams, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class FittedComponents(Fitted[BayesianPCA, tuple[BayesianPCAParams, ...], object]):
     """Fitted components: parameters of the mixture of every class, or of one in all.
@@ -194,6 +201,8 @@ class FittedComponents(Fitted[BayesianPCA, tuple[BayesianPCAParams, ...], object
         Shares of the classes.
     slope : float, and offsets : ndarray of shape (N,) or None
         Calibration of log densities to class probabilities.
+    others : tuple of NoiseLevel
+        Other levels of noise that class probabilities use.
     moves : list of dict, and size_posterior : ndarray, or None
         Of the search for the number of components.
     """
@@ -202,6 +211,7 @@ class FittedComponents(Fitted[BayesianPCA, tuple[BayesianPCAParams, ...], object
     class_priors: Array | None = None
     slope: float = 1.0
     offsets: Array | None = None
+    others: tuple[NoiseLevel, ...] = ()
     moves: list[dict[str, object]] | None = None
     size_posterior: Array | None = None
 
@@ -209,6 +219,11 @@ class FittedComponents(Fitted[BayesianPCA, tuple[BayesianPCAParams, ...], object
     def shares(self) -> Array:
         """Shares of the classes, (N,)."""
         return np.ones(1) if self.class_priors is None else self.class_priors
+
+    @property
+    def levels(self) -> tuple[NoiseLevel, ...]:
+        """Levels of noise that class probabilities use, that of the densities first."""
+        return NoiseLevel(self.slope, self.params), *self.others
 
 
 def unnamed(d: int) -> str:

@@ -12,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import partwise
 from partwise import BayesianPCA, BayesianPCAMixture
+from partwise.data import BlockSource, learn_columns
 from partwise.data.additive import AdditiveRows
-from partwise.fitting.class_calibration import LeftOut
+from partwise.fitting.class_calibration import Asked, LeftOut, Level, fit_slope
 from tests.common.helpers import assert_never_falls, punch_holes
 from tests.common.manifolds import embedded, gaussian, near_curve, near_sphere
 
@@ -227,20 +228,88 @@ def test_units_whose_squares_are_no_numbers_do_no_harm(unit):
         assert_allclose(moved.score_samples(unit * X), plain.score_samples(X) - shift, rtol=1e-6)
 
 
-def test_classes_keep_to_the_time_given(monkeypatch):
+def test_classes_keep_to_the_time_given():
     """When time is up, one level of the noise is looked at."""
     X = gaussian(np.random.default_rng(0), 60)
-    looked = []
-    calibrate = LeftOut.calibrate
-
-    def counted(self, *args):
-        looked.append(1)
-        return calibrate(self, *args)
-
-    monkeypatch.setattr(LeftOut, "calibrate", counted)
     with pytest.warns(ConvergenceWarning, match="reached max_time"):
-        BayesianPCAMixture(random_state=0, max_time=1e-9).fit(X, X[:, 0] > 0)
-    assert len(looked) == 2  # the level, and what densities are worth in the end
+        model = BayesianPCAMixture(random_state=0, max_time=1e-9).fit(X, X[:, 0] > 0)
+    assert model.class_noise_variances_.shape == (1, 2)
+
+
+@pytest.mark.parametrize(("n_rows", "n_folds"), [(100, 5), (400, 2), (2000, 1)])
+def test_rows_that_select_the_noise_are_never_fitted(n_rows, n_folds, monkeypatch):
+    X, parts = np.arange(2.0 * n_rows).reshape(-1, 2), np.split(np.arange(n_rows), 2)
+    (group,) = learn_columns(X, "gaussian", np.ones(n_rows), False, None)
+    source = lambda Z: BlockSource(Z, (group,), np.ones(len(Z)), n_powers=2)  # noqa: E731
+    left = LeftOut(source, X, np.ones(n_rows), parts, np.full(2, 0.5))
+    left.cut(np.random.default_rng(0))
+    fitted = []
+
+    def told(self, f, rows, level, fit_all):
+        fitted.append((level, f))
+        (seen,) = fit_all(level, [part[self.fold[part] != f] for part in self.parts])
+        assert not np.isin(rows, seen).any()
+        assert len(rows) + len(seen) == n_rows
+        # Rows on the wrong side are fewest at a noise of 0.08, and with 8 components.
+        wrong = rows % 20 < 3 + round(abs(np.log2(level.noise / 0.08))) - (level.n_components == 8)
+        side = np.where((rows < n_rows / 2) ^ wrong, 1.0, -1.0) / level.noise
+        return np.stack([side, -side])
+
+    def chosen(asked):
+        return left.choose(lambda _, rest: [np.concatenate(rest)], asked, np.inf)
+
+    monkeypatch.setattr(LeftOut, "_held_out", told)
+    by_bound = chosen(Asked(learned=False, sizes=False, pooled=True))
+    assert len(fitted) == len(set(fitted)) == 7 * n_folds
+    assert by_bound.levels == (Level(0.08), Level(0.04), Level(0.16))
+    # Every level has the slope that is the best for it alone, times what they have in common.
+    rows = np.flatnonzero(left.fold < n_folds)
+    rest, labels = np.setdiff1d(np.arange(n_rows), rows), (rows >= n_rows / 2).astype(int)
+    alone = [
+        fit_slope(told(left, 0, rows, level, lambda *_: [rest]), labels, np.ones(len(rows)))[1]
+        for level in by_bound.levels
+    ]
+    assert_allclose(by_bound.slopes / alone, by_bound.slopes[0] / alone[0], rtol=1e-2)
+    by_classes = chosen(Asked(learned=False, sizes=True, pooled=False))
+    enough = n_rows >= 160  # ten in each class for every component
+    assert by_classes.levels == (Level(0.08, 8 if enough else None),)
+
+
+def test_the_slope_maximizes_the_probability_of_labels():
+    rng = np.random.default_rng(0)
+    labels, weight = rng.integers(3, size=200), rng.uniform(1, 2, 200)
+    joint = 5.0 * rng.normal(size=(3, 200)) + 4.0 * (np.arange(3)[:, None] == labels)
+
+    def loss(slope):
+        return -weight @ special.log_softmax(slope * joint, axis=0)[labels, np.arange(200)]
+
+    found, slope = fit_slope(joint, labels, weight)
+    grid = [loss(s) for s in np.linspace(0.01, 1.0, 1000)]
+    assert found == pytest.approx(min(grid), rel=1e-5)
+    assert loss(slope) == pytest.approx(found)
+
+
+def test_classes_are_pooled_over_levels_of_noise(classes, tmp_path):
+    X, y, model = classes
+    noises = model.class_noise_variances_
+    assert_allclose(noises[0], model.noise_variance_)
+    assert_allclose(noises[1:] / noises[0], [[0.5] * 2, [2.0] * 2], rtol=0.01)
+    best = BayesianPCAMixture(4, class_noise="best", random_state=0).fit(X, y)
+    assert_allclose(best.class_noise_variances_, noises[:1])
+    # The probabilities, by each level's own densities.
+    fitted = model._fitted
+    joint = (np.log(model.class_priors_) + fitted.offsets)[:, None]
+    (group,) = fitted.columns
+    Z = AdditiveRows(group.encode(X, np.arange(2)).T, None)
+    for slope, every in fitted.levels:
+        density = [fitted.model.predictive(params, Z)[0].log_z for params in every]
+        joint = joint + slope * np.stack(density)
+    assert_allclose(model.predict_proba(X), special.softmax(joint, axis=0).T, rtol=1e-9)
+    path = tmp_path / "model"
+    model.save(path)
+    again = partwise.load(path)
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert_array_equal(again.class_noise_variances_, noises)
 
 
 def test_classes_to_draw_are_one_or_one_a_row(classes):
@@ -433,8 +502,9 @@ def test_probabilities_are_less_sure_than_densities():
 @pytest.mark.filterwarnings("ignore:The fit did not converge")
 def test_components_that_no_row_would_belong_to_are_not_tried():
     X, y = load_digits(return_X_y=True)
-    model = BayesianPCAMixture(random_state=0).fit(X[:200], y[:200])  # few rows in each class
-    assert np.isfinite(model.score(X[:200]))
+    for c in range(10):
+        own = X[:200][y[:200] == c]  # few rows
+        assert np.isfinite(BayesianPCAMixture(random_state=0).fit(own).score(own))
 
 
 def test_unlabelled_rows_take_no_part(classes):

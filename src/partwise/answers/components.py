@@ -96,6 +96,8 @@ def mixture_attributes(fitted: FittedComponents) -> dict[str, object]:
     if fitted.classes is not None:
         found["component_classes_"] = np.repeat(fitted.classes, sizes)
         found["class_priors_"] = fitted.class_priors
+        levels = [[_in_units(one, unit)[0] for one in level.params] for level in fitted.levels]
+        found["class_noise_variances_"] = np.array(levels)
     return found
 
 
@@ -136,11 +138,14 @@ def class_weights(fitted: FittedComponents, X: Array, n_jobs: int | None) -> Arr
     """Probability of every class of rows, (N, n)."""
     if fitted.offsets is None or len(fitted.params) == 1:
         return np.ones((1, X.shape[0]))
-    density = _densities(
-        fitted, X, lambda params, view: fitted.model.predictive(params, view)[0].log_z, n_jobs
-    )
-    joint = fitted.slope * density + np.log(fitted.shares)[:, None]
-    return special.softmax(joint + fitted.offsets[:, None], axis=0)
+
+    def density(params: BayesianPCAParams, view: SumView) -> Array:
+        return fitted.model.predictive(params, view)[0].log_z
+
+    joint = (np.log(fitted.shares) + fitted.offsets)[:, None]
+    for slope, params in fitted.levels:
+        joint = joint + slope * _densities(fitted, params, X, density, n_jobs)
+    return special.softmax(joint, axis=0)
 
 
 def codes(fitted: FittedComponents, X: Array, n_jobs: int | None) -> Array:
@@ -240,6 +245,7 @@ def explain(
 
 def _densities(
     fitted: FittedComponents,
+    every: tuple[BayesianPCAParams, ...],
     X: Array,
     function: Callable[[BayesianPCAParams, SumView], Array],
     n_jobs: int | None,
@@ -248,8 +254,7 @@ def _densities(
 
     def on_block(block: RowBlock) -> Array:
         of_class = [
-            [function(params, view) for _, view in pieces(params, block)]
-            for params in fitted.params
+            [function(params, view) for _, view in pieces(params, block)] for params in every
         ]
         return np.stack([np.concatenate(c) for c in of_class]) + block.base
 
@@ -258,7 +263,7 @@ def _densities(
 
 def likelihoods(fitted: FittedComponents, X: Array, n_jobs: int | None) -> RowLikelihood:
     """Likelihood of rows under every class, exact, fields (N, n)."""
-    value = _densities(fitted, X, fitted.model.log_density, n_jobs)
+    value = _densities(fitted, fitted.params, X, fitted.model.log_density, n_jobs)
     return RowLikelihood(value, np.zeros_like(value), np.full_like(value, np.inf))
 
 

@@ -43,6 +43,11 @@ SHARED: dict[str, list[object]] = {
 }
 
 
+def restored_params(saved: list[State]) -> tuple[BayesianPCAParams, ...]:
+    """The mixtures of a state's ``theta``, one per class."""
+    return tuple(BayesianPCAParams(**params) for params in saved)
+
+
 class ComponentEstimator(PartsEstimator):
     """Base of Bayesian PCA and its mixtures."""
 
@@ -188,7 +193,7 @@ class ComponentEstimator(PartsEstimator):
         fields: State = restored_fields(state["learned"])
         return FittedComponents(
             BayesianPCA(prior, shares_prior(prior), np.zeros((3, 1))),
-            tuple(BayesianPCAParams(**params) for params in state["theta"]),
+            restored_params(state["theta"]),
             (ColumnGroup(likelihood=Gaussian(), **state["columns"]),),
             dtype=np.dtype(state["dtype"]),
             calibration=Calibration(**state["calibration"]),

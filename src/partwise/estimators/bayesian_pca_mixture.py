@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 
 from partwise._compat import Interval, StrOptions, fit_context
 from partwise.answers import components
-from partwise.estimators._bayesian_pca_base import SHARED, SIZE
+from partwise.estimators._bayesian_pca_base import SHARED, SIZE, restored_params
 from partwise.estimators._mixture_rows import MixtureRows
+from partwise.fitted import NoiseLevel, fields_of
 from partwise.fitting.component_classes import fit_mixture
 from partwise.fitting.labels import read_labels
 from partwise.models.bayesian_pca import Broad
@@ -27,14 +28,15 @@ class BayesianPCAMixture(MixtureRows):
     curved surface. By default all components share the relevances of directions, so they have the
     same dimension. The number of components is found by births, deaths, splits and merges that
     increase the ELBO. With labels, every class has its own mixture, and all have the same noise, at
-    the level that classifies held-out rows best. Missing values (NaN) are ignored in fitting and
-    scoring.
+    the level that classifies held-out rows best (see ``class_noise``). Missing values (NaN) are
+    ignored in fitting and scoring.
 
     Parameters
     ----------
     n_components : "auto" or int, default="auto"
         M, the number of components, of every class if there are classes (fewer for a class with
-        fewer distinct rows). "auto" selects it by the ELBO.
+        fewer distinct rows). "auto" selects it by the ELBO; with classes, 8 and 16 components for
+        each are tried as well, and the mixtures that classify held-out rows best are taken.
     max_dimension : int or None, default=None
         Maximum number of directions of a component; None is one less than the number of columns (or
         rows). Two or more components have fewer directions than the space of the rows.
@@ -45,6 +47,12 @@ class BayesianPCAMixture(MixtureRows):
         dimension; one per component, so that dimensions may differ; or the one of the two with the
         higher ELBO, of every class. "component" and "auto" take longer. Without a prior there are
         none.
+    class_noise : {"pooled", "best"}, default="pooled"
+        Which densities give the probabilities of classes: those at the best level of noise and at
+        half and twice that level (as far as they were tried), averaged after calibration, or those
+        at the best level only.
+        "pooled" makes fewer errors, and stores three mixtures of every class instead of one. All
+        other methods use the best level. Without a prior the noise of every class is learned.
     max_iter : int, default=100
         Maximum number of EM iterations between two moves, and after the last.
     tol : float, default=1e-4
@@ -87,6 +95,9 @@ class BayesianPCAMixture(MixtureRows):
         Class of each component (with classes only).
     classes_, class_priors_ : ndarray of shape (N,)
         Labels of the classes, and their proportions (with classes only).
+    class_noise_variances_ : ndarray of shape (L, N)
+        Noise of the L levels that give the probabilities of classes, ``noise_variance_`` first
+        (with classes only).
     moves_ : list of dict
         Every move of the search: ``kind``, ``components``, ``gain`` in nats, of the ELBO plus
         log M! and a term for rotations of the directions, ``accepted``, ``n_components`` after it,
@@ -130,6 +141,7 @@ class BayesianPCAMixture(MixtureRows):
         "max_dimension": SIZE,
         "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "relevance": [StrOptions({"shared", "component", "auto"})],
+        "class_noise": [StrOptions({"pooled", "best"})],
     }
     _size_name = "max_dimension"
     _kept = (
@@ -143,6 +155,7 @@ class BayesianPCAMixture(MixtureRows):
         *,
         prior: float | str | None = "conjugate",
         relevance: str = "shared",
+        class_noise: str = "pooled",
         max_iter: int = 100,
         tol: float = 1e-4,
         max_time: float | None = None,
@@ -154,6 +167,7 @@ class BayesianPCAMixture(MixtureRows):
         self.max_dimension = max_dimension
         self.prior = prior
         self.relevance = relevance
+        self.class_noise = class_noise
         self.max_iter = max_iter
         self.tol = tol
         self.max_time = max_time
@@ -203,7 +217,7 @@ class BayesianPCAMixture(MixtureRows):
             labels = np.zeros(len(rows.kept), int)
         size = None if isinstance(self.n_components, str) else int(self.n_components)
         ascent = self._ascent(rows)
-        options = self._options(size, ascent)
+        options = replace(self._options(size, ascent), pools=self.class_noise == "pooled")
         prior = options.prior
         if isinstance(prior, Broad) and self.relevance != "shared":
             own = replace(prior, by_component=True)
@@ -220,7 +234,13 @@ class BayesianPCAMixture(MixtureRows):
     # --- saving ---
 
     def __partwise_state__(self) -> dict[str, object]:
-        teller = {"slope": self._fitted.slope, "offsets": self._fitted.offsets}
+        fitted = self._fitted
+        teller: dict[str, object] = {"slope": fitted.slope, "offsets": fitted.offsets}
+        if fitted.others:
+            teller["others"] = [
+                {"slope": level.slope, "theta": [fields_of(params) for params in level.params]}
+                for level in fitted.others
+            ]
         return {**super().__partwise_state__(), "teller": teller}
 
     def __partwise_restore__(self, state: State) -> None:
@@ -229,6 +249,10 @@ class BayesianPCAMixture(MixtureRows):
             "class_priors": learned.get("class_priors_"),
             "slope": teller["slope"],
             "offsets": teller["offsets"],
+            "others": tuple(
+                NoiseLevel(level["slope"], restored_params(level["theta"]))
+                for level in teller.get("others", ())
+            ),
             "moves": learned["moves_"],
             "size_posterior": learned["n_components_posterior_"],
         }

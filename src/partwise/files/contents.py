@@ -349,27 +349,24 @@ def _relevances(value: object, scope: Scope) -> None:
     (positive(2, "M", "q") if each else positive(2, "q"))(value, scope)
 
 
-_BAYESIAN_PCA: dict[str, Check] = {
-    "theta": Each(
-        Record(
-            {
-                "alpha": _relevances,
-                "counts": counts("M"),
-                "mean": model_units("M", "D", "q+1", low=-MAX_LOADING, high=MAX_LOADING),
-                "cov": model_units(
-                    "M", "shared", "q+1", "q+1", high=MAX_LOADING**2, rules=(spreads,)
-                ),
-                "log_det": model_units("M", "shared"),
-                "leverage": counts("D"),
-                "tau": positive(2),
-            },
-            rules=(_width_fits,),
-        ),
-        "N",
-        own=("M", "q", "shared"),
+_COMPONENTS = Each(
+    Record(
+        {
+            "alpha": _relevances,
+            "counts": counts("M"),
+            "mean": model_units("M", "D", "q+1", low=-MAX_LOADING, high=MAX_LOADING),
+            "cov": model_units("M", "shared", "q+1", "q+1", high=MAX_LOADING**2, rules=(spreads,)),
+            "log_det": model_units("M", "shared"),
+            "leverage": counts("D"),
+            "tau": positive(2),
+        },
+        rules=(_width_fits,),
     ),
-    "calibration": calibration(1),
-}
+    "N",
+    own=("M", "q", "shared"),
+)
+_BAYESIAN_PCA: dict[str, Check] = {"theta": _COMPONENTS, "calibration": calibration(1)}
+_SLOPE = Number(low=-MAX_VALUE, high=MAX_VALUE)
 _MOVE = Record(
     {"kind": Text(), "gain": Number(), "accepted": Flag(), "components": Each(Whole())},
     {"n_components": Whole(), "class": Whole()},
@@ -464,10 +461,8 @@ CONTENTS: dict[str, Check] = {
             {
                 **_BAYESIAN_PCA,
                 "teller": Record(
-                    {
-                        "slope": Number(low=-MAX_VALUE, high=MAX_VALUE),
-                        "offsets": model_units("N"),
-                    }
+                    {"slope": _SLOPE, "offsets": model_units("N")},
+                    {"others": Each(Record({"slope": _SLOPE, "theta": _COMPONENTS}))},
                 ),
             },
             learned(

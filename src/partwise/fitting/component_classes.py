@@ -9,15 +9,16 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, RowSource
-from partwise.engine import Monitor
-from partwise.fitted import FitRecord, FittedComponents
+from partwise.engine import Monitor, climb
+from partwise.fitted import FitRecord, FittedComponents, NoiseLevel
 from partwise.fitting.ascent import Ascent
 from partwise.fitting.checkpoint import FitLog
-from partwise.fitting.class_calibration import LeftOut
+from partwise.fitting.class_calibration import Asked, LeftOut, Level
 from partwise.fitting.component_fit import ClassFit, fit_components, gone_on
 from partwise.fitting.component_search import size_posterior
 from partwise.fitting.component_space import (
     MOST_BEGUN,
+    Ascend,
     ComponentOptions,
     Space,
     begin,
@@ -26,6 +27,7 @@ from partwise.fitting.component_space import (
 from partwise.fitting.record import recorded
 from partwise.fitting.restarts import Begun, Stage
 from partwise.models.bayesian_pca import BayesianPCA, BayesianPCAParams, PointValues
+from partwise.runners import runner_of
 from partwise.sampling.randomness import as_generator
 from partwise.starts.principal import encoded_rows, likely_dimension
 from partwise.starts.rows import some_rows
@@ -96,26 +98,41 @@ def fit_mixture(
         begun = [Stage[BayesianPCA, BayesianPCAParams](model)], params
         return ascent.best(source, lambda *_: begun, rng, log=FitLog(seed))
 
-    def fit_all(noise: float | None) -> list[ClassFit]:
+    def quietly(
+        source: BlockSource, model: BayesianPCA, params: BayesianPCAParams
+    ) -> tuple[BayesianPCAParams, Monitor]:
+        # Fits without the held-out rows need not converge.
+        total = float(source.weight.sum())
+        monitor = Monitor(options.max_iter, options.tol, total, options.deadline)
+        with runner_of(options.n_jobs, source) as runner:
+            return climb(model, params, source, runner, monitor), monitor
+
+    def fit_all(how: Ascend, level: Level, parts: list[Array]) -> list[ClassFit]:
+        size = level.n_components or options.n_components
+        sized = replace(options, n_components=size)
         return [
-            fit_components(X[rows], weight[rows], group, noise, options, ascend, rng)
+            fit_components(X[rows], weight[rows], group, level.noise, sized, how, rng)
             for rows in parts
         ]
 
-    learned = left_out.fold is None or isinstance(options.prior, PointValues)
-    found = fit_all(None) if learned else left_out.choose_noise(fit_all, ascent.deadline)
+    learned, free = isinstance(options.prior, PointValues), options.n_components is None
+    asked = Asked(learned, free, options.pools)
+    pool = left_out.choose(partial(fit_all, quietly), asked, ascent.deadline)
+    levels = [fit_all(ascend, level, parts) for level in pool.levels]
     if isinstance(rows.X, RowSource) and X.shape[0] < rows.X.shape[0]:
         # Parameters learned from some rows are refined with all of them.
-        for c, one in enumerate(found):
+        for c in range(len(parts)):
             own = whole == c
             source = BlockSource(rows.X.some(own), (group,), rows.weight[own], n_powers=2)
-            found[c] = gone_on(one, source, options, ascend)
+            for level in levels:
+                level[c] = gone_on(level[c], source, options, ascend)
+    found = levels[0]
     fits = [(one.space, one.params) for one in found]
     calibration = calibrated(fits, of_rows, X, parts, rng.spawn(1)[0])
-    _, slope, offsets = left_out.calibrate(fits)
+    others = zip(pool.slopes[1:], levels[1:], strict=True)
     return FittedComponents(
         fits[0][0].model,
-        tuple(space.in_columns(params) for space, params in fits),
+        _in_columns(found),
         (group,),
         rows.X.shape[1],
         X.dtype,
@@ -125,11 +142,16 @@ def fit_mixture(
         classes=names,
         n_directions=q,
         class_priors=class_priors,
-        slope=slope,
-        offsets=offsets,
+        slope=float(pool.slopes[0]),
+        offsets=pool.offsets,
+        others=tuple(NoiseLevel(float(slope), _in_columns(level)) for slope, level in others),
         moves=_moves(found, names),
         size_posterior=_sizes(found, names),
     )
+
+
+def _in_columns(found: list[ClassFit]) -> tuple[BayesianPCAParams, ...]:
+    return tuple(one.space.in_columns(one.params) for one in found)
 
 
 def _source(group: ColumnGroup, X: Array) -> BlockSource:

@@ -60,6 +60,7 @@ class ComponentOptions:
 
     ``n_components`` None selects their number by the ELBO; ``max_directions`` None is one less than
     there are columns. Of ``prior`` and ``other``, if given, the one with the higher ELBO is taken.
+    ``pools`` says whether class probabilities come from several levels of noise.
     """
 
     prior: Broad | PointValues
@@ -70,6 +71,7 @@ class ComponentOptions:
     deadline: float
     n_jobs: int | None
     other: Broad | None = None
+    pools: bool = True
 
     @property
     def shares(self) -> Dirichlet:
