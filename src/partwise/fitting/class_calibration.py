@@ -142,7 +142,7 @@ class LeftOut:
             fewest = min(len(rows) for rows in self.parts)
             for M in SIZES:
                 if asked.sizes and fewest >= LEAST_ROWS * M:
-                    best_of(level._replace(n_components=M) for level in [best, *_beside(best)])
+                    best_of(Level(level.noise, M) for level in [best, *_beside(best)])
             best = min(found, key=lambda level: found[level][0])
             chosen = [best, *(level for level in _beside(best) if asked.pooled and level in found)]
         slopes = np.array([found[level][1] for level in chosen])
@@ -169,7 +169,8 @@ class LeftOut:
 def _beside(level: Level) -> list[Level]:
     """Half and twice the noise."""
     assert level.noise is not None
-    return [level._replace(noise=noise) for noise in (level.noise / POOLED, level.noise * POOLED)]
+    M = level.n_components
+    return [Level(level.noise / POOLED, M), Level(level.noise * POOLED, M)]
 
 
 def fit_slope(joint: Array, labels: Array, weight: Array) -> tuple[float, float]:
