@@ -18,6 +18,7 @@ from partwise import GVQ, MCVQ, make_shapes
 from partwise.cli import app
 from partwise.datasets.survey import make_survey
 from partwise.files.ratings import read_rating_list
+from partwise.starts import classes as starts
 
 SIZES = ("--parts", 2, "--states", 4)
 
@@ -131,6 +132,28 @@ def test_columns_of_arrays_are_given_as_they_are_told_and_as_they_are_written(tm
     assert pl.read_csv(rows)["x1"].to_list() == [7.5] * 4
 
 
+@pytest.mark.parametrize(
+    ("options", "attribute", "shape"),
+    [
+        (("--class-chain",), "class_transitions_", (2, 2)),
+        (("--part-groups", 2), "group_class_priors_", (2, 2, 2)),
+    ],
+)
+def test_classes_of_rows(tmp_path, monkeypatch, options, attribute, shape):
+    monkeypatch.setattr(starts, "N_STARTS", 2)
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=(80, 1))
+    np.save(tmp_path / "rows.npy", 4.0 * kind + rng.normal(size=(80, 4)))
+    out = tmp_path / "m.safetensors"
+    done = run("fit", tmp_path / "rows.npy", "-o", out, "--parts", 2, "--states", 2,
+               "--classes", 2, *options)  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert getattr(partwise.load(out), attribute).shape == shape
+    told = run("predict", out, tmp_path / "rows.npy")
+    assert told.exit_code == 0, told.stderr
+    assert "class" in told.stdout.splitlines()[0]
+
+
 def test_images(tmp_path):
     (tmp_path / "shapes").mkdir()
     for i, row in enumerate(make_shapes().data[::8]):
@@ -170,6 +193,8 @@ def test_sparse(tmp_path, values, law):
         (("--kind", "number0=gausian"), 2, "'gausian' is unknown; did you mean 'gaussian'?"),
         (("--likelihood", "poison"), 2, "'poison' is unknown; did you mean 'poisson'?"),
         (("--max-states", "3", "--states", "4"), 2, "--max-states is for"),
+        (("--class-chain",), 2, "need --classes"),
+        (("--classes", "2", "--part-groups", "2", "--model", "mcfa"), 2, "for --model mcvq"),
         (("--id", "nmber0"), 2, "has no column 'nmber0'"),
         (("--columns", "number0,nothing"), 2, "no column 'nothing'"),
         (("--max-time", "0"), 2, "above 0"),

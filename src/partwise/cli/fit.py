@@ -83,6 +83,26 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    classes: Annotated[
+        int | None,
+        typer.Option(
+            "--classes", metavar="N", min=2, help="Also find N classes of rows.", show_default=False
+        ),
+    ] = None,
+    class_chain: Annotated[
+        bool,
+        typer.Option("--class-chain", help="Rows follow each other: classes are a Markov chain."),
+    ] = False,
+    part_groups: Annotated[
+        int | None,
+        typer.Option(
+            "--part-groups",
+            metavar="N",
+            min=1,
+            help="Groups of parts, each with its own classes.",
+            show_default=False,
+        ),
+    ] = None,
     likelihood: Annotated[
         str,
         typer.Option(
@@ -153,6 +173,10 @@ def fit(
     check_choice(model, _MODELS, "--model")
     if max_states is not None and (model != "mcvq" or states not in (None, "auto")):
         fail("Error: --max-states is for --model mcvq with --states auto.", 2)
+    if classes is None and (class_chain or part_groups is not None):
+        fail("Error: --class-chain and --part-groups need --classes, the number of classes.", 2)
+    if part_groups is not None and (model != "mcvq" or class_chain):
+        fail("Error: --part-groups is for --model mcvq without --class-chain.", 2)
     if max_time <= 0:
         fail("Error: --max-time must be above 0.", 2)
     sizes = [_number(text, name) for text, name in ((parts, "--parts"), (states, "--states"))]
@@ -170,6 +194,9 @@ def fit(
         check_names(list(kinds), found.X.columns)
     complain(f"Read {data}: {found.description}.")
     estimator = _estimator(model, sizes, likelihood, kinds, found, seed, max_time)
+    estimator.set_params(n_classes=classes, class_chain=class_chain)
+    if part_groups is not None:
+        estimator.set_params(part_groups=part_groups)
     if max_states is not None:
         from partwise import SizeOptions
 
