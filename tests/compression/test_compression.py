@@ -1,6 +1,7 @@
 """Images to files and back, the report, and files that are damaged or not ours."""
 
 import struct
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from partwise.cli import app
 from partwise.compression import (
     CompressedFileError,
+    codec,
     coder,
     compare,
     compress,
@@ -48,6 +50,31 @@ def test_there_and_back(channels, sizes):
     assert coded.bits == 8 * len(coded.content) < 8 * image.size
     assert psnr(image, coded.image) > 10
     assert coded.vectors == M * (K * (J - 1) + 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(11_000, 11_000, 1), (8, 15_000_000, 1)])
+def test_a_small_file_of_a_large_image_takes_little_memory(shape):
+    """Blocks of one color are coded in next to no bytes."""
+    sizes = shape, 8, 1, 0, 2
+    assert not container.too_large(*sizes)
+    assert container.too_large((3 * shape[0], *shape[1:]), *sizes[1:])
+    P = np.prod(container.n_blocks(shape, 8))
+    picture = container.Picture(shape, 8, np.full((1, 1, 64), 7.0), np.zeros((P, 1), np.int64), 2)
+    content = container.pack(picture)
+    assert len(content) < 1_000_000
+    del picture
+    tracemalloc.start()
+    assert decompress(content)[-1, -1, 0] == 7
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 400e6
+
+
+def test_restored_blocks_at_a_time(monkeypatch):
+    coded = compress(drawing(3), 2, n_sets=2, side=8)
+    monkeypatch.setattr(codec, "BLOCK_NUMBERS", 600)
+    assert_array_equal(decompress(coded.content), coded.image)
 
 
 def test_features_beat_plain_quantisation_with_no_fewer_bits():

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special
 
+from partwise import MCVQ
 from partwise.contracts import Layout
 from partwise.data import BlockSource, few, kernels, learn_columns
 from partwise.data.entries import MOST_VALUES
@@ -434,6 +435,39 @@ def test_constant_and_empty_columns():
     (group,) = learn_columns(np.where(np.isnan(X), np.nan, X > 4), "bernoulli", np.ones(3), False,
                              Prior())  # fmt: skip
     assert_array_equal(group.varies, [False, True, False, False])
+
+
+def test_units_of_numbers_near_the_largest():
+    """The difference of two numbers, or a reconstruction, may be beyond the largest."""
+    X = np.array([[1.5e308], [-1.5e308], [1.5e308], [-1.7e308]])
+    (group,) = learn_columns(X, "gaussian", np.ones(4), False, Prior())
+    Z = group.encode(X, np.arange(1))
+    assert_allclose(Z, [[1.0], [-0.94], [1.0], [-1.06]], atol=0.05)
+    assert_allclose(group.decode(Z), X, rtol=1e-12)
+    assert_array_equal(
+        group.decode(np.array([[3.0], [-3.0]])), np.finfo(float).max * np.array([[1], [-1]])
+    )
+    for encode in (few.encode_numbers, kernels.encode_numbers):
+        out = np.empty((1, 4))
+        assert encode(X, group.shift, group.scale, 1e100, out) == 0
+        assert_allclose(out.T, Z, rtol=1e-12)
+
+
+def test_missing_values_of_r():
+    """Its NA is a NaN that signals: numpy warns of it, and np.fmax forgets what was before."""
+    X = np.random.default_rng(0).normal(size=(8, 3))
+    X[2, 0] = X[5, 1] = np.nan
+    other = X.copy()
+    other.view(np.uint64)[np.isnan(X)] = 0x7FF00000000007A2
+    for rows, plain in ((other, X), (sparse.csr_array(other), sparse.csr_array(X))):
+        (group,) = learn_columns(rows, "gaussian", np.ones(8), False, Prior())
+        (expected,) = learn_columns(plain, "gaussian", np.ones(8), False, Prior())
+        assert_array_equal(group.shift, expected.shift)
+        assert_array_equal(group.scale, expected.scale)
+    assert_array_equal(group.encode(other, np.arange(3)), group.encode(X, np.arange(3)))
+    assert_array_equal(
+        MCVQ(2, 2, random_state=0).fit(other).gates_, MCVQ(2, 2, random_state=0).fit(X).gates_
+    )
 
 
 def test_levels_and_their_smoothed_shares():

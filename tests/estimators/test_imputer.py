@@ -281,6 +281,8 @@ def test_levels_by_the_numbers_that_stand_for_them():
     assert_allclose(level_shares_of(both, before, np.ones(1)), found)
     nothing = GaussianCells(mean[[2, 2], None], deviation[[2, 2], None])
     assert_allclose(level_shares_of(nothing, before, np.array([0.0, 1.0]))[0], before)
+    sure = GaussianCells(np.array([[0.0], [0.5]]), np.array([[1e-310], [1.0]]))
+    assert_allclose(level_shares_of(sure, before, np.array([0.0, 1.0])), [[1.0, 0.0]])
 
 
 def test_levels_that_follow_numbers():

@@ -47,7 +47,7 @@ BAD_WEIGHTS = {
     "one column": (np.ones((N, 1)), r"sample_weight has shape \(12, 1\), but X has 12 rows"),
     "ragged": ([[1.0], *ONES[1:]], r"sample_weight is \[1.0\] in row 0; give numbers"),
     "sparse": (sparse.csr_matrix(np.ones(N)), r"sample_weight is sparse; pass a dense array"),
-    "huge": (np.full(N, 1e308), r"sample_weight is 1e\+308 in row 0, and the sum .* overflows"),
+    "huge": (np.full(N, 1e31), r"sample_weight is 1e\+31 in row 0, and the sum .* above 1e\+30"),
 }
 
 FITS = {

@@ -125,6 +125,9 @@ def test_entries_that_are_missing_or_unknown_are_refused(path, tmp_path):
         ("gvq", "columns.shift", -1e200, "units whose squares numbers cannot represent"),
         ("mcfa-ordinal", "columns.0.shift", 1e178, "units that do not match the likelihood"),
         ("mcfa-ordinal", "loadings.1.cov", 1e30, "cov has the value 1e+30, which is out of range"),
+        ("mcfa-ordinal", "columns.0.scale", 1e-300, "units that float64 cannot represent"),
+        ("mcvq", "columns.0.scale", 1e-312, "scale has the value 1e-312, which is out of range"),
+        ("mcvq-bernoulli", "columns.0.moments", 0.0, "moments that are no prior of bernoulli"),
         ("bayesian-pca-mixture", "theta.0.cov", 1e18, "cov has the value 1e+18"),
     ],
 )

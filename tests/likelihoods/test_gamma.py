@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import special
 
-from partwise.likelihoods import gamma
+from partwise.likelihoods import Prior, gamma
 from partwise.likelihoods.categorical import Categorical
 
 
@@ -32,6 +32,12 @@ def test_many_levels_of_any_size_neither_overflow_nor_vanish(scale, levels):
     each = special.gammaln(counts)
     room = 1e-12 * (np.abs(each).sum(axis=0) + np.abs(special.gammaln(total)) + 1.0)
     assert np.all(np.abs(beta - each.sum(axis=0) + special.gammaln(total)) <= room)
+
+
+@pytest.mark.parametrize("strength", [1e-31, 1e31])
+def test_priors_beyond_what_counts_may_be_are_refused(strength):
+    with pytest.raises(ValueError, match=r"counts=.* must be between 1e-30 and 1e\+30\.$"):
+        Prior(counts=strength)
 
 
 @pytest.mark.parametrize("n", [3, gamma.FEW_COUNTS])

@@ -193,7 +193,8 @@ def level_shares_of(told: GaussianCells, before: Array, values: Array) -> Array:
     mean, deviation = told.mean.astype(float), told.deviation.astype(float)
 
     def log_ratio(x: Array) -> Array:
-        away = (x - mean) / deviation
+        with np.errstate(over="ignore"):  # deviations may be tiny; squares must not overflow
+            away = np.clip((x - mean) / deviation, -1e150, 1e150)
         return 0.5 * (away[-1:] ** 2 - away[:-1] ** 2)
 
     gain = log_ratio(values)

@@ -26,6 +26,9 @@ from partwise.typing import Seed
 # EM iterations of a fit; later ones change little that can be seen.
 MAX_ITER = 60
 
+# Numbers of an image that are restored at a time.
+BLOCK_NUMBERS = 1 << 20
+
 # Initializations of k-means in `rival`.
 RIVAL_STARTS = 4
 
@@ -161,10 +164,16 @@ def _code(shape: tuple[int, ...], side: int, vectors: Array, codes: Array, n_val
 
 def _restored(picture: Picture) -> Array:
     """The image that vectors and codes give."""
-    # Feature by feature: a one-hot matrix of codes would take far more memory than the image.
-    sets = picture.codes[:, 0]
-    blocks = picture.vectors[sets, -1]
-    for k, value in enumerate(picture.codes[:, 1:].T):
-        on = np.flatnonzero(value)
-        blocks[on] += picture.vectors[sets[on], k * (picture.n_values - 1) + value[on] - 1]
-    return image_of(blocks, picture.shape, picture.side)
+    P, D = len(picture.codes), picture.vectors.shape[2]
+    levels, step = np.empty((P, D), np.uint8), max(1, BLOCK_NUMBERS // D)
+    # Some blocks at a time, which are in float64 here, and feature by feature: a one-hot matrix of
+    # codes would take far more memory than the image.
+    for lo in range(0, P, step):
+        codes = picture.codes[lo : lo + step]
+        sets = codes[:, 0]
+        blocks = picture.vectors[sets, -1]
+        for k, value in enumerate(codes[:, 1:].T):
+            on = np.flatnonzero(value)
+            blocks[on] += picture.vectors[sets[on], k * (picture.n_values - 1) + value[on] - 1]
+        levels[lo : lo + step] = np.clip(np.rint(blocks), 0, 255)
+    return image_of(levels, picture.shape, picture.side)

@@ -38,8 +38,11 @@ VERSION = 2  # 1 held the coder's probabilities as floats
 _FIELDS = struct.Struct("<4sBBIIBBHHHI")
 _CHECKSUM = struct.Struct("<I")
 
-# Largest image that is read, in numbers: 2^28 bytes, 16,000 x 16,000 pixels in grey.
-MAX_NUMBERS = 1 << 28
+# Largest image that is read, in numbers: 11,000 x 11,000 pixels in grey. With the largest codes and
+# vectors, 8 bytes each, a small file takes less than 500 MB.
+MAX_NUMBERS = 1 << 27
+MAX_CODES = 1 << 24
+MAX_VECTOR_NUMBERS = 1 << 23
 # Largest number of vectors, so that tables of the coder stay small; sets are counted by a u16.
 MAX_VECTORS = (1 << 16) - 1
 
@@ -70,8 +73,13 @@ def too_large(
     """Whether a file of such sizes is refused when it is read."""
     n_vectors, D = n_sets * (n_components * (n_values - 1) + 1), side * side * shape[2]
     down, across = n_blocks(shape, side)
-    numbers = max(down * across * max(D, n_components + 1), n_vectors * D)
-    return n_vectors > MAX_VECTORS or numbers > MAX_NUMBERS
+    P = down * across
+    return (
+        n_vectors > MAX_VECTORS
+        or P * D > MAX_NUMBERS
+        or P * (n_components + 1) > MAX_CODES
+        or n_vectors * D > MAX_VECTOR_NUMBERS
+    )
 
 
 def stored_vectors(vectors: Array) -> Array:

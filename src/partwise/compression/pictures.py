@@ -16,12 +16,11 @@ def blocks_of(image: Array, side: int) -> Array:
 
 
 def image_of(blocks: Array, shape: tuple[int, int, int], side: int) -> Array:
-    """Bytes (height, width, channels) from blocks."""
+    """Image (height, width, channels) of blocks."""
     height, width, channels = shape
     across = -(-width // side)
     grid = blocks.reshape(-1, across, side, side, channels).swapaxes(1, 2)
-    image = grid.reshape(-1, across * side, channels)[:height, :width]
-    return np.clip(np.rint(image), 0, 255).astype(np.uint8)
+    return grid.reshape(-1, across * side, channels)[:height, :width]
 
 
 def psnr(image: Array, other: Array) -> float:

@@ -168,7 +168,10 @@ class ColumnGroup:
             return np.where(np.isnan(values), np.nan, position)
         if self.likelihood.scaled:
             most = largest_value(values.dtype)
-            return np.clip((values - self.shift[columns]) / self.scale[columns], -most, most)
+            shift, scale = 0.5 * self.shift[columns], self.scale[columns]
+            # Halves, since a difference may be beyond the largest number. R's NA signals.
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.clip((0.5 * values - shift) / scale * 2.0, -most, most)
         return self.likelihood.encode(values - self.shift[columns] if self.shift.any() else values)
 
     @property
@@ -198,7 +201,11 @@ class ColumnGroup:
         """User's units of model-unit ``values`` whose last axis runs over the columns."""
         if self.levels is not None:
             return self.levels[np.clip(np.rint(values), 0, len(self.levels) - 1).astype(int)]
-        return values * self.scale + self.shift
+        if not np.any(self.scale > _WIDE):
+            return values * self.scale + self.shift
+        half = 0.5 * np.finfo(float).max
+        with np.errstate(over="ignore"):
+            return 2.0 * np.clip(0.5 * values * self.scale + 0.5 * self.shift, -half, half)
 
     def decode_mean(self, values: Array) -> Array:
         """As `decode`, for expectations: level values are averaged, not picked."""
@@ -232,6 +239,13 @@ class ColumnGroup:
         means = self.decode(told.mean) + 0.5 * np.minimum(told.variance, 1.0) * self.scale**2
         top = means.max(axis=0)
         return top + np.log(np.maximum(average(np.exp(means - top)), 1e-300))
+
+
+# Least unit of a column: twice its inverse, which kernels multiply with, is finite.
+MIN_SCALE = 4 * float(np.finfo(float).tiny)
+
+# Numbers in larger units may be beyond the largest number.
+_WIDE = 1e150
 
 
 def largest_value(dtype: DType) -> float:
@@ -411,6 +425,7 @@ def _learn_numbers(entries: ColumnEntries, law: Law, absent_zero: bool) -> Colum
     shift, scale = np.zeros(D), np.ones(D)
     if law.scaled:
         scale = np.where(varies, np.sqrt(variance), 1.0) * size
+        scale = np.maximum(scale, MIN_SCALE)
         if not absent_zero:
             # The mean of a constant is rounded: what is left would be noise in units of others.
             shift = np.where((weight > 0) & ~varies, lowest, mean * size)
@@ -470,7 +485,8 @@ def _column_sums(
     function: Callable[[Array, Array], Array], D: int, values: Array, columns: Array, weights: Array
 ) -> Array:
     """Weighted sums of some rows, in float64; (D,)."""
-    found = np.where(np.isnan(values), 0.0, function(values, columns))
+    with np.errstate(invalid="ignore"):  # R's NA is a NaN that signals
+        found = np.where(np.isnan(values), 0.0, function(values, columns))
     if weights.ndim == 2:
         return weights[:, 0] @ found
     return np.bincount(columns, weights * found, minlength=D)
@@ -509,12 +525,15 @@ def _moments(law: type[Law], D: int, values: Array, columns: Array, weights: Arr
     """Moments of some rows' stored entries, which the law must be able to make."""
     _check(law, values, "X")
     largest, lowest = np.zeros(D), np.full(D, np.inf)
+    # np.fmax and np.fmin forget what was before a NaN that signals, such as R's NA.
+    hidden = np.isnan(values)
+    sizes, values_or_inf = np.where(hidden, 0.0, np.abs(values)), np.where(hidden, np.inf, values)
     if weights.ndim == 2:
-        largest = np.fmax.reduce(np.abs(values), axis=0, initial=0.0).astype(float)
-        lowest = np.fmin.reduce(values, axis=0, initial=np.inf).astype(float)
+        largest = sizes.max(axis=0, initial=0.0).astype(float)
+        lowest = values_or_inf.min(axis=0, initial=np.inf).astype(float)
     else:
-        np.fmax.at(largest, columns, np.abs(values))
-        np.fmin.at(lowest, columns, values)
+        np.maximum.at(largest, columns, sizes)
+        np.minimum.at(lowest, columns, values_or_inf)
     # Columns of zeros, or of nothing, are measured by the least unit: any other takes over.
     power = np.floor(np.log2(np.where(largest > 0, largest, np.finfo(float).tiny)))
     size = np.exp2(np.minimum(power, 1023.0))  # the logarithm of the largest number is rounded up

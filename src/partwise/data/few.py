@@ -9,8 +9,8 @@ from partwise.contracts import Array
 
 def encode_numbers(rows: Array, shift: Array, scale: Array, most: float, out: Array) -> int:
     """out[d, c] = (rows[c, d] - shift[d]) / scale[d], within +-most; tells how many are NaN."""
-    with np.errstate(over="ignore"):  # is clipped
-        z = (rows.T - shift[:, None]) * (1.0 / scale)[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):  # is clipped; R's NA signals
+        z = (0.5 * rows.T - 0.5 * shift[:, None]) * (2.0 / scale)[:, None]
     np.clip(z, -most, most, out=out, casting="same_kind")
     return int(np.isnan(out).sum())
 

@@ -16,21 +16,24 @@ EDGE = 8
 
 @compiled()
 def encode_numbers(rows, shift, scale, most, out):
-    """out[d, c] = (rows[c, d] - shift[d]) / scale[d], within +-most; tells how many are NaN."""
+    """out[d, c] = (rows[c, d] - shift[d]) / scale[d], within +-most; tells how many are NaN.
+
+    Halves are subtracted, since a difference may be beyond the largest number.
+    """
     n, D = rows.shape
     holes = 0
     for lo in range(0, n - EDGE + 1, EDGE):
         for d in range(D):
-            first, unit = shift[d], 1.0 / scale[d]
+            first, unit = 0.5 * shift[d], 2.0 / scale[d]
             for c in range(EDGE):
-                z = (rows[lo + c, d] - first) * unit
+                z = (0.5 * rows[lo + c, d] - first) * unit
                 z = most if z > most else z
                 z = -most if z < -most else z
                 holes += z != z
                 out[d, lo + c] = z
     for c in range(n - n % EDGE, n):
         for d in range(D):
-            z = (rows[c, d] - shift[d]) * (1.0 / scale[d])
+            z = (0.5 * rows[c, d] - 0.5 * shift[d]) * (2.0 / scale[d])
             z = most if z > most else z
             z = -most if z < -most else z
             holes += z != z

@@ -71,7 +71,7 @@ from partwise.files.schema import (
     Text,
     Whole,
 )
-from partwise.likelihoods import LAWS, ORDERED, law_class, restore_law
+from partwise.likelihoods import LAWS, ORDERED, Prior, law_class, restore_law
 
 
 def check_contents(name: str, arguments: Mapping[str, object], state: object) -> None:
@@ -112,15 +112,20 @@ def _parts_of(value: Stored, scope: Scope) -> str | None:
 
 def _prior_fits(value: Stored, scope: Scope) -> str | None:
     """Parameters of the columns are a proper posterior, or of maximum likelihood."""
-    flat = value["arguments"].get("prior", "conjugate") is None
+    asked = value["arguments"].get("prior", "conjugate")
+    prior = Prior() if asked == "conjugate" else asked
     for i, (group, chi) in enumerate(
         zip(value["state"]["columns"], value["state"]["theta"]["chi"], strict=True)
     ):
         n_levels = 0 if group["levels"] is None else len(group["levels"])
         family = restore_law(group, None, n_levels).family
         with np.errstate(over="ignore"):  # products of numbers out of range
-            least = 0.0 if flat else MIN_POSITIVE
+            least = 0.0 if prior is None else MIN_POSITIVE
             proper = family.is_proper(chi.astype(float), least, MAX_VALUE)
+            if prior is not None:
+                before = family.pseudo_sums(group["moments"].astype(float), family.strength(prior))
+                if not family.is_proper(before, least, MAX_VALUE):
+                    return f"has columns[{i}].moments that are no prior of {group['law']} columns"
         if not proper:
             return f"has parameters theta.chi[{i}] that are not a {group['law']} distribution"
     return None

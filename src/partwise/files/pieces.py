@@ -7,6 +7,7 @@ from typing import TypedDict, Unpack
 
 import numpy as np
 
+from partwise.data.columns import MIN_SCALE, largest_value
 from partwise.data.frame_types import has_type
 from partwise.data.frames import unique_names
 from partwise.data.table import IGNORED, KINDS, LOGGED, has_levels, law_of_kind
@@ -163,7 +164,7 @@ def _law_fits(value: Stored, scope: Scope) -> str | None:
 _GROUP: dict[str, Check] = {
     "index": Array("int", ("C",), low=0, below="D", rising=True),
     "shift": Array("float", ("C",)),
-    "scale": Array("float", ("C",), above=0.0),
+    "scale": Array("float", ("C",), low=MIN_SCALE),
     "levels": Maybe(
         Array("float", ("V",), rising=True, low=-1e150, high=1e150, rules=(_not_empty,))
     ),
@@ -318,7 +319,10 @@ def units_fit(value: Stored, scope: Scope) -> str | None:
     largest = float(np.finfo(value["dtype"]).max)
     for group in groups:
         latent = "law" in group and LAWS[group["law"]].latent
-        if widest(group) > (largest**0.5 if latent else largest):
+        ends = max((abs(float(cut)) for cut in group.get("cuts", ())), default=0.0)
+        in_units = (ends + widest(group)) / group["scale"].min(initial=1.0)
+        too_wide = widest(group) > (largest**0.5 if latent else largest)
+        if too_wide or (latent and in_units > largest_value(np.dtype(value["dtype"]))):
             return f"has units that {value['dtype']} cannot represent"
     return None
 

@@ -12,6 +12,9 @@ from scipy import sparse
 
 from partwise.contracts import Array
 
+# Largest sum of weights: counts of levels beyond have no Gamma function in floating point.
+MOST_WEIGHT = 1e30
+
 
 def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
     """One finite weight of at least 0 per row (C,), not all of them zero; ones if None.
@@ -47,9 +50,9 @@ def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
         )
     if not weight.any():
         raise ValueError("sample_weight is zero for every row; give some row a weight.")
-    if weight.max() > np.finfo(float).max / n_rows:
+    if weight.max() > MOST_WEIGHT / n_rows:
         raise ValueError(
             f"sample_weight is {weight.max():g} in row {weight.argmax()}, and the sum of all "
-            "weights overflows; divide all of them by the largest."
+            f"weights may be above {MOST_WEIGHT:g}; divide all of them by the largest."
         )
     return weight

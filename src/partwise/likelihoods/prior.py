@@ -17,6 +17,9 @@ from partwise.contracts import Array
 from partwise.likelihoods.base import Family
 from partwise.likelihoods.predictive import Predictive
 
+# Least strength of a prior: counts far below have no Gamma function in floating point.
+WEAKEST = 1e-30
+
 
 @dataclass(frozen=True)
 class Prior:
@@ -64,6 +67,10 @@ class Prior:
             value = getattr(self, name)
             if not np.isfinite(value) or value < 0 or (value == 0 and name != "resolution"):
                 raise ValueError(f"Prior({name}={value!r}): must be a positive number.")
+            if value and not WEAKEST <= value <= 1.0 / WEAKEST:
+                raise ValueError(
+                    f"Prior({name}={value!r}): must be between {WEAKEST:g} and {1 / WEAKEST:g}."
+                )
 
 
 class EntryPrior(Protocol):

@@ -405,10 +405,11 @@ def _scores(
 
 def _standardise(values: Array, weight: Array) -> Array:
     """Columns less their weighted mean, over their deviation, in place of the values."""
-    pieces = [_centre(values[:, at], weight) for at in slices(values.shape[1], len(values))]
-    mean, scale = (np.concatenate(found) for found in zip(*pieces, strict=True))
-    values -= mean
-    values /= scale
+    with np.errstate(invalid="ignore"):  # R's NA is a NaN that signals
+        pieces = [_centre(values[:, at], weight) for at in slices(values.shape[1], len(values))]
+        mean, scale = (np.concatenate(found) for found in zip(*pieces, strict=True))
+        values -= mean
+        values /= scale
     return values
 
 
