@@ -60,3 +60,20 @@ def test_values_are_brought_into_the_support():
     sampled = prices.nearest(np.array([-3.0, 19.98765, 1e9]), sampled=True)
     assert_array_equal(sampled, [prices.smallest, 19.99, prices.largest])
     assert_array_equal(Support().nearest(np.array([np.nan, 1.23456789])), [np.nan, 1.23456789])
+
+
+def test_ends_are_rounded_inward():
+    rng = np.random.default_rng(0)
+    support = Support(step=0.1)
+    middle, width = rng.normal(size=500), rng.uniform(0.0, 0.4, 500)
+    lower, upper = middle - width, middle + width
+    ends = [support.nearest(end) for end in support.inward(lower, upper)]
+    grid = np.round(np.arange(-60, 61) * 0.1, 1)
+    for low, high, a, b in zip(lower, upper, *ends, strict=True):
+        inside = grid[(low <= grid) & (grid <= high)]
+        if len(inside):
+            assert (a, b) == (inside[0], inside[-1])
+        else:
+            assert a == b == pytest.approx((low + high) / 2, abs=0.05)
+    exact = support.inward(np.array([0.3]), np.array([0.7]))
+    assert [float(support.nearest(end)[0]) for end in exact] == [0.3, 0.7]

@@ -142,6 +142,15 @@ class Support:
         low, high = (self.smallest, self.largest) if sampled else (self.low, self.high)
         return np.clip(self._rounded(values), low, high)
 
+    def inward(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Ends whose nearest possible values are the first and last between these.
+
+        Where no possible value lies between them, both become the middle.
+        """
+        half = 0.5 * (1.0 - 1e-9) * self.step  # possible values stay themselves
+        close, middle = upper - lower < 2.0 * half, 0.5 * (lower + upper)
+        return np.where(close, middle, lower + half), np.where(close, middle, upper - half)
+
     def _rounded(self, values: Array) -> Array:
         if not self.step:
             return values

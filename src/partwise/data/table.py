@@ -273,6 +273,19 @@ class Schema:
         ]
         return make_frame(self.frame, new, index)
 
+    def inward(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Ends (n, D) of encoded numbers such that `decode` rounds them inward.
+
+        An interval of whole numbers then covers those that lie in it; rounded to the nearest, its
+        ends would lie outside half of the time.
+        """
+        ends = np.array([lower, upper], dtype=float)
+        for d, column in enumerate(self.columns):
+            if column.support.step and not column.has_levels:
+                found = column.support.inward(*(column.as_given(end[:, d]) for end in ends))
+                ends[:, :, d] = [column.as_encoded(end) for end in found]
+        return ends[0], ends[1]
+
     def fill(
         self, X: Frame | Array, coded: Array, filled: Array, sampled: bool = False
     ) -> Frame | Array:

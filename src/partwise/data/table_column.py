@@ -142,6 +142,10 @@ class TableColumn:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(values + self.offset)
 
+    def as_given(self, values: Array) -> Array:
+        """Encoded numbers in the user's units; undoes `as_encoded`."""
+        return np.exp(values) - self.offset if self.kind == LOGGED else values
+
     def _coded(self, values: Array) -> tuple[Array, list[Value]]:
         """Numbers as codes of levels; 0 and 1 are truth values if those were seen."""
         place = {level: code for code, level in enumerate(self.levels)}
@@ -171,8 +175,7 @@ class TableColumn:
                 return NewColumn(name, "level", self.dtype, codes, *of)
             known = np.array([*self.levels, np.nan])
             return NewColumn(name, self.form, self.dtype, known[codes])
-        if self.kind == "lognormal":
-            values = np.exp(values) - self.offset
+        values = self.as_given(values)
         values = np.where(predicted, self.support.nearest(values, sampled), values)
         return NewColumn(name, self.form, self.dtype, values)
 

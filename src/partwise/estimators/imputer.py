@@ -224,7 +224,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
     ) -> tuple[Matrix | Frame, Matrix | Frame]:
         """Interval that contains a missing value with probability ``coverage``.
 
-        Tail probabilities of numbers are calibrated by those of held-out cells.
+        Tail probabilities of numbers are calibrated by those of held-out cells. The ends of numbers
+        that have a resolution (whole numbers, decimals) are the first and last possible values
+        inside the interval.
 
         Parameters
         ----------
@@ -253,6 +255,8 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             return self.model_.predict_interval(X, coverage)
         coded, fitted = checked_rows(self.model_, X), self._fitted.fits[0]
         lower, upper = self._asked(coded).interval(0.5 * (1.0 - float(coverage)))
+        if fitted.schema is not None:
+            lower, upper = fitted.schema.inward(lower, upper)
         ends = [np.where(np.isnan(coded), end, coded) for end in (lower, upper)]
         if fitted.schema is None:
             return ends[0].astype(fitted.dtype), ends[1].astype(fitted.dtype)

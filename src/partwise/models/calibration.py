@@ -27,6 +27,7 @@ weighted mean of distribution functions, so it stays monotone, and with few cell
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -37,13 +38,21 @@ from partwise.contracts import Array
 # correction of the last one is kept.
 LEVELS = np.linspace(-3.5, 3.5, 65)
 
-# What is uniform counts as many cells as this, and what all columns say as many against a column's
-# own. The standard error of a coverage is about 2 points after 500 cells.
-UNIFORM_CELLS = 100.0
-POOLED_CELLS = 500.0
 
-# A column with fewer cells has no map of its own.
-LEAST_CELLS = 250.0
+class Prior(NamedTuple):
+    """How much the maps lean on less.
+
+    What is ``uniform`` counts as many cells as this, and what all columns say (``pooled``) as many
+    against a column's own. The standard error of a coverage is about 2 points after 500 cells. A
+    column with fewer cells than ``least`` has no map of its own.
+    """
+
+    uniform: float = 100.0
+    pooled: float = 500.0
+    least: float = 250.0
+
+
+PRIOR = Prior()
 
 # An end keeps at least this share of its distance from the median, in deviates, so that noiseless
 # data keep an interval; and no end lies beyond what the distribution function can tell from 1.
@@ -105,7 +114,9 @@ def hide(count: Array, rng: np.random.Generator) -> Array:
     return np.concatenate(found)
 
 
-def learn(pit: Array, column: Array, weight: Array, n_columns: int) -> Calibration:
+def learn(
+    pit: Array, column: Array, weight: Array, n_columns: int, prior: Prior = PRIOR
+) -> Calibration:
     """Learn the map from hidden cells.
 
     Parameters
@@ -116,6 +127,7 @@ def learn(pit: Array, column: Array, weight: Array, n_columns: int) -> Calibrati
     weight : ndarray of shape (n,)
         Row weights.
     n_columns : int
+    prior : Prior
 
     Returns
     -------
@@ -135,16 +147,16 @@ def learn(pit: Array, column: Array, weight: Array, n_columns: int) -> Calibrati
     edges = np.concatenate([[0.0], 0.5 * (grid[1:] + grid[:-1]), [1.0]])
     share = np.diff(edges)
     values = np.concatenate([pit, grid])
-    counts = np.concatenate([weight, UNIFORM_CELLS * share])
+    counts = np.concatenate([weight, prior.uniform * share])
     pooled = _quantiles(values, counts, grid)
     knots = [_knots(values, counts)]
     cells = np.bincount(column, weight, minlength=n_columns)
-    own = np.flatnonzero((cells >= LEAST_CELLS) & (n_columns > 1))
+    own = np.flatnonzero((cells >= prior.least) & (n_columns > 1))
     order = np.argsort(column, kind="stable")
     bounds = np.searchsorted(column[order], np.arange(n_columns + 1))
     for d in own:
         mine = order[bounds[d] : bounds[d + 1]]
-        counts = np.concatenate([weight[mine], POOLED_CELLS * share])
+        counts = np.concatenate([weight[mine], prior.pooled * share])
         knots.append(_knots(np.concatenate([pit[mine], pooled]), counts))
     map_of = np.zeros(n_columns, np.int64)
     map_of[own] = np.arange(1, len(own) + 1)
