@@ -176,8 +176,8 @@ def _beside(level: Level) -> list[Level]:
 def fit_slope(joint: Array, labels: Array, weight: Array) -> tuple[float, float]:
     """Loss and slope that predict labels best from joint log densities of rows and classes (N, n).
 
-    Densities in many dimensions are overconfident; the slope makes probabilities less certain, and the
-    most probable class stays that of Bayes' rule.
+    Densities in many dimensions are overconfident; the slope makes probabilities less certain, and
+    the most probable class stays that of Bayes' rule.
     """
     joint = joint - joint.max(axis=0)
     rows = np.arange(len(labels))
