@@ -383,6 +383,37 @@ def test_no_size_of_a_grid_is_better_on_real_tables(name):
     assert max(found) - min(found) < 2
 
 
+def test_other_divisions_of_the_columns_are_tried_at_the_end():
+    X, parts, states = draw(n=120, per_part=4, n_idle=0)
+    true = [np.flatnonzero(parts == k) for k in range(3)]
+
+    def of(search, columns, kinds):
+        own = search.on.found.rows
+        begun = search.on.begun(columns, [states[own, k] for k in kinds])
+        return search.on.fitted(begun, 20)
+
+    def improved(columns, kinds, ends=()):
+        search = Search(trials(X, Prior()), lambda: False, FitLog(0))
+        parts = of(search, columns, kinds)
+        ends = [of(search, *end) for end in ends]
+        moves = list(search.columns.rearranged(parts, ends))
+        reached = [search.on.evidence(after) for after in (parts, *(move[1] for move in moves))]
+        assert np.all(np.diff(reached) > 0)
+        found = moves[-1][1] if moves else parts
+        return [kind for kind, _ in moves], sorted(part.columns.tolist() for part in found)
+
+    wanted = [columns.tolist() for columns in true]
+    assert improved(true, (0, 1, 2)) == ([], wanted)
+    # Half of two parts each in one: another end, or new groups of their columns, tell.
+    mixed = [np.array([0, 1, 4, 5]), np.array([2, 3, 6, 7]), true[2]]
+    kinds, found = improved(mixed, (0, 1, 2), [(true[:1], (0,))])
+    assert kinds[0] == "exchange"
+    assert found == wanted
+    kinds, found = improved(mixed, (0, 1, 2))
+    assert kinds[0] == "regroup"
+    assert found == wanted
+
+
 def test_uncertain_parts_are_warned_of():
     rng = np.random.default_rng(0)
     a, b = rng.integers(2, size=(2, 60))
@@ -399,7 +430,7 @@ def test_uncertain_parts_are_warned_of():
     search = Search(trials(X, Prior()), lambda: False, FitLog(0))
     search._starts = lambda: iter([one, other])
     search._improved = lambda i, parts: parts
-    search._polished = lambda parts: parts
+    search._polished = lambda found: found[0].parts
     search.on.evidence = lambda parts: -10.0 if parts is one else -11.5
     with pytest.warns(UserWarning, match="another division of the columns is only 1.5 nats worse"):
         assert search.run() == one

@@ -22,7 +22,15 @@ from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.fitting.checkpoint import SearchMemo, SizePath
-from partwise.fitting.state_moves import TREE_NEAR_EM, TREE_NEAR_TOL, StateMoves, Tried, move_key
+from partwise.fitting.column_moves import ColumnMoves
+from partwise.fitting.state_moves import (
+    NEAR,
+    TREE_NEAR_EM,
+    TREE_NEAR_TOL,
+    StateMoves,
+    Tried,
+    move_key,
+)
 from partwise.fitting.state_trials import MERGE_EM, SPLIT_EM, Trials
 from partwise.models.sizes import (
     HeldParams,
@@ -80,6 +88,14 @@ class Change(NamedTuple):
     new: list[Part]
 
 
+class End(NamedTuple):
+    """Parts at the end of all moves from a start, and these moves."""
+
+    evidence: float
+    parts: list[Part]
+    path: SizePath
+
+
 @dataclass
 class Search:
     """Sizes of an MCVQ on one source.
@@ -97,16 +113,22 @@ class Search:
         """Moves of the states of parts."""
         return StateMoves(self.on, self.late, self._note)
 
+    @cached_property
+    def columns(self) -> ColumnMoves:
+        """Moves of columns between parts."""
+        place = partial(self._place_columns, tried=set(), noted=False)
+        return ColumnMoves(self.on, self.states, place, self.late)
+
     def run(self) -> list[Part]:
         """Parts of the sizes found, at least one, by their first column."""
         found = []
         for i, start in enumerate(self._starts()):
             parts = self._improved(i, start)
-            found.append((self.on.evidence(parts), parts, self.path))
-        found.sort(key=lambda one: -one[0])
+            found.append(End(self.on.evidence(parts), parts, self.path))
+        found.sort(key=lambda end: -end.evidence)
         highest, parts, self.path = found[0]
         if self.on.few:
-            parts = self._polished(parts)
+            parts = self._polished(found)
             highest = self.on.evidence(parts)
         explained = highest - self.on.evidence([])
         for reached, others, _ in found[1:]:
@@ -147,13 +169,19 @@ class Search:
                 break
         return parts
 
-    def _polished(self, parts: list[Part]) -> list[Part]:
-        """Parts after more thorough trials of their states, which no seed decides."""
+    def _polished(self, found: Sequence[End]) -> list[Part]:
+        """Parts of the best end after more thorough trials of columns and, last, of states.
+
+        The trials of states are the same whatever the seed.
+        """
         name, rng = "polished", self.on.rng
         kept = self.memo.latest(name, rng)
         if kept is not None:
             self.path = kept["path"]
             return list(kept["parts"])
+        near = [i for i, end in enumerate(found) if end.evidence > found[0].evidence - NEAR]
+        ends = [self._rearranged(found, i) for i in near]
+        _, parts, self.path = max(ends, key=lambda end: end.evidence)
         tried = Tried()
         for _ in range(MOST_ROUNDS):
             before = self.on.evidence(parts)
@@ -170,6 +198,15 @@ class Search:
                 break
         self.memo.keep(name, rng, {"parts": parts, "path": self.path})
         return parts
+
+    def _rearranged(self, found: Sequence[End], i: int) -> End:
+        """End i after trials of other divisions of its columns."""
+        _, parts, self.path = found[i]
+        ends = [end.parts for k, end in enumerate(found) if k != i]
+        for kind, changed in self.columns.rearranged(parts, ends):
+            self._note(kind, (), self.on.evidence(changed) - self.on.evidence(parts), changed)
+            parts = changed
+        return End(self.on.evidence(parts), parts, self.path)
 
     def _moves(self) -> list[Callable[[list[Part], Tried], list[Part]]]:
         """Kinds of moves, in the order of a round."""
@@ -252,52 +289,14 @@ class Search:
         """Give every column to the part of most evidence; parts that gain nothing by it die."""
         if not parts:
             return parts
-        worth, choice = self._by_part(parts)
-        dead = _deaths(worth, choice, self.on.choice) if self.on.limits.n_parts is None else []
+        worth, choice = self.columns.by_part(parts)
+        dead = self.columns.deaths(worth, choice)
         alive = np.setdiff1d(np.arange(len(worth)), [k for k, _ in dead])
         left = np.arange(len(worth))
         for k, gain in dead if noted else []:
             left = left[left != k]
-            self._note("death", (k,), gain, self._moved(parts, worth, left))
-        return self.on.fitted(self._moved(parts, worth, alive), MERGE_EM)
-
-    def _by_part(self, parts: list[Part]) -> tuple[Array, Array]:
-        """Evidence of every column under every part and in the background, (K + 1, D).
-
-        Also what the choice of states adds to it, (K,). Some parts at a time are looked at.
-        """
-        worth, choice = [], []
-        first = np.cumsum([0, *(part.n_states for part in parts)])
-        piece = first[:-1] // max(self.on.most_summed, 1)
-        for i in np.unique(piece):
-            some = [part for part, own in zip(parts, piece, strict=True) if own == i]
-            model, params = assembled(self.on.core, some, self.on.every)
-            found, first = self.on.everywhere(model, params), model.core.first
-            sums = [packed.shared for packed in found.stats.sums]
-            worth.append(self.on.by_column(sums, first[:-1])[:-1])
-            entropy, counts = np.diag(found.overlap), found.stats.states[0]
-            for lo, hi in list(pairwise(first))[:-1]:
-                chosen = self.on.core.state_prior.evidence(counts[lo:hi])
-                choice.append(chosen + float(entropy[lo:hi].sum()))
-        return np.concatenate([*worth, self.on.alone[None]]), np.array(choice)
-
-    def _moved(self, parts: list[Part], worth: Array, alive: Array) -> list[Part]:
-        """Some of the parts, every column in that of most evidence, the rows' states as they are.
-
-        The last of ``worth`` (K + 1, D) and of ``alive`` is the background.
-        """
-        owner = alive[worth[alive].argmax(axis=0)]
-        model, params = assembled(self.on.core, parts, self.on.every)
-        kept = [np.arange(*model.core.first[[k, k + 1]]) for k in alive]
-        columns = [np.flatnonzero(owner == k) for k in alive[:-1]]
-        moved = laid_out(self.on.core, columns, [len(states) for states in kept[:-1]])
-        states = np.concatenate(kept)
-
-        def on_block(block: RowBlock) -> Survey:
-            m, _ = model.expect(params, block)
-            return summed(moved, m[states], block)
-
-        return self.on.parts_in(moved, on_block)
+            self._note("death", (k,), gain, self.columns.moved(parts, worth, left))
+        return self.on.fitted(self.columns.moved(parts, worth, alive), MERGE_EM)
 
     def _changed(self, parts: list[Part], changes: list[Change]) -> list[Part]:
         """Try changes of different parts in the same EM iterations; make those that gain."""
@@ -460,27 +459,6 @@ def _pairs(
             tried.add(key)
             out.append(pair)
     return out
-
-
-def _deaths(worth: Array, choice: Array, cost: Callable[[int], float]) -> list[tuple[int, float]]:
-    """Parts that are not needed, one after the other, each with the gain of dropping it.
-
-    ``worth`` (K + 1, D) is the evidence of columns in every part and the background, ``choice``
-    (K,) what the choice of states adds to it, ``cost(n)`` that of columns choosing among n parts.
-    """
-    alive = np.arange(len(worth))  # the background is the last
-    dead: list[tuple[int, float]] = []
-    while len(alive) > 1:
-        order = np.sort(worth[alive], axis=0)
-        owner = worth[alive].argmax(axis=0)
-        lost = np.bincount(owner, order[-1] - order[-2], minlength=len(alive))[:-1]
-        gains = cost(len(alive) - 1) - cost(len(alive) - 2) - lost - choice[alive[:-1]]
-        k = int(gains.argmax())
-        if gains[k] <= 0:
-            break
-        dead.append((int(alive[k]), float(gains[k])))
-        alive = np.delete(alive, k)
-    return dead
 
 
 def _are_uncertain(

@@ -1,0 +1,209 @@
+"""Moves of columns between parts: placed, tried in the parts of another end, grouped again.
+
+Columns are placed by the sums of one EM iteration, with the states of all parts as they are. A
+division of columns that needs other states is not found so: at the end of a search of few cells
+some are tried with states of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations, pairwise
+from typing import TypeAlias
+
+import numpy as np
+
+from partwise.contracts import Array
+from partwise.data import RowBlock
+from partwise.fitting.state_moves import StateMoves
+from partwise.fitting.state_trials import SPLIT_EM, Trials
+from partwise.models.sizes import Part, Survey, assembled, laid_out, summed
+from partwise.starts.dependence import group_columns
+
+# Pairs of parts whose columns are grouped again, those with the closest columns first; numbers of
+# groups; rounds in which the states of new groups may double.
+REGROUPED_PAIRS = 4
+REGROUPED = (2, 3)
+REGROUPED_DOUBLINGS = 2
+
+# A division that gains no more nats than this is not better: EM iterations may bring as much.
+LEAST_NATS = 0.1
+
+# Columns that are tried in another part, those that lose least first.
+NEAREST_COLUMNS = 4
+
+
+# A change of the columns of parts: what tells it from others, and the parts after it.
+Proposal: TypeAlias = tuple[tuple[int, ...], Callable[[], list[Part]]]
+
+
+@dataclass(frozen=True)
+class ColumnMoves:
+    """Moves of columns; ``place`` gives columns to parts, ``late()`` says whether time is up."""
+
+    on: Trials
+    states: StateMoves
+    place: Callable[[list[Part]], list[Part]]
+    late: Callable[[], bool]
+
+    def by_part(self, parts: list[Part]) -> tuple[Array, Array]:
+        """Evidence of every column under every part and in the background, (K + 1, D).
+
+        Also what the choice of states adds to it, (K,). Some parts at a time are looked at.
+        """
+        worth, choice = [], []
+        first = np.cumsum([0, *(part.n_states for part in parts)])
+        piece = first[:-1] // max(self.on.most_summed, 1)
+        for i in np.unique(piece):
+            some = [part for part, own in zip(parts, piece, strict=True) if own == i]
+            model, params = assembled(self.on.core, some, self.on.every)
+            found, first = self.on.everywhere(model, params), model.core.first
+            sums = [packed.shared for packed in found.stats.sums]
+            worth.append(self.on.by_column(sums, first[:-1])[:-1])
+            entropy, counts = np.diag(found.overlap), found.stats.states[0]
+            for lo, hi in list(pairwise(first))[:-1]:
+                chosen = self.on.core.state_prior.evidence(counts[lo:hi])
+                choice.append(chosen + float(entropy[lo:hi].sum()))
+        return np.concatenate([*worth, self.on.alone[None]]), np.array(choice)
+
+    def moved(self, parts: list[Part], worth: Array, alive: Array) -> list[Part]:
+        """Some of the parts, every column in that of most evidence, the rows' states as they are.
+
+        The last of ``worth`` (K + 1, D) and of ``alive`` is the background.
+        """
+        owner = alive[worth[alive].argmax(axis=0)]
+        model, params = assembled(self.on.core, parts, self.on.every)
+        kept = [np.arange(*model.core.first[[k, k + 1]]) for k in alive]
+        columns = [np.flatnonzero(owner == k) for k in alive[:-1]]
+        moved = laid_out(self.on.core, columns, [len(states) for states in kept[:-1]])
+        states = np.concatenate(kept)
+
+        def on_block(block: RowBlock) -> Survey:
+            m, _ = model.expect(params, block)
+            return summed(moved, m[states], block)
+
+        return self.on.parts_in(moved, on_block)
+
+    def deaths(self, worth: Array, choice: Array) -> list[tuple[int, float]]:
+        """Parts that are not needed, one after the other, each with the gain of dropping it.
+
+        ``worth`` (K + 1, D) and ``choice`` (K,) are as `by_part` gives them.
+        """
+        if self.on.limits.n_parts is not None:
+            return []
+        cost = self.on.choice
+        alive = np.arange(len(worth))  # the background is the last
+        dead: list[tuple[int, float]] = []
+        while len(alive) > 1:
+            order = np.sort(worth[alive], axis=0)
+            owner = worth[alive].argmax(axis=0)
+            lost = np.bincount(owner, order[-1] - order[-2], minlength=len(alive))[:-1]
+            gains = cost(len(alive) - 1) - cost(len(alive) - 2) - lost - choice[alive[:-1]]
+            k = int(gains.argmax())
+            if gains[k] <= 0:
+                break
+            dead.append((int(alive[k]), float(gains[k])))
+            alive = np.delete(alive, k)
+        return dead
+
+    # --- other divisions of the columns ---
+
+    def rearranged(
+        self, parts: list[Part], ends: Sequence[list[Part]]
+    ) -> Iterator[tuple[str, list[Part]]]:
+        """Kinds of moves that gain, and the parts after each; ``ends`` are of other starts."""
+        if self.on.limits.n_parts is not None:
+            return
+        proposals: dict[str, Callable[[list[Part]], Iterator[Proposal]]] = {
+            "exchange": partial(self._exchanges, ends=ends),
+            "regroup": self._regroups,
+            "move": self._single_moves,
+        }
+        for kind, propose in proposals.items():
+            tried: set[tuple[int, ...]] = set()
+            while (after := self._first_gain(parts, propose(parts), tried)) is not None:
+                parts = after
+                yield kind, parts
+
+    def _first_gain(
+        self, parts: list[Part], proposals: Iterator[Proposal], tried: set[tuple[int, ...]]
+    ) -> list[Part] | None:
+        """Parts of the first new proposal with more evidence, None if there is none."""
+        before = self.on.evidence(parts)
+        for key, make in proposals:
+            if self.late():
+                break
+            if key not in tried:
+                tried.add(key)
+                after = make()
+                if self.on.evidence(after) > before + LEAST_NATS:
+                    return after
+        return None
+
+    def _exchanges(self, parts: list[Part], ends: Sequence[list[Part]]) -> Iterator[Proposal]:
+        """A part of another end in place of what has its columns now."""
+        for new in (part for end in ends for part in end):
+            if not any(np.array_equal(new.columns, part.columns) for part in parts):
+                yield tuple(new.columns.tolist()), partial(self._with, parts, new)
+
+    def _with(self, parts: list[Part], new: Part) -> list[Part]:
+        """Parts without the columns of a new one, and this."""
+        rest = [
+            part.of_columns(self.on.core, np.setdiff1d(part.columns, new.columns)) for part in parts
+        ]
+        return self.place(self._settled([*rest, new]))
+
+    def _regroups(self, parts: list[Part]) -> Iterator[Proposal]:
+        """The columns of two parts in groups of their own, with new states."""
+        columns, affinity = self.on.found.columns, self.on.found.affinity
+        own = [np.flatnonzero(np.isin(columns, part.columns)) for part in parts]
+        pairs = sorted(
+            combinations(range(len(parts)), 2),
+            key=lambda pair: -affinity[np.ix_(own[pair[0]], own[pair[1]])].max(initial=0.0),
+        )
+        for a, b in pairs[:REGROUPED_PAIRS]:
+            both = np.union1d(own[a], own[b])
+            rest = [part for k, part in enumerate(parts) if k not in (a, b)]
+            for n_groups in REGROUPED:
+                if len(both) > n_groups:
+                    make = partial(self._regrouped, rest, both, n_groups)
+                    yield (n_groups, *both.tolist()), make
+
+    def _regrouped(self, rest: list[Part], both: Array, n_groups: int) -> list[Part]:
+        """The rest, and columns (places among those looked at) in groups by their dependence."""
+        found = self.on.found
+        labels = group_columns(found.affinity[np.ix_(both, both)], n_groups, self.on.rng)
+        groups = [found.columns[both[labels == k]] for k in range(n_groups) if k in labels]
+        new = self._settled(self.on.births(groups))
+        if self.on.limits.size is None:
+            new = self.states.grown(new, REGROUPED_DOUBLINGS)
+        return self.place([*rest, *new])
+
+    def _single_moves(self, parts: list[Part]) -> Iterator[Proposal]:
+        """A column in another part, those that lose least by it first."""
+        worth, _ = self.by_part(parts)
+        d = self.on.found.columns
+        owner = np.full(self.on.core.n_columns, len(parts))
+        for k, part in enumerate(parts):
+            owner[part.columns] = k
+        loss = worth[owner[d], d] - worth[:-1, d]
+        loss[owner[d] == np.arange(len(parts))[:, None]] = np.inf
+        near = np.argsort(loss.min(axis=0, initial=np.inf), kind="stable")[:NEAREST_COLUMNS]
+        for i in near[np.isfinite(loss[:, near].min(axis=0, initial=np.inf))]:
+            to = int(loss[:, i].argmin())
+            key = (int(d[i]), *parts[to].columns.tolist())
+            yield key, partial(self._after_move, parts, worth, int(d[i]), to)
+
+    def _after_move(self, parts: list[Part], worth: Array, column: int, to: int) -> list[Part]:
+        """Parts after one column has moved, their states split where that gains."""
+        worth = worth.copy()
+        worth[to, column] = np.inf
+        after = self._settled(self.moved(parts, worth, np.arange(len(worth))))
+        return after if self.on.limits.size else self.states.grown(after, 1)
+
+    def _settled(self, parts: list[Part]) -> list[Part]:
+        """Parts that have columns and several states, after some EM iterations."""
+        some = self.on.merged(self.on.fitted([p for p in parts if len(p.columns)], SPLIT_EM))
+        return [part for part in some if part.n_states > 1]
