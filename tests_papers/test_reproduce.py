@@ -254,6 +254,9 @@ def test_papers_numbers_stand_beside_ours(paper):
     assert shown[0] == {
         "model": "ours", "error": "0.2 (0.1 to 0.3)", "paper": "0.21", "ours is": "within spread"
     }  # fmt: skip
+    # Another row that happens to have the same number has no number of the paper.
+    (other,) = compact([{"model": "others", "error": 0.6}], [theirs])
+    assert other == {"model": "others", "error": "0.6"}
 
 
 def test_rows_are_summarized_into_plain_numbers():

@@ -242,17 +242,19 @@ def compact(rows: Sequence[Row], comparisons: Sequence[Mapping[str, Any]] = ()) 
     rows : sequence of dict
         As `summarize` gives them.
     comparisons : sequence of dict, default=()
-        As `compare` gives them; each is put into the row that has our number.
+        As `compare` gives them; each is put into the row of its name that has our number.
 
     Returns
     -------
     rows : list of dict
     """
-    told = {(one["measure"], one["ours"]): one for one in comparisons if one["ours"] is not None}
+    told = [one for one in comparisons if one["ours"] is not None]
     several = len({one["measure"] for one in comparisons}) > 1
     wide = []
     for row in rows:
         full: Row = {}
+        first = str(next(iter(row.values()), ""))
+        own = {(one["measure"], one["ours"]): one for one in told if first in one["row"]}
         for name, value in row.items():
             if any(name == f"{base} {end}" for base in row for end in ("least", "most")):
                 continue
@@ -260,7 +262,7 @@ def compact(rows: Sequence[Row], comparisons: Sequence[Mapping[str, Any]] = ()) 
             if {f"{name} least", f"{name} most"} <= row.keys():
                 ends = (number(row[f"{name} {end}"]) for end in ("least", "most"))
                 full[name] += " ({} to {})".format(*ends)
-            one = told.get((name, value))
+            one = own.get((name, value))
             if one is not None:
                 of = f" {name}" if several else ""
                 full |= {f"paper{of}": one["paper"], f"ours is{of}": one["verdict"]}
