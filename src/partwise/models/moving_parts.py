@@ -499,7 +499,7 @@ _POWERS[-1] = 0.0
 _ROUNDING = 1e-6
 
 
-@compiled(fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc", "nnan", "nsz"})
 def add_gains(x, seen, rest, Z, maps, odds, mean, var, ceiling, out):  # type: ignore[no-untyped-def]  # compiled
     """out[i, t, j] += sum_d log (rest + odds p) / rest - log (Z + odds) / Z, logs in ``rest``.
 
@@ -538,12 +538,13 @@ def add_gains(x, seen, rest, Z, maps, odds, mean, var, ceiling, out):  # type: i
                 for j in range(J):
                     far = entry - middle[u, j]
                     steps = min(scale[u, j] * far * far, len(_POWERS) - 1.0)
-                    whole = np.int32(steps)
-                    f = (whole - steps) * _SIXTEENTH
+                    whole = np.uint32(steps)
+                    f = (np.float64(whole) - steps) * _SIXTEENTH
                     series = 1 / 24 + f * (1 / 120 + f * (1 / 720 + f * (1 / 5040)))
                     series = 1.0 + f * (1.0 + f * (1 / 2 + f * (1 / 6 + f * series)))
                     ratio = height[u, j] * (_POWERS[whole] * series) * share
                     product[j] *= (1.0 + min(ratio, _MOST_FACTOR)) * less
+                for j in range(J):
                     least, most = min(least, product[j]), max(most, product[j])
                 if least < 1.0 / _MOST_PRODUCT or most > _MOST_PRODUCT:
                     for j in range(J):
