@@ -14,6 +14,7 @@ step      resolution as recorded: whole numbers, decimals, days, minutes; 0 if n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -154,8 +155,8 @@ class Support:
     def _rounded(self, values: Array) -> Array:
         if not self.step:
             return values
-        decimals = max(round(-np.log10(self.step)), 0)
-        if np.isclose(10.0**-decimals, self.step, rtol=1e-12, atol=0.0):
+        decimals = max(round(-math.log10(self.step)), 0)
+        if math.isclose(10.0**-decimals, self.step, rel_tol=1e-12):
             with np.errstate(over="ignore"):
                 return np.round(values, decimals)  # to the float that is written so
         return np.rint(values / self.step) * self.step

@@ -179,8 +179,13 @@ class Search:
         if kept is not None:
             self.path = kept["path"]
             return list(kept["parts"])
-        near = [i for i, end in enumerate(found) if end.evidence > found[0].evidence - NEAR]
-        ends = [self._rearranged(found, i) for i in near]
+        best = found[0]
+        near = [
+            i
+            for i, end in enumerate(found)
+            if end.evidence > best.evidence - NEAR and _together(end.parts) != _together(best.parts)
+        ]
+        ends = [self._rearranged(found, i) for i in (0, *near)]
         _, parts, self.path = max(ends, key=lambda end: end.evidence)
         tried = Tried()
         for _ in range(MOST_ROUNDS):

@@ -99,16 +99,19 @@ class Predictive(ABC):
     def bins(self, d: int, live: Array) -> Array:
         """Probability of bins of column d's values in each state of (S, D), (S, B).
 
-        Bins are quantiles of the states ``live`` that matter.
+        Bins are quantiles of the states ``live`` that matter; the others have their average.
         """
         n = len(CUTS)
         at = self.at((np.repeat(live[:, None], n, axis=1), np.full((len(live), n), d)))
         edges = np.unique(at.quantile(np.broadcast_to(CUTS, (len(live), n))))
         if len(edges) > MOST_BINS - 1:
             edges = edges[np.linspace(0, len(edges) - 1, MOST_BINS - 1).astype(int)]
-        states = np.repeat(np.arange(len(self.mean))[:, None], len(edges), axis=1)
+        states = np.repeat(live[:, None], len(edges), axis=1)
         below = self.at((states, np.full(states.shape, d))).cdf(edges[None, :])
-        return np.diff(below, axis=1, prepend=0.0, append=1.0)
+        own = np.diff(below, axis=1, prepend=0.0, append=1.0)
+        out = np.repeat(own.mean(axis=0, keepdims=True), len(self.mean), axis=0)
+        out[live] = own
+        return out
 
     def mixture_quantile(self, m: Array, gates: Array, part_of: Array, p: Array) -> Array:
         """Quantile p (D,) of every cell's mixture of states, (n, D); self is (S, D).
