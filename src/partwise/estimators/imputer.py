@@ -46,8 +46,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_parts, n_states : int, sequence of int or "auto", default="auto"
-        As of `MCVQ`. "auto" is 2 parts of 16 states or, while the ELBO rises, more parts of 8;
-        states that are not needed stay empty, and EM iterations are few. ``sizes`` selects them.
+        As of `MCVQ`, but "auto" does not search: it is 2 parts of 16 states or, while the ELBO of
+        a short fit rises, more parts of 8; states that are not needed stay empty. Such parts
+        impute well but need not be those of the table; ``sizes=SizeOptions()`` selects sizes.
     likelihood : str, mapping or sequence, default="auto"
         What columns are; see `MCVQ`. With "auto", numbers of more than ten values are never
         levels.
