@@ -60,6 +60,11 @@ class Kernel:
         return (self._dispatcher or self._dispatch())(*args, **kwargs)
 
     @property
+    def is_used(self) -> bool:
+        """Whether it was compiled, or read from the cache, for some types."""
+        return bool(getattr(self._dispatcher, "signatures", ()))
+
+    @property
     def _numba_type_(self) -> Dispatcher:
         """Asked by numba where one kernel calls another."""
         return self._dispatch()._numba_type_  # type: ignore[attr-defined]  # numba's own protocol
