@@ -190,7 +190,9 @@ def test_a_single_bound_is_no_curve():
     assert "-3.25" in display.ax_.texts[0].get_text()
 
 
-def test_bound(model):
+def test_bound(shapes):
+    # From random parameters, so that there are many iterations to draw.
+    model = MCVQ(3, 9, gating="tied", init="random", random_state=0).fit(shapes.data)
     display = drawn(BoundDisplay.from_estimator(model, color="black"))
     (line,) = display.ax_.lines
     np.testing.assert_array_equal(line.get_ydata(), model.lower_bounds_)
