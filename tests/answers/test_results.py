@@ -194,6 +194,13 @@ def test_states_without_large_differences_are_described_too():
     ]
 
 
+def test_words_never_contradict_their_numbers():
+    # The logarithm of a price can be above its mean where the price is below its own.
+    price = tables.Feature("price", None, np.array([21.8, 60.0]), 22.3, np.array([0.4, 2.0]), None)
+    assert price.words(0, slight=True) == ""
+    assert price.words(1) == "price very high (60, overall 22.3)"
+
+
 def test_columns_that_are_not_used_are_no_background(table):
     named = table.assign(name=[f"N{i}" for i in range(len(table))])
     with pytest.warns(UserWarning, match="hardly repeats"):

@@ -332,6 +332,8 @@ class Feature(NamedTuple):
             away = abs(self.away[j])
             if away < (SLIGHT_DEVIATIONS if slight else TELLING_DEVIATIONS) or here == there:
                 return ""
+            if (self.values[j] > self.usual) != (self.away[j] > 0):
+                return ""  # logarithms are above their mean, and yet the mean is below the overall
             word = "very " if away > VERY else "slightly " if slight else ""
             word += "high" if self.away[j] > 0 else "low"
             return f"{self.name} {word} ({here}, overall {there})"
