@@ -29,7 +29,7 @@ from partwise.models.mcfa import MCFA
 from partwise.models.mcvq import MCVQ
 from partwise.models.moving import Moving, MovingParams, MovingPrepared
 from partwise.models.transformations import Transformations
-from partwise.starts.congeal import TEMPLATE_STATES, found_places
+from partwise.starts.congeal import TEMPLATE_STATES, found_places, placed_rows
 
 MovingModel: TypeAlias = GatedModel[MovingParams, MovingPrepared]
 Random: TypeAlias = np.random.Generator
@@ -208,6 +208,29 @@ class MovingStates(MovingFamily):
         """First parameters of the canvas, from sums."""
         stats, gates = self.starts[self.options.init](rows, canvas.sizes, background, rng)
         return canvas.start(stats.scaled(share), gates)
+
+    @property
+    def revises(self) -> bool:
+        """As for rows in place."""
+        return self._inner.revises
+
+    def revised(
+        self,
+        core: GatedCore[MovingParams, MovingPrepared],
+        source: BlockSource,
+        rng: np.random.Generator,
+        params: MovingParams,
+    ) -> MovingParams:
+        """Parameters with states revised on rows in their most probable places."""
+        model, some = self.core_in(core), source
+        if len(model.maps) > 1:
+            some = source.sample(MOST_CELLS, rng)
+        assert isinstance(some, MovingSource)
+        rows, _ = placed_rows(model, model.prepare(params), some)
+        share = float(source.weight.sum() / some.weight.sum())
+        rows = rows.with_rows(rows.X, rows.weight * share)
+        canvas = self._inner.revised(cast(AnyCore, model.canvas), rows, rng, params.canvas)
+        return model.parameters(canvas, params.counts)
 
     def row_labels(self, fitted: FittedMoving, source: BlockSource, kept: Array) -> Array:
         """State of every part in the training rows, (C, K), -1 for rows without weight."""
