@@ -195,7 +195,7 @@ def fit_rows(
             start = partial(family.start, core, source, background, child)
             params = log.once("start", child, start)
             stages = _stages(family, core, columns, params, child, n_parts)
-            if stages[0].annealing and family.revises:
+            if stages[0].annealing and family.revises(source):
                 revise = partial(family.revised, core, source, child)
                 stages = _with_revision(stages[0], revise)
         if variable.n_classes > 1:

@@ -59,8 +59,7 @@ class Family(ABC, Generic[P, R]):
     starts: ClassVar[Starts]
     sums_without_prior: ClassVar[bool]
 
-    @property
-    def revises(self) -> bool:
+    def revises(self, source: BlockSource) -> bool:
         """Whether `revised` can improve parameters."""
         return False
 

@@ -209,10 +209,9 @@ class MovingStates(MovingFamily):
         stats, gates = self.starts[self.options.init](rows, canvas.sizes, background, rng)
         return canvas.start(stats.scaled(share), gates)
 
-    @property
-    def revises(self) -> bool:
+    def revises(self, source: BlockSource) -> bool:
         """As for rows in place."""
-        return self._inner.revises
+        return self._inner.revises(source)
 
     def revised(
         self,
