@@ -194,6 +194,16 @@ def test_states_without_large_differences_are_described_too():
     ]
 
 
+def test_columns_without_any_value_get_the_type_of_the_fit(table, model):
+    new = table.head(2).copy()
+    for name in new.columns:
+        if not pd.api.types.is_numeric_dtype(table[name]) or table[name].dtype == bool:
+            new[name] = np.nan  # a column of floats to pandas
+    imputed = model.impute(new)
+    assert imputed.notna().to_numpy().all()
+    assert (imputed.dtypes == model.impute(table).dtypes).all()
+
+
 def test_words_never_contradict_their_numbers():
     # The logarithm of a price can be above its mean where the price is below its own.
     price = tables.Feature("price", None, np.array([21.8, 60.0]), 22.3, np.array([0.4, 2.0]), None)

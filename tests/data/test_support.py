@@ -77,3 +77,5 @@ def test_ends_are_rounded_inward():
             assert a == b == pytest.approx((low + high) / 2, abs=0.05)
     exact = support.inward(np.array([0.3]), np.array([0.7]))
     assert [float(support.nearest(end)[0]) for end in exact] == [0.3, 0.7]
+    counts, large = Support(step=1.0), (np.array([20_000_001.0]), np.array([20_000_011.0]))
+    assert [counts.nearest(end) for end in counts.inward(*large)] == [*large]

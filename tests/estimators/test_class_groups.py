@@ -229,3 +229,13 @@ def test_bad_arguments_are_refused(drawn, arguments, message):
     model = MCVQ(4, 2, n_classes=2, part_groups=2).set_params(**arguments)
     with pytest.raises(ValueError, match=message):
         model.fit(drawn[0])
+
+
+def test_groups_without_parts_say_nothing():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.integers(2, size=100), 2.0, -2.0)[:, None] + rng.normal(size=(100, 4))
+    model = MCVQ("auto", "auto", n_classes=2, part_groups=1, random_state=0)
+    one, three = (clone(model).set_params(part_groups=g).fit(X) for g in (1, 3))
+    assert three.n_parts_ == 1  # so that two groups are empty
+    assert_allclose(three.score_samples(X), one.score_samples(X), rtol=1e-5)
+    assert three.lower_bound_ == pytest.approx(one.lower_bound_, abs=0.2)  # the prior's share

@@ -235,3 +235,11 @@ def test_verbs_of_transformations_need_some():
     assert "set transformations" in str(raised.value.__cause__)
     moving = MCVQ(2, 2, transformations=Translations((8, 8)))
     assert not hasattr(moving, "partial_fit")
+
+
+@pytest.mark.parametrize(
+    ("shape", "most", "text"), [(64, 1, "image_shape=64"), ((8, 8), 1.5, "max_shift=1.5")]
+)
+def test_shapes_and_shifts_that_are_no_numbers_of_pixels(shape, most, text):
+    with pytest.raises(ValueError, match=text):
+        Translations(shape, max_shift=most)

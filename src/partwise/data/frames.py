@@ -449,10 +449,16 @@ def make_frame(
 def replace_cells(X: Frame | Array, columns: dict[int, tuple[Array, NewColumn]]) -> Frame | Array:
     """A copy of X in which some columns have other values in some rows: {place: (rows, values)}."""
     if is_pandas(X):
+        import pandas as pd
+
         out = X.copy()
         for i, (rows, column) in columns.items():
             series = X.iloc[:, i].copy()
-            series.iloc[rows] = _pandas_values(column, series.dtype)
+            if series.dtype == "float64" and column.form != "number" and series.isna().all():
+                new = pd.Series(_pandas_values(column), index=rows)
+                series = new.reindex(np.arange(len(X))).set_axis(X.index)
+            else:
+                series.iloc[rows] = _pandas_values(column, series.dtype)
             out.isetitem(i, series)
         return out
     if is_polars(X):

@@ -139,7 +139,7 @@ class RowBlock:
 def _join(parts: list[Array], layout: Layout) -> Array:
     """(P, J_k, H_k) of all parts, one after the other; (P, J, H)."""
     J = max(layout.n_states)
-    out = np.zeros_like(parts[0], shape=(len(parts[0]), J, len(layout.decided)))
+    out = np.zeros_like(parts[0], dtype=float, shape=(len(parts[0]), J, len(layout.decided)))
     for k, values in enumerate(parts):
         out[:, : values.shape[1], layout.bounds[k] : layout.bounds[k + 1]] = values
     return out

@@ -148,9 +148,14 @@ class Support:
 
         Where no possible value lies between them, both become the middle.
         """
-        half = 0.5 * (1.0 - 1e-9) * self.step  # possible values stay themselves
-        close, middle = upper - lower < 2.0 * half, 0.5 * (lower + upper)
-        return np.where(close, middle, lower + half), np.where(close, middle, upper - half)
+        close, middle = upper - lower < (1.0 - 1e-9) * self.step, 0.5 * (lower + upper)
+        low, high = lower + self._half(lower), upper - self._half(upper)
+        return np.where(close, middle, low), np.where(close, middle, high)
+
+    def _half(self, ends: Array) -> Array:
+        """Half a step, less what rounding takes, so that possible values stay themselves."""
+        rounding = 4.0 * np.finfo(float).eps * np.abs(ends)
+        return 0.5 * (self.step - np.maximum(1e-9 * self.step, rounding))
 
     def _rounded(self, values: Array) -> Array:
         if not self.step:

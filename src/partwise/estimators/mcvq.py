@@ -66,9 +66,10 @@ class MCVQ(BiclusterMixin, MovingEstimator):
         Whether rows follow each other, in one sequence or several (``lengths`` of `fit`): their
         classes are then a Markov chain, as in a hidden Markov model (docs/classes.md).
     part_groups : int, sequence of int or None, default=None
-        Number of groups of parts, or the number of each part's group (from 0). Every group then has
-        its own class, on which the states of its parts depend, and which depends on the class of
-        the row (docs/classes.md). None: the states depend on the class of the row.
+        Number of groups of parts, or the number of each part's group (from 0), for parts as an
+        earlier fit with the same arguments and seed has numbered them. Every group then has its
+        own class, on which the states of its parts depend, and which depends on the class of the
+        row (docs/classes.md). None: the states depend on the class of the row.
     n_group_classes : int or None, default=None
         Number of classes of every group; None: as many as rows have.
     prior : "conjugate", Prior or None, default="conjugate"

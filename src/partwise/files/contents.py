@@ -174,7 +174,7 @@ def _links_fit(value: Stored, scope: Scope) -> str | None:
     if not same or n_own != (value["arguments"].get("n_group_classes") or n_classes):
         return f"has part_groups={asked!r}, but links of sizes {links['counts'].shape}"
     total = links["counts"].sum(axis=2)
-    if not np.allclose(total, total[0], rtol=ROUNDING):
+    if not n_groups or not np.allclose(total, total[0], rtol=ROUNDING):
         return "has groups of parts that count different rows"
     return None
 

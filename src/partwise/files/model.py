@@ -443,6 +443,8 @@ def _encode(value: Decoded, owner: str, name: str, arrays: dict[str, np.ndarray]
 
     if isinstance(value, np.generic):
         value = value.item()
+    elif isinstance(value, np.ndarray) and arrays is None and value.dtype.kind in "iu":
+        value = value.tolist()  # a short list of sizes or groups
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

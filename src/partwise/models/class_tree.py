@@ -124,9 +124,9 @@ def up(links: Array, evidence: Array) -> Up:
     return Up(share, weights, totals, (np.log(totals) + best).sum(axis=0))
 
 
-def by_group(values: Array, groups: Array) -> Array:
-    """Sums (G, ...) over the parts of each group, of values (K, ...)."""
-    out = np.zeros((int(groups.max()) + 1, *values.shape[1:]))
+def by_group(values: Array, groups: Array, n_groups: int) -> Array:
+    """Sums (G, ...) over the parts of each group, of values (K, ...); 0 for one without parts."""
+    out = np.zeros((n_groups, *values.shape[1:]))
     np.add.at(out, groups, values)
     return out
 
@@ -152,9 +152,9 @@ class TreePrior:
         States are numbered in one row; ``marginal`` (S,) is that class's.
         """
         own = np.moveaxis(self.log_b[:, states.reshape(-1, states.shape[-1])], -1, 0)  # (K, N, n)
-        found = up(self.links[:, t : t + 1], by_group(own, self.groups)).joint[0]
+        found = up(self.links[:, t : t + 1], by_group(own, self.groups, len(self.links))).joint[0]
         return found.reshape(states.shape[:-1]) - marginal[states].sum(axis=-1)
 
     def likelihood(self, parts: Array) -> Array:
         """Log density of rows in every class (T, n), from parts' in their group's (K, N, n)."""
-        return up(self.links, by_group(parts, self.groups)).joint
+        return up(self.links, by_group(parts, self.groups, len(self.links))).joint

@@ -97,7 +97,7 @@ class StateClasses:
             evidence = np.repeat(params.log_beta[:, None], score.shape[1], axis=1)[None]
         else:
             groups = params.links.groups
-            evidence = np.zeros((groups.max() + 1, len(shares), score.shape[1]))
+            evidence = np.zeros((len(params.links.counts), len(shares), score.shape[1]))
         totals = []
         for g, (lo, hi) in zip(groups, pairwise(self.first), strict=True):
             top = exponentiate(score[lo:hi], best[lo:hi])

@@ -64,7 +64,7 @@ class Transformations:
 
 
 def _checked_shape(image_shape: Sequence[int]) -> tuple[int, int]:
-    shape = tuple(image_shape)
+    shape = tuple(image_shape) if np.ndim(image_shape) == 1 else ()
     if len(shape) != 2 or not all(isinstance(n, Integral) and n > 0 for n in shape):
         raise ValueError(
             f"image_shape={image_shape!r} must be two positive whole numbers: height and width."
@@ -129,7 +129,7 @@ class Translations(Transformations):
     @property
     def _most(self) -> tuple[int, ...]:
         given = self.max_shift
-        return (given, given) if isinstance(given, Integral) else tuple(given)  # type: ignore[arg-type, return-value]  # checked above
+        return (given, given) if np.ndim(given) == 0 else tuple(given)  # type: ignore[arg-type, return-value]  # checked above
 
     @property
     def canvas_shape(self) -> tuple[int, ...]:
