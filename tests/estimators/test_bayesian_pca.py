@@ -240,7 +240,10 @@ def test_classes_keep_to_the_time_given():
 def test_rows_that_select_the_noise_are_never_fitted(n_rows, n_folds, monkeypatch):
     X, parts = np.arange(2.0 * n_rows).reshape(-1, 2), np.split(np.arange(n_rows), 2)
     (group,) = learn_columns(X, "gaussian", np.ones(n_rows), False, None)
-    source = lambda Z: BlockSource(Z, (group,), np.ones(len(Z)), n_powers=2)  # noqa: E731
+
+    def source(Z):
+        return BlockSource(Z, (group,), np.ones(len(Z)), n_powers=2)
+
     left = LeftOut(source, X, np.ones(n_rows), parts, np.full(2, 0.5))
     left.cut(np.random.default_rng(0))
     fitted = []

@@ -42,7 +42,7 @@ FittedStates: TypeAlias = FittedParts[MCVQParams, MCVQPrepared]
 SEARCH_RESOLUTION = 0.01
 
 # Share of the cells that must be observed. In ratings, a twentieth of which is known, the revision
-# takes a third of the time of the fit and hardly changes a prediction.
+# makes the fit a third longer and hardly changes a prediction.
 LEAST_OBSERVED = 0.1
 
 # Cells of the rows on which states are split and merged.
