@@ -32,7 +32,7 @@ SEARCHED = (
     "examples/**/*.rst",
     "src/partwise/cli/*.py",
     "src/partwise/compression/*.py",
-    "src/partwise/contracts.py",
+    "src/partwise/contracts/*.py",
     "src/partwise/datasets/*.py",
     "src/partwise/files/*.py",
     "src/partwise/serve/*.py",
