@@ -4,10 +4,12 @@ import datetime
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
-from partwise.data.frames import NewColumn, make_frame, read_columns
+from partwise.data.frame_reading import read_columns
+from partwise.data.frame_writing import NewColumn, make_frame
 from partwise.data.table import Schema
 
 
@@ -74,7 +76,6 @@ def test_pandas_comes_back_as_it_was():
 
 
 def test_polars_comes_back_as_it_was():
-    pl = pytest.importorskip("polars")
     table = pl.DataFrame(
         {
             "height": [1.5, None, 2.25, 4.0] * 8,
@@ -97,6 +98,17 @@ def test_polars_comes_back_as_it_was():
     assert filled["children"].to_list()[:4] == [0, 3, 0, 1]
     assert filled["owner"].to_list()[:4] == [True, False, False, True]
     assert schema.decode(coded)["day"].to_list() == table["day"].to_list()
+
+
+@pytest.mark.parametrize("dtype", [pl.Null, pl.Float64])
+def test_columns_without_any_value_are_filled_with_the_type_of_the_fit(dtype):
+    days = [datetime.date(2000, 1, d) for d in range(1, 7)]
+    table = pl.DataFrame({"town": ["Ulm", "Bonn"] * 3, "born": days})
+    schema = Schema.learn(table, "auto")
+    empty = pl.DataFrame({name: pl.Series([None, None], dtype=dtype) for name in table.columns})
+    filled = schema.fill(empty, np.full((2, 2), np.nan), schema.encode(table[:2]))
+    assert filled.equals(table[:2])
+    assert filled.schema == table.schema
 
 
 def test_arrays_of_objects_are_tables():

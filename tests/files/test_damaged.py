@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from partwise.data.frames import read_columns
+from partwise.data.frame_reading import read_columns
 from partwise.data.ratings import check_scale, read_levels
 from partwise.files import frames, read_data
 from tests.fuzz.harness import is_clear

@@ -17,7 +17,8 @@ from scipy import linalg, sparse
 
 from partwise.answers.recommend import Catalog
 from partwise.contracts import Array
-from partwise.data.frames import RawColumn, as_table, frame_of, read_columns
+from partwise.data.frame_reading import RawColumn, read_columns
+from partwise.data.frames import as_table, frame_of
 from partwise.data.ratings import ColumnNames, Ratings, plain
 from partwise.typing import FeaturesLike, Name
 

@@ -31,14 +31,8 @@ from partwise.answers.states import (
 )
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock
-from partwise.data.frames import (
-    NewColumn,
-    frame_of,
-    index_of,
-    is_pandas,
-    is_polars,
-    names_of,
-)
+from partwise.data.frame_writing import NewColumn
+from partwise.data.frames import frame_of, index_of, is_pandas, is_polars, names_of
 from partwise.data.table import TableColumn
 from partwise.data.table_column import LOGGED
 from partwise.fitted import AnyFitted

@@ -20,6 +20,7 @@ import numpy as np
 from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data.dask import ACTIVE, default_client
+from partwise.data.frame_reading import read_columns
 from partwise.data.frame_sources import (
     DaskFrames,
     Frames,
@@ -27,7 +28,7 @@ from partwise.data.frame_sources import (
     temporary_file,
     unreadable,
 )
-from partwise.data.frames import frame_of, read_columns
+from partwise.data.frames import frame_of
 from partwise.data.rows import RowSource
 from partwise.data.stores import ArrayStore, optional
 from partwise.data.survey import ColumnSurvey, merge_tables

@@ -11,6 +11,7 @@ import numpy as np
 from partwise.typing import Value
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars as pl
 
 # Units of time in polars.
@@ -46,6 +47,18 @@ def has_type(frame: str, name: str) -> bool:
     except (TypeError, ValueError, SyntaxError):
         return False
     return True
+
+
+def is_untyped(column: pd.Series | pl.Series, form: str) -> bool:
+    """Whether a column has no type of its own for values of a form (`RawColumn.form`).
+
+    Readers of files call a column without any value one of floats, or Null.
+    """
+    name = str(column.dtype).lower()
+    if name != "float64" or form == "number":
+        return name == "null"
+    isna = getattr(column, "isna", None)  # pandas
+    return bool((column.is_null() | column.is_nan() if isna is None else isna()).all())
 
 
 def polars_name(dtype: pl.DataType) -> str:

@@ -27,7 +27,7 @@ import numpy as np
 
 from partwise._warnings import warn
 from partwise.data.columns import MOST_LEVELS
-from partwise.data.frames import sorts_of
+from partwise.data.frame_reading import sorts_of
 from partwise.data.number_kinds import likely_kind
 from partwise.data.survey import MAX_DISTINCT, ColumnSurvey, Counts
 from partwise.data.table_column import IGNORED, OTHER, TableColumn, has_levels, law_of_kind

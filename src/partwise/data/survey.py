@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.data.frames import RawColumn, in_text_order
+from partwise.data.frame_reading import RawColumn, in_text_order
 from partwise.data.support import Ends, Support, fitting_steps
 from partwise.typing import Name, Value
 

@@ -19,7 +19,9 @@ import numpy as np
 from partwise._warnings import warn
 from partwise.contracts import Array, DType
 from partwise.data.columns import Kind
-from partwise.data.frames import frame_of, make_frame, names_of, read_columns, replace_cells
+from partwise.data.frame_reading import read_columns
+from partwise.data.frame_writing import make_frame, replace_cells
+from partwise.data.frames import frame_of, names_of
 from partwise.data.kinds import learn_kinds, listed
 from partwise.data.support import Support
 from partwise.data.survey import ColumnSurvey

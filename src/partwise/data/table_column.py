@@ -8,7 +8,8 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.data.columns import Kind
-from partwise.data.frames import NewColumn, RawColumn
+from partwise.data.frame_reading import RawColumn
+from partwise.data.frame_writing import NewColumn
 from partwise.data.support import Support
 from partwise.likelihoods import LAWS, ORDERED, Law
 from partwise.typing import Name, Value

@@ -17,14 +17,7 @@ from partwise.contracts import Array
 from partwise.data import ObservedCells, RowSource
 from partwise.data.frame_passes import Unseen, encode_frames, survey_frames
 from partwise.data.frame_sources import Frames, FrameStore, frames_of
-from partwise.data.frames import (
-    all_numbers,
-    as_table,
-    frame_of,
-    index_of,
-    names_of,
-    with_own_names,
-)
+from partwise.data.frames import all_numbers, as_table, frame_of, index_of, names_of, with_own_names
 from partwise.data.table import Schema
 from partwise.estimators._gated import GatedEstimator
 from partwise.estimators._rows import without_names

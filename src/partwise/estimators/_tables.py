@@ -18,14 +18,8 @@ from partwise.answers.results import Summary
 from partwise.contracts import Array
 from partwise.data.frame_passes import read_frames
 from partwise.data.frame_sources import Frames, frames_of
-from partwise.data.frames import (
-    frame_of,
-    is_pandas,
-    is_polars,
-    largest_rows,
-    shifted,
-    with_columns,
-)
+from partwise.data.frame_writing import with_columns
+from partwise.data.frames import frame_of, is_pandas, is_polars, largest_rows, shifted
 from partwise.estimators._rows import by_rows
 from partwise.estimators._table_verbs import TableVerbs
 from partwise.sampling.randomness import as_generator

@@ -10,7 +10,7 @@ import polars as pl
 import polars.selectors as cs
 
 from partwise.contracts import Array
-from partwise.data.frames import nanoseconds
+from partwise.data.frame_reading import nanoseconds
 from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
