@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 
 import partwise
 from partwise import MCFA, MCVQ, BayesianPCA
-from partwise.answers import summaries, tables
+from partwise.answers import anomalous, summaries, tables
 from partwise.answers.results import WIDTH, Explanation, Summary, make_table
 from partwise.data import source
 from partwise.fitted import fitted_of
@@ -76,11 +76,11 @@ def test_values_come_back_to_the_last_digit(table, model):
 
 def test_anomalous_cells_may_be_few_of_a_column(table, model, monkeypatch):
     coded = model._check_rows(table, reset=False)
-    every = tables.anomalous_cells(model._fitted, table, coded, table.size)
+    every = anomalous.anomalous_cells(model._fitted, table, coded, table.size)
     kept = every[every.groupby("column").cumcount() < 2]
     for rows in (len(table), 40):  # in blocks
         monkeypatch.setattr(source, "BLOCK_BYTES", rows * coded.shape[1] * 8)
-        few = tables.anomalous_cells(model._fitted, table, coded, 7, per_column=2)
+        few = anomalous.anomalous_cells(model._fitted, table, coded, 7, per_column=2)
         pd.testing.assert_frame_equal(few, kept[:7].reset_index(drop=True))
 
 

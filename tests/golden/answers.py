@@ -95,7 +95,7 @@ ASKED: dict[str, Answer] = {
     "explain": lambda model, X: list(model.explain(X[:1], n_columns=2)),
     "explain code": lambda model, X: model.explain(X[:1]),
     "level probabilities": lambda model, X: model.predict_proba_columns(X),
-    "odd cells": lambda model, X: model.anomalous_cells(X, 3),
+    "rare cells": lambda model, X: model.anomalous_cells(X, 3),
     "summary": lambda model, X: model.summary(2).to_frame(),
     "dependence": lambda model, X: model.dependence(as_frame=False),
     "profiles": lambda model, X: model.state_profiles(0),

@@ -110,11 +110,16 @@ LINEAR = [*ROWS, "interval", "anomalies", "bic", "explain"]
 TABLE = [
     "trace", "gates", "parts", "kinds", "means", "level shares", "state priors", "states",
     "transform", "impute", "imputations", "interval", "density", "anomalies", "explain",
-    "level probabilities", "odd cells", "summary", "dependence", "profiles", "add states",
+    "level probabilities", "rare cells", "summary", "dependence", "profiles", "add states",
     "predict columns", "sample", "sample given",
 ]  # fmt: skip
 RATINGS = ["levels", "items", "distribution", "ratings", "mean ratings", "rating interval",
            "recommend", "next question", "explain rating", "neighbours"]  # fmt: skip
+
+
+# Questions of old records whose definition has changed: "odd cells" had another surprise than "rare
+# cells".
+REPLACED = ("odd cells",)
 
 
 # ---------------------------------------------------------------------------------- model files

@@ -6,7 +6,7 @@ import pytest
 import partwise
 from tests.golden import record
 from tests.golden.answers import partition
-from tests.golden.cases import FITS, FITTED, STORED, answers_of_file, model_files
+from tests.golden.cases import FITS, FITTED, REPLACED, STORED, answers_of_file, model_files
 from tests.golden.compare import differences
 from tests.golden.store import read, write
 
@@ -20,7 +20,8 @@ def test_a_fit_is_as_recorded(name):
 
 @pytest.mark.parametrize("path", model_files(), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_stored_model_answers_as_recorded(path):
-    found, expected = answers_of_file(path), read(path.with_suffix(".npz"))
+    found, recorded = answers_of_file(path), read(path.with_suffix(".npz"))
+    expected = {name: recorded[name] for name in recorded if not name.startswith(REPLACED)}
     known = {name: answer for name, answer in found.items() if name in expected}
     assert differences(known, expected, STORED[path.stem].rtol) == []
 

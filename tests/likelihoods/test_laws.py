@@ -119,6 +119,27 @@ def test_quantiles_invert_the_distribution_function(name, p):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_tails_are_the_mass_of_values_at_most_as_likely(name):
+    own = family(name)
+    told = own.predictive(posteriors(name)[:, 2:])
+    x, width = values_of(name, told)
+    if LAWS[name].scaled:  # the tails of Student's t are long
+        x = np.tan(0.5 * x)
+        width = np.gradient(x)[:, None, None]
+    mass = np.exp(told.log_density(x[:, None, None]) + own.base(x)[:, None, None]) * width
+    density = mass / width
+    for i in np.linspace(0, len(x) - 1, 7).astype(int) if len(x) < 6000 else (0, 3, 30, 9000):
+        if i >= len(x):
+            continue
+        if LAWS[name].counts:  # both tails taken as equal
+            ends = np.minimum(mass[: i + 1].sum(axis=0), mass[i:].sum(axis=0))
+            expected = np.minimum(2.0 * ends, 1.0)
+        else:
+            expected = np.where(density <= density[i] * (1 + 1e-9), mass, 0.0).sum(axis=0)
+        assert_allclose(told.tail(np.full(told.mean.shape, x[i])), expected, rtol=0.01, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_draws_follow_the_distribution_function(name):
     told = family(name).predictive(posteriors(name))
     at = np.full(4000, 3), np.zeros(4000, int)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from partwise.answers.results import make_table
-from partwise.answers.rows import map_rows, parts_of, source_of
+from partwise.answers.rows import map_rows, parts_of
 from partwise.answers.states import (
     FittedStates,
     average,
@@ -18,12 +18,9 @@ from partwise.answers.states import (
     class_proba,
     class_shares,
     core,
-    impute,
     laws,
     limits,
-    log_marginal,
     marginal,
-    n_parts,
     posteriors,
     predict_states,
     state_shares,
@@ -32,12 +29,11 @@ from partwise.answers.states import (
 from partwise.contracts import Array
 from partwise.data import ColumnGroup, RowBlock
 from partwise.data.frame_writing import NewColumn
-from partwise.data.frames import frame_of, index_of, is_pandas, is_polars, names_of
+from partwise.data.frames import frame_of, is_pandas, is_polars, names_of
 from partwise.data.table import TableColumn
 from partwise.data.table_column import LOGGED
 from partwise.fitted import AnyFitted
 from partwise.models import dependence as information
-from partwise.models import predict
 from partwise.typing import DataLike, Frame, Name, Value
 
 # Profiles: a number is high or low from this many standard deviations, a level is named from this
@@ -499,92 +495,3 @@ def plain_value(value: Value) -> Value:
     """A Python number instead of numpy's, which prints its type; other values as they are."""
     number = isinstance(value, np.number | np.bool_) and not isinstance(value, np.timedelta64)
     return np.asarray(value).item() if number else value
-
-
-# --- anomalous cells ---
-
-
-def anomalous_cells(
-    fitted: FittedStates,
-    X: DataLike,
-    coded: Array,
-    n_cells: int,
-    n_jobs: int | None = None,
-    per_column: int | None = None,
-) -> Frame | Mapping[str, object]:
-    """The most surprising observed cells, as a table; at most ``per_column`` of a column.
-
-    The surprise of a cell is the log-likelihood ratio of the most probable value and its value,
-    given the row's other cells: log sum_s w_s max_x p(x | s) - log sum_s w_s p(x | s), where w is
-    the posterior of the part's states without the cell. It is 0 for the most probable value, and
-    does not depend on units.
-    """
-    told, model = laws(fitted), core(fitted)
-    parts, log_prior = fitted.params.gates.argmax(axis=0), log_marginal(fitted)
-    highest = [law.peak for law in told]
-
-    def on_block(block: RowBlock) -> Array:
-        own = predict.part_densities(block, told, model.columns, parts, model.first) + log_prior
-        found = []
-        for g, group in enumerate(fitted.columns):
-            for k, (lo, hi) in enumerate(pairwise(model.first[: n_parts(fitted) + 1])):
-                mine = np.flatnonzero((parts[group.index] == k) & group.varies)
-                entries = block.groups[g].entries(mine)
-                row, i, value = entries.rows, entries.columns, entries.values.astype(float)
-                states = np.repeat(np.arange(lo, hi)[:, None], len(i), axis=1)
-                here = told[g].at((states, np.broadcast_to(i, states.shape)))
-                density = here.log_density(value)
-                without = own[row, lo:hi].T - density  # (J, cells)
-                base = group.likelihood.family.base(value)
-                reached = np.logaddexp.reduce(own[row, lo:hi].T, axis=0) + base
-                best = np.logaddexp.reduce(without + highest[g][lo:hi, i], axis=0)
-                state = without.argmax(axis=0)
-                share = np.exp(without[state, np.arange(len(i))] - np.logaddexp.reduce(without))
-                found.append(np.stack([best - reached, row, group.index[i], state, share]))
-        return _largest(np.concatenate(found, axis=1), n_cells, per_column)
-
-    blocks = map_rows(fitted.columns, coded, on_block, n_jobs)
-    for (start, _), cells in zip(source_of(fitted.columns, coded).bounds, blocks, strict=True):
-        cells[1] += start
-    cells = _largest(np.concatenate(blocks, axis=1), n_cells, per_column)
-    return _described_cells(fitted, X, coded, cells, n_jobs)
-
-
-def _largest(cells: Array, n_cells: int, per_column: int | None) -> Array:
-    """Cells of the largest surprise; of each, surprise, row and column come first."""
-    cells = cells[:, np.argsort(-cells[0], kind="stable")]
-    if per_column is not None:
-        order = np.argsort(cells[2], kind="stable")
-        column = cells[2, order]
-        first = np.searchsorted(column, column)
-        cells = cells[:, np.sort(order[np.arange(len(order)) - first < per_column])]
-    return cells[:, :n_cells]
-
-
-def _described_cells(
-    fitted: FittedStates, X: DataLike, coded: Array, cells: Array, n_jobs: int | None = None
-) -> Frame | Mapping[str, object]:
-    """Anomalous cells in the user's terms, each with its expected value."""
-    row, d, state = (cells[i].astype(np.int64) for i in (1, 2, 3))
-    hidden = coded[row].copy()
-    hidden[np.arange(len(row)), d] = np.nan
-    expected = np.empty(0)
-    if len(row):
-        expected = impute(fitted, hidden, n_jobs)[np.arange(len(row)), d]
-    index = index_of(X)
-    labels = row if index is None else [index[r] for r in row]
-    schema, shown = fitted.schema, {"value": given_cells(fitted, X, coded, row, d)}
-    shown["expected"] = [
-        float(number) if schema is None else schema.columns[c].value(number, predicted=True)
-        for c, number in zip(d, expected, strict=True)
-    ]
-    rows: dict[str, object] = {
-        "row": list(labels),
-        "column": [fitted.column_name(int(c)) for c in d],
-        **{name: np.array([*values, None], dtype=object)[:-1] for name, values in shown.items()},
-        "surprise": [float(v) for v in cells[0]],
-        "part": [int(v) for v in parts_of(fitted)[d]],
-        "state": [int(v) for v in state],
-        "probability": [float(v) for v in cells[4]],
-    }
-    return table_of(fitted, rows)

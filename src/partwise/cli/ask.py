@@ -116,7 +116,8 @@ def odd(
 ) -> None:
     """List the anomalous cells of a table: values far from what the model expects.
 
-    Surprise is in nats: 0 for the most likely value, 7 for a value a thousand times less likely.
+    Surprise is minus the logarithm of the probability of a value as unlikely, in a row like this:
+    7 is one in a thousand, 14 one in a million.
 
     Examples:
 

@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from partwise.answers import anomalous, summaries, tables
 from partwise.answers import states as answers
-from partwise.answers import summaries, tables
 from partwise.answers.imputations import imputations
 from partwise.answers.results import Summary
 from partwise.contracts import Array
@@ -183,9 +183,14 @@ class TableEstimator(TableVerbs):
         -------
         cells : DataFrame, or dict of lists where no DataFrame was fitted
             ``row`` (its label), ``column``, ``value``, ``expected`` given the row's other cells,
-            ``surprise`` (log-likelihood ratio in nats of the most probable value and this value),
-            ``part``, and the most probable ``state`` given the part's other cells, with its
-            ``probability``.
+            ``surprise`` (minus the logarithm of the probability, in a row like this, of a value at
+            most as likely: 7 is one in a thousand), ``part`` (-1 for background columns), and the
+            most probable ``state`` given the part's other cells, with its ``probability``.
+
+        Notes
+        -----
+        If X has the rows of the fit, each is scored without its own contribution to the states, so
+        that a wrong cell does not explain itself.
 
         Examples
         --------
@@ -209,13 +214,21 @@ class TableEstimator(TableVerbs):
             raise ValueError(
                 "anomalous_cells needs dense X; pass X.toarray(), with NaN for missing values."
             )
-        return tables.anomalous_cells(self._fitted, X, coded, int(n_cells), self.n_jobs)
+        return anomalous.anomalous_cells(self._fitted, X, coded, int(n_cells), self.n_jobs)
 
     def _anomalous_in(self, frames: Frames, n_cells: int) -> Frame:
         """The most anomalous cells of a table that is not in memory."""
         best: list[Frame] = []
+        fitted, n_rows, totals = self._fitted, 0, list[list[Array]]()
+        for _, _, frame in read_frames(frames):
+            coded = self._checked(frame)
+            n_rows += len(coded)
+            totals.append(anomalous.column_totals(fitted, coded, self.n_jobs))
+        whole = [np.sum(one, axis=0) for one in zip(*totals, strict=True)]
+        of_fit = anomalous.are_rows_of_fit(fitted, n_rows, whole)
         for lo, _, frame in read_frames(frames):
-            found = self.anomalous_cells(frame, n_cells)
+            of = self._checked(frame), n_cells, self.n_jobs
+            found = anomalous.anomalous_cells(fitted, frame, *of, of_fit=of_fit)
             if not (is_pandas(found) or is_polars(found)):
                 raise ValueError(
                     "anomalous_cells of arrays needs them in memory; pass some rows at a time."

@@ -69,6 +69,11 @@ class Predictive(ABC):
     def cdf(self, x: Array) -> Array:
         """P(X <= x)."""
 
+    def tail(self, x: Array) -> Array:
+        """Probability of a value at most as likely as x, both tails taken as equal."""
+        above = 1.0 - self.cdf(x - 1.0 if self.whole else x)
+        return np.minimum(2.0 * np.minimum(self.cdf(x), above), 1.0)
+
     @abstractmethod
     def quantile(self, p: float | Array) -> Array:
         """Smallest value whose distribution function reaches p."""
@@ -238,6 +243,10 @@ class StudentT(Predictive):
             return special.ndtr(z)
         return special.stdtr(self.df, z)
 
+    def tail(self, x: Array) -> Array:
+        """Probability of a value at least as far from the mean."""
+        return 2.0 * self.cdf(self.mean - np.abs(x - self.mean))
+
     def sample(self, rng: np.random.Generator) -> Array:
         """One sample per entry."""
         z = rng.standard_normal(self.mean.shape)
@@ -370,6 +379,11 @@ class Levels(Predictive):
         p = self.probability.reshape(V, *[1] * (code.ndim - len(own)), *own)
         p = np.broadcast_to(p, (V, *code.shape))
         return np.log(np.take_along_axis(p, code[None].astype(np.int64), axis=0)[0])
+
+    def tail(self, x: Array) -> Array:
+        """Probability of all levels that are at most as likely as x."""
+        own = np.exp(self.log_density(x)) * (1 + 1e-9)
+        return np.sum(np.where(self.probability <= own, self.probability, 0.0), axis=0)
 
     def cdf(self, x: Array) -> Array:
         """P(code <= x)."""

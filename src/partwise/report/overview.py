@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import hypergeom
 from sklearn.base import BaseEstimator
 
-from partwise.answers import tables
+from partwise.answers import anomalous, tables
 from partwise.answers.results import Summary
 from partwise.data.table import Schema, TableColumn, number_text
 from partwise.fitted import fitted_of, schema_of
@@ -270,7 +270,7 @@ def _anomalous(
     # Without an index, rows are known by their position.
     data = rows.scored
     plain = data.reset_index(drop=True) if hasattr(data, "reset_index") else data
-    found = tables.anomalous_cells(
+    found = anomalous.anomalous_cells(
         fitted_of(model), plain, coded, MAX_ANOMALOUS_CELLS, per_column=MAX_ANOMALOUS_OF_COLUMN
     )
     schema = schema_of(model)

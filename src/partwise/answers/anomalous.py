@@ -1,0 +1,309 @@
+"""Anomalous cells: values that are rare given the other cells of their row.
+
+The surprise of a cell is -log sum_s w_s P_s(a value at most as likely as its own), where w is the
+posterior of the states of the column's part given the row's other cells: the probability, in a row
+like this, of a value as unlikely as that. It is comparable between columns of all kinds, and does
+not depend on units.
+
+A row that the model was fitted to helped to learn its states, and a wrong cell may even have
+its own state. Such a row is scored with its own share taken out of the sums of each state,
+chi_s - m_ns T(x_n), and out of its weight, N_s - m_ns: the M-step without the row, the posteriors
+of all other rows unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from partwise.answers.rows import map_rows, parts_of, source_of
+from partwise.answers.states import (
+    FittedStates,
+    core,
+    impute,
+    laws,
+    log_marginal,
+)
+from partwise.answers.tables import given_cells, table_of
+from partwise.contracts import Array
+from partwise.data import RowBlock
+from partwise.data.frames import index_of
+from partwise.likelihoods.predictive import Predictive
+from partwise.models import predict
+from partwise.typing import DataLike, Frame
+
+# Share of a state's rows from which a row is taken out of it: the others change too little. At most
+# 100 rows of a state have so much.
+LEAST_HELP = 0.01
+
+# Column totals of the same rows agree to this, relative to the totals of absolute values.
+SAME_TOTALS = 1e-4
+
+# Sums of fewer rows than this are rounding.
+NO_ROWS = 1e-6
+
+# Least probability that has a finite surprise.
+LEAST_TAIL = 1e-300
+
+
+class _Cells(NamedTuple):
+    """Observed cells of one group's columns in one part, of a block."""
+
+    group: int
+    lo: int  # states of the part
+    hi: int
+    row: Array  # (C,)
+    place: Array  # of the column in its group, (C,)
+    value: Array  # in model units, (C,)
+
+
+class _Without(NamedTuple):
+    """Cells without their own rows: distributions in states ``state`` of cells ``cell``, (H,)."""
+
+    state: Array
+    cell: Array
+    law: Predictive
+    weight: Array  # of each cell in the sums of each state, (J, C)
+
+
+def anomalous_cells(
+    fitted: FittedStates,
+    X: DataLike,
+    coded: Array,
+    n_cells: int,
+    n_jobs: int | None = None,
+    per_column: int | None = None,
+    of_fit: bool | None = None,
+) -> Frame | Mapping[str, object]:
+    """The most surprising observed cells, as a table; at most ``per_column`` of a column.
+
+    ``of_fit`` says whether the model was fitted to these rows; None compares column totals.
+    """
+    told, model = laws(fitted), core(fitted)
+    parts, log_prior = fitted.params.gates.argmax(axis=0), log_marginal(fitted)
+    keep = n_cells if per_column is None else min(n_cells, per_column)
+    if of_fit is None:
+        of_fit = are_rows_of_fit(fitted, len(coded), column_totals(fitted, coded, n_jobs))
+
+    def on_block(block: RowBlock) -> Array:
+        own = predict.part_densities(block, told, model.columns, parts, model.first) + log_prior
+        pieces = _observed(fitted, block, parts)
+        without: list[_Without | None] = [None] * len(pieces)
+        if of_fit:
+            m = fitted.model.infer(fitted.prepared, block)[0].T.astype(float)
+            without = [*_take_out(fitted, told, pieces, m, own)]
+        found = [
+            _scored(fitted, told[cells.group], own, cells, one, keep)
+            for cells, one in zip(pieces, without, strict=True)
+        ]
+        return _largest(np.concatenate(found, axis=1), n_cells, per_column)
+
+    blocks = map_rows(fitted.columns, coded, on_block, n_jobs)
+    for (start, _), cells in zip(source_of(fitted.columns, coded).bounds, blocks, strict=True):
+        cells[1] += start
+    cells = _largest(np.concatenate(blocks, axis=1), n_cells, per_column)
+    return _described(fitted, X, coded, cells, n_jobs)
+
+
+def column_totals(fitted: FittedStates, coded: Array, n_jobs: int | None = None) -> list[Array]:
+    """Sums of T(x) and of its absolute values by column, (P, 2, D_g) per group; they add up."""
+
+    def on_block(block: RowBlock) -> list[Array]:
+        out = []
+        for group, view in zip(fitted.columns, block.groups, strict=True):
+            D = len(group.index)
+            entries = view.entries(np.arange(D))
+            T = group.likelihood.family.statistics(entries.values.astype(float))
+            sums = [np.bincount(entries.columns, t, D) for one in T for t in (one, np.abs(one))]
+            out.append(np.reshape(sums, (len(T), 2, D)))
+        return out
+
+    blocks = map_rows(fitted.columns, coded, on_block, n_jobs)
+    return [np.sum(found, axis=0) for found in zip(*blocks, strict=True)]
+
+
+def are_rows_of_fit(fitted: FittedStates, n_rows: int, totals: Sequence[Array]) -> bool:
+    """Whether rows with these column totals are those that the model was fitted to."""
+    model, params = core(fitted), fitted.params
+    weight = params.state_counts[:, : model.first[1]].sum()
+    if abs(weight - n_rows) > SAME_TOTALS * n_rows:
+        return False
+    part = params.gates.argmax(axis=0)
+    kept = model.sums_of(params).sums
+    for group, packed, both in zip(fitted.columns, kept, totals, strict=True):
+        by_part = np.add.reduceat(packed.shared, model.first[:-1], axis=1)
+        own = by_part[:, part[group.index], np.arange(len(group.index))]
+        if np.any(np.abs(own - both[:, 0]) > SAME_TOTALS * (both[:, 1] + 1.0)):
+            return False
+    return True
+
+
+def _observed(fitted: FittedStates, block: RowBlock, parts: Array) -> list[_Cells]:
+    """Observed cells of a block by group and part; columns that never change are left out."""
+    out = []
+    for g, group in enumerate(fitted.columns):
+        for k, (lo, hi) in enumerate(pairwise(core(fitted).first)):
+            mine = np.flatnonzero((parts[group.index] == k) & group.varies)
+            entries = block.groups[g].entries(mine)
+            value = entries.values.astype(float)
+            out.append(_Cells(g, int(lo), int(hi), entries.rows, entries.columns, value))
+    return out
+
+
+def _take_out(
+    fitted: FittedStates, told: Sequence[Predictive], pieces: Sequence[_Cells], m: Array, own: Array
+) -> Iterator[_Without]:
+    """Distributions of cells without their row; ``own`` (n, S) becomes that without it, too."""
+    model, params = core(fitted), fitted.params
+    rows, prior = params.state_counts.sum(axis=0), model.state_prior.concentration
+    helped = m > LEAST_HELP * np.maximum(rows, NO_ROWS)
+    left = 1.0 - m / np.maximum(rows + prior, NO_ROWS)
+    own += np.where(helped, np.log(np.maximum(left, 1e-300)), 0.0)
+    share = model.chooser.gating.share(params.gates)
+    for g, lo, hi, row, place, value in pieces:
+        state, cell = np.nonzero(helped[row, lo:hi].T)
+        s, d, x = lo + state, place[cell], value[cell]
+        weight = m[row, lo:hi].T
+        if share is not None:
+            weight = weight * share[model.part_of[lo], fitted.columns[g].index[place]]
+        law = without_row(fitted, g, s, d, x, weight[state, cell])
+        change = law.log_density(x) - told[g].at((s, d)).log_density(x)
+        np.add.at(own, (row[cell], s), change)
+        yield _Without(state, cell, law, weight)
+
+
+def without_row(
+    fitted: FittedStates, g: int, states: Array, places: Array, values: Array, weights: Array
+) -> Predictive:
+    """Distribution of entries in states without one row's entry of such value and weight, (C,)."""
+    prior = core(fitted).priors[g].take(places)
+    family = prior.likelihood
+    sums = prior.sums(fitted.params.chi[g][:, states, places][:, None])
+    sums = sums - (weights * family.statistics(values))[:, None]
+    sums = np.where(family.observed(sums) > NO_ROWS, sums, 0.0)
+    law = prior.predictive(prior.posterior(sums))
+    return law.at((np.zeros(len(states), int), np.arange(len(states))))
+
+
+def _scored(
+    fitted: FittedStates,
+    law: Predictive,
+    own: Array,
+    cells: _Cells,
+    without: _Without | None,
+    keep: int,
+) -> Array:
+    """Surprise, row, column, likely state, its probability and expected value of cells, (6, C).
+
+    They are at least the ``keep`` rarest of each column. The expected value is NaN where no row was
+    taken out.
+    """
+    g, lo, hi, row, place, value = cells
+
+    def entries(chosen: Array) -> tuple[Array, Array]:
+        states = np.repeat(np.arange(lo, hi)[:, None], len(chosen), axis=1)
+        return states, np.broadcast_to(place[chosen], states.shape)
+
+    every = np.arange(len(row))
+    density = law.at(entries(every)).log_density(value)
+    tails = np.full(density.shape, np.nan)
+    if without is not None:
+        state, cell, other, _ = without
+        density[state, cell] = other.log_density(value[cell])
+        tails[state, cell] = other.tail(value[cell])
+    log_w = own[row, lo:hi].T - density  # (J, C)
+    log_w -= np.logaddexp.reduce(log_w, axis=0)
+    likely = log_w.argmax(axis=0)
+
+    def surprise(chosen: Array) -> Array:
+        known = tails[:, chosen]
+        tail = np.where(np.isnan(known), law.at(entries(chosen)).tail(value[chosen]), known)
+        return _surprise(np.sum(np.exp(log_w[:, chosen]) * tail, axis=0))
+
+    # One state of the sum bounds it, and most cells are less surprising than that allows.
+    tail = law.at((lo + likely, place)).tail(value)
+    tail = np.where(np.isnan(tails[likely, every]), tail, tails[likely, every])
+    bound = _surprise(np.exp(log_w[likely, every]) * tail)
+    chosen, found = _rarest(bound, place, surprise, keep)
+    expected = np.full(len(chosen), np.nan)
+    if without is not None and len(chosen):
+        states, places = entries(chosen)
+        at = states.ravel(), places.ravel(), np.tile(value[chosen], hi - lo)
+        alone = without_row(fitted, g, *at, without.weight[:, chosen].ravel())
+        alone = alone.at((np.arange(states.size).reshape(states.shape),))
+        w, columns = np.exp(log_w[:, chosen]), fitted.columns[g].take(place[chosen])
+        expected = columns.likely(alone, lambda values: np.sum(w * values, axis=0)[None])[0]
+    column, state = fitted.columns[g].index[place[chosen]], likely[chosen]
+    share = np.exp(log_w[state, chosen])
+    return np.stack([found, row[chosen], column, state, share, expected])
+
+
+def _surprise(tail: Array) -> Array:
+    return -np.log(np.maximum(tail, LEAST_TAIL))
+
+
+def _rarest(
+    bound: Array, columns: Array, surprise: Callable[[Array], Array], keep: int
+) -> tuple[Array, Array]:
+    """At least the ``keep`` most surprising cells of each column, and their surprises.
+
+    ``bound`` (C,) is never below the surprise, which costs more.
+    """
+    order = np.lexsort([-bound, columns])
+    first = np.searchsorted(columns[order], columns[order])
+    rank = np.empty(len(order), int)
+    rank[order] = np.arange(len(order)) - first
+    some = np.flatnonzero(rank < keep)
+    found = surprise(some)
+    least = np.full(int(columns.max(initial=0)) + 1, np.inf)
+    np.minimum.at(least, columns[some], found)
+    more = np.flatnonzero((rank >= keep) & (bound > least[columns]))
+    return np.append(some, more), np.append(found, surprise(more))
+
+
+def _largest(cells: Array, n_cells: int, per_column: int | None) -> Array:
+    """Cells of the largest surprise; of each, surprise, row and column come first."""
+    cells = cells[:, np.lexsort([cells[2], cells[1], -cells[0]])]
+    if per_column is not None:
+        order = np.argsort(cells[2], kind="stable")
+        column = cells[2, order]
+        first = np.searchsorted(column, column)
+        cells = cells[:, np.sort(order[np.arange(len(order)) - first < per_column])]
+    return cells[:, :n_cells]
+
+
+def _described(
+    fitted: FittedStates, X: DataLike, coded: Array, cells: Array, n_jobs: int | None = None
+) -> Frame | Mapping[str, object]:
+    """Anomalous cells in the user's terms, each with its expected value."""
+    row, d, state = (cells[i].astype(np.int64) for i in (1, 2, 3))
+    schema, expected, every = fitted.schema, cells[5], np.arange(len(row))
+    if len(row):
+        hidden = coded[row].copy()
+        hidden[every, d] = np.nan
+        twins = None if schema is None else schema.told_by_twins(hidden)
+        if np.isnan(expected).any():
+            expected = impute(fitted, hidden, n_jobs)[every, d]
+        elif twins is not None:
+            told = twins[0][every, d]
+            expected = np.where(np.isnan(told), expected, told)
+    index = index_of(X)
+    labels = row if index is None else [index[r] for r in row]
+    shown = {"value": given_cells(fitted, X, coded, row, d)}
+    shown["expected"] = [
+        float(number) if schema is None else schema.columns[c].value(number, predicted=True)
+        for c, number in zip(d, expected, strict=True)
+    ]
+    rows: dict[str, object] = {
+        "row": list(labels),
+        "column": [fitted.column_name(int(c)) for c in d],
+        **{name: np.array([*values, None], dtype=object)[:-1] for name, values in shown.items()},
+        "surprise": [float(v) for v in cells[0]],
+        "part": [int(v) for v in parts_of(fitted)[d]],
+        "state": [int(v) for v in state],
+        "probability": [float(v) for v in cells[4]],
+    }
+    return table_of(fitted, rows)

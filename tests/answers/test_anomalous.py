@@ -1,0 +1,114 @@
+"""Anomalous cells: by definition, without their own rows, and among the rows of the fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import partwise
+from partwise import MCVQ
+from partwise.answers import anomalous
+from partwise.answers import states as states_of
+from partwise.likelihoods import Prior
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    state = rng.integers(2, size=60)
+    frame = pd.DataFrame(
+        {
+            "length": rng.normal(3.0 * state, 1.0),
+            "width": rng.normal(-2.0 * state, 0.5).round(2),
+            "visits": rng.poisson(2.0 + 10.0 * state),
+            "color": np.array(["blue", "green", "red"])[(state + (rng.random(60) < 0.2)) % 3],
+        }
+    )
+    frame.loc[5, ["length", "width"]] = 60.0, 0.25  # its own state
+    frame.loc[::7, "color"] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    kinds = {"length": "gaussian", "width": "gaussian", "visits": "poisson"}
+    options = {"likelihood": kinds, "prior": Prior(), "tol": 1e-12, "max_iter": 2000}
+    return MCVQ(1, 3, random_state=0, **options).fit(table)
+
+
+def surprise_without(model, coded, n, d):
+    """The surprise of cell (n, d), by an M-step on all rows but n, and sums over states."""
+    fitted = model._fitted
+    core, params = states_of.core(fitted), fitted.params
+    assert (model.parts_ == 0).all()
+    m = states_of.posteriors(fitted, coded)[:, : core.first[1]].astype(float)
+    rest = np.delete(np.arange(len(coded)), n)
+    counts = m[rest].sum(axis=0) + core.state_prior.concentration
+    log_joint = np.log(counts / counts.sum())
+    tail = None
+    for g, (group, prior) in enumerate(zip(fitted.columns, core.priors, strict=True)):
+        for i, column in enumerate(group.index):
+            encoded = coded[:, column]
+            if group.levels is None:
+                encoded = (encoded - group.shift[i]) / group.scale[i]
+            sums = np.zeros((params.chi[g].shape[0], len(counts)))
+            for r in rest:
+                if not np.isnan(encoded[r]):
+                    T = prior.likelihood.statistics(encoded[r : r + 1])[:, 0]
+                    sums += T[:, None] * m[r]
+            one = prior.take(np.array([i]))
+            law = one.predictive(one.posterior(sums[:, :, None]))
+            if column == d:
+                tail = law.tail(encoded[n])[:, 0]
+            elif not np.isnan(encoded[n]):
+                log_joint = log_joint + law.log_density(encoded[n])[:, 0]
+    w = np.exp(log_joint - log_joint.max())
+    return -np.log(w @ tail / w.sum())
+
+
+def test_rows_of_the_fit_are_scored_by_an_m_step_without_them(table, model, monkeypatch):
+    monkeypatch.setattr(anomalous, "LEAST_HELP", 0.0)
+    coded = model._checked(table)
+    found = anomalous.anomalous_cells(model._fitted, table, coded, table.size)
+    surprise = found.set_index(["row", "column"])["surprise"]
+    assert len(surprise) == table.notna().sum().sum()
+    for n in (0, 5, 11, 14):
+        for d, name in enumerate(table):
+            if pd.notna(table.loc[n, name]):
+                expected = surprise_without(model, coded, n, d)
+                assert_allclose(surprise[n, name], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_wrong_cell_with_its_own_state_is_found(table, model):
+    helped = anomalous.anomalous_cells(
+        model._fitted, table, model._checked(table), table.size, of_fit=False
+    )
+    found = model.anomalous_cells(table, table.size)
+    first = found.iloc[0]
+    assert (first["row"], first["column"]) == (5, "length")
+    assert abs(first["expected"]) < 6
+    before = helped[(helped["row"] == 5) & (helped["column"] == "length")].iloc[0]
+    assert helped.iloc[0]["row"] != 5
+    assert before["surprise"] < first["surprise"] - 5
+    assert abs(first["expected"]) < abs(before["expected"])
+
+
+def test_the_rows_of_the_fit_are_known_by_their_totals(table, model, tmp_path):
+    def are_own(model, frame):
+        coded = model._checked(frame)
+        totals = anomalous.column_totals(model._fitted, coded)
+        return anomalous.are_rows_of_fit(model._fitted, len(coded), totals)
+
+    assert are_own(model, table)
+    assert are_own(model, table.iloc[::-1])
+    assert not are_own(model, table.iloc[1:])
+    changed = table.copy()
+    changed.loc[3, "width"] += 1.0
+    assert not are_own(model, changed)
+    model.save(tmp_path / "model.safetensors")
+    assert are_own(partwise.load(tmp_path / "model.safetensors"), table)
+    weighed = MCVQ(1, 2, likelihood="auto", random_state=0, max_iter=5)
+    assert not are_own(weighed.fit(table, sample_weight=np.repeat([1.0, 2.0], 30)), table)
+    for options in ({"gating": "standard"}, {"prior": None}):
+        other = MCVQ(2, 2, likelihood="auto", random_state=0, max_iter=20, **options).fit(table)
+        assert np.isfinite(other.anomalous_cells(table, 50)["surprise"]).all()
