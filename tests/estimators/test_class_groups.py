@@ -16,6 +16,7 @@ from partwise.files.model import ModelFileError
 from partwise.files.onnx import export_onnx
 from partwise.report import write_report
 from partwise.report.embed import embed
+from partwise.sampling import importance
 from partwise.sampling.importance import mix_classes
 from partwise.starts import classes
 
@@ -87,8 +88,9 @@ def enumerated(model, X):
     laws = [law.at((np.full(len(d), s), d)) for s in range(first[-1])]
     with np.errstate(invalid="ignore"):
         table = np.stack([each.log_density(coded) for each in laws])
-    A, b = fitted.params.links, answers.group_shares(fitted)
-    links = answers.core(fitted).classes.means(A)
+    b = answers.group_shares(fitted)
+    A = answers.core(fitted).linked(fitted.params.links)
+    links = A.means
     T, N = links.shape[1:]
     states = [range(lo, hi) for lo, hi in itertools.pairwise(first)]
     total = np.zeros((T, len(X)))
@@ -105,7 +107,7 @@ def enumerated(model, X):
 
 
 @pytest.mark.parametrize("open_gates", [False, True])
-def test_likelihoods_equal_enumeration(fitted, drawn, open_gates):
+def test_likelihoods_equal_enumeration(fitted, drawn, open_gates, monkeypatch):
     model, X = clone(fitted).set_params(max_iter=1, tol=1e6), drawn[0][:25]
     model.fit(drawn[0])
     if open_gates:
@@ -122,6 +124,9 @@ def test_likelihoods_equal_enumeration(fitted, drawn, open_gates):
         special.softmax(by_class.T + np.log(model.class_priors_), axis=1), atol=1e-6,
     )  # fmt: skip
     sampled = answers.likelihoods(model._fitted, X, 4000, from_prior=True)
+    monkeypatch.setattr(importance, "MOST_WEIGHTS", 7 * 4000 * len(model.n_states_))
+    in_pieces = answers.likelihoods(model._fitted, X, 4000, from_prior=True)
+    assert_allclose(in_pieces.log_likelihood, sampled.log_likelihood, rtol=1e-12)
     whole = mix_classes(sampled, np.log(model.class_priors_))
     exact = special.logsumexp(by_class.T + np.log(model.class_priors_), axis=1)
     away = (whole.log_likelihood - exact) / np.maximum(whole.standard_error, 1e-9)

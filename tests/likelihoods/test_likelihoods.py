@@ -285,6 +285,12 @@ def test_predictive_normalises(name, kind):
     assert_allclose(law.cdf(x), np.cumsum(density, axis=0), atol=1e-8)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_bins_of_states_that_do_not_matter_are_those_of_all(name):
+    law = laws(name)["posterior"]
+    assert_allclose(law.bins(0, np.arange(0)), law.bins(0, np.arange(3)))
+
+
 @pytest.mark.parametrize("kind", ["posterior", "point"])
 def test_cdf_of_numbers_is_the_integral_of_the_density(kind):
     law = laws("gaussian")[kind]

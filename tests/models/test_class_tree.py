@@ -10,7 +10,7 @@ from scipy import special
 
 from partwise.data import BlockSource
 from partwise.likelihoods import Dirichlet, Prior
-from partwise.models.class_tree import ClassTree, Links, TreePrior
+from partwise.models.class_tree import ClassTree, LinkedTree, Links, TreePrior
 from partwise.models.class_variable import ClassVariable
 from partwise.starts.class_tree import dependent_parts, information
 from tests.common.helpers import (
@@ -52,7 +52,7 @@ def problem(prior, rng, missing=0.2, blocks=None, labels=None, weight=WEIGHT):
 
 def enumerated(core, params, score, labels=None):
     """Log normaliser, posteriors of states (S, n) and sums of pairs, configuration by one."""
-    first, links = core.first, core.classes.logarithms(params.links)
+    first, links = core.first, core.linked(params.links).logarithms
     n = score.shape[1]
     states = list(itertools.product(*[range(a, b) for a, b in itertools.pairwise(first)]))
     found = []
@@ -87,13 +87,23 @@ def test_sums_equal_enumeration(prior, missing, labels):
     m, stats = core.expect(ready, block, None)
     assert_allclose(stats.bound, WEIGHT @ (log_z + block.base))
     assert_allclose(m, counts.sum(axis=0), atol=1e-12)
-    own, links = core.classes.split(stats.states, GROUPS)
+    own, links = core.linked(params.links).split(stats.states)
     assert_allclose(own, counts @ WEIGHT, atol=1e-12)
     assert_allclose(links.counts, pairs @ WEIGHT, atol=1e-12)
     # States that are proposed in a class are those of rows that are known to be of it.
     for t in range(T):
         known = block.with_labels(np.full(C, t))
         assert_allclose(core.propose(ready, block)[t], core.infer(ready, known)[0], atol=1e-12)
+
+
+def test_classes_of_groups_follow_those_of_rows():
+    core, source, params = problem(PRIOR, np.random.default_rng(0))
+    (block,), known = source.blocks(), np.arange(C) % T
+    score = core.evidence(core.begin(params), block)
+    found = core.weigh(params, score.copy(), None).with_classes(np.eye(T)[:, known])
+    wanted = core.weigh(params, score.copy(), known)
+    for k in range(len(N_STATES)):
+        assert_allclose(found.z_of(k), wanted.z_of(k))
 
 
 @PRIORS
@@ -151,7 +161,7 @@ def test_one_group_with_identity_is_the_model_of_one_class():
 def test_rows_that_no_class_allows_have_one():
     tree = ClassTree(2, Dirichlet(0.0), 2, 2)
     links = Links(np.array([0, 1]), np.array([np.eye(2), np.eye(2)]))
-    prior = TreePrior(links.groups, tree.logarithms(links), np.log(np.eye(2) + 1e-300))
+    prior = TreePrior(links.groups, LinkedTree(tree, links).logarithms, np.log(np.eye(2) + 1e-300))
     density = prior.likelihood(np.array([[[0.0], [-800.0]], [[-800.0], [0.0]]]))
     assert np.all(np.isfinite(density))
     assert_allclose(density[0], density[1])

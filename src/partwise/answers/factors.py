@@ -292,7 +292,7 @@ def _level_likelihoods(
     def on_block(block: RowBlock) -> RowLikelihood:
         proposal = fitted.model.propose(fitted.prepared, block)
         return predict.level_likelihood(
-            model, params, block, group.ends, group.widths, proposal, n_draws, part
+            model, params, block, group.ends, group.latent_widths, proposal, n_draws, part
         )
 
     max_rows = max(MAX_DENSITIES // (n_draws * n_outputs(fitted)), 16)

@@ -80,12 +80,11 @@ def group_shares(fitted: FittedStates) -> Array:
 
 def tree_prior(fitted: FittedStates) -> TreePrior | None:
     """Prior of the states where they depend on classes of groups of parts."""
-    links, variable = fitted.params.links, core(fitted).classes
-    if links is None:
+    linked = core(fitted).linked(fitted.params.links)
+    if linked is None:
         return None
-    assert isinstance(variable, ClassTree)
-    logs = (np.log(np.maximum(v, 1e-300)) for v in (variable.means(links), group_shares(fitted)))
-    return TreePrior(links.groups, *logs)
+    logs = (np.log(np.maximum(v, 1e-300)) for v in (linked.means, group_shares(fitted)))
+    return TreePrior(linked.groups, *logs)
 
 
 def class_shares(fitted: FittedStates) -> Array:
@@ -150,14 +149,13 @@ def attributes(fitted: FittedStates) -> dict[str, object]:
 
 def tree_attributes(fitted: FittedStates) -> dict[str, object]:
     """Learned attributes of classes of groups of parts, by name; none without them."""
-    links, variable = fitted.params.links, core(fitted).classes
-    if links is None:
+    linked = core(fitted).linked(fitted.params.links)
+    if linked is None:
         return {}
-    assert isinstance(variable, ClassTree)
     shares = [by_part(fitted, b, 0.0) for b in group_shares(fitted)]
     return {
-        "part_groups_": links.groups[: n_parts(fitted)],
-        "group_class_priors_": variable.means(links).astype(fitted.dtype),
+        "part_groups_": linked.groups[: n_parts(fitted)],
+        "group_class_priors_": linked.means.astype(fitted.dtype),
         "group_state_priors_": np.stack(shares),
     }
 
@@ -449,10 +447,9 @@ def _expected_in_state(fitted: FittedStates, group: ColumnGroup, law: Predictive
 
 def draw_states(fitted: FittedStates, sources: Array, rng: np.random.Generator) -> Array:
     """States (n, K), each from its prior in a class; ``sources`` (n, K) has the classes."""
-    shares, links, variable = group_shares(fitted), fitted.params.links, core(fitted).classes
-    if links is not None:
-        assert isinstance(variable, ClassTree)
-        sources = variable.draw(links, sources, rng)
+    shares, linked = group_shares(fitted), core(fitted).linked(fitted.params.links)
+    if linked is not None:
+        sources = linked.draw(sources, rng)
     states = np.empty(sources.shape, np.int64)
     for k, (lo, hi) in enumerate(pairwise(core(fitted).first[: n_parts(fitted) + 1])):
         above = np.cumsum(shares[sources[:, k], lo:hi], axis=1)

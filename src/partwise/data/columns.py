@@ -193,7 +193,7 @@ class ColumnGroup:
         return (self.likelihood.ends - self.shift[:, None]) / self.scale[:, None]
 
     @property
-    def widths(self) -> Array:
+    def latent_widths(self) -> Array:
         """How many latent numbers an entry has, as `CopulaColumns` says it; (D,)."""
         return np.ones(len(self.index), np.int64)
 

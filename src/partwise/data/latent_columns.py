@@ -61,7 +61,7 @@ class CopulaColumns(ColumnGroup):
         Origin and unit of the marginals.
     """
 
-    widths: Array = None  # type: ignore[assignment]  # in place of the property of the base
+    widths: Array
     n_levels: Array
     edges: Array
     logs: Array
@@ -80,6 +80,11 @@ class CopulaColumns(ColumnGroup):
     def ends(self) -> Array:
         """As the model needs them, (D, L + 1)."""
         return self.edges
+
+    @property
+    def latent_widths(self) -> Array:
+        """As the model needs them, (D,)."""
+        return self.widths
 
     @cached_property
     def first(self) -> Array:

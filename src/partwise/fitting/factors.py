@@ -97,7 +97,7 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         group = columns[0]
         if not group.likelihood.latent:
             return core
-        return Ordinal(self.core_in(core), group.ends, group.widths)
+        return Ordinal(self.core_in(core), group.ends, group.latent_widths)
 
     def with_core(self, model: FactorModel, core: FactorCore) -> FactorModel:
         """The model around another core."""

@@ -104,8 +104,10 @@ class Predictive(ABC):
     def bins(self, d: int, live: Array) -> Array:
         """Probability of bins of column d's values in each state of (S, D), (S, B).
 
-        Bins are quantiles of the states ``live`` that matter; the others have their average.
+        Bins are quantiles of the states ``live`` that matter; the others have their average. If
+        none matters, all do.
         """
+        live = live if len(live) else np.arange(len(self.mean))
         n = len(CUTS)
         at = self.at((np.repeat(live[:, None], n, axis=1), np.full((len(live), n), d)))
         edges = np.unique(at.quantile(np.broadcast_to(CUTS, (len(live), n))))

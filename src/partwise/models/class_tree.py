@@ -52,33 +52,56 @@ class ClassTree(ClassVariable):
         """Prior of a group's class: the count of a class, shared as by the states of a part."""
         return Dirichlet(self.prior.concentration / self.n_group_classes)
 
-    def logarithms(self, links: Links) -> Array:
+
+class LinkedTree(NamedTuple):
+    """A tree of classes, with what joins them."""
+
+    tree: ClassTree
+    links: Links
+
+    @property
+    def groups(self) -> Array:
+        """Group of every part, (K,)."""
+        return self.links.groups
+
+    @property
+    def logarithms(self) -> Array:
         """Expected logs of the groups' classes given that of the row, (G, T, N)."""
-        return self.link_prior.expected_log(links.counts.transpose(2, 0, 1)).transpose(1, 2, 0)
+        return self.tree.link_prior.expected_log(self._counts).transpose(1, 2, 0)
 
-    def means(self, links: Links) -> Array:
+    @property
+    def means(self) -> Array:
         """Posterior means of the same, (G, T, N)."""
-        return self.link_prior.mean(links.counts.transpose(2, 0, 1)).transpose(1, 2, 0)
+        return self.tree.link_prior.mean(self._counts).transpose(1, 2, 0)
 
-    def link_cost(self, links: Links) -> float:
+    @property
+    def cost(self) -> float:
         """What the prior of the groups' classes takes off the bound."""
-        return self.link_prior.divergence(links.counts.transpose(2, 0, 1))
+        return self.tree.link_prior.divergence(self._counts)
 
-    def draw(self, links: Links, sources: Array, rng: np.random.Generator) -> Array:
+    @property
+    def _counts(self) -> Array:
+        return self.links.counts.transpose(2, 0, 1)
+
+    def up(self, evidence: Array) -> Up:
+        """What the groups say of the rows' classes, from log densities (G, N, n)."""
+        return up(self.logarithms, evidence)
+
+    def draw(self, sources: Array, rng: np.random.Generator) -> Array:
         """Classes of the groups of parts of new rows, (n, K), given classes of rows (n, K).
 
         Parts of one group that take the same class of rows have the same class of their group.
         """
-        K = sources.shape[1]
-        uniforms = rng.random((len(sources), self.n_groups))[:, links.groups[:K]]
-        above = np.cumsum(self.means(links), axis=2)[links.groups[:K], sources]  # (n, K, N)
+        groups = self.groups[: sources.shape[1]]
+        uniforms = rng.random((len(sources), self.tree.n_groups))[:, groups]
+        above = np.cumsum(self.means, axis=2)[groups, sources]  # (n, K, N)
         return np.minimum((above <= uniforms[..., None]).sum(axis=2), above.shape[2] - 1)
 
-    def split(self, counts: Array, groups: Array) -> tuple[Array, Links]:
-        """Counts of the states (N, S), and those of the classes from the columns behind them."""
-        n_links = self.n_groups * self.n_classes
-        own = counts[:, -n_links:].reshape(len(counts), self.n_groups, self.n_classes)
-        return counts[:, :-n_links], Links(groups, own.transpose(1, 2, 0))
+    def split(self, counts: Array) -> tuple[Array, Links]:
+        """Counts of the states (N, S), and new links from the columns behind them."""
+        G, T, N = self.links.counts.shape
+        own = counts[:, -G * T :].reshape(N, G, T)
+        return counts[:, : -G * T], Links(self.groups, own.transpose(1, 2, 0))
 
 
 class Down(NamedTuple):

@@ -33,7 +33,7 @@ import numpy as np
 from partwise.contracts import Array, Block, DType, Layout, Packed, Selections, Source, Stats
 from partwise.likelihoods import Dirichlet
 from partwise.likelihoods.prior import EntryPrior
-from partwise.models.class_tree import ClassTree, Links
+from partwise.models.class_tree import Links
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Chooser, Gates
 from partwise.models.likely_states import climb_states
@@ -287,10 +287,9 @@ class MCVQ(StateClasses):
 
     def learn_states(self, params: MCVQParams, counts: Array) -> MCVQParams:
         """Priors of states and classes from the sums that `mix` gives."""
-        links = params.links
-        if links is not None:
-            assert isinstance(self.classes, ClassTree)
-            counts, links = self.classes.split(counts, links.groups)
+        linked, links = self.linked(params.links), params.links
+        if linked is not None:
+            counts, links = linked.split(counts)
         learned = self.parameters(params.chi, params.gate, counts, links)
         return replace(learned, chain=params.chain)
 
@@ -437,10 +436,8 @@ class MCVQ(StateClasses):
         """Divergence of the state and class priors' posteriors."""
         states = sum(prior.divergence(c.T) for prior, c in self.parts_of(params.state_counts))
         total = states + self.classes.cost(self.class_counts(params.state_counts, params.links))
-        if params.links is None:
-            return total
-        assert isinstance(self.classes, ClassTree)
-        return total + self.classes.link_cost(params.links)
+        linked = self.linked(params.links)
+        return total if linked is None else total + linked.cost
 
     def state_density(self, params: MCVQParams, m: Array, labels: Array | None) -> Array:
         """Log prior of one-hot states (S, n), the class summed out unless known; (n,)."""

@@ -72,6 +72,15 @@ class Assignment(NamedTuple):
         return Assignment(np.hstack([self.t, none]), np.hstack([self.s, none]))
 
 
+class Explained(NamedTuple):
+    """What some parts explain of rows, where they are placed."""
+
+    found: Assignment
+    parts: Sequence[int]
+    total: Array  # log of the numerator of p(x_d | t, s) with these parts, (n, D)
+    Z: Array  # (n, D)
+
+
 class PartRows(NamedTuple):
     """Entries of rows (n, D), 0 where missing, 1 where they are seen, and known classes."""
 
@@ -234,25 +243,20 @@ class MovingParts:
         self, params: PartsParams, rows: PartRows, found: Assignment, parts: Iterable[int]
     ) -> Array:
         """log p(x, t, s) with some of the parts, (n,)."""
-        parts = list(parts)
-        return self._bounds_of(
-            params, rows, found, parts, *self.explained(params, rows.x, found, parts)
-        )
+        return self._bounds_of(params, rows, self._explained_by(params, rows, found, parts))
 
-    def _bounds_of(
-        self,
-        params: PartsParams,
-        rows: PartRows,
-        found: Assignment,
-        parts: Sequence[int],
-        total: Array,
-        Z: Array,
-    ) -> Array:
+    def _explained_by(
+        self, params: PartsParams, rows: PartRows, found: Assignment, parts: Iterable[int]
+    ) -> Explained:
+        parts = list(parts)
+        return Explained(found, parts, *self.explained(params, rows.x, found, parts))
+
+    def _bounds_of(self, params: PartsParams, rows: PartRows, by: Explained) -> Array:
         """`row_bounds` where it is known what the parts explain."""
-        out = ((total - np.log(Z)) * rows.seen).sum(axis=1)
-        for k in parts:
-            out += params.log_rho[k][found.t[:, k]]
-        evidence = self.class_evidence(params, rows, found, parts)
+        out = ((by.total - np.log(by.Z)) * rows.seen).sum(axis=1)
+        for k in by.parts:
+            out += params.log_rho[k][by.found.t[:, k]]
+        evidence = self.class_evidence(params, rows, by.found, by.parts)
         return np.asarray(out + np.logaddexp.reduce(evidence, axis=0))
 
     def gains(
@@ -268,26 +272,18 @@ class MovingParts:
 
         With the `ceiling` of part k it is -inf where it cannot be the highest.
         """
-        others = list(others)
-        explained = self.explained(params, rows.x, found, others)
-        return self._gains_beside(params, rows, k, found, others, explained, ceiling)
+        by = self._explained_by(params, rows, found, others)
+        return self._gains_beside(params, rows, k, by, ceiling)
 
     def _gains_beside(
-        self,
-        params: PartsParams,
-        rows: PartRows,
-        k: int,
-        found: Assignment,
-        others: Iterable[int],
-        explained: tuple[Array, Array],
-        ceiling: Array | None,
+        self, params: PartsParams, rows: PartRows, k: int, by: Explained, ceiling: Array | None
     ) -> Array:
         """`gains` where it is known what others have explained."""
-        classes = self.class_evidence(params, rows, found, others)  # (N, n)
+        classes = self.class_evidence(params, rows, by.found, by.parts)  # (N, n)
         joint = classes[:, :, None] + params.log_b[:, k][:, None]
         prior = np.logaddexp.reduce(joint) - np.logaddexp.reduce(classes)[:, None]  # (n, J)
         out = params.log_rho[k][None, :, None] + prior[:, None]
-        return self._with_gains(params, rows, k, *explained, ceiling, out)
+        return self._with_gains(params, rows, k, by.total, by.Z, ceiling, out)
 
     def ceiling(self, params: PartsParams, rows: PartRows, k: int) -> Array:
         """No less than `gains` of part k at every t, wherever the others are; (n, T).
@@ -332,10 +328,9 @@ class MovingParts:
         for k in order:
             terms.pop(k, None)
             Z, ratio = reduce(add, terms.values(), np.zeros((2, *back.shape)))
-            explained = back + np.log1p(ratio), 1.0 + Z
+            by = Explained(Assignment(t, s), sorted(terms), back + np.log1p(ratio), 1.0 + Z)
             ceiling = None if ceilings is None else ceilings[k]
-            of = Assignment(t, s), sorted(terms), explained, ceiling
-            gain = self._gains_beside(params, rows, k, *of)
+            gain = self._gains_beside(params, rows, k, by, ceiling)
             best = gain.reshape(len(t), -1).argmax(axis=1)
             t[:, k], s[:, k] = np.divmod(best, self.n_states)
             terms[k] = self._beside(params, rows.x, back, k, t[:, k], s[:, k])
@@ -409,8 +404,8 @@ class MovingParts:
         """Sums of rows with given assignments."""
         x, seen, _ = rows
         K, J, (T, _), Dc = self.n_parts, self.n_states, self.maps.shape, params.odds.shape[1]
-        total, Z = self.explained(params, x, found, range(K))
-        bound = self._bounds_of(params, rows, found, range(K), total, Z)
+        by = self._explained_by(params, rows, found, range(K))
+        total, Z, bound = by.total, by.Z, self._bounds_of(params, rows, by)
         w = seen * weight[:, None]
         sums, mass = np.zeros((3, K, J, Dc)), np.zeros((K, Dc))
         evidence = self.class_evidence(params, rows, found, range(K))

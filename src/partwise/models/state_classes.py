@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.models.class_tree import ClassTree, Down, Links, Up, up
+from partwise.models.class_tree import ClassTree, Down, LinkedTree, Links, Up
 from partwise.models.class_variable import ClassVariable
 from partwise.models.weights import weighted
 
@@ -48,7 +48,12 @@ class Weighed:
     shares: Array  # b relative to the largest of any class, (N, S)
     totals: list[Array]  # of the states' weights under each class, a part (N, n)
     groups: Array | None = None  # of the parts (K,), whose classes are below those of the rows
-    down: Down | None = None
+    up: Up | None = None  # what these classes say of the rows'
+
+    @cached_property
+    def down(self) -> Down | None:
+        """Classes of the groups of parts, given those of the rows."""
+        return None if self.up is None else self.up.down(self.z)
 
     def z_of(self, k: int) -> Array:
         """Posterior of the class that part k depends on, (N, n)."""
@@ -76,14 +81,21 @@ class StateClasses:
         A class explains part k of a row with sum_j b[n, kj] exp(score[kj]).
         """
         shares, totals, evidence = self._in_classes(params, score)
-        links = params.links
-        if links is None:
+        linked = self.linked(params.links)
+        if linked is None:
             z, log_z = self.classes.posterior(evidence[0], labels)
             return Weighed(z, log_z, evidence[0], shares, totals)
-        told = self._up(links, evidence)
+        told = linked.up(evidence)
         joint = params.log_beta[:, None] + told.joint
         z, log_z = self.classes.posterior(joint, labels)
-        return Weighed(z, log_z, joint, shares, totals, links.groups, told.down(z))
+        return Weighed(z, log_z, joint, shares, totals, linked.groups, told)
+
+    def linked(self, links: Links | None) -> LinkedTree | None:
+        """Classes of groups of parts with what joins them to the rows', if there are some."""
+        if links is None:
+            return None
+        assert isinstance(self.classes, ClassTree)
+        return LinkedTree(self.classes, links)
 
     def _in_classes(self, params: StatePriors, score: Array) -> tuple[Array, list[Array], Array]:
         """Shares and totals of `Weighed`, and log densities of the rows in each class, (1, N, n).
@@ -104,11 +116,6 @@ class StateClasses:
             totals.append(shares[:, lo:hi] @ score[lo:hi])
             evidence[g] += top + np.log(totals[-1]).astype(float)
         return shares, totals, evidence
-
-    def _up(self, links: Links, evidence: Array) -> Up:
-        """What the groups of parts say of the rows' classes."""
-        assert isinstance(self.classes, ClassTree)
-        return up(self.classes.logarithms(links), evidence)
 
     def mix(self, m: Array, found: Weighed, weight: Array) -> Array:
         """Turn weights (S, n) into posteriors, sum_n z m_n; weighted sums of z m_n, (N, S).
@@ -131,8 +138,8 @@ class StateClasses:
         shares, totals, evidence = self._in_classes(params, m)
         parts = zip(pairwise(self.first), totals, strict=True)
         pieces = [shares[:, lo:hi, None] * (m[lo:hi] / total[:, None]) for (lo, hi), total in parts]
-        links = params.links
-        paths = None if links is None else self._up(links, evidence).paths
+        linked = self.linked(params.links)
+        paths = None if linked is None else linked.up(evidence).paths
         return np.concatenate(pieces, axis=1), paths
 
     # Weighted sums of z m_n, (N, S), from what `weigh` left of the score, which is lost.

@@ -20,7 +20,7 @@ from partwise.contracts import Array
 # Combinations of states whose density is remembered within a row: the likely ones come up again.
 REMEMBERED = 64
 
-# Weights of rows and combinations held at a time.
+# Weights of rows and combinations, or states of rows and samples, held at a time.
 MOST_WEIGHTS = 1 << 20
 
 # Log prior of states (..., K) less the sum of that of each, where they depend on each other.
@@ -220,14 +220,18 @@ def sample_states(
         log_proposal = np.log(proposal)
     n, K = len(indptr) - 1, len(first) - 1
     _check_sizes(indptr, log_table, own, log_prior, first)
-    out = np.empty((n, n_draws))
-    uniforms = rng.random((n_draws, K))
-    sampled = np.empty((0, 0, 0) if dependence is None else (n, n_draws, K), np.int64)
-    _weigh_draws(
-        indptr, log_table, np.exp(log_table), own, log_prior, log_proposal, cumulative, first,
-        uniforms, out, sampled,
-    )  # fmt: skip
-    return summarise_weights(out if dependence is None else out + dependence(sampled))
+    uniforms, table = rng.random((n_draws, K)), np.exp(log_table)
+    found, step = [], max(MOST_WEIGHTS // (n_draws * K), 1)
+    for i in range(0, max(n, 1), step):
+        here, rows = indptr[i : i + step + 1], slice(i, i + step)
+        out = np.empty((len(here) - 1, n_draws))
+        sampled = np.empty((0, 0, 0) if dependence is None else (*out.shape, K), np.int64)
+        _weigh_draws(
+            here, log_table, table, own[rows], log_prior, log_proposal[rows], cumulative[rows],
+            first, uniforms, out, sampled,
+        )  # fmt: skip
+        found.append(summarise_weights(out if dependence is None else out + dependence(sampled)))
+    return RowLikelihood(*(np.concatenate(field) for field in zip(*found, strict=True)))
 
 
 def summarise_weights(log_weights: Array) -> RowLikelihood:
