@@ -1,6 +1,7 @@
 """Rows in sequence: what estimators with ``class_chain`` learn, answer and refuse."""
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from partwise import MCFA, MCVQ, Translations, load
+from partwise.answers.classes import linked
 from partwise.answers.rows import source_of
 from partwise.files.model import ModelFileError
 from partwise.models.class_chain import smooth
@@ -110,6 +112,27 @@ def test_rows_are_seen_given_their_sequence(model, drawn):
     cells = rows, columns, X[rows, columns]
     together = model.score_cells(known, *cells, lengths=LENGTHS).mean()
     assert together > model.score_cells(known, *cells, lengths=np.ones(len(X), int)).mean()
+
+
+@MODELS
+def test_classes_of_rows_in_sequence_are_those_of_all_paths(model, drawn):
+    X, bounds = drawn[0][3:9], np.array([0, 4, 6])
+    model = clone(model).set_params(max_iter=3, tol=1e6).fit(drawn[0])
+    fitted = linked(model._fitted, X, bounds, None)
+    own = model._likelihoods(X, 1).log_likelihood.T
+    block = source_of(fitted.columns, X).block(0)
+    seen = [fitted.model.infer(fitted.prepared, block.with_labels(np.full(6, n)))[1]
+            for n in range(2)]  # fmt: skip
+    seen = np.stack(seen, axis=1) - fitted.params.log_beta
+    start, transition = fitted.model.classes.logarithms(fitted.params.chain)
+    wanted = np.zeros((6, 2))
+    for row, path in itertools.product(range(6), itertools.product(range(2), repeat=6)):
+        logs = [own[r, z] if r == row else seen[r, z] for r, z in enumerate(path)]
+        for r, z in enumerate(path):
+            logs.append(start[z] if r in bounds else transition[path[r - 1], z])
+        wanted[row, path[row]] += np.exp(sum(logs) - seen.sum())
+    found = model._answers.class_proba(fitted, X)
+    assert_allclose(found, wanted / wanted.sum(axis=1, keepdims=True), atol=1e-9)
 
 
 @pytest.mark.parametrize("model", [MCVQ, MCFA])

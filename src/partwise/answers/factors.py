@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from partwise.answers.classes import chain_attributes
 from partwise.answers.rows import (
     CLASS_DRAWS,
+    class_prior,
     class_probability,
     draw_parts,
     likelihood_of_rows,
@@ -302,7 +303,7 @@ def _level_likelihoods(
 def class_proba(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) -> Array:
     """Probability of every class, (n, N)."""
     found = likelihoods(fitted, X, CLASS_DRAWS, n_jobs)
-    return class_probability(found, class_shares(fitted), fitted.told)
+    return class_probability(found, class_prior(fitted, class_shares(fitted)))
 
 
 def cell_densities(

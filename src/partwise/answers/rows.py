@@ -12,7 +12,7 @@ from scipy import special
 from partwise.contracts import Array
 from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column
 from partwise.data.cells import cells_of_block, check_cells
-from partwise.fitted import AnyFitted, Fitted
+from partwise.fitted import AnyFitted, AnyParts, Fitted
 from partwise.models.rowwise import HasGate
 from partwise.runners import runner_of
 from partwise.sampling.importance import RowLikelihood
@@ -61,10 +61,14 @@ def likelihood_of_rows(
     return RowLikelihood(*(np.concatenate(field, axis=1) for field in fields))
 
 
-def class_probability(found: RowLikelihood, shares: Array, told: Array | None = None) -> Array:
-    """Probability of every class (n, N), from likelihoods under each and their shares (N,)."""
-    joint = found.log_likelihood.T + np.log(shares) + (0.0 if told is None else told)
-    return special.softmax(joint, axis=1)
+def class_probability(found: RowLikelihood, log_prior: Array) -> Array:
+    """Probability of every class (n, N), from their likelihoods and log priors (N,) or (n, N)."""
+    return special.softmax(found.log_likelihood.T + log_prior, axis=1)
+
+
+def class_prior(fitted: AnyParts, shares: Array) -> Array:
+    """Logs of the classes' shares (N,), or of what the rows' neighbors say of them, (n, N)."""
+    return np.log(shares) if fitted.told is None else fitted.told + fitted.params.log_beta
 
 
 def score_cells(

@@ -14,6 +14,7 @@ from scipy import special
 from partwise.answers.classes import chain_attributes
 from partwise.answers.rows import (
     CLASS_DRAWS,
+    class_prior,
     class_probability,
     draw_parts,
     in_columns,
@@ -351,7 +352,7 @@ def block_likelihoods(
 def class_proba(fitted: FittedStates, X: Matrix, n_jobs: int | None = None) -> Array:
     """Probability of every class, (n, N)."""
     found = likelihoods(fitted, X, CLASS_DRAWS, n_jobs)
-    return class_probability(found, class_shares(fitted), fitted.told)
+    return class_probability(found, class_prior(fitted, class_shares(fitted)))
 
 
 def cell_densities(

@@ -399,7 +399,7 @@ class ClassMixin:
 
     def _class_proba(self, X: Matrix) -> Array:
         """Probability of every class of checked rows, (n, N)."""
-        return class_probability(self._likelihoods(X, CLASS_DRAWS), self._class_shares())
+        return class_probability(self._likelihoods(X, CLASS_DRAWS), np.log(self._class_shares()))
 
     @available_if(has_classes)
     @by_rows
