@@ -464,10 +464,12 @@ def _encode(value: Decoded, owner: str, name: str, arrays: dict[str, np.ndarray]
     if cls.__name__ in _LOADABLE and cls is _find_class(_LOADABLE, cls.__name__):
         arguments = _encode_arguments(cls.__name__, value.get_params(deep=False))
         return {"estimator": {"class": cls.__name__, "arguments": arguments}}
-    if arrays is not None and f"{cls.__module__}.{cls.__name__}" in _VALUES:
+    # Files name the package of the contracts, not the module in it.
+    kind = f"{cls.__module__}.{cls.__name__}".replace(".contracts.values.", ".contracts.")
+    if arrays is not None and kind in _VALUES:
         names = getattr(cls, "_fields", None) or [f.name for f in dataclasses.fields(value)]
         fields = {field: inside(field, getattr(value, field)) for field in names}
-        return {"value": {"class": f"{cls.__module__}.{cls.__name__}", "fields": fields}}
+        return {"value": {"class": kind, "fields": fields}}
     if arrays is not None and isinstance(value, np.random.Generator):
         return {"generator": inside("generator", freeze(value))}
     return _refuse_value(value, owner, name)
