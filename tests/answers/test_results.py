@@ -2,6 +2,7 @@
 
 import datetime
 import itertools
+import re
 
 import numpy as np
 import pandas as pd
@@ -282,3 +283,29 @@ def test_merges_by_evidence_are_those_of_a_slow_search():
         groups[i] += groups.pop(j)
         worth = reached[i, j]
     assert list(groups) == [0]
+
+
+def test_summaries_describe_classes_by_their_columns(table):
+    model = MCVQ(2, 3, random_state=0).fit(table.drop(columns="species"), table["species"])
+    summary = model.summary(n_columns=1)
+    assert [one.label for one in summary.classes] == list(model.classes_)
+    assert [one.share for one in summary.classes] == pytest.approx(list(model.class_priors_))
+    # The columns of a class have the means of its rows, nearly.
+    setosa = summary.classes[0].profile
+    assert re.match(r"petal (length|width) \(cm\) (very )?low \(", setosa)
+    shown = float(re.search(r"\(([\d.]+), overall", setosa)[1])
+    assert shown == pytest.approx(table[setosa.split(" (cm)")[0] + " (cm)"][:50].mean(), abs=0.3)
+    assert f"class setosa, 33 % of the rows: {setosa}" in " ".join(str(summary).split())
+    assert "<th colspan=3" in summary._repr_html_().split("Classes of rows")[0]
+    assert MCVQ(1, 2, random_state=0).fit(table).summary().classes == []
+
+
+def test_explanations_name_the_transformation():
+    found = {
+        "part": 0,
+        "state": 1,
+        "probability": 0.9,
+        "transformation": [2.0, -1.0],
+        "columns": [],
+    }
+    assert str(Explanation([found])) == "part0, state 1, transformation 2, -1 (probability 0.90)"

@@ -1,6 +1,7 @@
 """From files to models, filled tables and drawn rows, by commands alone."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -148,7 +149,12 @@ def test_classes_of_rows(tmp_path, monkeypatch, options, attribute, shape):
     done = run("fit", tmp_path / "rows.npy", "-o", out, "--parts", 2, "--states", 2,
                "--classes", 2, *options)  # fmt: skip
     assert done.exit_code == 0, done.stderr
-    assert getattr(partwise.load(out), attribute).shape == shape
+    model = partwise.load(out)
+    assert getattr(model, attribute).shape == shape
+    printed = done.stdout[done.stdout.index("2 classes of rows") :]
+    for share in model.class_priors_:
+        assert f"{100 * share:.0f} %" in printed
+    assert re.search(r"x\d (high|low)", printed)
     told = run("predict", out, tmp_path / "rows.npy")
     assert told.exit_code == 0, told.stderr
     assert "class" in told.stdout.splitlines()[0]

@@ -77,6 +77,14 @@ class StateGroup(NamedTuple):
     profile: str
 
 
+class ClassProfile(NamedTuple):
+    """A class of rows: its share of them, and what is typical of it."""
+
+    label: object  # as in ``classes_``
+    share: float
+    profile: str
+
+
 class NearDuplicate(NamedTuple):
     """A column that is nearly a copy of another: the correlation, or the share of equal levels."""
 
@@ -103,6 +111,8 @@ class Summary(dict[str, list[object]]):
         their groups; the dict and the data frame have every state.
     near_duplicates : sequence of NearDuplicate
         Columns that are nearly copies of others; they are sampled together.
+    classes : sequence of ClassProfile
+        Classes of the rows, if the model has some.
 
     Examples
     --------
@@ -122,11 +132,13 @@ class Summary(dict[str, list[object]]):
         frame: str = "array",
         groups: Sequence[StateGroup] = (),
         near_duplicates: Sequence[NearDuplicate] = (),
+        classes: Sequence[ClassProfile] = (),
     ) -> None:
         super().__init__(columns)
         self.frame = frame
         self.groups = list(groups)
         self.near_duplicates = list(near_duplicates)
+        self.classes = list(classes)
 
     def to_frame(self) -> Frame:
         """Return a data frame with one row per state.
@@ -165,6 +177,10 @@ class Summary(dict[str, list[object]]):
                 last = part
             noun = "states" if "," in state else "state"
             lines += _wrapped(f"  {noun} {state}, {_percent(share)} of the rows: ", profile)
+        if self.classes:
+            lines += ["", "Classes of rows"]
+        for label, share, profile in self.classes:
+            lines += _wrapped(f"  class {label}, {_percent(share)} of the rows: ", profile)
         if self.near_duplicates:
             lines += ["", *_wrapped("Near-duplicate columns: ", self._copies())]
         if self.groups:
@@ -189,6 +205,10 @@ class Summary(dict[str, list[object]]):
                 last = part
             if part not in _WITHOUT_PART:
                 rows.append(_html_row(state, _percent(share), profile))
+        if self.classes:
+            rows.append(f"<tr><th colspan=3 style='{_STYLE}'>Classes of rows</th></tr>")
+        for label, share, profile in self.classes:
+            rows.append(_html_row(str(label), _percent(share), profile))
         if self.near_duplicates:
             told = _html("Near-duplicate columns", self._copies())
             rows.append(f"<tr><th colspan=3 style='{_STYLE}'>{told}</th></tr>")
@@ -266,9 +286,10 @@ class Explanation(list[dict[str, object]]):
             parts.append(f"class {one['class']}")
         if "state" in one:
             parts.append(f"state {one['state']}")
+        if "transformation" in one:
+            parts.append(f"transformation {_numbers(one['transformation'])}")
         if "factors" in one:
-            factors = ", ".join(number_text(float(s)) for s in np.asarray(one["factors"]))
-            parts.append(f"factors {factors}")
+            parts.append(f"factors {_numbers(one['factors'])}")
         text = ", ".join(parts)
         return f"{text} (probability {one['probability']:.2f})" if "probability" in one else text
 
@@ -293,6 +314,10 @@ class Explanation(list[dict[str, object]]):
                 rows.append(_html_row(str(c["column"]), *told))
         head = _html_row("column", "value", "expected", "evidence", tag="th")
         return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _numbers(values: object) -> str:
+    return ", ".join(number_text(float(value)) for value in np.asarray(values))
 
 
 def _columns(one: Mapping[str, object]) -> list[dict[str, object]]:

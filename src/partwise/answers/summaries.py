@@ -8,12 +8,20 @@ first, so that the merges form a tree.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from partwise.answers.results import LEFT_OUT, NO_PART, NearDuplicate, StateGroup, Summary
+from partwise.answers.results import (
+    LEFT_OUT,
+    NO_PART,
+    ClassProfile,
+    NearDuplicate,
+    StateGroup,
+    Summary,
+)
 from partwise.answers.rows import parts_of
-from partwise.answers.states import FittedStates, core, n_parts
+from partwise.answers.states import FittedStates, class_shares, core, n_parts, state_shares
 from partwise.answers.tables import Feature, features, frame_kind, profile_words, shown_states
 from partwise.contracts import Array
 from partwise.likelihoods import Dirichlet, Prior
@@ -31,8 +39,8 @@ def summary(
         name: [] for name in ("part", "columns", "state", "share", "profile")
     }
     groups: list[StateGroup] = []
-    for k in range(n_parts(fitted)):
-        told = features(fitted, k)
+    found = [features(fitted, k) for k in range(n_parts(fitted))]
+    for k, told in enumerate(found):
         columns = ", ".join(dict.fromkeys(feature.name for feature in told))
         states = shown_states(fitted, k)
         for j, share in states:
@@ -50,7 +58,23 @@ def summary(
         if columns:
             for name, value in zip(rows, (part, columns, 0, 1.0, words), strict=True):
                 rows[name].append(value)
-    return Summary(rows, frame_kind(fitted), groups, near_duplicates(fitted))
+    of = near_duplicates(fitted), class_profiles(fitted, found, n_columns)
+    return Summary(rows, frame_kind(fitted), groups, *of)
+
+
+def class_profiles(
+    fitted: FittedStates, found: Sequence[Sequence[Feature]], n_columns: int
+) -> list[ClassProfile]:
+    """What is typical of the classes of rows, by the features of every part."""
+    if fitted.classes is None:
+        return []
+    shares, told = state_shares(fitted), list[Feature]()
+    for features_of_part, (lo, hi) in zip(found, pairwise(core(fitted).first), strict=False):
+        told += [feature.averaged(shares[:, lo:hi]) for feature in features_of_part]
+    return [
+        ClassProfile(label, float(share), profile_words(told, n, n_columns) if told else "average")
+        for n, (label, share) in enumerate(zip(fitted.classes, class_shares(fitted), strict=True))
+    ]
 
 
 def near_duplicates(fitted: FittedStates) -> list[NearDuplicate]:

@@ -32,6 +32,7 @@ from partwise.cli.tables import Reading, Seed, check_names, pair, reads_tables
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+    from partwise.answers.results import Summary
     from partwise.estimators.mcfa import MCFA
     from partwise.estimators.mcvq import MCVQ
     from partwise.files.data import Data, Rows
@@ -365,6 +366,12 @@ class _Group(TypedDict):
     profile: str
 
 
+class _Class(TypedDict):
+    label: str
+    share: float
+    profile: str
+
+
 class _Part(TypedDict, total=False):
     part: int
     columns: list[str]
@@ -381,6 +388,7 @@ class _Content(TypedDict, total=False):
     is_image: bool
     columns: list[_Column]
     parts: list[_Part]
+    classes: list[_Class]
     lower_bound: float
     converged: bool
     stopped: bool
@@ -399,7 +407,8 @@ def _content(model: MCVQ | MCFA, found: Data, seconds: float, out: Path, stopped
     kinds = [str(kind) for kind in getattr(model, "kinds_", [model.likelihood] * n_columns)]
     has_states = hasattr(model, "n_states_")
     sizes = [int(n) for n in (model.n_states_ if has_states else model.n_factors_)]
-    described, groups = _described(model) if found.image_shape is None else ({}, {})
+    summary = None if found.image_shape is not None else _summary(model)
+    described, groups = _described(summary)
     return {
         "rows": int(found.X.shape[0]),
         "rows_learned_from": int(model.n_samples_seen_),
@@ -418,6 +427,7 @@ def _content(model: MCVQ | MCFA, found: Data, seconds: float, out: Path, stopped
             }
             for k, size in enumerate(sizes)
         ],
+        "classes": _classes(model, summary),
         "near_duplicates": _near_duplicates(model),
         "lower_bound": float(model.lower_bound_),
         "converged": bool(model.converged_),
@@ -442,11 +452,30 @@ def _near_duplicates(model: MCVQ | MCFA) -> list[dict[str, str | float]]:
     ]  # fmt: skip
 
 
-def _described(model: MCVQ | MCFA) -> tuple[dict[str, list[_State]], dict[str, list[_Group]]]:
-    """Descriptions of the states, and of groups where there are many, by the name of their part."""
+def _summary(model: MCVQ | MCFA) -> Summary | None:
+    """Descriptions of states and classes, None if there are none or too many columns."""
     if not hasattr(model, "summary") or model.n_features_in_ > _MAX_PROFILED:
+        return None
+    return cast("Summary", model.summary())
+
+
+def _classes(model: MCVQ | MCFA, found: Summary | None) -> list[_Class]:
+    """Classes of rows with their shares, described where states are."""
+    labels = getattr(model, "classes_", ())
+    words = [""] * len(labels) if found is None else [one.profile for one in found.classes]
+    shares = getattr(model, "class_priors_", ())
+    return [
+        {"label": str(label), "share": float(share), "profile": profile}
+        for label, share, profile in zip(labels, shares, words, strict=True)
+    ]
+
+
+def _described(
+    found: Summary | None,
+) -> tuple[dict[str, list[_State]], dict[str, list[_Group]]]:
+    """Descriptions of the states, and of groups where there are many, by the name of their part."""
+    if found is None:
         return {}, {}
-    found = model.summary()
     groups: dict[str, list[_Group]] = {}
     for group in found.groups:
         groups.setdefault(group.part, []).append(
@@ -482,8 +511,11 @@ def _print_summary(content: _Content) -> None:
         names = part["columns"]
         shown = "" if content["is_image"] or not names else f": {_few(names)}"
         say(f"\nPart {part['part']}, {sized}, {plural(len(names), noun)}{shown}")
-        states = [([one["state"]], one["share"], one["profile"]) for one in part["described"]]
-        groups = [(one["states"], one["share"], one["profile"]) for one in part["groups"]]
+        states = [(str(one["state"]), one["share"], one["profile"]) for one in part["described"]]
+        groups = [
+            (", ".join(map(str, one["states"])), one["share"], one["profile"])
+            for one in part["groups"]
+        ]
         _print_states(groups or states)
     rest = [
         column["name"]
@@ -493,6 +525,10 @@ def _print_summary(content: _Content) -> None:
     if rest:
         listed = "" if content["is_image"] else f": {_few(rest)}"
         say(f"\nBackground, {plural(len(rest), noun)}{listed}")
+    if content["classes"]:
+        say(f"\n{len(content['classes'])} classes of rows")
+        _print_states([(one["label"], one["share"], one["profile"]) for one in content["classes"]],
+                      "class")  # fmt: skip
     if content["near_duplicates"]:
         say("")
     for one in content["near_duplicates"]:
@@ -507,14 +543,14 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN_COLUMNS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _print_states(states: Sequence[tuple[list[int], float, str]]) -> None:
-    """Print states or groups of them: numbers, share of the rows, profile."""
+def _print_states(states: Sequence[tuple[str, float, str]], what: str = "state") -> None:
+    """Print states, groups of them or classes: name, share of the rows, profile."""
     from rich.table import Table
     from rich.text import Text
 
     if not states:
         return
-    table = Table("state", "rows", "profile", box=None, pad_edge=True)
-    for numbers, share, profile in states:
-        table.add_row(", ".join(map(str, numbers)), f"{100 * share:.0f} %", Text(profile))
+    table = Table(what, "rows", "profile", box=None, pad_edge=True)
+    for name, share, profile in states:
+        table.add_row(name, f"{100 * share:.0f} %", Text(profile))
     print_table(table)

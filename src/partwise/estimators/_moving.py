@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,10 @@ from partwise.fitting.moving_parts import fit_moving_parts, restored_parts, save
 from partwise.fitting.moving_states import MovingStates
 from partwise.fitting.options import TrainingRows
 from partwise.models.transformations import Transformations
-from partwise.typing import Frame, Given, PathLike, Seed, State
+from partwise.typing import DataLike, Frame, Given, Matrix, PathLike, Seed, State
+
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
 
 
 def _moves(estimator: TransformedRows) -> bool:
@@ -49,13 +52,16 @@ def _by_row(estimator: TransformedRows) -> bool:
     return _moves(estimator) and not _by_part(estimator)
 
 
-def _in_place(name: str) -> Callable[..., Any]:
+def _in_place(
+    plain: Callable[Concatenate[MovingEstimator, Arguments], Found],
+) -> Callable[Concatenate[MovingEstimator, Arguments], Found]:
     """A method that describes columns, or rows by them: refused where rows are transformed."""
-    plain: Callable[..., Any] = getattr(StateRows, name)
 
     @wraps(plain)
-    def method(self: MovingEstimator, *arguments: object, **named: object) -> object:
-        self._refuse_moving(name)
+    def method(
+        self: MovingEstimator, *arguments: Arguments.args, **named: Arguments.kwargs
+    ) -> Found:
+        self._refuse_moving(plain.__name__)
         return plain(self, *arguments, **named)
 
     return method
@@ -80,7 +86,7 @@ class TransformedRows(GatedEstimator):
     transformations: Transformations | None
     _moving_kind: ClassVar[type[Family]]  # the kind of parts where rows are transformed
 
-    def _family(self, schema: Schema | None = None) -> Family[Any, Any]:
+    def _family(self, schema: Schema | None = None) -> Family:
         family = super()._family(schema)
         if self.transformations is None:
             return family
@@ -92,12 +98,13 @@ class TransformedRows(GatedEstimator):
         if self.transformations is not None:
             raise ValueError(f"{what} {refusal(_by_part(self))}")
 
-    def _score_cells(self, X: Any, rows: Any, columns: Any, values: Any) -> Array:
+    def _score_cells(
+        self, X: Matrix, rows: ArrayLike, columns: ArrayLike, values: ArrayLike
+    ) -> Array:
         if self.transformations is None:
             return super()._score_cells(X, rows, columns, values)
-        return np.asarray(
-            self._asked.score_cells(self._fitted, X, (rows, columns, values), self.n_jobs)
-        )
+        cells = np.asarray(rows), np.asarray(columns), np.asarray(values)
+        return np.asarray(self._asked.score_cells(self._fitted, X, cells, self.n_jobs))
 
     @available_if(_by_row)
     def canvas_model(self) -> Self:
@@ -129,7 +136,7 @@ class TransformedRows(GatedEstimator):
 
     @available_if(_moves)
     @by_rows
-    def shifts(self, X: Any) -> Array:
+    def shifts(self, X: DataLike) -> Array:
         """Most probable transformation of each row.
 
         Parameters
@@ -139,7 +146,8 @@ class TransformedRows(GatedEstimator):
         Returns
         -------
         shifts : ndarray of shape (n, q)
-            Of `Translations` the shift in pixels, rows then columns, of `Rotations` the angle, of
+            Of `Translations` the shift in pixels, rows then columns: negative where the content
+            stands further down or to the right than in the template. Of `Rotations` the angle, of
             `Scalings` the factor. One common shift of all rows is not identified; the fit
             begins with a mean shift of about 0. With ``by="part"`` the shifts of all parts, of
             shape (n, K, 2), each up to a constant.
@@ -148,7 +156,7 @@ class TransformedRows(GatedEstimator):
 
     @available_if(_moves)
     @by_rows
-    def shift_proba(self, X: Any) -> Array:
+    def shift_proba(self, X: DataLike) -> Array:
         """Posterior probability of every transformation of each row.
 
         Parameters
@@ -165,7 +173,7 @@ class TransformedRows(GatedEstimator):
 
     @available_if(_moves)
     @by_rows
-    def align(self, X: Any) -> Array:
+    def align(self, X: DataLike) -> Array:
         """Rows on the canvas, under their most probable transformations.
 
         Parameters
@@ -186,13 +194,13 @@ class MovingEstimator(TransformedRows, StateRows):
 
     _moving_kind: ClassVar[type[Family]] = MovingStates
 
-    predict_proba_columns = _in_place("predict_proba_columns")
-    dependence = _in_place("dependence")
-    summary = _in_place("summary")
-    state_profiles = _in_place("state_profiles")
-    anomalous_cells = _in_place("anomalous_cells")
-    add_states = _in_place("add_states")
-    predict_columns = _in_place("predict_columns")
+    predict_proba_columns = _in_place(StateRows.predict_proba_columns)
+    dependence = _in_place(StateRows.dependence)
+    summary = _in_place(StateRows.summary)
+    state_profiles = _in_place(StateRows.state_profiles)
+    anomalous_cells = _in_place(StateRows.anomalous_cells)
+    add_states = _in_place(StateRows.add_states)
+    predict_columns = _in_place(StateRows.predict_columns)
 
     def _drawn(self, coded: Array, generators: Sequence[np.random.Generator]) -> Iterator[Array]:
         if _by_part(self):

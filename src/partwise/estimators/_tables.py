@@ -85,7 +85,8 @@ class TableEstimator(TableVerbs):
             A dict of columns, with one row per state: ``part``, its ``columns`` (most informative
             first), ``state``, its ``share`` of the rows, and ``profile``. The last rows list the
             background columns and the columns that are left out. It prints as text, shows as a
-            table in notebooks, and ``to_frame()`` returns a data frame.
+            table in notebooks, and ``to_frame()`` returns a data frame. ``classes`` has the share
+            and the profile of every class of rows.
 
         Examples
         --------
