@@ -24,16 +24,13 @@ from partwise.models.calibration import Calibration
 from partwise.models.gated import GatedCore, GatedModel, P, R
 from partwise.models.gvq import GVQ, GVQParams, GVQPrepared
 from partwise.models.reference import Reference
-from partwise.typing import Matrix
+from partwise.typing import Matrix, SavedState
 
 ModelT_co = TypeVar("ModelT_co", covariant=True)
 Params_co = TypeVar("Params_co", covariant=True)
 Prepared_co = TypeVar("Prepared_co", covariant=True)
 Params_contra = TypeVar("Params_contra", contravariant=True)
 CoreT = TypeVar("CoreT")
-
-# A fitted model or its progress as plain values by name, as files hold them.
-SavedState: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,6 +236,8 @@ def feature_names(estimator: object, n_columns: int) -> list[str]:
 
 # A fitted model of which nothing but columns, names and the record matter.
 AnyFitted: TypeAlias = Fitted[object, object, object]
+# One whose kind only the estimator that holds it knows.
+OwnFitted: TypeAlias = Fitted[Any, Any, Any]
 # One of gated parts, for a kind of parameters.
 FittedParts: TypeAlias = Fitted[GatedModel[P, R], P, R]
 # The same where states and factors are treated alike.

@@ -89,8 +89,8 @@ Index: TypeAlias = "pd.Index | None"
 # ``likelihood`` of a table: one for all columns, or the kinds of some or all of them.
 Likelihoods: TypeAlias = "str | Mapping[str, str] | Mapping[int, str] | Sequence[str]"
 
-# State of an estimator as a model file has it; the reader knows what each name holds.
-State: TypeAlias = "dict[str, Any]"
+# A fitted model or its progress as files hold it; the reader knows what each name holds.
+SavedState: TypeAlias = "dict[str, Any]"
 
 # Names of parts: of all in order, or of some by number.
 PartNames: TypeAlias = "Sequence[str] | Mapping[int, str]"

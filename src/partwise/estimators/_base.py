@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -24,7 +24,7 @@ from partwise.data.indices import check_indices
 from partwise.data.rows import check_finite, is_sparse, out_of_memory
 from partwise.engine import Monitor
 from partwise.estimators._verbs import ClassMixin, DensityMixin, EntryMixin
-from partwise.fitted import Fitted, shared_attributes
+from partwise.fitted import OwnFitted, shared_attributes
 from partwise.fitting.ascent import Ascent
 from partwise.fitting.checkpoint import Checkpoint, FitLog
 from partwise.fitting.course import warn_of_holes
@@ -53,9 +53,9 @@ class PartsEstimator(
     ``_anomaly_scores`` and ``_cell_densities``.
     """
 
-    _fitted: Fitted[Any, Any, Any]  # subclasses narrow it
+    _fitted: OwnFitted  # subclasses narrow it
 
-    def _adopt(self, fitted: Fitted[Any, Any, Any]) -> Self:
+    def _adopt(self, fitted: OwnFitted) -> Self:
         """Take over a fitted model; nothing else sets learned attributes."""
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)  # of the last fit
@@ -220,7 +220,7 @@ class PartsEstimator(
         log = FitLog(seed, checkpoint, arguments, rows.X, rows.weight)
         return Ascent(rows, options, log, self._listen, options.deadline())
 
-    def _finish(self, ascent: Ascent, fitted: Fitted[Any, Any, Any]) -> Self:
+    def _finish(self, ascent: Ascent, fitted: OwnFitted) -> Self:
         """Take over what a fit has learned; its checkpoint is no longer needed."""
         self._adopt(fitted)
         ascent.log.finish()
@@ -377,7 +377,7 @@ class PartsEstimator(
         save(self, path)
 
 
-def adopted(estimator: EstimatorT, fitted: Fitted[Any, Any, Any]) -> EstimatorT:
+def adopted(estimator: EstimatorT, fitted: OwnFitted) -> EstimatorT:
     """An estimator with what another fit has learned."""
     return estimator._adopt(fitted)
 

@@ -25,7 +25,7 @@ from partwise.models.calibration import Calibration
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
 from partwise.starts.principal import isotropic
-from partwise.typing import DataLike, Given, Matrix, Seed, State
+from partwise.typing import DataLike, Given, Matrix, SavedState, Seed
 
 # Shape and rate of the Gamma priors and precision of the means, as in the paper.
 STRENGTH = 1e-3
@@ -43,7 +43,7 @@ SHARED: dict[str, list[object]] = {
 }
 
 
-def restored_params(saved: list[State]) -> tuple[BayesianPCAParams, ...]:
+def restored_params(saved: list[SavedState]) -> tuple[BayesianPCAParams, ...]:
     """The mixtures of a state's ``theta``, one per class."""
     return tuple(BayesianPCAParams(**params) for params in saved)
 
@@ -187,10 +187,10 @@ class ComponentEstimator(PartsEstimator):
             "learned": self._learned(*self._kept),
         }
 
-    def _restored(self, state: State, more: State | None = None) -> FittedComponents:
+    def _restored(self, state: SavedState, more: SavedState | None = None) -> FittedComponents:
         """The fitted model of a state, with ``more`` fields of some estimators."""
         prior = self._prior()
-        fields: State = restored_fields(state["learned"])
+        fields: SavedState = restored_fields(state["learned"])
         return FittedComponents(
             BayesianPCA(prior, shares_prior(prior), np.zeros((3, 1))),
             restored_params(state["theta"]),
@@ -202,5 +202,5 @@ class ComponentEstimator(PartsEstimator):
             **fields,
         )
 
-    def __partwise_restore__(self, state: State) -> None:
+    def __partwise_restore__(self, state: SavedState) -> None:
         self._adopt(self._restored(state))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from partwise.fitted import fitted_of
 from partwise.fitting.options import TrainingRows
 from partwise.models import calibration
 from partwise.models.calibration import Calibration, Prior, identity
+from partwise.typing import SavedState
 
 # Fraction of observed cells, and maximum number of rows, held out to compare the models. Of up to
 # so many rows these cells are hidden from the fits, which then go on with all cells for a few EM
@@ -274,10 +275,10 @@ class Blend:
         D = len(self.columns.levels)
         return calibration.learn(cells[0], cells[1], weight[cells[2]], D, PRIOR)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> SavedState:
         """What a file holds."""
         columns = {name: getattr(self.columns, name) for name in ("levels", "numbers", "counts")}
-        found: dict[str, Any] = {**columns, "weights": self.weights}
+        found: SavedState = {**columns, "weights": self.weights}
         found["calibration"] = {"knots": self.calibration.knots, "map_of": self.calibration.map_of}
         for name, model in (("factors", self.factors), ("copula", self.copula)):
             if model is not None:
@@ -285,7 +286,7 @@ class Blend:
         return found
 
     @classmethod
-    def restored(cls, state: dict[str, Any], columns: NumberColumns) -> Blend:
+    def restored(cls, state: SavedState, columns: NumberColumns) -> Blend:
         """The same from what `state` gave, of the columns of a model."""
         found: dict[str, MCFA | None] = {"factors": None, "copula": None}
         for name, likelihood in (("factors", "gaussian"), ("copula", "auto")):

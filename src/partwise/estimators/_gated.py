@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from types import ModuleType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from partwise.data.columns import Kind
 from partwise.data.table import Schema
 from partwise.estimators._base import adopted
 from partwise.estimators._sequences import SequenceRows
-from partwise.fitted import Fitted
+from partwise.fitted import OwnFitted
 from partwise.fitting.add_columns import with_new_columns
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.class_groups import check_groups
@@ -37,7 +37,7 @@ from partwise.fitting.tied_draws import fit_tied_draws
 from partwise.likelihoods import Prior, zero_if_absent
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
-from partwise.typing import Classes, DataLike, Hybrid, Matrix, PartNames, PathLike, Seed, State
+from partwise.typing import Classes, DataLike, Hybrid, Matrix, PartNames, PathLike, SavedState, Seed
 
 # Constraints of the arguments: sizes of parts, and what both estimators have.
 SIZE = [
@@ -169,7 +169,7 @@ class GatedEstimator(SequenceRows):
         rows: TrainingRows,
         y: ArrayLike | None,
         checkpoint: PathLike | Checkpoint | None,
-    ) -> Fitted[Any, Any, Any]:
+    ) -> OwnFitted:
         """What is learned from checked rows."""
         last = self._fitted if self.warm_start and hasattr(self, "_fitted") else None
         family = self._family(rows.schema)
@@ -287,7 +287,7 @@ class GatedEstimator(SequenceRows):
         check_is_fitted(self)
         return saved(self._family(self._fitted.schema), self._fitted)
 
-    def __partwise_restore__(self, state: State) -> None:
+    def __partwise_restore__(self, state: SavedState) -> None:
         schema = state.get("schema")  # of a table
         family = self._family(None if schema is None else Schema.restore(schema))
         self._adopt(restored(family, state))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
+from typing import ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,14 +21,14 @@ from partwise.estimators._base import adopted
 from partwise.estimators._gated import GatedEstimator
 from partwise.estimators._rows import by_rows
 from partwise.estimators._state_rows import StateRows
-from partwise.fitted import Fitted
+from partwise.fitted import OwnFitted
 from partwise.fitting.checkpoint import Checkpoint
 from partwise.fitting.family import Family
 from partwise.fitting.moving_parts import fit_moving_parts, restored_parts, saved_parts
 from partwise.fitting.moving_states import MovingStates
 from partwise.fitting.options import TrainingRows
 from partwise.models.transformations import Transformations
-from partwise.typing import DataLike, Frame, Given, Matrix, PathLike, Seed, State
+from partwise.typing import DataLike, Frame, Given, Matrix, PathLike, SavedState, Seed
 
 Arguments = ParamSpec("Arguments")
 Found = TypeVar("Found")
@@ -228,7 +228,7 @@ class MovingEstimator(TransformedRows, StateRows):
         rows: TrainingRows,
         y: ArrayLike | None,
         checkpoint: PathLike | Checkpoint | None,
-    ) -> Fitted[Any, Any, Any]:
+    ) -> OwnFitted:
         if not _by_part(self):
             return super()._fitted_to(rows, y, checkpoint)
         options, last = self._family(rows.schema).options, None
@@ -240,7 +240,7 @@ class MovingEstimator(TransformedRows, StateRows):
         check_is_fitted(self)
         return saved_parts(self._fitted) if _by_part(self) else super().__partwise_state__()
 
-    def __partwise_restore__(self, state: State) -> None:
+    def __partwise_restore__(self, state: SavedState) -> None:
         if not _by_part(self):
             return super().__partwise_restore__(state)
         self._adopt(restored_parts(self._family().options, state))

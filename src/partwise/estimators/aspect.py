@@ -24,7 +24,7 @@ from partwise.likelihoods import Categorical, Prior
 from partwise.models import aspect
 from partwise.sampling.importance import RowLikelihood
 from partwise.sampling.randomness import as_generator
-from partwise.typing import DataLike, Matrix, PathLike, Seed, State
+from partwise.typing import DataLike, Matrix, PathLike, SavedState, Seed
 
 # Pseudo-ratings per row and aspect of Prior(states=1). They are few, as a row has few ratings and
 # uses few aspects.
@@ -310,11 +310,11 @@ class AspectModel(PartsEstimator):
             "learned": self._learned("beta_"),
         }
 
-    def __partwise_restore__(self, state: State) -> None:
+    def __partwise_restore__(self, state: SavedState) -> None:
         columns = state["columns"]
         likelihood = Categorical(len(columns["levels"]))
         group = ScaleGroup(likelihood=likelihood, **columns)
         model = self._core(group, state["learned"]["beta_"])
         params, dtype = aspect.AspectParams(state["eta"]), np.dtype(state["dtype"])
-        fields: State = restored_fields(state["learned"])
+        fields: SavedState = restored_fields(state["learned"])
         self._adopt(Fitted(model, params, (group,), dtype=dtype, **fields))

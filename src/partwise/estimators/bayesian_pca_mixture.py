@@ -18,7 +18,7 @@ from partwise.fitted import NoiseLevel, fields_of
 from partwise.fitting.component_classes import fit_mixture
 from partwise.fitting.labels import read_labels
 from partwise.models.bayesian_pca import Broad
-from partwise.typing import DataLike, Seed, State
+from partwise.typing import DataLike, SavedState, Seed
 
 
 class BayesianPCAMixture(MixtureRows):
@@ -243,7 +243,7 @@ class BayesianPCAMixture(MixtureRows):
             ]
         return {**super().__partwise_state__(), "teller": teller}
 
-    def __partwise_restore__(self, state: State) -> None:
+    def __partwise_restore__(self, state: SavedState) -> None:
         learned, teller = state["learned"], state["teller"]
         more = {
             "class_priors": learned.get("class_priors_"),

@@ -20,7 +20,7 @@ from partwise.fitting.sums import fit_sums
 from partwise.likelihoods import Dirichlet, Gaussian, Prior
 from partwise.models import cvq
 from partwise.models.cvq import CVQParams
-from partwise.typing import DataLike, PathLike, Seed, State
+from partwise.typing import DataLike, PathLike, SavedState, Seed
 
 # The ridge of maximum likelihood, in rows: states without rows stay at the columns' means.
 LEAST_RIDGE = 1e-8
@@ -208,11 +208,11 @@ class CVQ(SummedRows):
             "learned": self._learned(),
         }
 
-    def __partwise_restore__(self, state: State) -> None:
+    def __partwise_restore__(self, state: SavedState) -> None:
         columns = (ColumnGroup(likelihood=Gaussian(), **state["columns"]),)
         params = CVQParams(
             **{field.name: state["theta"][field.name] for field in fields(CVQParams)}
         )
         dtype = np.dtype(state["dtype"])
-        known: State = restored_fields(state["learned"])
+        known: SavedState = restored_fields(state["learned"])
         self._adopt(Fitted(self._core(), params, columns, dtype=dtype, **known))

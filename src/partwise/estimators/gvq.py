@@ -24,7 +24,7 @@ from partwise.likelihoods import Bernoulli, Gaussian
 from partwise.models import gvq
 from partwise.models.gvq import GVQParams
 from partwise.models.gvq_binary import BinaryGVQ
-from partwise.typing import DataLike, PathLike, Seed, State
+from partwise.typing import DataLike, PathLike, SavedState, Seed
 
 
 class GVQ(CodedRows):
@@ -302,14 +302,14 @@ class GVQ(CodedRows):
             "learned": self._learned("noise_variance_"),
         }
 
-    def __partwise_restore__(self, state: State) -> None:
+    def __partwise_restore__(self, state: SavedState) -> None:
         likelihood = Bernoulli() if self.binary else Gaussian()
         columns = (ColumnGroup(likelihood=likelihood, **state["columns"]),)
         seed, learned = int(state["seed"]), state["learned"]
         params = GVQParams(
             **{field.name: state["theta"][field.name] for field in fields(GVQParams)}
         )
-        known: State = restored_fields(learned)
+        known: SavedState = restored_fields(learned)
         fitted = FittedCodes(
             self._core(columns, seed),
             params,

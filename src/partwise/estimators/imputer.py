@@ -24,7 +24,7 @@ from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
 from partwise.fitting.options import SizeOptions
 from partwise.sampling.randomness import as_generator
-from partwise.typing import DataLike, Frame, Likelihoods, Matrix, Name, PathLike, Seed
+from partwise.typing import DataLike, Frame, Likelihoods, Matrix, Name, PathLike, SavedState, Seed
 
 
 class _Fits(NamedTuple):
@@ -375,14 +375,14 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         save(self, path)
 
-    def __partwise_state__(self) -> dict[str, Any]:
+    def __partwise_state__(self) -> SavedState:
         blend = self._fitted.blend
         return {
             "models": [model.__partwise_state__() for model in self.models_],
             "factors": None if blend is None else blend.state(),
         }
 
-    def __partwise_restore__(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: SavedState) -> None:
         models = [self._fits().model(self.n_parts, self.n_states, None) for _ in state["models"]]
         for model, own in zip(models, state["models"], strict=True):
             model.__partwise_restore__(own)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -36,7 +36,7 @@ from partwise.fitted import fitted_of
 from partwise.fitting.choice_fit import fit_choice
 from partwise.models.choice import Choice, popularity_alone
 from partwise.models.rated_set import ROUNDS
-from partwise.typing import FeaturesLike, Name, PathLike, RatingsLike
+from partwise.typing import FeaturesLike, Name, PathLike, RatingsLike, SavedState
 
 # Models that can predict ratings.
 Member: TypeAlias = MCFA | MCVQ
@@ -429,7 +429,7 @@ class Recommender(RatingPredictions, BaseEstimator):
         members = [member.__partwise_state__() for member in self.estimators_]
         return {"members": members, **_state_of(self._fitted)}
 
-    def __partwise_restore__(self, state: dict[str, Any]) -> None:
+    def __partwise_restore__(self, state: SavedState) -> None:
         catalog = _catalog_of(state)
         members = [
             clone(member) for member in members_of(self, len(catalog.items), catalog.implicit)
@@ -469,7 +469,7 @@ def _state_of(fitted: Catalog) -> dict[str, object]:
     return state
 
 
-def _catalog_of(state: dict[str, Any]) -> Catalog:
+def _catalog_of(state: SavedState) -> Catalog:
     """The same read back, without tastes."""
     items, levels, counts = list(state["items"]), state["levels"], state["counts"]
     D, n_users = len(items), state["n_users"]

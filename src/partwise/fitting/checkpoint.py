@@ -22,9 +22,8 @@ from partwise.data.rows import RowSource, map_rows
 from partwise.engine import Monitor, Place
 from partwise.files.checkpoints import load_checkpoint, save_checkpoint, temporary_name
 from partwise.files.model import ModelFileError, short
-from partwise.fitted import SavedState
 from partwise.sampling.randomness import as_generator, freeze, thaw
-from partwise.typing import Matrix, PathLike, Seed
+from partwise.typing import Matrix, PathLike, SavedState, Seed
 
 # Checked rows: dense with NaN for missing values, CSR, or outside of memory.
 Rows: TypeAlias = "Matrix | RowSource"

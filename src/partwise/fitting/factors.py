@@ -11,7 +11,7 @@ import numpy as np
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, RowSource, learn_columns
 from partwise.data.latent_columns import CopulaColumns, learn_latents
-from partwise.fitted import FittedParts, SavedState, core_of, fields_of
+from partwise.fitted import FittedParts, core_of, fields_of
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.factor_search import FactorSearch
 from partwise.fitting.family import Family, Starts
@@ -25,6 +25,7 @@ from partwise.models.loadings import Loadings, PointLoadings, Relevant
 from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared, column_totals
 from partwise.models.ordinal import Ordinal
 from partwise.starts.factors import dependence_loadings, random_loadings
+from partwise.typing import SavedState
 
 FactorCore: TypeAlias = GatedCore[MCFAParams, MCFAPrepared]
 FactorModel: TypeAlias = GatedModel[MCFAParams, MCFAPrepared]

@@ -12,7 +12,7 @@ import numpy as np
 
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, by_column
-from partwise.fitted import FittedParts, SavedState
+from partwise.fitted import FittedParts
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.class_groups import read_groups
 from partwise.fitting.options import PartsOptions, Size, TrainingRows
@@ -32,6 +32,7 @@ from partwise.models.gated import (
 from partwise.models.gating import Chooser, Gates, Gating, Standard, Tied
 from partwise.models.rowwise import Core, Rowwise
 from partwise.models.selection import Selection
+from partwise.typing import SavedState
 
 # By the value of ``init``: what first parameters are made of, and first gates (K, D).
 Starts: TypeAlias = Mapping[

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from partwise.data import BlockSource, ColumnGroup, learn_columns
 from partwise.data.moved import MovingSource, in_common_units
-from partwise.fitted import Fitted, SavedState, fields_of, restored_fields, shared_attributes
+from partwise.fitted import Fitted, fields_of, restored_fields, shared_attributes
 from partwise.fitting.checkpoint import Checkpoint, FitLog
 from partwise.fitting.course import Classes, numbered_classes, warn_of_holes
 from partwise.fitting.family import sizes_of
@@ -28,7 +28,7 @@ from partwise.models.moving_parts import MovingParts, PartRows, PartsParams, row
 from partwise.models.transformations import IndexMaps, Translations
 from partwise.starts.congealed_parts import congealed_start
 from partwise.starts.recurring import patches_reach, recurring_start
-from partwise.typing import PathLike
+from partwise.typing import PathLike, SavedState
 
 FittedMovingParts: TypeAlias = Fitted[MovingParts, PartsParams, PartsParams]
 

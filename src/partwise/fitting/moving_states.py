@@ -14,7 +14,7 @@ from partwise.contracts import AnyParams, Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock, learn_columns
 from partwise.data.moved import MovingSource, canvas_columns
 from partwise.data.rows import is_sparse
-from partwise.fitted import AnyCore, AnyParts, FittedParts, SavedState, core_of
+from partwise.fitted import AnyCore, AnyParts, FittedParts, core_of
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.factors import Factors
 from partwise.fitting.family import Family
@@ -30,6 +30,7 @@ from partwise.models.mcvq import MCVQ
 from partwise.models.moving import Moving, MovingParams, MovingPrepared
 from partwise.models.transformations import Transformations
 from partwise.starts.congeal import TEMPLATE_STATES, found_places, placed_rows
+from partwise.typing import SavedState
 
 MovingModel: TypeAlias = GatedModel[MovingParams, MovingPrepared]
 Random: TypeAlias = np.random.Generator

@@ -12,7 +12,6 @@ from partwise.data.table import Schema
 from partwise.fitted import (
     Fitted,
     FittedParts,
-    SavedState,
     fields_of,
     restored_fields,
     shared_attributes,
@@ -24,6 +23,7 @@ from partwise.models.gated import GatedModel, P, R
 from partwise.models.gating import Gates
 from partwise.models.reference import Reference
 from partwise.models.selection import Expected
+from partwise.typing import SavedState
 
 
 def saved(family: Family[P, R], fitted: FittedParts[P, R]) -> dict[str, object]:

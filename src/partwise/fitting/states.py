@@ -12,7 +12,7 @@ import numpy as np
 from partwise.contracts import Array, DType, Runner
 from partwise.data import BlockSource, ColumnGroup, RowBlock
 from partwise.data.rows import is_sparse
-from partwise.fitted import FittedParts, SavedState, core_of
+from partwise.fitted import FittedParts, core_of
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.family import Family, Starts
 from partwise.fitting.options import SearchLimits
@@ -30,6 +30,7 @@ from partwise.runners import runner_of
 from partwise.starts import dependence_start, random_start
 from partwise.starts.dependence import ROWS_A_STATE, Dependence, dependence
 from partwise.starts.rows import distinct_rows, some_rows
+from partwise.typing import SavedState
 
 StateCore: TypeAlias = GatedCore[MCVQParams, MCVQPrepared]
 StateModel: TypeAlias = GatedModel[MCVQParams, MCVQPrepared]
