@@ -15,6 +15,11 @@ RESULT_OF_A_RUN = {
     "version": "1.2", "date": "2026-11-18", "stand_in": False,
     "rows": [{"a": 1.5, "b": "text"}], "comparisons": [], "claims": [], "pictures": [],
 }  # fmt: skip
+COMPARISON = {
+    "row": "a", "measure": "b", "better": "lower", "paper": "3", "verdict": "better",
+    "ours": 2.0, "least": 1.0, "most": 3.0, "runs": 3,
+}  # fmt: skip
+RESULT_OF_A_RUN |= {"comparisons": [COMPARISON]}
 
 
 def test_all_keys_are_checked():
@@ -41,6 +46,7 @@ def test_files_without_the_later_keys_are_read(tmp_path):
         ({"status": "odd"}, "status"),
         ({"seconds": float("nan")}, "finite"),
         ({"comparisons": [{}]}, "has no 'row'"),
+        ({"comparisons": [COMPARISON | {"runs": None}]}, "without its count of runs"),
         ({"claims": [{"claim": "a"}]}, "has no 'verdict'"),
         ({"stand_in": 1}, "'stand_in' that is not bool"),
         ({"pictures": [3]}, "mapping"),

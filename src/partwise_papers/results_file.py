@@ -115,6 +115,8 @@ def _check_result(result: Any, where: str) -> None:
     for key, expected in lists:
         for one in result[key]:
             _check_keys(one, expected, f"{where}, in its {key},")
+    if any(one["ours"] is not None and one["runs"] is None for one in result["comparisons"]):
+        raise ValueError(f"{where} has a number in its comparisons without its count of runs.")
 
 
 def _check_keys(found: Any, expected: Mapping[str, tuple[type, ...]], where: str) -> None:

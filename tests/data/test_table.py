@@ -197,6 +197,15 @@ def test_what_fit_did_not_see_is_missing_and_said():
     assert_array_equal(np.isnan(coded[:, list(new).index("town")]), [True, False, True])
 
 
+def test_long_texts_are_truncated_in_messages():
+    schema = Schema.learn(pd.DataFrame({"a": [1.5, 2.5, 3.5, 4.5], "b": list("xyxy")}), "auto")
+    long = "t" * 3000
+    with pytest.raises(ValueError, match=r"'a' had numbers in fit but has 't{37}\.\.\.' now"):
+        schema.encode(pd.DataFrame({"a": [long], "b": ["x"]}))
+    with pytest.warns(UserWarning, match=r"\(first: 't{37}\.\.\.'\)"):
+        schema.encode(pd.DataFrame({"a": [1.5], "b": [long]}))
+
+
 @pytest.mark.parametrize(
     ("likelihood", "text"),
     [

@@ -274,3 +274,13 @@ def test_nothing_is_written_under_a_name_that_says_nothing(tmp_path):
     with pytest.raises(ValueError, match=r"write it as \.csv"):
         write_table(tmp_path / "out.npy", pl.DataFrame({"n": [1], "name": ["ann"]}))
     assert not list(tmp_path.iterdir())
+
+
+def test_many_columns_of_dates_are_refused(write, monkeypatch):
+    monkeypatch.setattr("partwise.data.decide.MAX_WRITTEN_COLUMNS", 2)
+    path = write("a,b,c,d\nx,2020-01-02,3 kg,2020-01-05\n")
+    with pytest.raises(
+        ValueError, match=r"line 2: more than 2 columns .* as column 'd' does; write"
+    ):
+        read_data(path)
+    assert read_data(write("a,b,c,d\nx,2020-01-02,3 kg,yes\n")).X.shape == (1, 4)

@@ -25,13 +25,15 @@ from partwise.data.forms import (
     SpanForm,
     TextForm,
     TruthForm,
-    shortened,
 )
+from partwise.data.frames import shortened
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?")
 
 # A text in a column with this fraction of numbers is an error, not a category.
 MOSTLY = 0.9
+# Columns of dates, or of numbers with units: polars takes two milliseconds for each.
+MAX_WRITTEN_COLUMNS = 3000
 # Cells from which candidate forms are chosen; then all cells are read.
 _LOOKED_AT = 7
 
@@ -145,7 +147,7 @@ def read_columns(
     )
     values: list[pl.Series] = []
     forms: list[Form | _Open] = []
-    signs, orders = set[str](), set[str]()
+    signs, orders, n_written = set[str](), set[str](), 0
     for i, name in enumerate(names):
         text, own = long.slice(i * n, n).alias(name), _Own(name, options)
         form: Form | _Open = TextForm()
@@ -154,7 +156,7 @@ def read_columns(
             pass
         elif (is_number[i] | ~held[i]).all() and own.is_plain(thousand[i], dotted[i]):
             with _about(name):
-                days = None if name in options.numbers else _compact_dates(text, own)
+                days = None if name in options.numbers else _compact_dates(text, held[i], own)
             form = NumberForm() if days is None else days
             signs |= {"."} if dotted[i].any() else set()
             if days is None:
@@ -163,6 +165,14 @@ def read_columns(
         else:
             with _about(name):
                 form = _decided(text, held[i], own)
+            n_written += not isinstance(form, TextForm | TruthForm)
+            if n_written > MAX_WRITTEN_COLUMNS:
+                raise Doubt(
+                    int(np.argmax(held[i])),
+                    f"more than {MAX_WRITTEN_COLUMNS:,} columns hold dates or numbers with units, "
+                    f"as column {shortened(name)} does; write plain numbers, or save the table as "
+                    ".parquet.",
+                )
             signs |= _shown_sign(form, text)
             orders |= _shown_order(form)
         values.append(text)
@@ -225,7 +235,8 @@ class _Own:
 def _decided(text: pl.Series, held: Array, own: _Own) -> Form | _Open:
     """The form of a column, or candidates."""
     rows = np.flatnonzero(held)
-    looked = [text[int(rows[i])] for i in np.linspace(0, len(rows) - 1, _LOOKED_AT).astype(int)]
+    spread = np.unique(np.linspace(0, len(rows) - 1, _LOOKED_AT).astype(int))
+    looked = [text[int(row)] for row in rows[spread]]
     for yes, no in _TRUTHS:
         if looked[0] in (yes, no) and text.is_in([yes, no]).sum() == len(rows):
             return TruthForm(yes, no)
@@ -423,18 +434,19 @@ def _dates(text: pl.Series, cell: str, n: int, own: _Own) -> Form | _Open | None
     candidates = _patterns(cell)
     if not candidates:
         return None
-    found, values, most = dict[str, DateForm](), dict[str, pl.Series](), text.clear(len(text))
+    found, values, most = dict[str, DateForm](), dict[str, pl.Series](), None
     for order, (pattern, kind, after) in candidates.items():
         if own.order is not None and len(candidates) > 1 and order != own.order:
             continue
         for one, end in _variants(pattern, after):
             dates = DateForm(one, kind, end).read(text.set(~_shaped(text, one), None))
-            most = dates if dates.count() > most.count() else most
+            most = dates if most is None or dates.count() > most.count() else most
             if dates.count() == n:
                 found[order], values[order] = DateForm(one, kind, end), dates
                 break
     if not found:
-        _check_dates(text, most, cell, n, own.name)
+        if most is not None:
+            _check_dates(text, most, cell, n, own.name)
         return None
     first = next(iter(found))
     others = [order for order in found if not values[order].equals(values[first])]
@@ -519,26 +531,27 @@ def _clock(cell: str) -> str:
     return f"%I:%M{seconds}{half[1]}%p" if half else f"%H:%M{seconds}"
 
 
-def _compact_dates(text: pl.Series, own: _Own) -> DateForm | None:
+def _compact_dates(text: pl.Series, held: Array, own: _Own) -> DateForm | None:
     """Dates such as 20081231, if all values are dates between 1900 and 2100.
 
     Months such as 01.2020 are distinguished from numbers by the leading zero.
     """
-    held = text.drop_nulls()
-    if own.decimal is None and _MONTH.match(held[0]) and held.str.contains(_MONTH.pattern).all():
-        if held.str.starts_with("0").any():
+    row, n = int(np.argmax(held)), int(held.sum())
+    first = text[row]
+    if own.decimal is None and _MONTH.match(first) and text.str.contains(_MONTH.pattern).all():
+        if text.str.starts_with("0").any():
             return DateForm("%m.%Y", pl.Date, of_months=True)
         raise Doubt(
-            int(text.is_not_null().arg_max() or 0),
-            f"column {shortened(own.name)} holds {shortened(held[0])}, a number or a month; use "
+            row,
+            f"column {shortened(own.name)} holds {shortened(first)}, a number or a month; use "
             f"--decimal {shortened(own.name + '=.')} or --kind "
             f"{shortened(own.name + '=categorical')}.",
         )
-    if len(held) < _LOOKED_AT or not held[0].isdecimal() or len(held[0]) != 8:
+    if n < _LOOKED_AT or not first.isdecimal() or len(first) != 8:
         return None
     form = DateForm("%Y%m%d", pl.Date)
     days = form.read(text)
-    likely = days.is_between(date(1900, 1, 1), date(2100, 1, 1)).sum() == len(held)
+    likely = days.is_between(date(1900, 1, 1), date(2100, 1, 1)).sum() == n
     return form if likely else None
 
 

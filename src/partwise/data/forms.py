@@ -18,11 +18,6 @@ _TIME = r"[T ,]*\d{1,2}:\d\d.*$"
 _SIGNIFICANT = 15  # decimal digits of a float
 
 
-def shortened(text: str, most: int = 40) -> str:
-    """A text in quotes for a message, truncated if it is long."""
-    return repr(text if len(text) <= most else f"{text[: most - 3]}...")
-
-
 class Form(Protocol):
     """The text format of a column."""
 

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+def shortened(value: object, most: int = 40) -> str:
+    """A value for a message; texts in quotes, truncated if they are long."""
+    if isinstance(value, str) and len(value) > most:
+        value = f"{value[: most - 3]}..."
+    return repr(value)
+
+
 def frame_of(X: object) -> str:
     """The kind of table: "pandas", "polars" or "array"."""
     module = type(X).__module__.split(".")[0]

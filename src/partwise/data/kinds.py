@@ -28,6 +28,7 @@ import numpy as np
 from partwise._warnings import warn
 from partwise.data.columns import MOST_LEVELS
 from partwise.data.frame_reading import sorts_of
+from partwise.data.frames import shortened
 from partwise.data.number_kinds import likely_kind
 from partwise.data.survey import MAX_DISTINCT, ColumnSurvey, Counts
 from partwise.data.table_column import IGNORED, OTHER, TableColumn, has_levels, law_of_kind
@@ -109,7 +110,7 @@ def learn_kinds(surveys: Sequence[ColumnSurvey], asked: Sequence[str]) -> list[T
 
 def listed(names: Sequence[Name], bare: bool = False, most: int = 8) -> str:
     """Names in a sentence, the first few of many."""
-    shown = ", ".join(repr(name) for name in names[:most])
+    shown = ", ".join(map(shortened, names[:most]))
     shown += f" and {len(names) - most} more" if len(names) > most else ""
     return shown if bare else f"Column{'s' if len(names) > 1 else ''} {shown}"
 
@@ -121,7 +122,7 @@ def _learn_column(survey: ColumnSurvey, asked: str) -> tuple[TableColumn, list[s
         return replace(base, note="left out as asked"), []
     if survey.form == "other":
         if asked != "auto":
-            raise ValueError(f"Column {survey.name!r} has {OTHER}; convert it.")
+            raise ValueError(f"Column {shortened(survey.name)} has {OTHER}; convert it.")
         return replace(base, note="objects"), ["other"]
     learn = _learn_levels if survey.form == "level" else _learn_numbers
     return learn(survey, asked, base)

@@ -21,7 +21,7 @@ from partwise.contracts import Array, DType
 from partwise.data.columns import Kind
 from partwise.data.frame_reading import read_columns
 from partwise.data.frame_writing import make_frame, replace_cells
-from partwise.data.frames import frame_of, names_of
+from partwise.data.frames import frame_of, names_of, shortened
 from partwise.data.kinds import learn_kinds, listed
 from partwise.data.support import Support
 from partwise.data.survey import ColumnSurvey
@@ -194,7 +194,7 @@ class Schema:
         if isinstance(name, int | np.integer) and 0 <= name < len(self.names):
             return int(name)
         known = listed(self.names, bare=True)
-        raise ValueError(f"There is no column {name!r}; columns are {known}.")
+        raise ValueError(f"There is no column {shortened(name)}; columns are {known}.")
 
     def encode(self, X: Frame | Array, tell: bool = True) -> Array:
         """Rows as numbers, (n, D); with ``tell`` warn of values that fit did not see."""
@@ -213,8 +213,8 @@ class Schema:
             out[:, d], unseen = column.encode(given)
             if unseen and tell:
                 warn(
-                    f"Column {column.name!r} has {len(unseen)} value(s) that fit did not see "
-                    f"(first: {unseen[0]!r}): treated as missing."
+                    f"Column {shortened(column.name)} has {len(unseen)} value(s) that fit did not "
+                    f"see (first: {shortened(unseen[0])}): treated as missing."
                 )
         return out
 
@@ -245,7 +245,8 @@ class Schema:
             if unseen:
                 known = listed(self.columns[d].levels, bare=True)
                 raise ValueError(
-                    f"Column {self.columns[d].name!r} has no value {unseen[0]!r}; fit saw {known}."
+                    f"Column {shortened(self.columns[d].name)} has no value {shortened(unseen[0])}; "
+                    f"fit saw {known}."
                 )
         return out
 

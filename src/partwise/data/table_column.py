@@ -10,6 +10,7 @@ from partwise.contracts import Array
 from partwise.data.columns import Kind
 from partwise.data.frame_reading import RawColumn
 from partwise.data.frame_writing import NewColumn
+from partwise.data.frames import shortened
 from partwise.data.support import Support
 from partwise.likelihoods import LAWS, ORDERED, Law
 from partwise.typing import Name, Value
@@ -116,14 +117,14 @@ class TableColumn:
         if not self.is_filled:
             return np.full(len(raw.values), np.nan), []
         if raw.form == "other":
-            raise ValueError(f"Column {self.name!r} has {OTHER}; convert it.")
+            raise ValueError(f"Column {shortened(self.name)} has {OTHER}; convert it.")
         if raw.form == "level":
             if not self.has_levels and not raw.levels:  # text without any value
                 return np.full(len(raw.values), np.nan), []
             if not self.has_levels:
                 raise ValueError(
-                    f"Column {self.name!r} had numbers in fit but has {raw.levels[0]!r} now; "
-                    "convert it to numbers."
+                    f"Column {shortened(self.name)} had numbers in fit but has "
+                    f"{shortened(raw.levels[0])} now; convert it to numbers."
                 )
             place = {level: code for code, level in enumerate(self.levels)}
             codes = [place.get(level, np.nan) for level in raw.levels]

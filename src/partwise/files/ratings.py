@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from partwise.data.forms import shortened
+from partwise.data.frames import shortened
 from partwise.data.ratings import ALIASES
 from partwise.data.records import (
     DOUBLE_COLON,

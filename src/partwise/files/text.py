@@ -114,7 +114,7 @@ def read_table(
     start = above + after_records(path, text, separator, int(header))
     forms = dict(zip(names, read.forms, strict=True))
     layout = Layout(source, separator, start, header, cells, forms, options.missing)
-    notes = [*read.notes, *_nones(cells, options)]
+    notes = [*read.notes, *(_nones(cells, options) if "None" in text else [])]
     return Data(frame, _described(frame, separator, header, notes), layout=layout)
 
 
@@ -197,11 +197,12 @@ def _names_columns(found: _Text) -> bool:
         )
     numbers = [float(cell.replace(",", ".")) for cell in first if _is_number(cell)]
     named = [cell for cell in first if cell and not _is_number(cell)]
+    distinct = set(named)
     over_numbers = any(
-        cell in named and values and all(map(_is_number, values)) for cell, values in pairs
+        cell in distinct and values and all(map(_is_number, values)) for cell, values in pairs
     )
     if not numbers:
-        return over_numbers or len(set(named)) == len(named)
+        return over_numbers or len(distinct) == len(named)
     if named and over_numbers:
         return True
     if named and _are_counted(numbers):
