@@ -467,3 +467,16 @@ def test_many_parts_of_many_columns_are_found_in_few_rows():
     model = MCVQ("auto", "auto", random_state=0).fit(X)
     assert model.n_states_.tolist() == [4] * 12
     assert adjusted_rand_score(np.repeat(np.arange(12), 38), model.parts_) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_parts", "likelihood"), [(1, 5, "categorical"), (2, 20, None)]
+)
+def test_states_are_counted_in_one_or_two_rows(n_rows, n_parts, likelihood):
+    X = np.random.default_rng(0).integers(3, size=(n_rows, 8)).astype(float)
+    X += 0.0 if likelihood else np.linspace(0.0, 0.3, 8)
+    model = MCVQ(n_parts, "auto", likelihood=likelihood or "gaussian", max_iter=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X)
+    assert np.isfinite(model.transform(X)).all()

@@ -245,8 +245,8 @@ class Schema:
             if unseen:
                 known = listed(self.columns[d].levels, bare=True)
                 raise ValueError(
-                    f"Column {shortened(self.columns[d].name)} has no value {shortened(unseen[0])}; "
-                    f"fit saw {known}."
+                    f"Column {shortened(self.columns[d].name)} has no value "
+                    f"{shortened(unseen[0])}; fit saw {known}."
                 )
         return out
 

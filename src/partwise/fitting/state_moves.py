@@ -109,6 +109,8 @@ class StateMoves:
         own = np.flatnonzero(np.isin(self.on.found.columns, part.columns))
         ties = self.on.found.affinity[np.ix_(own, own)].sum(axis=1)
         columns = self.on.found.columns[own[np.argsort(-ties, kind="stable")]]
+        if len(columns) == 0:  # none of them tells rows apart
+            return kind
         return self.on.linked(part, part.n_states + more, int(columns[place % len(columns)]))
 
     def _restated(

@@ -217,6 +217,8 @@ class Trials:
         own = np.flatnonzero(np.isin(self.found.columns[self.found.owner], columns))
         rows, key = np.nan_to_num(self.sample[:, own]), columns.tobytes()
         some = np.unique(np.linspace(0, len(rows) - 1, LINKED_ROWS).astype(int))
+        if len(some) < 2:
+            return np.zeros(len(rows), int)
         if key not in self._trees:
             way = "complete" if column is None else "ward"
             self._trees[key] = hierarchy.linkage(rows[some], way)
