@@ -17,7 +17,8 @@ from partwise import MCVQ, Prior, RowSource, SizeOptions, make_shapes
 from partwise.data import BlockSource, learn_columns, source
 from partwise.fitting.checkpoint import FitLog
 from partwise.fitting.options import SearchLimits
-from partwise.fitting.state_search import Search, _are_uncertain
+from partwise.fitting.state_moves import NEAR, StateMoves
+from partwise.fitting.state_search import End, Search, _are_uncertain
 from partwise.fitting.state_trials import Trials
 from partwise.fitting.states import SEARCH_RESOLUTION
 from partwise.likelihoods import Dirichlet
@@ -412,6 +413,60 @@ def test_other_divisions_of_the_columns_are_tried_at_the_end():
     kinds, found = improved(mixed, (0, 1, 2))
     assert kinds[0] == "regroup"
     assert found == wanted
+    # One part has half of two, all other columns none.
+    kinds, found = improved(mixed[:1], (0,))
+    assert kinds[0] == "regroup"
+    assert found == wanted
+
+
+def test_other_states_are_tried_in_the_division_that_is_nearest():
+    X, parts, _ = draw(n=60, per_part=4, n_idle=0)
+    search = Search(trials(X, Prior()), lambda: False, FitLog(0))
+    nothing = np.zeros(len(search.on.sample), int)
+    groups = [np.flatnonzero(parts == k) for k in (0, 1)]
+    proposals = [
+        ((k,), lambda own=own: search.on.begun([own], [nothing])) for k, own in enumerate(groups)
+    ]
+    found = search.columns._first_gain([], iter(proposals), set())
+    assert found is not None
+    assert found[0].n_states > 1
+    assert search.on.evidence(found) > search.on.evidence([])
+    assert search.columns._first_gain(found, iter(proposals), {(0,), (1,)}) is None
+
+
+def test_divided_columns_go_through_all_moves_again():
+    X, parts, states = draw(n=120, per_part=4, n_idle=0)
+    search = Search(trials(X, Prior()), lambda: False, FitLog(0))
+    rounds = []
+    search._improved = lambda name, parts: rounds.append(name) or parts
+    own = states[search.on.found.rows]
+    true = [np.flatnonzero(parts == k) for k in range(3)]
+    mixed = [np.array([0, 1, 4, 5]), np.array([2, 3, 6, 7]), true[2]]
+    for columns in (true, mixed):
+        begun = search.on.fitted(search.on.begun(columns, list(own.T)), 20)
+        found = search._rearranged([End(search.on.evidence(begun), begun, [])], 0)
+        assert found.evidence >= search.on.evidence(begun)
+    assert rounds == ["rounds of end 0"]  # the true parts were not changed
+
+
+def test_two_ends_are_crossed_where_each_is_better_in_some_rows():
+    rng = np.random.default_rng(0)
+    kind = np.repeat([0, 1], 20)
+    half = 2.0 * kind[:, None] + rng.normal(0, 0.5, (40, 3))
+    X, kind = np.concatenate([half, 20 - half])[:-1], np.append(kind, 3 - kind)[:-1]  # a mirror
+    on, columns = trials(X, Prior()), np.arange(3)
+    kind = kind[on.found.rows]
+    ends = [
+        on.begun([columns], [joined[kind]]) for joined in np.array([[0, 0, 1, 2], [0, 1, 2, 2]])
+    ]
+    (other,), (best,) = sorted(ends, key=lambda end: on.worth(end[0]))
+    assert on.worth(best) - on.worth(other) < NEAR
+    (found,) = StateMoves(on)._crossed([best], [other])
+    assert found.n_states == 4
+    assert on.worth(found) > on.worth(best)
+    # What is the same or far is left as it is.
+    assert StateMoves(on)._crossed([best], [best]) == [best]
+    assert StateMoves(on)._crossed([found], [best]) == [best]
 
 
 def test_uncertain_parts_are_warned_of():

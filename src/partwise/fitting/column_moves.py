@@ -17,7 +17,7 @@ import numpy as np
 
 from partwise.contracts import Array
 from partwise.data import RowBlock
-from partwise.fitting.state_moves import StateMoves
+from partwise.fitting.state_moves import NEAR, StateMoves
 from partwise.fitting.state_trials import SPLIT_EM, Trials
 from partwise.models.sizes import Part, Survey, assembled, laid_out, summed
 from partwise.starts.dependence import group_columns
@@ -130,17 +130,30 @@ class ColumnMoves:
     def _first_gain(
         self, parts: list[Part], proposals: Iterator[Proposal], tried: set[tuple[int, ...]]
     ) -> list[Part] | None:
-        """Parts of the first new proposal with more evidence, None if there is none."""
-        before = self.on.evidence(parts)
+        """Parts of the first new proposal with more evidence, None if there is none.
+
+        If none has, other states are tried in the new parts of the one that is nearest.
+        """
+        before, nearest = self.on.evidence(parts), -NEAR
+        near: list[Part] = []
         for key, make in proposals:
             if self.late():
-                break
+                return None
             if key not in tried:
                 tried.add(key)
                 after = make()
-                if self.on.evidence(after) > before + LEAST_NATS:
+                gain = self.on.evidence(after) - before
+                if gain > LEAST_NATS:
                     return after
-        return None
+                if gain > nearest:
+                    nearest, near = gain, after
+        known = {part.columns.tobytes() for part in parts}
+        new = [part for part in near if part.columns.tobytes() not in known]
+        if not new:
+            return None
+        after = [part for part in near if part.columns.tobytes() in known]
+        after += StateMoves(self.on, self.late).from_trees(new, set(), single=False)
+        return after if self.on.evidence(after) > before + LEAST_NATS else None
 
     def _exchanges(self, parts: list[Part], ends: Sequence[list[Part]]) -> Iterator[Proposal]:
         """A part of another end in place of what has its columns now."""
@@ -156,11 +169,16 @@ class ColumnMoves:
         return self.place(self._settled([*rest, new]))
 
     def _regroups(self, parts: list[Part]) -> Iterator[Proposal]:
-        """The columns of two parts in groups of their own, with new states."""
+        """The columns of two parts in groups of their own, with new states.
+
+        The columns in no part that depend on others count as one.
+        """
         columns, affinity = self.on.found.columns, self.on.found.affinity
         own = [np.flatnonzero(np.isin(columns, part.columns)) for part in parts]
+        taken = np.concatenate([np.empty(0, int), *own])
+        own.append(np.setdiff1d(np.flatnonzero(self.on.found.of_more_than_chance()), taken))
         pairs = sorted(
-            combinations(range(len(parts)), 2),
+            combinations(range(len(own)), 2),
             key=lambda pair: -affinity[np.ix_(own[pair[0]], own[pair[1]])].max(initial=0.0),
         )
         for a, b in pairs[:REGROUPED_PAIRS]:

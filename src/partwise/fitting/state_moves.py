@@ -36,6 +36,9 @@ TREE_TOL, TREE_NEAR_TOL = 1e-4, 1e-5
 NEAR = 10.0
 NEAR_EM = 20
 
+# States that are less than so many nats worse are the same but for some EM iterations.
+SAME = 0.01
+
 # Moves that were tried without success, by what they would change.
 Tried: TypeAlias = set[str]
 
@@ -84,12 +87,12 @@ class StateMoves:
         J = part.n_states + int(self.on.rng.integers(part.n_states + 3))
         return self.on.halves(part, np.zeros_like(kind), max(J, 2), some=True)
 
-    def from_trees(self, parts: list[Part], tried: Tried) -> list[Part]:
-        """Begin states by trees of rows, by all columns of a part and by single ones."""
+    def from_trees(self, parts: list[Part], tried: Tried, single: bool = True) -> list[Part]:
+        """Begin states by trees of rows, by all columns of a part and, if asked, by single ones."""
         for more in TREE_OF_ALL:
             propose = partial(self._by_tree, more=more, place=None)
             parts = self._restated(parts, tried, f"tree {more}", propose, patient=True)
-        for more in TREE_OF_ONE:
+        for more in TREE_OF_ONE if single else ():
             for place in range(TREE_COLUMNS):
                 which = [k for k, part in enumerate(parts) if place < len(part.columns)]
                 if self.late() or not which:
@@ -136,12 +139,7 @@ class StateMoves:
         if not which:
             return parts
         before = [parts[k] for k in which]
-        model, params = assembled(self.on.core, before, self.on.every)
-        m = np.concatenate([model.expect(params, b)[0] for b in self.on.some.blocks()], axis=1)
-        kinds = [
-            propose(part, m[lo:hi].argmax(axis=0))
-            for part, (lo, hi) in zip(before, pairwise(model.core.first), strict=False)
-        ]
+        kinds = list(map(propose, before, self._kinds(before)))
         begun = self.on.begun([part.columns for part in before], kinds)
         if patient:
             after = self.on.fitted(begun, TREE_EM, TREE_TOL)
@@ -159,6 +157,7 @@ class StateMoves:
         more = (TREE_NEAR_EM, TREE_NEAR_TOL) if patient else (NEAR_EM, None)
         for i, new in zip(near, self.on.fitted([after[i] for i in near], *more), strict=True):
             after[i] = new
+        after = self._crossed(before, after) if patient else after
         parts = list(parts)
         for k, old, new in zip(which, before, after, strict=True):
             gain = self.on.worth(new) - self.on.worth(old)
@@ -171,6 +170,38 @@ class StateMoves:
                 kind = "merge states" if fewer else "split states"
                 self.note(kind, (k,), gain, list(parts) if gain > 0 else None)
         return parts
+
+    def _crossed(self, before: Sequence[Part], after: list[Part]) -> list[Part]:
+        """Parts after a trial; what is near but not better begins again with pairs of states.
+
+        Of two ends one may be better in some rows and the other in others. A pair is a state before
+        and one after, and pairs are merged where that gains.
+        """
+        near = [
+            i
+            for i, (old, new) in enumerate(zip(before, after, strict=True))
+            if -NEAR < self.on.worth(new) - self.on.worth(old) < -SAME
+        ]
+        if not near:
+            return after
+        old, new = [before[i] for i in near], [after[i] for i in near]
+        kinds = [
+            np.unique(np.stack(pair), axis=1, return_inverse=True)[1].ravel()
+            for pair in zip(self._kinds(old), self._kinds(new), strict=True)
+        ]
+        crossed = self.on.fitted(self.on.begun([part.columns for part in old], kinds), SPLIT_EM)
+        crossed = [self.on.merged_states(part) for part in crossed]
+        after = list(after)
+        for i, part in zip(near, self.on.fitted(crossed, TREE_EM, TREE_TOL), strict=True):
+            after[i] = max(after[i], part, key=self.on.worth)
+        return after
+
+    def _kinds(self, parts: Sequence[Part]) -> list[Array]:
+        """Likeliest state of every part in the sample's rows, (n,) each."""
+        model, params = assembled(self.on.core, parts, self.on.every)
+        m = np.concatenate([model.expect(params, b)[0] for b in self.on.some.blocks()], axis=1)
+        spans = list(pairwise(model.core.first))[: len(parts)]
+        return [m[lo:hi].argmax(axis=0) for lo, hi in spans]
 
 
 def move_key(way: str, *what: Array | int) -> str:

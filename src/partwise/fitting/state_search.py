@@ -123,7 +123,9 @@ class Search:
         """Parts of the sizes found, at least one, by their first column."""
         found = []
         for i, start in enumerate(self._starts()):
-            parts = self._improved(i, start)
+            self.path = []
+            self._note("start", tuple(range(len(start))), 0.0, start)
+            parts = self._improved(f"rounds {i}", start)
             found.append(End(self.on.evidence(parts), parts, self.path))
         found.sort(key=lambda end: -end.evidence)
         highest, parts, self.path = found[0]
@@ -144,11 +146,9 @@ class Search:
             key=lambda part: int(part.columns.min(initial=self.on.core.n_columns)),
         )
 
-    def _improved(self, i: int, parts: list[Part]) -> list[Part]:
-        """Parts after rounds of all moves from start i."""
-        name, rng = f"rounds {i}", self.on.rng
-        self.path, tried, done = [], Tried(), 0
-        self._note("start", tuple(range(len(parts))), 0.0, parts)
+    def _improved(self, name: str, parts: list[Part]) -> list[Part]:
+        """Parts after rounds of all moves, which the memo keeps by a name."""
+        rng, tried, done = self.on.rng, Tried(), 0
         kept = self.memo.latest(name, rng)
         if kept is not None:
             done, parts, self.path, tried = kept["done"], kept["parts"], kept["path"], kept["tried"]
@@ -179,14 +179,11 @@ class Search:
         if kept is not None:
             self.path = kept["path"]
             return list(kept["parts"])
-        best = found[0]
-        near = [
-            i
-            for i, end in enumerate(found)
-            if end.evidence > best.evidence - NEAR and _together(end.parts) != _together(best.parts)
-        ]
-        ends = [self._rearranged(found, i) for i in (0, *near)]
-        _, parts, self.path = max(ends, key=lambda end: end.evidence)
+        first, best = _together(found[0].parts), self._rearranged(found, 0)
+        for i, (reached, others, _) in enumerate(found):
+            if reached > best.evidence - NEAR and _together(others) != first:
+                best = max(best, self._rearranged(found, i), key=lambda end: end.evidence)
+        _, parts, self.path = best
         tried = Tried()
         for _ in range(MOST_ROUNDS):
             before = self.on.evidence(parts)
@@ -211,6 +208,8 @@ class Search:
         for kind, changed in self.columns.rearranged(parts, ends):
             self._note(kind, (), self.on.evidence(changed) - self.on.evidence(parts), changed)
             parts = changed
+        if parts is not found[i].parts:
+            parts = self._improved(f"rounds of end {i}", parts)
         return End(self.on.evidence(parts), parts, self.path)
 
     def _moves(self) -> list[Callable[[list[Part], Tried], list[Part]]]:
