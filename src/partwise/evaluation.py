@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length
 
 from partwise.contracts import Array
-from partwise.data.ratings import plain, read_ratings
+from partwise.data.ratings import check_whole, plain, read_ratings
 from partwise.estimators.recommender import Recommender
 from partwise.metrics import calibration_error, chance_error
 from partwise.sampling.randomness import as_generator
@@ -65,8 +65,7 @@ def leave_last_out(users: ArrayLike, timestamps: ArrayLike, n: int = 1) -> tuple
     """
     user, time = np.unique(np.asarray(users), return_inverse=True)[1], np.asarray(timestamps)
     check_consistent_length(user, time)
-    if n < 1:
-        raise ValueError(f"n={n!r} must be at least 1.")
+    check_whole("n", n)
     order = np.lexsort((np.arange(len(user)), time, user))
     count = np.bincount(user)
     from_end = np.cumsum(count)[user[order]] - np.arange(len(user))  # 1 for the last
@@ -215,8 +214,8 @@ def evaluate(
     >>> sorted({score.model for score in scores})
     ['popularity', 'value']
     """
-    if k < 1:
-        raise ValueError(f"k={k!r} must be at least 1.")
+    check_whole("k", k)
+    check_whole("n_bootstrap", n_bootstrap)
     held = _held_out(model, test)
     if not len(held.user):
         raise ValueError("No held-out rating is of a known user and item; check the split.")
@@ -228,7 +227,7 @@ def evaluate(
     if not len(able):
         raise ValueError(f"No held-out rating is at least {model.like_:g}; set like lower.")
     users, wanted = [held.users[i] for i in able], wanted[able]
-    rankings = {name: _lists(model, name) for name in by}
+    rankings = {name: _lists(model, name) for name in ([by] if isinstance(by, str) else by)}
     rankings["popularity"] = _popularity(model)
     share = np.maximum(model.item_counts(), 1) / model.n_users_
     place = {item: i for i, item in enumerate(model.items_)}

@@ -410,6 +410,44 @@ def test_recommendations_for_a_user_of_a_file_with_other_column_names(tmp_path):
         assert run("recommend", sales, "--columns", "who,what,stars", *wrong).exit_code == 2
 
 
+def test_mistakes_about_a_person_are_found_before_the_fit(tmp_path, monkeypatch):
+    """And what nobody has to say, an item that was taken, needs no rating."""
+    sales = tmp_path / "sales.csv"
+    sales.write_text(
+        "who,what,stars\n" + "".join(f"u{i % 7},f{i % 5}=x,{i % 2}\n" for i in range(20))
+    )
+    taken, stars = ["--columns", "who,what"], ["--columns", "who,what,stars"]
+    saved = tmp_path / "model"
+    found = run("recommend", sales, *taken, "-r", "f0=x", "--explain", "f1=x", "--save", saved)
+    assert found.exit_code == 0
+    assert "f1=x: probability of taking it " in found.stdout
+    same = run("recommend", sales, *taken, "-r", "f0=x=1", "-r", "f2=x=0", "--explain", "f1=x")
+    assert found.stdout == f"Wrote {saved}.\n{same.stdout}"
+    assert f"│ f1=x │ {found.stdout.split('taking it ')[1][:4]}" in found.stdout
+    # Ratings of 0 and 1 are ratings.
+    assert "expected rating" in run("recommend", sales, *stars, "--user", "u3").stdout
+
+    def fit(*_, **__):
+        raise AssertionError("The mistake is found before the fit.")
+
+    monkeypatch.setattr("partwise.Recommender.fit", fit)
+    for source, given, message in (
+        (sales, [*stars, "-r", "f0=x"], "'f0=x' is not ITEM=RATING"),
+        (sales, [*stars, "-r", "=1"], "'=1' is not ITEM=RATING"),
+        (sales, [*stars, "-r", "f0=x=nan"], "'f0=x=nan' is not ITEM=RATING"),
+        (sales, [*stars, "-r", "f0=x=7"], "the rating 7 of 'f0=x' is not on the scale 0, 1"),
+        (sales, [*stars, "-r", "f9=x=1"], "there is no item 'f9=x'"),
+        (sales, [*taken, "-r", "f9=x"], "there is no item 'f9=x'"),
+        (sales, [*taken, "--explain", "f9=x"], "there is no item 'f9=x'"),
+        (sales, [*taken, "--user", "u9"], "there is no user 'u9'"),
+        (saved, ["-r", "f9=x"], "there is no item 'f9=x'"),
+        (saved, ["--user", "u1"], "saved without its users"),
+    ):
+        wrong = run("recommend", source, *given)
+        assert wrong.exit_code != 0
+        assert message in wrong.stderr
+
+
 def test_evaluation_of_ratings_in_a_file(tmp_path):
     ratings = tmp_path / "u.data"
     ratings.write_text("".join(f"{i % 9}\t{i % 7}\t{1 + i % 5}\t9\n" for i in range(60)))

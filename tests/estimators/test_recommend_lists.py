@@ -97,7 +97,7 @@ def test_a_person_of_the_fit_is_an_id(kind):
         assert_allclose(model.predict(user, items), model.predict(person, items))
         assert model.explain(user, 1)["rating"] == model.explain(person, 1)["rating"]
         assert model.next_question(user) == model.next_question(person)
-    with pytest.raises(ValueError, match="'nobody' is not a user of the fit; pass ratings as a"):
+    with pytest.raises(ValueError, match="'nobody' is not a user of the fit; pass a"):
         model.recommend("nobody")
     if kind != "implicit":
         with pytest.raises(ValueError, match="or the id of a user of the fit, not a list"):
@@ -137,7 +137,7 @@ def test_people_without_ratings_get_what_is_popular():
         ({"exponent": -1}, "exponent=-1 must be a number of at least 0"),
         ({"utility": [1, 2]}, "utility must be 5 finite numbers"),
         ({"utility": [1, 2, 3, 4, -5]}, "at least 0, one per level"),
-        ({"n": 0}, "n=0 must be at least 1"),
+        ({"n": 0}, "n=0 must be a whole number of at least 1"),
     ],
 )
 def test_bad_rankings_are_refused(given, message):

@@ -65,10 +65,10 @@ class Interview:
         allowed[self._person.columns] = False
         allowed[list(self._declined)] = False
         if not allowed.any():
-            text = (
-                "all of them are rated" if among is None else "none of the given items is unrated"
+            which = "all items" if among is None else "all of the given items"
+            raise ValueError(
+                f"There is no item left to ask about; {which} are unknown, rated or declined."
             )
-            raise ValueError(f"There is no item left to ask about; {text}.")
         return self._catalog.items[int(np.where(allowed, gains, -np.inf).argmax())]
 
     def decline(self, item: Hashable) -> None:
@@ -78,7 +78,7 @@ class Interview:
         ----------
         item
         """
-        heard = columns_of(self._catalog, [item], self._unknown, "they are left out")
+        heard = columns_of(self._catalog, [item], self._unknown, "left out")
         self._declined.update(heard[heard >= 0].tolist())
 
     def answer(self, item: Hashable, rating: float) -> None:
@@ -105,7 +105,8 @@ class Interview:
         A choice score is the linear prediction of who has taken an item, from the items rated so
         far; without any it is proportional to the share of people.
         """
-        score = take_scores(self._catalog, taken(self._catalog.row(self._person)))[0]
+        row = self._catalog.heard(self._catalog.row(self._person))
+        score = take_scores(self._catalog, taken(row))[0]
         share = self._catalog.counts / max(self._catalog.n_users, 1)
         return np.maximum(score.astype(float), LEAST_KNOWN * share)
 
@@ -119,7 +120,7 @@ class Interview:
 
     def _update(self, heard: int | None) -> None:
         """Update the gains; after an answer about an item, those of its part."""
-        row, rated = self._catalog.row(self._person), self._person.columns
+        row, rated = self._catalog.heard(self._catalog.row(self._person)), self._person.columns
         open_ = np.ones(len(self._catalog.items), bool)
         open_[rated] = False
         for i, taste in enumerate(self._catalog.tastes):

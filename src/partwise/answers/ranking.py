@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,17 +67,18 @@ def ranking_of(
         raise ValueError(f"by={by!r} must be one of {', '.join(RANKINGS)}.")
     if catalog.implicit:  # taking an item is all that is known
         by = "choice"
-    if not 0 <= exponent < np.inf:
+    if not isinstance(exponent, Real) or not 0 <= exponent < np.inf:
         raise ValueError(f"exponent={exponent!r} must be a number of at least 0, such as 1.")
     if utility is None:
         return Ranking(by, float(exponent), (catalog.levels >= catalog.liked).astype(float))
-    values = np.asarray(utility, dtype=float)
-    if values.shape != catalog.levels.shape or not np.all((values >= 0) & (values < np.inf)):
+    values = np.asarray(utility)
+    fits = values.shape == catalog.levels.shape and values.dtype.kind in "iufb"
+    if not fits or not np.all((values >= 0) & (values < np.inf)):
         raise ValueError(
             f"utility must be {len(catalog.levels)} finite numbers of at least 0, one per level of "
             "the scale (levels_)."
         )
-    return Ranking(by, float(exponent), values)
+    return Ranking(by, float(exponent), values.astype(float))
 
 
 def rank(
@@ -120,8 +122,11 @@ def _rank_block(
         m = min(4 * m, D)
     empty = value == -np.inf
     rows = np.repeat(np.arange(people), n)
-    shares = pair_shares(catalog, features, rows, columns.ravel())
     choice = catalog.choice.probability(np.take_along_axis(score, columns, 1))
+    if catalog.implicit:
+        shares = np.stack([1.0 - choice.ravel(), choice.ravel()], axis=1)
+    else:
+        shares = pair_shares(catalog, features, rows, columns.ravel())
     ends = interval_of(shares, catalog.levels, COVERAGE)
     numbers = [choice, scale.mean(shares, catalog.levels), *ends]
     numbers = [np.where(empty, np.nan, each.reshape(people, n)) for each in numbers]

@@ -13,15 +13,12 @@ from scipy import sparse
 from partwise._warnings import warn
 from partwise.answers.preferences import StateTastes, Tastes
 from partwise.contracts import Array
-from partwise.data.ratings import check_scale, plain, read_person
+from partwise.data.ratings import check_scale, numbers_of, plain, read_person
 from partwise.models import levels as scale
 from partwise.models.choice import Choice, taken
 
 # Coverage of the interval of a recommendation.
 COVERAGE = 0.8
-
-# Column of an unknown item.
-UNKNOWN = -1
 
 
 class Recommendation(NamedTuple):
@@ -145,13 +142,18 @@ class Catalog:
         shape = (1, len(self.items))
         return sparse.csr_matrix((values, person.columns, indptr), shape=shape)
 
-    def infer(self, X: sparse.csr_matrix) -> list[Array]:
-        """Features (F, n) of people with ratings X (CSR), by each model."""
-        return [taste.fold_in(X) for taste in self.tastes]
+    def heard(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
+        """Ratings X (CSR) without those of items that nobody has rated, which say nothing."""
+        kept = self.counts[X.indices] > 0
+        if kept.all():
+            return X
+        indptr = np.append(0, np.cumsum(kept))[X.indptr]
+        return sparse.csr_matrix((X.data[kept], X.indices[kept], indptr), shape=X.shape)
 
     def people(self, X: sparse.csr_matrix) -> People:
         """People with ratings X (CSR)."""
-        return People(X, taken(X), self.infer(X))
+        heard = self.heard(X)
+        return People(X, taken(heard), [taste.fold_in(heard) for taste in self.tastes])
 
     @cached_property
     def known_people(self) -> People:
@@ -190,14 +192,14 @@ class Catalog:
 
     def user_rows(self, ids: Sequence[Hashable]) -> Array:
         """Rows of people of the fit; others are refused."""
-        place = self.remembered().place
-        strange = [user for user in ids if user not in place]
-        if strange:
+        rows = numbers_of(self.remembered().place, ids)
+        if np.any(rows < 0):
+            what = "a list of the items taken" if self.implicit else "a mapping of items to ratings"
             raise ValueError(
-                f"{strange[0]!r} is not a user of the fit; pass ratings as a mapping, or add the "
+                f"{ids[int(np.argmin(rows))]!r} is not a user of the fit; pass {what}, or add the "
                 "user with partial_fit."
             )
-        return np.array([place[user] for user in ids], np.int64)
+        return rows
 
     def states(self) -> StateTastes:
         """The first model whose parts have states."""
@@ -226,19 +228,33 @@ def person_of(catalog: Catalog, ratings: object, unknown: str) -> Person:
     read = read_person(ratings, catalog.place, unknown, implicit=catalog.implicit)
     person = Person(*read)
     check_scale(person.values, catalog.levels)
+    warn_unrated(catalog, person.columns)
     return person
 
 
+def warn_unrated(catalog: Catalog, columns: Array) -> None:
+    """Say that ratings of items of which nothing is learned do not count."""
+    strange = np.unique(columns[catalog.counts[columns] == 0])
+    if len(strange):
+        more = f" and {len(strange) - 1} more say" if len(strange) > 1 else " says"
+        warn(
+            f"The rating{'s' * (len(strange) > 1)} of {catalog.items[strange[0]]!r}{more} nothing "
+            "about other items, since nobody else has rated it; learn it with partial_fit."
+        )
+
+
 def columns_of(catalog: Catalog, items: object, unknown: str, then: str) -> Array:
-    """Columns of items, `UNKNOWN` for others, with a warning that ends in ``then``."""
+    """Columns of items, -1 for others, with a warning that ends in ``then``."""
     names = plain(items)
-    columns = np.array([catalog.place.get(item, UNKNOWN) for item in names], np.int64)
+    columns = numbers_of(catalog.place, names)
     if np.any(columns < 0):
         first = names[int(np.argmin(columns))]
-        text = f"{np.sum(columns < 0)} items are unknown (first: {first!r})"
+        n = int(np.sum(columns < 0))
+        text = f"{n} items are unknown (first: {first!r})" if n > 1 else f"Unknown item: {first!r}"
         if unknown == "raise":
-            raise ValueError(f'{text}; leave them out, or set unknown="warn".')
-        warn(f"{text}; {then}.")
+            them = "them" if n > 1 else "it"
+            raise ValueError(f'{text}; leave {them} out, or call set_params(unknown="warn").')
+        warn(f"{text}; {'they are' if n > 1 else 'it is'} {then}.")
     return columns
 
 
@@ -246,7 +262,7 @@ def items_among(catalog: Catalog, among: Iterable[Hashable] | None, unknown: str
     """Mask (D,) of the given items; of all items if None."""
     if among is None:
         return np.ones(len(catalog.items), bool)
-    columns = columns_of(catalog, among, unknown, "they are left out")
+    columns = columns_of(catalog, among, unknown, "left out")
     allowed = np.zeros(len(catalog.items), bool)
     allowed[columns[columns >= 0]] = True
     return allowed
@@ -291,7 +307,7 @@ def _averaged(catalog: Catalog, found: list[Array]) -> Array:
 def pair_shares(catalog: Catalog, features: list[Array], rows: Array, columns: Array) -> Array:
     """Probability of every level of chosen cells of people, (cells, L).
 
-    An item without ratings, known or not (`UNKNOWN`), is predicted from items with similar
+    An item without ratings, known or not (column -1), is predicted from items with similar
     features, or else as the average item: the mean over all items, weighted by their number of
     ratings.
     """
@@ -354,12 +370,12 @@ def interval_of(shares: Array, levels: Array, coverage: float) -> tuple[Array, A
 # --- reasons ---
 
 
-def explain(catalog: Catalog, person: Person, d: int, n: int) -> Explanation:
-    """Explain the first model's prediction of item d."""
+def explain(catalog: Catalog, people: People, person: Person, d: int, n: int) -> Explanation:
+    """Explain the prediction of item d for one person, whose ratings may be none."""
     taste, levels = catalog.tastes[0], catalog.levels
     part = int(taste.own_parts[d])
-    features = taste.fold_in(catalog.row(person))
-    shares = taste.cell_shares(features, np.zeros(1, int), np.array([d]))[0]
+    shares = cells_of(catalog, people, np.zeros(1, np.int64), np.array([d]))[0]
+    choice = catalog.choice.probability(take_scores(catalog, people.profiles)[0, d])
     out: Explanation = {
         "item": catalog.items[d],
         "rating": float(scale.mean(shares, levels)),
@@ -367,19 +383,13 @@ def explain(catalog: Catalog, person: Person, d: int, n: int) -> Explanation:
         "part": part,
         "because": _effects(catalog, person, d, n),
         "similar_items": similar_items(catalog, d, n),
-        "choice": _choice(catalog, person, d),
+        "choice": float(choice),
         "chosen_because": _weights(catalog, person, d, n),
     }
     if isinstance(taste, StateTastes) and part >= 0:
-        m = features[taste.span(part), 0]
+        m = people.features[0][taste.span(part), 0]
         out["state"], out["probability"] = int(m.argmax()), float(m.max())
     return out
-
-
-def _choice(catalog: Catalog, person: Person, d: int) -> float:
-    """Probability that the person takes item d."""
-    score = take_scores(catalog, taken(catalog.row(person)))[0, d]
-    return float(catalog.choice.probability(score))
 
 
 def _weights(catalog: Catalog, person: Person, d: int, n: int) -> list[Weight]:
@@ -393,15 +403,16 @@ def _weights(catalog: Catalog, person: Person, d: int, n: int) -> list[Weight]:
 
 
 def _effects(catalog: Catalog, person: Person, d: int, n: int) -> list[Effect]:
-    """The person's ratings with the largest effect on the prediction of item d."""
+    """The person's ratings of other items with the largest effect on the prediction of item d."""
+    heard = catalog.counts[person.columns] > 0
+    person = Person(person.columns[heard], person.values[heard])
     if not len(person.columns):
         return []
-    taste = catalog.tastes[0]
-    found = taste.leave_out(*person)  # with all ratings, then without each
-    every = np.arange(len(person.columns) + 1)
-    shares = taste.cell_shares(found, every, np.full_like(every, d))
+    rows = np.arange(len(person.columns) + 1)
+    shares = cells_of(catalog, _without_each(catalog, person), rows, np.full_like(rows, d))
     means = scale.mean(shares, catalog.levels)
     effect = means[0] - means[1:]
+    others = np.flatnonzero(person.columns != d)
     # Ratings of other parts have no effect; rounding must not rank them.
     return [
         Effect(
@@ -409,13 +420,33 @@ def _effects(catalog: Catalog, person: Person, d: int, n: int) -> list[Effect]:
             rating=float(person.values[i]),
             effect=float(effect[i]),
         )
-        for i in _top(np.abs(effect).round(6), min(n, len(effect)))
+        for i in others[_top(np.abs(effect[others]).round(6), min(n, len(others)))]
     ]
 
 
+def _without_each(catalog: Catalog, person: Person) -> People:
+    """The person with all ratings, then without each of them."""
+    n, D = len(person.columns), len(catalog.items)
+    kept = np.concatenate([np.ones((1, n), bool), ~np.eye(n, dtype=bool)])
+    rows, which = np.nonzero(kept)
+    values = person.values[which].astype(np.float32)
+    X = sparse.csr_matrix((values, (rows, person.columns[which])), shape=(n + 1, D))
+    features = [] if catalog.implicit else [taste.leave_out(*person) for taste in catalog.tastes]
+    return People(X, taken(X), features)
+
+
 def similar_items(catalog: Catalog, d: int, n: int) -> list[Hashable]:
-    """The n items of the same part whose ratings are most similar to those of item d."""
-    similarity = catalog.tastes[0].similarity(d)
+    """The n items of the same part whose ratings are most similar to those of item d.
+
+    Those of an item without ratings are the items that it is predicted from.
+    """
+    if catalog.counts[d] > 0:
+        similarity = np.where(catalog.counts > 0, catalog.tastes[0].similarity(d), -np.inf)
+    elif catalog.lent is not None:
+        similarity = catalog.lent[[d]].toarray()[0]
+        similarity[similarity == 0] = -np.inf
+    else:
+        return []
     similarity[d] = -np.inf
     best = _top(similarity, min(n, int(np.isfinite(similarity).sum())))
     return [catalog.items[i] for i in best]
@@ -448,10 +479,10 @@ def state_items(catalog: Catalog, n: int, min_ratings: int) -> list[dict[str, ob
     return out
 
 
-def profile(catalog: Catalog, person: Person, n: int, min_ratings: int) -> list[dict[str, object]]:
+def profile(catalog: Catalog, person: People, n: int, min_ratings: int) -> list[dict[str, object]]:
     """The most probable state of each part of a person, with its items."""
     taste = catalog.states()
-    m = taste.fold_in(catalog.row(person))[:, 0]
+    m = person.features[catalog.tastes.index(taste)][:, 0]
     kinds = {(one["part"], one["state"]): one for one in state_items(catalog, n, min_ratings)}
     out = []
     for k in range(taste.n_parts):

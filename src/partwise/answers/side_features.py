@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from scipy import linalg, sparse
@@ -18,9 +19,9 @@ from scipy import linalg, sparse
 from partwise.answers.recommend import Catalog
 from partwise.contracts import Array
 from partwise.data.frame_reading import RawColumn, read_columns
-from partwise.data.frames import as_table, frame_of
-from partwise.data.ratings import ColumnNames, Ratings, plain
-from partwise.typing import FeaturesLike, Name
+from partwise.data.frames import as_table, frame_of, is_missing
+from partwise.data.ratings import ColumnNames, Ratings, plain, role_of
+from partwise.typing import FeaturesLike, Frame, Name
 
 # Lenders at most: those with most ratings are considered, and the nearest of them are kept.
 MAX_LENDERS, NEAREST = 3000, 50
@@ -50,12 +51,16 @@ class Sides:
 
     @classmethod
     def read(
-        cls, items: FeaturesLike | None, users: FeaturesLike | None, names: ColumnNames
+        cls,
+        items: FeaturesLike | None,
+        users: FeaturesLike | None,
+        names: ColumnNames,
+        read: Ratings,
     ) -> Sides:
-        """Read and encode features."""
+        """Read and encode features of the items and users of ratings, and of others."""
         return cls(
-            None if items is None else read_features(items, names.item, "item"),
-            None if users is None else read_features(users, names.user, "user"),
+            None if items is None else read_features(items, names.item, "item", read.items),
+            None if users is None else read_features(users, names.user, "user", read.users),
         )
 
     @property
@@ -89,31 +94,55 @@ class Sides:
         return replace(catalog, known=known, lent=lent)
 
 
-def read_features(given: FeaturesLike, name: Name, role: str) -> Features:
-    """Read and encode features: ids in a column of this name, in the index, or given apart."""
-    if isinstance(given, tuple):
+def read_features(
+    given: FeaturesLike, name: Name, role: str, known: Sequence[Hashable]
+) -> Features:
+    """Read and encode features: ids in a column of this name, in the index, or given apart.
+
+    Some of them are ``known``, items or users of the ratings: from these the others are predicted.
+    """
+    if isinstance(given, tuple) and len(given) == 2:
         ids, table = plain(given[0]), np.asarray(given[1])
         table = table[:, None] if table.ndim == 1 else table
         columns = read_columns(as_table(table))
+        places: list[tuple[Name | None, list[Hashable]]] = [(None, ids)]
     elif frame_of(given) != "array":
-        columns = read_columns(given)
-        if name in list(given.columns):
-            ids = plain(given[str(name)].to_numpy())
-            columns = [column for column in columns if column.name != name]
-        elif hasattr(given, "index"):
-            ids = plain(given.index.to_numpy())
-        else:
-            raise ValueError(f"{role}_features has no column {name!r} with the ids; add it.")
+        columns, places = read_columns(given), _places(given, name, role)
     else:
         raise ValueError(
             f"{role}_features must be a DataFrame, or a tuple of ids and an array with a row each."
         )
+    rated = set(known)
+    if any(not isinstance(each, Hashable) or is_missing(each) for _, ids in places for each in ids):
+        raise ValueError(f"{role}_features has a row without an id; remove it.")
+    found = [place for place in places if not rated.isdisjoint(place[1])]
+    if not found:
+        first = f"{places[0][1][0]!r} is not {known[0]!r}" if places[0][1] else "it is empty"
+        raise ValueError(
+            f"{role}_features has no row for {'an' if role == 'item' else 'a'} {role} of the "
+            f"ratings ({first}); give the same ids, of the same type, in the column {name!r} or in "
+            "the index."
+        )
+    column, ids = found[0]
+    columns = [each for each in columns if column is None or each.name != column]
     if len(set(ids)) < len(ids):
         raise ValueError(f"{role}_features has two rows for the same {role}; give one.")
     encoded = [_encoded(column) for column in columns]
     if not encoded or len(encoded[0]) != len(ids):
         raise ValueError(f"{role}_features must have one row per id, and at least one column.")
     return Features(ids, np.column_stack(encoded))
+
+
+def _places(frame: Frame, name: Name, role: str) -> list[tuple[Name | None, list[Hashable]]]:
+    """Where ids may be: the column of this name or, without it, one of the role, or the index."""
+    present = list(frame.columns)
+    columns = [name] if name in present else [each for each in present if role_of(each) == role]
+    places = [(each, plain(frame[cast(str, each)].to_numpy())) for each in columns]
+    if name not in present and hasattr(frame, "index"):
+        places.append((None, plain(frame.index.to_numpy())))
+    if not places:
+        raise ValueError(f"{role}_features has no column {name!r} with the ids; add it.")
+    return places
 
 
 def _encoded(column: RawColumn) -> Array:

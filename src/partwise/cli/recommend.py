@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -43,37 +44,63 @@ def _recommender(source: Path) -> Recommender:
     return model
 
 
-def _known(model: Recommender, text: str) -> Hashable:
-    """The item with this name, or with this number."""
-    if text in model.items_ or not text.lstrip("-").isdigit():
-        return text
-    return int(text)
+class _Known(NamedTuple):
+    """Users, items and levels that a request may name: those of the ratings, or of a model.
 
+    Levels are None where no scale was used: an item was taken, or not.
+    """
 
-def _user_ratings(model: Recommender, user: str) -> dict[Hashable, float]:
-    """Ratings of a user of the fit, by name or number."""
-    known = {str(each): each for each in model.known_users()}
-    _check_user(user, list(known))
-    return model.user_ratings(known[user])
+    users: dict[str, Hashable]
+    items: dict[str, Hashable]
+    levels: set[float] | None
 
+    @classmethod
+    def of_ratings(cls, ratings: tuple[Sequence[Hashable], ...]) -> _Known:
+        """Those of a file."""
+        users, items = ({str(name): name for name in column} for column in ratings[:2])
+        levels = {float(str(level)) for level in ratings[2]} if len(ratings) > 2 else None
+        return cls(users, items, levels)
 
-def _check_user(user: str, known: list[str]) -> None:
-    if user not in known:
-        fail(f"Error: there is no user {user!r}{closest(user, known, 'user')}", 2)
+    @classmethod
+    def of_model(cls, model: Recommender, needs_users: bool) -> _Known:
+        """Those of a saved recommender."""
+        names = model.known_users() if needs_users else []
+        users, items = ({str(name): name for name in each} for each in (names, model.items_))
+        return cls(users, items, None if model.implicit_ else set(model.levels_.tolist()))
 
+    def user(self, text: str) -> Hashable:
+        """The user of this name."""
+        if text not in self.users:
+            fail(f"Error: there is no user {text!r}{closest(text, list(self.users), 'user')}", 2)
+        return self.users[text]
 
-def _person(model: Recommender, rated: list[str]) -> dict[Hashable, float]:
-    """Ratings by item, from ITEM=RATING."""
-    person: dict[Hashable, float] = {}
-    for text in rated:
-        item, sign, rating = text.rpartition("=")
-        try:
-            person[_known(model, item)] = float(rating)
-        except ValueError:
-            sign = ""
-        if not sign:
-            fail(f"Error: {text!r} is not ITEM=RATING, such as 'Alien (1979)=5'.", 2)
-    return person
+    def item(self, text: str) -> Hashable:
+        """The item of this name."""
+        if text not in self.items:
+            fail(f"Error: there is no item {text!r}{closest(text, list(self.items), 'item')}", 2)
+        return self.items[text]
+
+    def person(self, rated: list[str]) -> dict[Hashable, float]:
+        """Ratings by item, from ITEM=RATING; without levels ITEM alone, too."""
+        person: dict[Hashable, float] = {}
+        for text in rated:
+            if self.levels is None and text in self.items:
+                person[self.items[text]] = 1.0
+                continue
+            name, _, number = text.rpartition("=")
+            try:
+                rating = float(number)
+            except ValueError:
+                rating = math.nan
+            if self.levels is None and (not name or math.isnan(rating)):
+                self.item(text)  # fails: an item that was taken needs no rating
+            if not name or math.isnan(rating):
+                fail(f"Error: {text!r} is not ITEM=RATING, such as 'Alien (1979)=5'.", 2)
+            if self.levels is not None and rating not in self.levels:
+                scale = ", ".join(f"{level:g}" for level in sorted(self.levels)[:12])
+                fail(f"Error: the rating {rating:g} of {name!r} is not on the scale {scale}.", 2)
+            person[self.item(name)] = rating
+        return person
 
 
 def _print_scores(ratings: tuple[Sequence[Hashable], ...], k: int) -> None:
@@ -106,7 +133,11 @@ def recommend(
     rated: Annotated[
         list[str] | None,
         typer.Option(
-            "--rated", "-r", metavar="ITEM=RATING", help="A rating of the person; may be repeated."
+            "--rated",
+            "-r",
+            metavar="ITEM=RATING",
+            help="A rating of the person; may be repeated. Without ratings in the file, ITEM alone "
+            "says that the person took it.",
         ),
     ] = None,
     user: Annotated[
@@ -162,26 +193,29 @@ def recommend(
 
     if user is not None and rated:
         fail("Error: --user and --rated are two people; give one.", 2)
+    model, ratings = None, None
     if _is_model(source):
         if evaluate:
             fail("Error: --evaluate needs a file of ratings, not a model.", 2)
         model = _recommender(source)
+        known = _Known.of_model(model, needs_users=user is not None)
     else:
         ratings = _ratings(source, encoding, columns)
         if evaluate:
             _print_scores(ratings, number)
             return
-        if user is not None:
-            _check_user(user, sorted(map(str, set(ratings[0]))))  # before the fit
+        known = _Known.of_ratings(ratings)
+    # Mistakes are found before the fit.
+    told = known.person(rated or [])
+    named = None if user is None else known.user(user)
+    wanted = None if explain is None else known.item(explain)
+    if model is None:
         model = Recommender(verbose=1).fit(ratings)
     if save is not None:
         model.save(save, users=user is not None)
         say(f"Wrote {save}.")
-    person = _person(model, rated or []) if user is None else _user_ratings(model, user)
-    if explain is not None and _known(model, explain) not in model.items_:
-        known = [str(item) for item in model.items_]
-        fail(f"Error: there is no item {explain!r}{closest(explain, known, 'item')}", 2)
-    taken_only = model.levels_.tolist() == [0.0, 1.0]
+    person = told if user is None else model.user_ratings(named)
+    taken_only = known.levels is None
     table = Table(
         "item", *(["probability"] if taken_only else ["expected rating", "80 % interval"])
     )
@@ -192,13 +226,18 @@ def recommend(
     if ask:
         say(f"Ask next: {model.next_question(person)}")
     if explain is not None:
-        _print_reasons(model, person, _known(model, explain))
+        _print_reasons(model, person, wanted, taken_only)
 
 
-def _print_reasons(model: Recommender, person: dict[Hashable, float], item: Hashable) -> None:
+def _print_reasons(
+    model: Recommender, person: dict[Hashable, float], item: Hashable, taken_only: bool
+) -> None:
     """Print which ratings changed a prediction."""
     reasons = model.explain(person, item)
-    say(f"{item}: {reasons['rating']:.2f} expected.")
+    what = "probability of taking it" if taken_only else "expected rating"
+    say(f"{item}: {what} {reasons['rating']:.2f}.")
     for why in reasons["because"]:
-        say(f"  {why['effect']:+.2f} for {why['item']}, rated {why['rating']:g}")
-    say(f"  Similar items: {', '.join(str(name) for name in reasons['similar_items'])}.")
+        rated = "" if taken_only else f", rated {why['rating']:g}"
+        say(f"  {why['effect']:+.2f} for {why['item']}{rated}")
+    if reasons["similar_items"]:
+        say(f"  Similar items: {', '.join(str(name) for name in reasons['similar_items'])}.")

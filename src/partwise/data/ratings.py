@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -23,6 +24,11 @@ Names: TypeAlias = "Sequence[Hashable] | Array"
 
 # Column names of other data sets, such as MovieLens, in lower case without underscores.
 ALIASES = {"userid": "user", "itemid": "item", "movieid": "item", "movie": "item"}
+
+
+def role_of(name: Hashable) -> Hashable:
+    """What a column of this name contains: user or item, by other names too; else the name."""
+    return ALIASES.get(str(name).lower().replace("_", ""), name)
 
 
 class ColumnNames(NamedTuple):
@@ -89,6 +95,10 @@ def read_ratings(
         given: list[Hashable] = list(range(matrix.shape[1])) if items is None else list(items)
         return Ratings(list(range(matrix.shape[0])), given, matrix, implicit)
     user, item, rating = _three(ratings, names or ColumnNames())
+    if implicit and rating is not None and not np.all(rating):
+        user, item = (_where(rating != 0, names) for names in (user, item))
+        if len(user) == 0:
+            raise ValueError("There are no ratings but counts of 0; give an item that was taken.")
     if implicit or rating is None:
         implicit, rating = True, np.ones(len(user))
     users, row = _numbered(user)
@@ -99,10 +109,20 @@ def read_ratings(
         given, number = _numbered(item)
         strange = [name for name in given if name not in place]
         if strange:
-            raise ValueError(f"{strange[0]!r} is not a known item.")
+            raise ValueError(
+                f"{strange[0]!r} is not a known item; known items are in items_. Leave out others, "
+                "or learn them with add_items or partial_fit."
+            )
         column = np.array([place[name] for name in given], np.int64)[number]
     matrix = _once(row, column, rating, (len(users), len(known)), implicit)
     return Ratings(users, known, matrix, implicit)
+
+
+def _where(kept: Array, names: Names) -> Names:
+    """Some of the users or items: a count of 0 is nothing taken."""
+    if isinstance(names, np.ndarray):
+        return names[kept]
+    return [name for name, keep in zip(names, kept, strict=True) if keep]
 
 
 def _rows(ratings: sparse.csr_matrix, implicit: bool) -> sparse.csr_matrix:
@@ -138,7 +158,7 @@ def _once(
 def _of_frame(frame: pd.DataFrame, names: ColumnNames) -> tuple[Array, ...]:
     """Users, items and, if there are any, ratings of a data frame, in the order of time."""
     present = list(frame.columns)
-    alias = {ALIASES.get(str(name).lower().replace("_", ""), name): name for name in present}
+    alias = {role_of(name): name for name in present}
     found = []
     for role, name in names.by_role().items():
         if name is None:
@@ -171,7 +191,10 @@ def _three(ratings: object, names: ColumnNames) -> tuple[Names, Names, Array | N
     user, item = ratings[0], ratings[1]
     rating = np.ones(len(user)) if len(ratings) == 2 else np.asarray(ratings[2])
     if rating.dtype.kind not in "iufb":
-        raise ValueError(f"Ratings must be numbers, but are of dtype {rating.dtype}.")
+        raise ValueError(
+            f"Ratings must be numbers, but are of dtype {rating.dtype}; convert text with "
+            "astype(float)."
+        )
     if not len(user) == len(item) == len(rating):
         raise ValueError(
             "Users, items and ratings must have the same length, but have "
@@ -239,9 +262,21 @@ def csr_of(fields: Mapping[str, Array], shape: tuple[int, int]) -> sparse.csr_ma
 
 def plain(names: object) -> list[Hashable]:
     """Names as Python's own values, so that 3 from an array finds 3 from a dictionary."""
-    if isinstance(names, str):
-        return [names]
-    return names.tolist() if isinstance(names, np.ndarray) else list(cast(Names, names))
+    if isinstance(names, np.ndarray):
+        return np.atleast_1d(names).tolist()
+    if isinstance(names, str) or not isinstance(names, Iterable):  # one of them
+        return [cast(Hashable, names)]
+    return list(cast(Names, names))
+
+
+def numbers_of(place: Mapping[Hashable, int], names: Sequence[Hashable]) -> Array:
+    """Numbers of users or items, -1 for those that are unknown."""
+    try:
+        return np.array([place.get(name, -1) for name in names], np.int64)
+    except TypeError as error:
+        raise ValueError(
+            f"Users and items are hashable, such as numbers or text: {error}."
+        ) from None
 
 
 def _numbered(names: Names) -> tuple[list[Hashable], Array]:
@@ -276,18 +311,20 @@ def read_person(
 ) -> tuple[Array, Array]:
     """Columns and ratings of one person, a mapping of items to ratings.
 
-    With implicit feedback it may be any collection of items.
+    With implicit feedback it may be any collection of items; an item with the number 0 was not
+    taken.
 
     Items that are not known are left out with a warning or, with ``unknown="raise"``, refused.
     """
-    if implicit and isinstance(person, Iterable) and not isinstance(person, str):
+    is_mapping = isinstance(person, Mapping) or hasattr(person, "items")
+    if implicit and isinstance(person, Iterable) and not is_mapping:
         person = dict.fromkeys(person, 1.0)
-    if not isinstance(person, Mapping) and not hasattr(person, "items"):
+    elif not is_mapping:
         raise ValueError(
             f"A person is a mapping of items to ratings, as {{'Alien': 5}}, or the id of a user of "
             f"the fit, not a {type(person).__name__}."
         )
-    given: list[tuple[Hashable, float]] = list(person.items())
+    given = list(cast(Mapping[Hashable, float], person).items())
     pairs = list(dict(given).items())
     if len(pairs) < len(given):
         warn("An item is rated twice; the last rating is used.")
@@ -297,24 +334,44 @@ def read_person(
         if len(strange) > 1:
             text += f" and {len(strange) - 1} more"
         if unknown == "raise":
-            raise ValueError(f'{text}; leave them out, or set unknown="warn".')
+            raise ValueError(f'{text}; leave it out, or call set_params(unknown="warn").')
         warn(f"{text}; ignored.")
         pairs = [pair for pair in pairs if pair[0] in place]
     columns = np.array([place[item] for item, _ in pairs], np.int64)
-    try:
-        values = np.array([float(rating) for _, rating in pairs])
-    except (TypeError, ValueError):
-        raise ValueError("Ratings must be numbers.") from None
-    _check_numbers(values)
+    values = np.array([_number(*pair) for pair in pairs])
+    if implicit:
+        columns, values = columns[values != 0], np.ones(np.count_nonzero(values))
     order = np.argsort(columns)
     return columns[order], values[order]
 
 
+def _number(item: Hashable, rating: object) -> float:
+    """A rating of a person."""
+    try:
+        value = float(cast(float, rating))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"The rating of {item!r} is {rating!r}; ratings must be numbers."
+        ) from None
+    if not np.isfinite(value):
+        raise ValueError(f"The rating of {item!r} is {value}; leave out unknown ratings.")
+    return value
+
+
+def check_whole(name: str, value: object, least: int = 1) -> None:
+    """Refuse what is not a whole number of at least so much."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r} must be a whole number of at least {least}.")
+
+
 def read_levels(given: ArrayLike | None, ratings: Array) -> Array:
     """The scale that was given, or None for that of the ratings that occur, ascending."""
-    found = np.unique(ratings) if given is None else np.asarray(given)
+    found = np.unique(ratings) if given is None else np.atleast_1d(given)
     # As they are written: 0.1 of single precision is 0.1, not what it is in double.
-    levels = np.unique([float(str(level)) for level in found])
+    try:
+        levels = np.unique([float(str(level)) for level in found])
+    except ValueError:
+        raise ValueError(f"levels={given!r} must be numbers, such as [1, 2, 3, 4, 5].") from None
     if len(levels) < 2 or not np.isfinite(levels).all():
         raise ValueError(
             f"The scale {levels.tolist()} has {len(levels)} level(s), but ratings differ only on a "

@@ -292,9 +292,10 @@ class GatedEstimator(SequenceRows):
         family = self._family(None if schema is None else Schema.restore(schema))
         self._adopt(restored(family, state))
 
-    def _widened(self, X: Matrix) -> Self:
-        """A copy of the estimator with the new columns of X (CSR), after those of the fit."""
-        return adopted(copy(self), with_new_columns(self._family(), self._fitted, X))
+    def _widened(self, X: Matrix, own: Array, place: Array) -> Self:
+        """A copy with the columns of X (CSR): those at ``place`` are ``own`` of the fit."""
+        wide = with_new_columns(self._family(), self._fitted, X, own, place)
+        return adopted(copy(self), wide)
 
     # --- answers for checked rows ---
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple, cast
+from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,12 +19,12 @@ from partwise.answers.recommend import (
     columns_of,
     everything_of,
     interval_of,
-    is_id,
     items_among,
     point_of,
+    warn_unrated,
 )
 from partwise.contracts import Array
-from partwise.data.ratings import check_scale, plain, read_ratings
+from partwise.data.ratings import check_scale, check_whole, plain, read_ratings
 from partwise.estimators._rating_reasons import RatingReasons
 from partwise.typing import Name, RatingsLike, UserRatings
 
@@ -52,8 +53,7 @@ class RatingPredictions(RatingReasons):
 
     def _columns(self, items: Sequence[Name] | Array) -> Array:
         """Columns of items to predict."""
-        then = "they are predicted as the average item"
-        return columns_of(self._fitted, items, self.unknown, then)
+        return columns_of(self._fitted, items, self.unknown, "predicted as the average item")
 
     def predict(
         self,
@@ -65,15 +65,15 @@ class RatingPredictions(RatingReasons):
         """Predicted ratings of a person.
 
         An item without ratings, known or not, is predicted as the average item: the mean prediction
-        of all items, weighted by their number of ratings. With ``unknown="raise"`` an unknown item
-        is an error. With item features it is predicted from similar items. With implicit feedback
-        the prediction is the probability that the person takes the item.
+        of all items, weighted by their number of ratings. With ``Recommender(unknown="raise")`` an
+        unknown item is an error. With item features it is predicted from similar items. With
+        implicit feedback the prediction is the probability that the person takes the item.
 
         Parameters
         ----------
         user_ratings : mapping of items to ratings, or id
             Ratings of the person, may be empty; or text or a number that is the id of a user of the
-            fit.
+            fit. The rating of an item that nobody else has rated is not used, with a warning.
         items : sequence, optional
             Items to predict; all of ``items_`` if not given.
         point : {"median", "mean"}, default="median"
@@ -104,7 +104,7 @@ class RatingPredictions(RatingReasons):
         probability : ndarray of shape (n_items, L)
             Columns in the order of ``levels_``.
         """
-        person = self._one(user_ratings)
+        person = self._one(user_ratings)[1]
         if items is None:
             return everything_of(self._fitted, person)
         columns = self._columns(items)
@@ -129,7 +129,7 @@ class RatingPredictions(RatingReasons):
         -------
         lower, upper : ndarray of shape (n_items,)
         """
-        if not 0 < coverage < 1:
+        if not isinstance(coverage, Real) or not 0 < coverage < 1:
             raise ValueError(f"coverage={coverage!r} must lie above 0 and below 1, as 0.9.")
         shares = self.predict_distribution(user_ratings, items)
         return interval_of(shares, self.levels_, coverage)
@@ -169,6 +169,10 @@ class RatingPredictions(RatingReasons):
             raise ValueError(f"point={point!r} must be 'median', 'mean' or 'distribution'.")
         columns = self._columns(items)
         asked, rows = self._rows(known, users)
+        if len(rows) != len(columns):
+            raise ValueError(
+                f"There are {len(rows)} users and {len(columns)} items, but each pair needs both."
+            )
         shares = cells_of(self._fitted, asked, rows, columns)
         if point == "distribution":
             return shares
@@ -186,6 +190,7 @@ class RatingPredictions(RatingReasons):
             return people, np.array([place[user] for user in names], np.int64)
         read = read_ratings(known, self.items_, implicit=self._fitted.implicit)
         check_scale(read.matrix.data, self.levels_)
+        warn_unrated(self._fitted, read.matrix.indices)
         place = {user: i for i, user in enumerate(read.users)}
         nobody = len(place)  # a row without ratings
         rows = np.array([place.get(user, nobody) for user in names], np.int64)
@@ -242,8 +247,8 @@ class RatingPredictions(RatingReasons):
         >>> [found.item for found in model.recommend({"c": 4}, n=2, by="choice")]
         ['b', 'a']
         """
-        row = self._one(user_ratings)
-        found = self._ranked(row, n, by, exponent, utility, among, min_ratings)
+        person = self._one(user_ratings)[1]
+        found = self._ranked(person, n, by, exponent, utility, among, min_ratings)
         columns = found.columns[0]
         fields = (found.rating, found.lower, found.upper, found.choice, found.value)
         numbers = zip(columns, *(field[0].tolist() for field in fields), strict=True)
@@ -289,13 +294,6 @@ class RatingPredictions(RatingReasons):
         fields = (found.value, found.choice, found.rating, found.lower, found.upper)
         return Recommendations(ids, names[found.columns], *fields)
 
-    def _one(self, user_ratings: UserRatings | Iterable[Name] | Name) -> People:
-        """One person, to recommend to."""
-        check_is_fitted(self)
-        if is_id(user_ratings):  # may have features and no ratings
-            return self._fitted.some_people([cast(Name, user_ratings)])[1]
-        return self._fitted.people(self._fitted.row(self._person(user_ratings)))
-
     def _ranked(
         self,
         people: People,
@@ -306,8 +304,8 @@ class RatingPredictions(RatingReasons):
         among: Iterable[Name] | None,
         min_ratings: int,
     ) -> Ranked:
-        if n < 1:
-            raise ValueError(f"n={n!r} must be at least 1.")
+        check_whole("n", n)
+        check_whole("min_ratings", min_ratings, 0)
         allowed = items_among(self._fitted, among, self.unknown)
         allowed &= self._fitted.counts >= min_ratings
         ranking = ranking_of(self._fitted, by, exponent, utility)

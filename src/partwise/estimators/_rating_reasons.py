@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import cast
 
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import recommend
 from partwise.answers.interview import Interview
-from partwise.answers.recommend import Catalog, Explanation, Person, person_of
+from partwise.answers.recommend import Catalog, Explanation, People, Person, is_id, person_of
+from partwise.data.ratings import check_whole, numbers_of
 from partwise.models.questions import RULES
 from partwise.typing import Name, UserRatings
 
@@ -24,11 +26,19 @@ class RatingReasons:
         check_is_fitted(self)
         return person_of(self._fitted, ratings, self.unknown)
 
+    def _one(self, user_ratings: UserRatings | Iterable[Name] | Name) -> tuple[Person, People]:
+        """Ratings of one person, and the person to recommend to."""
+        person = self._person(user_ratings)
+        if is_id(user_ratings):  # may have features and no ratings
+            return person, self._fitted.some_people([cast(Name, user_ratings)])[1]
+        return person, self._fitted.people(self._fitted.row(person))
+
     def _column(self, item: Name) -> int:
         check_is_fitted(self)
-        if item not in self._fitted.place:
+        (column,) = numbers_of(self._fitted.place, [item])
+        if column < 0:
             raise ValueError(f"{item!r} is not a known item; known items are in items_.")
-        return self._fitted.place[item]
+        return int(column)
 
     # --- questions ---
 
@@ -83,7 +93,7 @@ class RatingReasons:
     def explain(self, user_ratings: UserRatings | Name, item: Name, n: int = 5) -> Explanation:
         """Explain a predicted rating.
 
-        With several estimators the first one is explained.
+        With several estimators the part, its state and similar items are of the first.
 
         Parameters
         ----------
@@ -97,14 +107,16 @@ class RatingReasons:
         reasons : dict
             ``item``, ``rating`` (expected), ``distribution`` (level to probability), ``part`` of
             the item (-1: background), ``state`` of that part and its ``probability`` (where parts
-            have states), ``because``: the person's ratings with the largest effect on the
-            prediction, each with ``item``, ``rating`` and ``effect``, the expected rating minus the
-            expected rating without it; ``similar_items``, the most similar items of its part;
-            ``choice``, the probability that the person takes the item; and ``chosen_because``, the
-            items taken with the largest ``weight`` in the choice model.
+            have states), ``because``: the person's ratings of other items with the largest effect
+            on the prediction, each with ``item``, ``rating`` and ``effect``, the expected rating
+            minus the expected rating without it; ``similar_items``, the most similar items of its
+            part or, if nobody has rated it, the items that it is predicted from; ``choice``, the
+            probability that the person takes the item (with implicit feedback this is the rating);
+            and ``chosen_because``, the items taken with the largest ``weight`` in the choice model.
         """
-        person = self._person(user_ratings)
-        return recommend.explain(self._fitted, person, self._column(item), n)
+        check_whole("n", n)
+        person, people = self._one(user_ratings)
+        return recommend.explain(self._fitted, people, person, self._column(item), n)
 
     def similar_items(self, item: Name, n: int = 10) -> list[Hashable]:
         """Items of the same part with the most similar ratings.
@@ -120,6 +132,7 @@ class RatingReasons:
             Most similar first.
         """
         d = self._column(item)
+        check_whole("n", n)
         return recommend.similar_items(self._fitted, d, n)
 
     def state_items(self, n: int = 5, *, min_ratings: int = 20) -> list[dict[str, object]]:
@@ -142,8 +155,8 @@ class RatingReasons:
             ``item``, ``rating`` and ``difference``.
         """
         check_is_fitted(self)
-        if n < 1:
-            raise ValueError(f"n={n!r} must be at least 1.")
+        check_whole("n", n)
+        check_whole("min_ratings", min_ratings, 0)
         return recommend.state_items(self._fitted, n, min_ratings)
 
     def profile(
@@ -164,5 +177,6 @@ class RatingReasons:
         parts : list of dict
             As in `state_items`, for the most probable state of each part, with its ``probability``.
         """
-        person = self._person(user_ratings)
-        return recommend.profile(self._fitted, person, n, min_ratings)
+        check_whole("n", n)
+        check_whole("min_ratings", min_ratings, 0)
+        return recommend.profile(self._fitted, self._one(user_ratings)[1], n, min_ratings)

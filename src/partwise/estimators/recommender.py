@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ from partwise.data.ratings import (
     Ratings,
     as_objects,
     check_scale,
+    check_whole,
     csr_fields,
     csr_of,
     merge_ratings,
@@ -63,7 +64,8 @@ class Recommender(RatingPredictions, BaseEstimator):
     levels : sequence of numbers or None, default=None
         The scale, such as ``[1, 2, 3, 4, 5]``; None uses the ratings that occur.
     unknown : {"warn", "raise"}, default="warn"
-        Unknown items in a request are left out with a warning, or raise an error.
+        Whether unknown items in a request are left out with a warning, or raise an error; of a
+        fitted model ``set_params(unknown="raise")`` changes it. No method has this argument.
     verbose : int, default=0
         Above 0 a progress bar is shown, if ``estimator`` is None.
     feedback : {"auto", "explicit", "implicit"}, default="auto"
@@ -88,9 +90,11 @@ class Recommender(RatingPredictions, BaseEstimator):
     levels_ : ndarray of shape (L,)
         The scale, ascending.
     n_users_ : int
-        Number of people in the fit.
+        Number of people with ratings in the fit.
     like_ : float
         The lowest rating that counts as liking an item.
+    implicit_ : bool
+        Whether the feedback was implicit.
 
     References
     ----------
@@ -162,8 +166,9 @@ class Recommender(RatingPredictions, BaseEstimator):
             last of several ratings of the same pair.
         item_features, user_features : DataFrame or tuple (ids, array), optional
             Numbers, dates, text, categories and missing values, one row per item or user; ids are
-            in the column ``item`` or ``user`` or, if there is none, in the index. Items and users
-            without ratings are predicted from those with similar features.
+            in the column that ``item`` or ``user`` names or, if there is none, in a column item or
+            user, or in the index. Items and users without ratings are predicted from those with
+            similar features; nothing else depends on them.
 
         Returns
         -------
@@ -177,26 +182,29 @@ class Recommender(RatingPredictions, BaseEstimator):
         >>> model.recommend(["a"], n=1)[0].item
         'b'
         """
-        self._check()
+        check_arguments(self)
         names = ColumnNames(user, item, rating, timestamp)
         read = self._read(ratings, names)
-        sides = Sides.read(item_features, user_features, names)
+        sides = Sides.read(item_features, user_features, names, read)
         read = sides.extend(read)
-        if min(read.matrix.shape) < 2:
+        X = read.matrix.astype(np.float32)
+        # Users and items without ratings change nothing that is learned of the others.
+        items = rated_items(X)
+        few = X[np.diff(X.indptr) > 0][:, items]
+        if min(few.shape) < 2:
             raise ValueError(
-                f"There are ratings of {read.matrix.shape[0]} users for {read.matrix.shape[1]} "
-                "items; at least two of each are needed."
+                f"There are ratings of {few.shape[0]} users for {few.shape[1]} items; at least two "
+                "of each are needed."
             )
         levels = np.array([0.0, 1.0])
         if not read.implicit:
             levels = read_levels(self.levels, read.matrix.data)
             check_scale(read.matrix.data, levels)
-        X = read.matrix.astype(np.float32)
-        with warnings.catch_warnings():
-            # An item without ratings is predicted as the average item.
-            warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ columns have no observed value")
-            members = members_of(self, X.shape[1], read.implicit, X.shape[0])
-            fitted = [clone(member).fit(X) for member in members]
+            check_like(self.like, levels)
+        members = members_of(self, few.shape[1], read.implicit, few.shape[0])
+        fitted = [clone(member).fit(few) for member in members]
+        if len(items) < X.shape[1]:
+            fitted = [widened(member, X[:0], np.arange(len(items)), items) for member in fitted]
         return self._learn(fitted, read, levels, X, sides)
 
     def partial_fit(
@@ -240,17 +248,13 @@ class Recommender(RatingPredictions, BaseEstimator):
         features = {"item_features": item_features, "user_features": user_features}
         if not hasattr(self, "_fitted"):
             return self.fit(ratings, y, **names.by_role(), **features)
-        read, known = self._read(ratings, names), self._fitted
-        if read.implicit != known.implicit:
-            raise ValueError("Ratings and implicit feedback cannot be mixed; give what fit had.")
-        check_scale(read.matrix.data, known.levels)
-        sides = Sides.read(item_features, user_features, names)
+        read, known = self._read_more(ratings, names), self._fitted
         users = known.remembered()
-        merged = sides.extend(merge_ratings(Ratings(users.ids, known.items, users.ratings), read))
+        merged = merge_ratings(Ratings(users.ids, known.items, users.ratings), read)
+        sides = Sides.read(item_features, user_features, names, merged)
+        merged = sides.extend(merged)
         X = merged.matrix.astype(np.float32)
-        fitted = self.estimators_
-        if len(merged.items) > len(known.items):
-            fitted = self._widened(X)
+        fitted = self._widened(X)
         penalty = known.choice.penalty
         return self._learn(fitted, merged, known.levels, X, sides, penalty)
 
@@ -261,7 +265,8 @@ class Recommender(RatingPredictions, BaseEstimator):
         ----------
         ratings : DataFrame or tuple of three arrays
             As in `fit`. Give the ratings of the new items and, of the same users, those of known
-            items, which show who likes the new ones. A user without a new item is left out.
+            items, which show who likes the new ones. A user without a new item is left out. An item
+            that had features and no ratings is new.
 
         Returns
         -------
@@ -270,27 +275,27 @@ class Recommender(RatingPredictions, BaseEstimator):
         check_is_fitted(self)
         if sparse.issparse(ratings):
             raise ValueError("New items need names; give users, items and ratings, not a matrix.")
-        read, known = self._read(ratings, ColumnNames()), self._fitted
-        check_scale(read.matrix.data, known.levels)
-        if all(item in known.place for item in read.items):
+        read, known = self._read_more(ratings, ColumnNames()), self._fitted
+        merged = merge_ratings(Ratings([], known.items, None), read)
+        items, X = merged.items, merged.matrix
+        n_new = len(items) - len(known.items)
+        counts = np.pad(known.counts, (0, n_new))
+        first = np.where(counts == 0, np.bincount(X.indices, minlength=len(items)), 0)
+        if not first.any():
             raise ValueError("The ratings contain no new item; all items are known.")
-        X = merge_ratings(Ratings([], known.items, None), read).matrix
-        first = np.bincount(X.indices, minlength=X.shape[1])[len(known.items) :]
-        n_new = len(first)
         users = known.known
         if users is not None:
             wide = sparse.csr_matrix((users.ratings.shape[0], n_new), dtype=np.float32)
             users = replace(users, ratings=sparse.hstack([users.ratings, wide], format="csr"))
-        items = [*known.items, *(item for item in read.items if item not in known.place)]
         lent = known.lent
         if lent is not None:
             lent.resize(len(items), len(items))
-        share = np.append(known.choice.share, first / known.n_users)
+        share = np.pad(known.choice.share, (0, n_new)) + first / known.n_users
         catalog = replace(
             known,
             tastes=known.tastes,
             items=items,
-            counts=np.append(known.counts, first),
+            counts=counts + first,
             choice=replace(known.choice, share=share),
             known=users,
             lent=lent,
@@ -302,23 +307,6 @@ class Recommender(RatingPredictions, BaseEstimator):
         ]
         return self._adopt(self._widened(X), catalog, weights)
 
-    def _check(self) -> None:
-        """Raise errors before work starts."""
-        if self.unknown not in ("warn", "raise"):
-            raise ValueError(f"unknown={self.unknown!r} must be 'warn' or 'raise'.")
-        if self.feedback not in ("auto", "explicit", "implicit"):
-            raise ValueError(
-                f"feedback={self.feedback!r} must be 'auto', 'explicit' or 'implicit'."
-            )
-        if self.max_choice_items < 0:
-            raise ValueError(f"max_choice_items={self.max_choice_items!r} must be at least 0.")
-        members = members_of(self, 0, self.feedback == "implicit")
-        if self.rated_set and not any(map(takes_sets, members)):
-            raise ValueError(
-                "rated_set=True needs ratings and an MCFA without classes whose gating is not "
-                "'factorised'; add one, or set rated_set=False."
-            )
-
     def _read(self, ratings: RatingsLike, names: ColumnNames) -> Ratings:
         """Ratings, or items taken if the feedback is implicit."""
         read = read_ratings(ratings, names=names, implicit=self.feedback == "implicit")
@@ -326,11 +314,25 @@ class Recommender(RatingPredictions, BaseEstimator):
             raise ValueError('There are no ratings; add them, or set feedback="implicit".')
         return read
 
+    def _read_more(self, ratings: RatingsLike, names: ColumnNames) -> Ratings:
+        """Ratings of the kind and on the scale of the fit."""
+        read = self._read(ratings, names)
+        if read.implicit != self._fitted.implicit:
+            raise ValueError("Ratings and implicit feedback cannot be mixed; give what fit had.")
+        check_scale(read.matrix.data, self._fitted.levels)
+        return read
+
     def _widened(self, X: sparse.csr_matrix) -> list[Member]:
-        """Estimators with the items that X (CSR) has after the known ones."""
-        new = X[np.diff(X[:, len(self.items_) :].indptr) > 0]
+        """Estimators of all items of X (CSR): those that had no ratings before are learned."""
+        kept = np.flatnonzero(self._fitted.counts)
+        others = np.setdiff1d(np.arange(X.shape[1]), kept)
+        new = X[np.diff(X[:, others].indptr) > 0]
+        if len(self.items_) == X.shape[1] and new.shape[0] == 0:
+            return self.estimators_
         members = zip(self.estimators_, self._fitted.tastes, strict=True)
-        return [member._widened(taste.on_known_levels(new)) for member, taste in members]
+        return [
+            widened(member, taste.on_known_levels(new), kept, kept) for member, taste in members
+        ]
 
     def _learn(
         self,
@@ -343,7 +345,10 @@ class Recommender(RatingPredictions, BaseEstimator):
     ) -> Recommender:
         """Set the learned attributes, with the choice model of all ratings X (CSR)."""
         choice = fit_choice(
-            X, max_items=self.max_choice_items, rng=np.random.default_rng(0), penalty=penalty
+            X[np.diff(X.indptr) > 0],
+            max_items=self.max_choice_items,
+            rng=np.random.default_rng(0),
+            penalty=penalty,
         )
         counts = np.bincount(X.indices, minlength=X.shape[1])
         mean = float(X.data.mean())
@@ -354,7 +359,7 @@ class Recommender(RatingPredictions, BaseEstimator):
             read.items,
             levels,
             counts,
-            X.shape[0],
+            int(np.count_nonzero(np.diff(X.indptr))),
             choice,
             1.0 if read.implicit else liked if self.like is None else float(self.like),
             read.implicit,
@@ -387,6 +392,7 @@ class Recommender(RatingPredictions, BaseEstimator):
         self._fitted = replace(catalog, tastes=tastes)
         self.estimators_, self.items_, self.levels_ = fitted, catalog.items, catalog.levels
         self.n_users_, self.like_ = catalog.n_users, catalog.liked
+        self.implicit_ = catalog.implicit
         return self
 
     # --- showing and saving ---
@@ -431,9 +437,8 @@ class Recommender(RatingPredictions, BaseEstimator):
 
     def __partwise_restore__(self, state: SavedState) -> None:
         catalog = _catalog_of(state)
-        members = [
-            clone(member) for member in members_of(self, len(catalog.items), catalog.implicit)
-        ]
+        n_rated = int(np.count_nonzero(catalog.counts))
+        members = [clone(member) for member in members_of(self, n_rated, catalog.implicit)]
         for member, own in zip(members, state["members"], strict=True):
             member.__partwise_restore__(own)
         self._adopt(members, catalog, state.get("rated_set"))
@@ -489,6 +494,40 @@ def _catalog_of(state: SavedState) -> Catalog:
     return Catalog((), items, levels, counts, n_users, choice, liked, implicit, known, lent)
 
 
+def check_arguments(model: Recommender) -> None:
+    """Raise errors before work starts."""
+    if model.unknown not in ("warn", "raise"):
+        raise ValueError(f"unknown={model.unknown!r} must be 'warn' or 'raise'.")
+    if model.feedback not in ("auto", "explicit", "implicit"):
+        raise ValueError(f"feedback={model.feedback!r} must be 'auto', 'explicit' or 'implicit'.")
+    check_whole("max_choice_items", model.max_choice_items, 0)
+    members = members_of(model, 0, model.feedback == "implicit")
+    if model.rated_set and not any(map(takes_sets, members)):
+        raise ValueError(
+            "rated_set=True needs ratings and an MCFA without classes whose gating is not "
+            "'factorised'; add one, or set rated_set=False."
+        )
+
+
+def check_like(like: float | None, levels: Array) -> None:
+    """Refuse a lowest good rating that no rating reaches."""
+    if like is not None and not (isinstance(like, Real) and like <= levels[-1]):
+        raise ValueError(
+            f"like={like!r} must be a number of at most {levels[-1]:g}, the highest level; ratings "
+            "of at least so much count as liking an item."
+        )
+
+
+def rated_items(X: sparse.csr_matrix) -> Array:
+    """Columns of the items that have ratings."""
+    return np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
+
+
+def widened(member: Member, X: sparse.csr_matrix, own: Array, place: Array) -> Member:
+    """An estimator of the items of X (CSR): ``place`` are ``own`` of the fit, others are new."""
+    return member._widened(X, own, place)
+
+
 def takes_sets(member: Member) -> bool:
     """Whether the set of rated items can move the mean of the factors."""
     plain = isinstance(member, MCFA) and member.gating != "factorised"
@@ -523,8 +562,8 @@ def members_of(
     for member in members:
         if not isinstance(member, MCFA | MCVQ):
             raise ValueError(
-                f"estimator={type(member).__name__} cannot predict ratings; choose MCFA, "
-                "MCVQ or a list of them."
+                f"estimator={type(member).__name__} cannot predict ratings; give an instance of "
+                "MCFA or MCVQ, or a list of them."
             )
         zeros = absent_is_zero(member.likelihood, member.sparse_absent)
         if implicit and not (isinstance(member, MCVQ) and zeros):

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from partwise.data.frames import shortened
-from partwise.data.ratings import ALIASES
+from partwise.data.ratings import role_of
 from partwise.data.records import (
     DOUBLE_COLON,
     read_text,
@@ -39,7 +39,7 @@ def read_rating_list(
         rows = chain([(1, first)], rows)
         places = [0, 1, 2]
     else:
-        plain = [ALIASES.get(name.lower().replace("_", ""), name) for name in names]
+        plain = [str(role_of(name)) for name in names]
         plain = plain if len(set(plain)) == len(plain) else names
         plain = names if set(columns) <= set(names) else plain
         missing = set(columns) - set(plain)

@@ -37,7 +37,8 @@ def fit_choice(
     """Fit to the items taken: the entries that X stores.
 
     Weights are a dense matrix of ``max_items`` squared single-precision numbers at most: 400 MB for
-    10,000 items. The most popular items are modeled; others keep their popularity alone.
+    10,000 items. The most popular items are modeled; others keep their popularity alone. All people
+    have taken something.
 
     Parameters
     ----------
@@ -84,8 +85,9 @@ def fit_choice(
 
 
 def _most(counts: Array, n: int) -> Array:
-    """Columns of the n items with the largest counts, ascending."""
-    return np.sort(np.argsort(-counts, kind="stable")[: max(n, 0)])
+    """Columns of the n items with the largest counts, ascending, without those of count 0."""
+    most = np.sort(np.argsort(-counts, kind="stable")[: max(n, 0)])
+    return most[counts[most] > 0]
 
 
 def _judges(X: sparse.csr_matrix, rng: np.random.Generator) -> Array:

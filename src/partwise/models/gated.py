@@ -136,10 +136,10 @@ class GatedCore(ColumnModel[P, R], Protocol[P, R]):
         """As `maximize`, from the running sums of a stream."""
         ...
 
-    def widened(self, params: P) -> P:
-        """Parameters with new columns, about which nothing is known yet."""
+    def widened(self, params: P, own: Array, place: Array) -> P:
+        """Columns ``own`` of a model, put at ``place``; of the others nothing is known yet."""
         ...
 
-    def joined(self, params: P, other: P, n: int) -> P:
-        """The first n columns of some parameters, the rest of others."""
+    def joined(self, params: P, other: P, new: Array) -> P:
+        """Parameters with the columns ``new`` of others."""
         ...

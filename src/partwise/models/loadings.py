@@ -69,12 +69,6 @@ class Loadings:
             field[columns] = value
         return Loadings(*fields)
 
-    def beside(self, other: Loadings) -> Loadings:
-        """These columns, then those of another."""
-        return Loadings(
-            *(np.concatenate(pair) for pair in zip(self.arrays, other.arrays, strict=True))
-        )
-
     @property
     def precision(self) -> Array:
         """E[tau], (D,)."""

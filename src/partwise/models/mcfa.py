@@ -320,26 +320,26 @@ class MCFA(FactorRows):
             return params
         return self._rescale(params, np.empty(0), np.ones_like(params.gates))
 
-    def widened(self, params: MCFAParams) -> MCFAParams:
-        """Parameters of a model that lacked the last columns, those at their prior."""
-        n, K = self.n_columns - params.gates.shape[1], len(self.n_factors)
-        loadings = []
+    def widened(self, params: MCFAParams, own: Array, place: Array) -> MCFAParams:
+        """Columns ``own`` of a model, put at ``place``, the other columns at their prior."""
+        D, loadings = self.n_columns, []
         for w, alpha in zip(params.loadings, params.relevance, strict=True):
             p = w.mean.shape[1]
             nothing = RegressionSums(
-                np.zeros((n, p, p)), np.zeros((n, p)), np.zeros(n), np.zeros(n)
+                np.zeros((D, p, p)), np.zeros((D, p)), np.zeros(D), np.zeros(D)
             )
-            loadings.append(w.beside(self.prior.posterior(nothing, alpha)))
-        gate = self.chooser.learn(np.hstack([params.gates, np.full((K, n), 1.0 / K)]))
-        return replace(params, loadings=tuple(loadings), gate=gate)
+            loadings.append(self.prior.posterior(nothing, alpha).put(place, w.at(own)))
+        gates = np.full((len(self.n_factors), D), 1.0 / len(self.n_factors))
+        gates[:, place] = params.gates[:, own]
+        return replace(params, loadings=tuple(loadings), gate=self.chooser.learn(gates))
 
-    def joined(self, params: MCFAParams, other: MCFAParams, n: int) -> MCFAParams:
-        """The first n columns of one, the rest of another."""
-        first, rest = np.arange(n), np.arange(n, self.n_columns)
+    def joined(self, params: MCFAParams, other: MCFAParams, new: Array) -> MCFAParams:
+        """Parameters with the columns ``new`` of others."""
         pairs = zip(params.loadings, other.loadings, strict=True)
-        loadings = tuple(a.at(first).beside(b.at(rest)) for a, b in pairs)
-        gate = self.chooser.learn(np.hstack([params.gates[:, :n], other.gates[:, n:]]))
-        return replace(params, loadings=loadings, gate=gate)
+        loadings = tuple(a.put(new, b.at(new)) for a, b in pairs)
+        gates = params.gates.copy()
+        gates[:, new] = other.gates[:, new]
+        return replace(params, loadings=loadings, gate=self.chooser.learn(gates))
 
     # --- what blocks need ---
 
@@ -449,7 +449,8 @@ class MCFA(FactorRows):
 
 def column_totals(source: Source) -> Array:
     """Sums of 1, x and x^2 over the observed entries of every column, (3, D)."""
-    return np.sum(list(source.each(lambda block: block.groups[0].totals(block.weight))), axis=0)
+    found = list(source.each(lambda block: block.groups[0].totals(block.weight)))
+    return np.sum(found, axis=0, dtype=float)
 
 
 def _regression_sums(ss: Array, s: Array, sx: Array, totals: Array) -> RegressionSums:

@@ -334,21 +334,20 @@ class MCVQ(StateClasses):
         bounds = pairwise(self.first)
         return [(p, counts[:, lo:hi]) for p, (lo, hi) in zip(priors, bounds, strict=True)]
 
-    def widened(self, params: MCVQParams) -> MCVQParams:
-        """Parameters of a model that lacked the last columns, those at their prior."""
-        D = params.gates.shape[1]
-        new = np.arange(D, self.n_columns)
-        nothing = np.zeros((len(params.chi[0]), self.first[-1], len(new)))
-        chi = self.priors[0].take(new).posterior(nothing)
-        g = np.full((len(self.n_states), len(new)), 1.0 / len(self.n_states))
-        gate = self.chooser.learn(np.hstack([params.gates, g]))
-        return replace(params, chi=(np.concatenate([params.chi[0], chi], axis=2),), gate=gate)
+    def widened(self, params: MCVQParams, own: Array, place: Array) -> MCVQParams:
+        """Columns ``own`` of a model, put at ``place``, the other columns at their prior."""
+        nothing = np.zeros((len(params.chi[0]), self.first[-1], self.n_columns))
+        chi = self.priors[0].posterior(nothing)
+        chi[:, :, place] = params.chi[0][:, :, own]
+        gates = np.full((len(self.n_states), self.n_columns), 1.0 / len(self.n_states))
+        gates[:, place] = params.gates[:, own]
+        return replace(params, chi=(chi,), gate=self.chooser.learn(gates))
 
-    def joined(self, params: MCVQParams, other: MCVQParams, n: int) -> MCVQParams:
-        """The first n columns of one, the rest of another."""
-        chi = np.concatenate([params.chi[0][:, :, :n], other.chi[0][:, :, n:]], axis=2)
-        gate = self.chooser.learn(np.hstack([params.gates[:, :n], other.gates[:, n:]]))
-        return replace(params, chi=(chi,), gate=gate)
+    def joined(self, params: MCVQParams, other: MCVQParams, new: Array) -> MCVQParams:
+        """Parameters with the columns ``new`` of others."""
+        chi, gates = params.chi[0].copy(), params.gates.copy()
+        chi[:, :, new], gates[:, new] = other.chi[0][:, :, new], other.gates[:, new]
+        return replace(params, chi=(chi,), gate=self.chooser.learn(gates))
 
     def by_part(self, per_state: Array) -> Array:
         """Sum (S, ...) over each part's states; (K, ...)."""

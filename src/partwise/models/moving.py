@@ -341,11 +341,11 @@ class Moving:
         """The same as `maximize`, from running sums."""
         return self.maximize(prepared, stats)
 
-    def widened(self, params: MovingParams) -> MovingParams:
+    def widened(self, params: MovingParams, own: Array, place: Array) -> MovingParams:
         """A canvas gets no new columns."""
         raise NotImplementedError
 
-    def joined(self, params: MovingParams, other: MovingParams, n: int) -> MovingParams:
+    def joined(self, params: MovingParams, other: MovingParams, new: Array) -> MovingParams:
         """A canvas gets no new columns."""
         raise NotImplementedError
 
