@@ -1,9 +1,13 @@
 """Checks and small problems that several tests use."""
 
+import warnings
 from functools import reduce
 from operator import add
 
 import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from partwise.contracts import Layout, Stats
 from partwise.data import BlockSource, by_column, learn_columns
@@ -108,3 +112,32 @@ def climb_from(model, params, source, max_iter, tol=-np.inf):
     monitor = Monitor(max_iter, tol, float(source.weight.sum()))
     params = climb(model, params, source, Serial(), monitor)
     return params, np.asarray(monitor.trace)
+
+
+def quietly(model, *data, **options):
+    """Fit a model that need not converge."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(*data, **options)
+
+
+def assert_goes_on(model, X, n_steps, attribute, rtol):
+    """A fit of ``n_steps`` and a warm start of as many are one fit of both."""
+    model = clone(model).set_params(tol=0.0)
+    whole = quietly(clone(model).set_params(max_iter=2 * n_steps), X)
+    parts = quietly(model.set_params(max_iter=n_steps, warm_start=True), X)
+    first = parts.lower_bounds_
+    quietly(parts, X)
+    assert_allclose(np.append(first, parts.lower_bounds_[1:]), whole.lower_bounds_, rtol=1e-9)
+    assert_allclose(getattr(parts, attribute), getattr(whole, attribute), rtol=rtol)
+
+
+def assert_same_outputs(a, b, rtol):
+    """Arrays by name: numbers to a relative tolerance of the largest, others exactly."""
+    assert a.keys() == b.keys()
+    for name in a:
+        if a[name].dtype.kind not in "fc":
+            assert_array_equal(b[name], a[name], err_msg=name)
+            continue
+        atol = rtol * np.abs(a[name]).max()
+        assert_allclose(b[name], a[name], rtol=rtol, atol=atol, err_msg=name)

@@ -16,7 +16,7 @@ from partwise.answers import factors
 from partwise.data import BlockSource
 from partwise.fitted import core_of
 from tests.common.factors import drawn_factors, stored
-from tests.common.helpers import assert_never_falls
+from tests.common.helpers import assert_never_falls, assert_same_outputs
 
 CUTS = np.array([-1.2, -0.4, 0.3, 1.1])
 
@@ -57,16 +57,6 @@ def outputs(model, X):
     if hasattr(model, "classes_"):
         found |= {"probability": model.predict_proba(X), "predict": model.predict(X)}
     return found
-
-
-def assert_same_outputs(a, b, rtol):
-    assert a.keys() == b.keys()
-    for name in a:
-        if a[name].dtype.kind not in "fc":
-            assert_array_equal(b[name], a[name], err_msg=name)
-            continue
-        atol = rtol * np.abs(a[name]).max()
-        assert_allclose(b[name], a[name], rtol=rtol, atol=atol, err_msg=name)
 
 
 @pytest.mark.parametrize("gating", ["annealed", "tied", "standard"])

@@ -1,14 +1,12 @@
 """Recommender: what it says is what its estimators say; questions, reasons and bad input."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 
 from partwise import CVQ, MCFA, MCVQ, ObservedCells, Recommender, load
 from partwise.answers import factors, states
@@ -16,6 +14,7 @@ from partwise.answers.rows import source_of
 from partwise.fitted import core_of
 from partwise.models import levels as scale_of
 from partwise.models.questions import RULES
+from tests.common.helpers import quietly
 
 D, LEVELS = 12, np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 NAMES = [f"film {i:02d}" for i in range(D)]
@@ -46,12 +45,6 @@ KINDS = {
 }
 FITTED = {}
 PERSON = {NAMES[0]: 5, NAMES[3]: 1, NAMES[7]: 4, NAMES[9]: 2}
-
-
-def quietly(model, ratings):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(ratings)
 
 
 def served(*kinds):

@@ -10,8 +10,7 @@ from sklearn.base import clone
 from partwise import MCFA, IndexMaps, Translations, load
 from partwise.data.moved import MovingSource
 from partwise.models import factors
-from partwise.models.moving import MovingStats
-from tests.common.helpers import assert_never_falls, punch_holes
+from tests.common.helpers import assert_never_falls, punch_holes, sweep
 from tests.reference import moving as reference
 
 MOVES = {
@@ -40,7 +39,7 @@ def case(moves="translations", missing=0.0, closed=False, n=6):
 
 
 def total_of(model, prepared, source):
-    return MovingStats.total(source.each(lambda block: model.expect(prepared, block, None)[1]))
+    return sweep(model, prepared, source)[1]
 
 
 def loops(model, params, source):
@@ -83,14 +82,9 @@ def test_closed_gates_give_the_same(missing):
 
 def test_bound_never_falls():
     model, params, source = case(n=40, missing=0.1)
-    prepared, trace, memory = model.begin(params), [], [None] * source.n_blocks
+    prepared, trace, memory = model.begin(params), [], None
     for _ in range(14):
-        found = [
-            model.expect(prepared, block, kept)
-            for block, kept in zip(source.blocks(), memory, strict=True)
-        ]
-        memory = [kept for kept, _ in found]
-        stats = MovingStats.total([stats for _, stats in found])
+        memory, stats = sweep(model, prepared, source, memory)
         trace.append(model.bound(prepared, stats))
         prepared = model.maximize(prepared, stats)
     assert_never_falls(trace)

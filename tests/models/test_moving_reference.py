@@ -11,8 +11,8 @@ from partwise import MCVQ, IndexMaps, Rotations, Scalings, Translations
 from partwise.answers import moving as answers
 from partwise.answers import states as plain_answers
 from partwise.data.moved import MovingSource
-from partwise.models.moving import NEGLIGIBLE, MovingStats
-from tests.common.helpers import assert_never_falls, punch_holes
+from partwise.models.moving import NEGLIGIBLE
+from tests.common.helpers import assert_never_falls, punch_holes, sweep
 from tests.reference import moving as reference
 
 MOVES = {
@@ -55,7 +55,7 @@ def case(moves="translations", likelihood="gaussian", missing=0.0, closed=False,
 
 
 def total_of(model, prepared, source):
-    return MovingStats.total(source.each(lambda block: model.expect(prepared, block, None)[1]))
+    return sweep(model, prepared, source)[1]
 
 
 def loops(model, params, source):
@@ -131,15 +131,10 @@ def test_likelihood_of_rows_equals_enumeration(moves):
 
 def test_bound_never_falls_and_steps_with_few_transformations_are_bounds():
     model, params, source, _ = case(n=40, missing=0.1)
-    prepared, trace, memory = model.begin(params), [], [None] * source.n_blocks
+    prepared, trace, memory = model.begin(params), [], None
     looked_at = []
     for _ in range(14):
-        found = [
-            model.expect(prepared, block, kept)
-            for block, kept in zip(source.blocks(), memory, strict=True)
-        ]
-        memory = [kept for kept, _ in found]
-        stats = MovingStats.total([stats for _, stats in found])
+        memory, stats = sweep(model, prepared, source, memory)
         trace.append(model.bound(prepared, stats))
         looked_at.append(prepared.full)
         everything = total_of(model, replace(prepared, full=True), source)

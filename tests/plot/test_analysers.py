@@ -4,7 +4,6 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,12 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from partwise import CVQ, BayesianPCA, BayesianPCAMixture, make_shapes
 from partwise.plot import ComponentsDisplay, DensityRocDisplay, HintonDisplay, SamplesDisplay
 from tests.common.manifolds import gaussian, near_curve, near_sphere
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

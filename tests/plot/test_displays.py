@@ -32,12 +32,6 @@ from partwise.plot._draw import MISSING
 from partwise.plot.view import as_shown, percent, shades, take_rows, view
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def shapes():
     return make_shapes()

@@ -4,7 +4,6 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -13,12 +12,6 @@ from sklearn.exceptions import NotFittedError
 
 from partwise import GVQ, make_shapes
 from partwise.plot import AssociationDisplay, CodebookDisplay, CodesDisplay, FeaturesDisplay
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module", params=[{}, {"n_sets": 3}, {"n_values": 3, "n_sets": 2}], ids=str)

@@ -4,7 +4,6 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -25,12 +24,6 @@ PATH = [
     {"kind": "split", "gain": 5.0, "accepted": True, "n_parts": 2, "n_states": (3, 3),
      "evidence": -65.0},
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture

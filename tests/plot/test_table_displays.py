@@ -6,7 +6,6 @@ matplotlib.use("Agg")
 
 from copy import copy
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,12 +20,6 @@ from partwise.plot import (
 )
 from partwise.report.collect import collect
 from partwise.report.render import render
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

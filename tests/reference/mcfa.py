@@ -16,6 +16,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
+from tests.reference.choices import (
+    dirichlet_divergence,
+    gamma_divergence,
+    gate,
+    log_choice,
+    relative,
+    selections,
+    softmax,
+)
+from tests.reference.choices import update_a as update_a  # one of the updates
+
 RELEVANCE = 1e-3  # shape and rate of the relevances' prior
 FLOOR = 1e-6  # least noise at maximum likelihood, as a share of the column's variance
 
@@ -106,24 +117,9 @@ class Fit:
     gate_counts: list  # [d][k]
 
 
-def gate(p, f, c, d, k):
-    return f.g[c][d][k] if p.gating == "factorised" else f.g[d][k]
-
-
-def softmax(logits):
-    top = max(logits)
-    weights = [math.exp(v - top) for v in logits]
-    return [w / sum(weights) for w in weights]
-
-
 def log_gates(p, f, d):
     """Expected log prior of a column's parts."""
-    counts = f.gate_counts[d]
-    if p.prior is not None:
-        a = [n + p.prior.gates for n in counts]
-        return [special.digamma(v) - special.digamma(sum(a)) for v in a]
-    total = max(sum(counts), 1e-300)
-    return [math.log(max(n / total, 1e-300)) for n in counts]
+    return log_choice(f.gate_counts[d], 0.0 if p.prior is None else p.prior.gates)
 
 
 # --- updates ---
@@ -250,15 +246,7 @@ def gain(p, f, d, k):
 def update_g(p, f):
     """The line in which the gatings differ; a column never observed keeps its gates."""
     if p.gating == "factorised":
-        g = []
-        for c in p.rows:
-            row = []
-            for d in p.columns:
-                log_a = log_gates(p, f, d)
-                extra = [expected_log(p, f, c, d, k) if p.seen(c, d) else 0.0 for k in p.parts]
-                row.append(softmax([log_a[k] + extra[k] for k in p.parts]))
-            g.append(row)
-        return replace(f, g=g)
+        return replace(f, g=selections(p, f, log_gates, expected_log))
     g = []
     for d in p.columns:
         C_d, log_a = p.observed_weight(d), log_gates(p, f, d)
@@ -272,37 +260,7 @@ def update_g(p, f):
     return replace(f, g=g)
 
 
-def update_a(p, f):
-    """How many choices of each part the prior of the gates has seen."""
-    counts = []
-    for d in p.columns:
-        if p.gating == "tied":
-            counts.append(list(f.g[d]))
-        else:
-            rows = [c for c in p.rows if p.seen(c, d)]
-            counts.append([sum(p.weights[c] * gate(p, f, c, d, k) for c in rows) for k in p.parts])
-    return replace(f, gate_counts=counts)
-
-
 # --- the bound ---
-
-
-def kl_gamma(shape, rate, shape0, rate0):
-    return (
-        (shape - shape0) * special.digamma(shape)
-        - special.gammaln(shape)
-        + special.gammaln(shape0)
-        + shape0 * (math.log(rate) - math.log(rate0))
-        + shape * (rate0 - rate) / rate
-    )
-
-
-def kl_dirichlet(alpha, alpha0):
-    total = special.gammaln(sum(alpha)) - special.gammaln(sum(alpha0))
-    for a, a0 in zip(alpha, alpha0, strict=True):
-        total += special.gammaln(a0) - special.gammaln(a)
-        total += (a - a0) * (special.digamma(a) - special.digamma(sum(alpha)))
-    return total
 
 
 def kl_factors(m, V):
@@ -320,12 +278,7 @@ def kl_column(p, f, d, k):
     log_A = sum(special.digamma(shape) - np.log(rate)) + math.log(p.prior.kappa)
     of_w = w.tau * (A * away**2).sum() + (A * np.diag(w.cov)).sum()
     of_w = 0.5 * (of_w - np.linalg.slogdet(w.cov)[1] - log_A - (J + 1))
-    return of_w + kl_gamma(w.shape, w.rate, *noise_prior(p, d))
-
-
-def relative(q, log_p):
-    """sum q (log q - log p)."""
-    return sum(a * (math.log(a) - b) for a, b in zip(q, log_p, strict=True) if a > 0)
+    return of_w + gamma_divergence(w.shape, w.rate, *noise_prior(p, d))
 
 
 def bound(p, f):
@@ -353,9 +306,9 @@ def bound(p, f):
         if p.prior is not None:
             alpha0 = [p.prior.gates] * len(log_a)
             alpha = [n + a for n, a in zip(f.gate_counts[d], alpha0, strict=True)]
-            total -= kl_dirichlet(alpha, alpha0)
+            total -= dirichlet_divergence(alpha, alpha0)
     if p.prior is not None:
         for shapes, rates in f.alpha:
             for shape, rate in zip(shapes, rates, strict=True):
-                total -= kl_gamma(shape, rate, RELEVANCE, RELEVANCE)
+                total -= gamma_divergence(shape, rate, RELEVANCE, RELEVANCE)
     return total

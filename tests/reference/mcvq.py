@@ -13,6 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import integrate, optimize, special, stats
 
+from tests.reference.choices import (
+    dirichlet_divergence,
+    gamma_divergence,
+    gate,
+    log_choice,
+    relative,
+    selections,
+    softmax,
+)
+from tests.reference.choices import update_a as update_a  # one of the updates
+
 # --- expectations over posteriors, by quadrature ---
 
 
@@ -122,16 +133,6 @@ class Gaussian:
         return float(stats.t.logpdf(x, 2 * alpha, loc=mu, scale=scale))
 
 
-def gamma_divergence(alpha, beta, alpha0, beta0):
-    return (
-        (alpha - alpha0) * special.digamma(alpha)
-        - special.gammaln(alpha)
-        + special.gammaln(alpha0)
-        + alpha0 * (math.log(beta) - math.log(beta0))
-        + alpha * (beta0 - beta) / beta
-    )
-
-
 @dataclass(frozen=True)
 class Bernoulli:
     """Prior (alpha0, beta0) or None."""
@@ -237,14 +238,6 @@ class Categorical:
         return math.log(parameters[self.levels.index(x)] / sum(parameters))
 
 
-def dirichlet_divergence(alpha, alpha0):
-    total = special.gammaln(sum(alpha)) - special.gammaln(sum(alpha0))
-    for a, a0 in zip(alpha, alpha0, strict=True):
-        total += special.gammaln(a0) - special.gammaln(a)
-        total += (a - a0) * (special.digamma(a) - special.digamma(sum(alpha)))
-    return total
-
-
 def column_laws(X, weights, likelihood, prior):
     """The law of every column with its default prior.
 
@@ -329,25 +322,6 @@ class Fit:
     state_counts: list  # [k][j]
 
 
-def gate(p, f, c, d, k):
-    return f.g[c][d][k] if p.gating == "factorised" else f.g[d][k]
-
-
-def softmax(logits):
-    top = max(logits)
-    weights = [math.exp(v - top) for v in logits]
-    return [w / sum(weights) for w in weights]
-
-
-def log_choice(counts, alpha):
-    """Expected log probabilities of a choice; log shares at maximum likelihood."""
-    if alpha > 0:
-        total = special.digamma(sum(counts) + alpha * len(counts))
-        return [special.digamma(n + alpha) - total for n in counts]
-    total = max(sum(counts), 1e-300)  # of a choice nobody took, or nobody made, next to nothing
-    return [math.log(max(n / total, 1e-300)) for n in counts]
-
-
 def log_gates(p, f, d):
     counts = f.gate_counts[d]
     if p.gamma > 0:
@@ -414,15 +388,7 @@ def divergence(p, f, d, k):
 def update_g(p, f):
     """The line in which the gatings differ; a column never observed keeps its gates."""
     if p.gating == "factorised":
-        g = []
-        for c in p.rows:
-            row = []
-            for d in p.columns:
-                log_a = log_gates(p, f, d)
-                extra = [expected_log(p, f, c, d, k) if p.seen(c, d) else 0.0 for k in p.parts]
-                row.append(softmax([log_a[k] + extra[k] for k in p.parts]))
-            g.append(row)
-        return replace(f, g=g)
+        return replace(f, g=selections(p, f, log_gates, expected_log))
     g = []
     for d in p.columns:
         C_d = p.observed_weight(d)
@@ -440,28 +406,11 @@ def update_g(p, f):
     return replace(f, g=g)
 
 
-def update_a(p, f):
-    """How many choices of each part the prior of the gates has seen."""
-    counts = []
-    for d in p.columns:
-        if p.gating == "tied":
-            counts.append(list(f.g[d]))
-        else:
-            rows = [c for c in p.rows if p.seen(c, d)]
-            counts.append([sum(p.weights[c] * gate(p, f, c, d, k) for c in rows) for k in p.parts])
-    return replace(f, gate_counts=counts)
-
-
 def update_b(p, f):
     counts = [
         [sum(p.weights[c] * f.m[c][k][j] for c in p.rows) for j in p.states(k)] for k in p.parts
     ]
     return replace(f, state_counts=counts)
-
-
-def _relative(q, log_p):
-    """sum q (log q - log p)."""
-    return sum(a * (math.log(a) - b) for a, b in zip(q, log_p, strict=True) if a > 0)
 
 
 def bound(p, f):
@@ -470,7 +419,7 @@ def bound(p, f):
     for c in p.rows:
         for k in p.parts:
             log_b = log_choice(f.state_counts[k], p.alpha_b)
-            total -= p.weights[c] * _relative(f.m[c][k], log_b)
+            total -= p.weights[c] * relative(f.m[c][k], log_b)
     for c in p.rows:
         for d in p.columns:
             if p.seen(c, d):
@@ -479,16 +428,16 @@ def bound(p, f):
     for d in p.columns:
         log_a = log_gates(p, f, d)
         if p.gating == "tied":
-            total -= _relative(f.g[d], log_a) / p.beta
+            total -= relative(f.g[d], log_a) / p.beta
             total -= sum(f.g[d][k] * divergence(p, f, d, k) for k in p.parts)
         else:
             total -= sum(divergence(p, f, d, k) for k in p.parts)
         if p.gating == "standard":
-            total -= p.observed_weight(d) * _relative(f.g[d], log_a)
+            total -= p.observed_weight(d) * relative(f.g[d], log_a)
         if p.gating == "factorised":
             for c in p.rows:
                 if p.seen(c, d):
-                    total -= p.weights[c] * _relative(f.g[c][d], log_a)
+                    total -= p.weights[c] * relative(f.g[c][d], log_a)
         if p.gamma > 0:
             a = [math.exp(v) for v in log_a]
             total += p.gamma * sum(x * v for x, v in zip(a, log_a, strict=True))
