@@ -13,13 +13,13 @@ import numpy as np
 
 from partwise.answers import factors
 from partwise.answers.factors import (
-    MAX_DENSITIES,
     FittedFactors,
     checked_states,
     class_proba,
     class_shares,
     core,
     draw_states,
+    level_likelihoods,
     n_outputs,
     n_parameters,
     n_parts,
@@ -27,14 +27,13 @@ from partwise.answers.factors import (
     transform,
 )
 from partwise.answers.latent_cells import CellPredictive, cells_of
-from partwise.answers.rows import CLASS_DRAWS, draw_parts, likelihood_of_rows, map_rows, telling
+from partwise.answers.rows import CLASS_DRAWS, draw_parts, map_rows, telling
 from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.data.latent_columns import CopulaColumns
 from partwise.models import calibration
 from partwise.models import factors as pairs
 from partwise.models import predict_factors as predict
-from partwise.sampling.importance import RowLikelihood
 from partwise.typing import Matrix
 
 __all__ = [
@@ -237,25 +236,8 @@ def predict_proba_columns(
 # --- densities ---
 
 
-def likelihoods(
-    fitted: FittedFactors,
-    X: Matrix,
-    n_draws: int,
-    n_jobs: int | None = None,
-    part: int | None = None,
-) -> RowLikelihood:
-    """Likelihood of checked rows under every class, fields (N, n); factors are sampled."""
-    model, params, group = core(fitted), fitted.params, latents(fitted)
-
-    def on_block(block: RowBlock) -> RowLikelihood:
-        proposal = fitted.model.propose(fitted.prepared, block)
-        found = predict.level_likelihood(
-            model, params, block, group.edges, group.widths, proposal, n_draws, part
-        )
-        return found if part is not None else found.shifted(block.base)
-
-    max_rows = max(MAX_DENSITIES // (n_draws * n_outputs(fitted)), 16)
-    return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
+# Likelihood of checked rows under every class, fields (N, n); factors are sampled.
+likelihoods = level_likelihoods
 
 
 def cell_densities(

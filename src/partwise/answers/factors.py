@@ -258,7 +258,7 @@ def likelihoods(
     if has_levels(fitted):
         if from_prior:
             raise ValueError('proposal="prior" does not support ordered levels; use "posterior".')
-        return _level_likelihoods(fitted, X, n_draws, n_jobs)
+        return level_likelihoods(fitted, X, n_draws, n_jobs)
     on_block, max_rows = block_likelihoods(fitted, n_draws, from_prior)
     return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
 
@@ -281,20 +281,25 @@ def block_likelihoods(
     return on_block, None if exact else max(MAX_DENSITIES // (n_draws * n_outputs(fitted)), 16)
 
 
-def _level_likelihoods(
+def level_likelihoods(
     fitted: FittedFactors,
     X: Matrix,
     n_draws: int,
     n_jobs: int | None = None,
     part: int | None = None,
 ) -> RowLikelihood:
+    """Likelihood of checked rows, or of a part's entries, under every class; fields (N, n).
+
+    Factors are sampled.
+    """
     model, params, group = core(fitted), fitted.params, fitted.columns[0]
 
     def on_block(block: RowBlock) -> RowLikelihood:
         proposal = fitted.model.propose(fitted.prepared, block)
-        return predict.level_likelihood(
+        found = predict.level_likelihood(
             model, params, block, group.ends, group.latent_widths, proposal, n_draws, part
         )
+        return found if part is not None else found.shifted(block.base)
 
     max_rows = max(MAX_DENSITIES // (n_draws * n_outputs(fitted)), 16)
     return likelihood_of_rows(fitted.columns, X, on_block, n_jobs, max_rows)
@@ -323,7 +328,7 @@ def anomaly_scores(fitted: FittedFactors, X: Matrix, n_jobs: int | None = None) 
     log_shares, K = np.log(class_shares(fitted)), n_parts(fitted)
     if has_levels(fitted):
         found = [
-            _level_likelihoods(fitted, X, CLASS_DRAWS, n_jobs, k).log_likelihood for k in range(K)
+            level_likelihoods(fitted, X, CLASS_DRAWS, n_jobs, k).log_likelihood for k in range(K)
         ]
         density = np.logaddexp.reduce(np.stack(found) + log_shares[:, None], axis=1)
         return -density.T
