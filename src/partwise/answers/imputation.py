@@ -25,8 +25,13 @@ from partwise.data import ColumnGroup, RowBlock
 from partwise.likelihoods.predictive import Predictive
 from partwise.models import predict_factors
 
-# Halvings of the range in which the quantile of a mixture lies.
-HALVINGS = 50
+# Quantiles of mixtures are found to this fraction of the range in which they are sought, within so
+# many evaluations: steps of whole numbers are halved to it, smooth functions need about ten.
+CLOSE = 1e-14
+MOST_EVALUATIONS = 60
+
+# States of less probability do not change a cell's distribution function.
+LEAST_WEIGHT = 1e-9
 
 
 class Expected(NamedTuple):
@@ -90,13 +95,45 @@ class Spread:
         self.below, self.ends = below, ends
 
     def quantile(self, p: Array) -> Array:
-        """Quantiles p (m,) by bisection."""
+        """Smallest numbers whose distribution functions reach p (m,)."""
         low, high = (end.astype(float) for end in self.ends(p))
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            reached = self.below(middle) >= p
-            low, high = np.where(reached, low, middle), np.where(reached, middle, high)
-        return high
+        return smallest_reaching(self.below, p, low, high)
+
+
+def smallest_reaching(below: Callable[[Array], Array], p: Array, low: Array, high: Array) -> Array:
+    """Smallest x (m,) between ``low`` and ``high`` at which increasing functions reach p (m,).
+
+    Inverse quadratic interpolation through the last three points where these are nearly on a line,
+    halving elsewhere, as at steps (Chandrupatla 1997). The last point and ``other`` always enclose
+    the answer.
+    """
+    size = np.maximum(np.abs(low), np.abs(high))
+    close = np.maximum(CLOSE * (high - low), 2.0 * np.spacing(size))
+    x, other = low, high
+    at_x, at_other = below(x) - p, below(other) - p
+    live, share = (at_x < 0.0) & (at_other >= 0.0), np.full(len(p), 0.5)
+    for _ in range(MOST_EVALUATIONS):
+        if not live.any():
+            break
+        new = np.where(live, x + share * (other - x), x)
+        at_new = below(new) - p
+        same = ~live | ((at_new >= 0.0) == (at_x >= 0.0))
+        last, at_last = np.where(same, x, other), np.where(same, at_x, at_other)
+        other, at_other = np.where(same, other, x), np.where(same, at_other, at_x)
+        x, at_x = new, at_new
+        with np.errstate(all="ignore"):  # of cells that are done, and of three points in one place
+            least = close / np.abs(other - x)
+            place, height = (x - other) / (last - other), (at_x - at_other) / (at_last - at_other)
+            on_line = (height**2 < place) & ((1.0 - height) ** 2 < 1.0 - place)
+            share = at_x / (at_other - at_x) * at_last / (at_other - at_last)
+            share += (
+                (last - x) / (other - x)
+                * at_x / (at_last - at_x)
+                * at_other / (at_last - at_other)
+            )  # fmt: skip
+            live &= least <= 0.5
+        share = np.clip(np.where(on_line, share, 0.5), least, 1.0 - least)
+    return np.where(at_x >= 0.0, x, other)
 
 
 def of_states(fitted: FittedStates, X: Array, n_jobs: int | None = None) -> StatesCells:
@@ -115,30 +152,32 @@ class StatesCells:
     m: Array
 
     def _of(self, d: int, rows: Array) -> tuple[ColumnGroup, int, Predictive, Array]:
-        """Group of a column, its place, its law in all states (S, 1), and their weights (m, S)."""
+        """Group of a column, its place, the group's law (S, D_g), and states' weights (m, S)."""
         for group, law in zip(self.fitted.columns, laws(self.fitted), strict=True):
             place = np.flatnonzero(group.index == d)
             if len(place):
-                i, S = int(place[0]), self.m.shape[1]
-                own = law.at((np.arange(S)[:, None], np.full((S, 1), i)))
                 weight = self.m[rows] * self.fitted.params.gates[core(self.fitted).part_of, d]
-                return group, i, own, weight / weight.sum(axis=1, keepdims=True)
+                weight /= weight.sum(axis=1, keepdims=True)
+                weight[weight < LEAST_WEIGHT] = 0.0
+                return group, int(place[0]), law, weight / weight.sum(axis=1, keepdims=True)
         raise ValueError(f"Column {d} has no distribution.")
 
     def spread(self, d: int, rows: Array) -> Spread:
         """Distribution of numbers of column d in some rows."""
         group, i, law, weight = self._of(d, rows)
+        cell, state = np.nonzero(weight)  # pairs that matter, cell by cell
+        own, w = law.at((state, np.full(len(state), i))), weight[cell, state]
+        first = np.searchsorted(cell, np.arange(len(rows)))
 
         def below(x: Array) -> Array:
             inside = (x - group.shift[i]) / group.scale[i]
-            return np.einsum("ms,sm->m", weight, law.cdf(inside[None]))
+            return np.add.reduceat(w * own.cdf(inside[cell]), first)
 
         def ends(p: Array) -> tuple[Array, Array]:
-            at = law.quantile(p[None]) * group.scale[i] + group.shift[i]  # (S, m)
-            live = weight.T > 1e-6
-            low, high = np.where(live, at, np.inf).min(0), np.where(live, at, -np.inf).max(0)
+            at = own.quantile(p[cell]) * group.scale[i] + group.shift[i]
             # Whole numbers lie on the steps of the function.
-            return low - (1e-6 + law.whole) * group.scale[i], high
+            low = np.minimum.reduceat(at, first) - (1e-6 + law.whole) * group.scale[i]
+            return low, np.maximum.reduceat(at, first)
 
         return Spread(below, ends)
 
@@ -221,8 +260,8 @@ def mixture(parts: Sequence[tuple[float, Spread]]) -> Spread:
         return np.asarray(sum(w * part.below(x) for w, part in used))
 
     def ends(p: Array) -> tuple[Array, Array]:
-        found = [part.quantile(p) for _, part in used]
-        return np.min(found, axis=0), np.max(found, axis=0)
+        lows, highs = zip(*(part.ends(p) for _, part in used), strict=True)
+        return np.min(lows, axis=0), np.max(highs, axis=0)
 
     return Spread(below, ends)
 

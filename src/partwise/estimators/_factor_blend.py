@@ -12,6 +12,7 @@ expected logarithm, so that the imputed value lies between the expectation and t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,7 +45,10 @@ MORE_ITERATIONS = 3
 
 # Most factors of the copula, and EM iterations of either: later ones hardly change what is imputed.
 COPULA_FACTORS, COPULA_ITERATIONS = 8, 8
-MOST_ITERATIONS = 12
+MOST_ITERATIONS = 6
+
+# More factors than this for each free column change nothing: noise has the rest.
+FACTORS_A_COLUMN = 2 / 3
 
 # Candidate weights of states, factors and copula are multiples of this fraction; each column leans
 # on all columns of its kind, which count as many held-out cells as this.
@@ -95,6 +99,11 @@ class NumberColumns:
     def widths(self) -> Array:
         """How many columns of numbers each column of the table becomes, (D,)."""
         return np.where(self.levels == 0, 1, np.maximum(self.levels, 0))
+
+    @property
+    def n_free(self) -> int:
+        """Number of these that the others do not determine: of V levels V - 1."""
+        return int(np.where(self.levels == 0, 1, np.maximum(self.levels - 1, 0)).sum())
 
     def spread_rows(self, rows: TrainingRows) -> TrainingRows:
         """The rows with all columns as numbers."""
@@ -150,10 +159,15 @@ class Blend:
         columns = NumberColumns.of(fits[0])
         width, D = int(columns.widths.sum()), len(columns.levels)
         factors = copula = None
-        if min(most, width - 1) > 0:
-            size = min(most, width - 1)
+        size = min(most, width - 1, math.ceil(FACTORS_A_COLUMN * columns.n_free))
+        if size > 0:
             factors = MCFA(
-                1, size, max_iter=MOST_ITERATIONS, n_jobs=n_jobs, random_state=rng.spawn(1)[0]
+                1,
+                size,
+                init="covariance",
+                max_iter=MOST_ITERATIONS,
+                n_jobs=n_jobs,
+                random_state=rng.spawn(1)[0],
             )
             fit_coded(factors, columns.spread_rows(rows))
         latent = [g.known_levels is not None or g.likelihood.linear for g in fits[0].columns]

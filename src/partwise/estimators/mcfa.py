@@ -98,10 +98,12 @@ class MCFA(TransformedRows, TableVerbs):
         Strength of an entropic prior that favors gates of low entropy.
     sparse_absent : {"auto", "unobserved", "zero"}, default="auto"
         Meaning of entries that a sparse matrix does not store; "auto" is unobserved.
-    init : {"dependence", "random"}, default="dependence"
+    init : {"dependence", "covariance", "random"}, default="dependence"
         Initialization. "dependence" groups columns by their dependence and takes the principal
-        directions of each group. "random" follows the papers: loadings at randomly selected rows
-        and uniform gates.
+        directions of each group. "covariance" is for one part with up to 200 columns and at least
+        twice as many rows (else it is "dependence"): a factor analysis of their covariance, which
+        finds small factors of columns with hardly any noise. "random" follows the papers: loadings
+        at randomly selected rows and uniform gates.
     n_init : int, default=1
         Number of initializations; the fit with the highest ELBO is kept.
     max_iter : int, default=200

@@ -24,7 +24,12 @@ from partwise.models.gating import Gates
 from partwise.models.loadings import Loadings, PointLoadings, Relevant
 from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared, column_totals
 from partwise.models.ordinal import Ordinal
-from partwise.starts.factors import dependence_loadings, random_loadings
+from partwise.starts.factors import (
+    LEAST_NOISE,
+    covariance_loadings,
+    dependence_loadings,
+    random_loadings,
+)
 from partwise.typing import SavedState
 
 FactorCore: TypeAlias = GatedCore[MCFAParams, MCFAPrepared]
@@ -49,7 +54,11 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
     size_name = "n_factors"
     background = 0  # a part without factors
     probe = 12
-    starts: ClassVar[Starts] = {"dependence": dependence_loadings, "random": random_loadings}
+    starts: ClassVar[Starts] = {
+        "dependence": dependence_loadings,
+        "covariance": covariance_loadings,
+        "random": random_loadings,
+    }
     sums_without_prior = False
 
     @property
@@ -134,7 +143,11 @@ class Factors(Family[MCFAParams, MCFAPrepared]):
         self, core: FactorCore, source: BlockSource, background: bool, rng: np.random.Generator
     ) -> MCFAParams:
         """First parameters; of a table from a sample of its rows as numbers."""
-        return super().start(core, _scored(source, rng), background, rng)
+        source = _scored(source, rng)
+        if self.options.init != "covariance":
+            return super().start(core, source, background, rng)
+        loadings, gates = covariance_loadings(source, core.sizes, background, rng)
+        return self.core_in(core).start(loadings, gates, LEAST_NOISE)
 
     def totals(self, source: BlockSource) -> Array:
         """Sums of the columns, which no sweep changes."""

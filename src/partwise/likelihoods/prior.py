@@ -8,6 +8,7 @@ the same three, so no model knows which of the two it is given.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -108,14 +109,21 @@ class EntryPrior(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Conjugate:
-    """Posterior = prior pseudo-sums + sums; ``chi0`` is (P, D)."""
+    """Posterior = prior pseudo-sums + sums; ``chi0`` is (P, D), ``log_z0`` its log Z, if known."""
 
     likelihood: Family
     chi0: Array
+    log_z0: Array | None = None
 
     def take(self, columns: Array) -> Conjugate:
         """The prior of some of the columns."""
-        return Conjugate(self.likelihood, self.chi0[:, columns])
+        return Conjugate(self.likelihood, self.chi0[:, columns], self._log_partition[columns])
+
+    @cached_property
+    def _log_partition(self) -> Array:
+        """Log Z(chi0), (D,)."""
+        known = self.log_z0
+        return self.likelihood.log_partition(self.chi0) if known is None else known
 
     def posterior(self, sums: Array) -> Array:
         """Pseudo-sums of the posterior."""
@@ -127,17 +135,18 @@ class Conjugate:
 
     def learned(self, chi: Array) -> tuple[Array, Array]:
         """E_q[eta], and KL(q || p) = E_q[eta] . (chi - chi0) - log Z(chi) + log Z(chi0)."""
+        if chi.size == 0:
+            return chi, np.zeros(chi.shape[1:])
         natural, log_z = self.likelihood.learned(chi)
         gain = np.einsum("psd,psd->sd", natural, chi - self.chi0[:, None, :])
-        return natural, gain - log_z + self.likelihood.log_partition(self.chi0)
+        return natural, gain - log_z + self._log_partition
 
     def evidence(self, sums: Array) -> Array:
         """Log probability of entries with these sums (P, S, D), but for their base measure; (S, D).
 
         The parameters are integrated out.
         """
-        log_partition = self.likelihood.log_partition
-        return log_partition(self.posterior(sums)) - log_partition(self.chi0)
+        return self.likelihood.log_partition(self.posterior(sums)) - self._log_partition
 
     def predictive(self, chi: Array) -> Predictive:
         """New entry with the parameters integrated out."""

@@ -404,14 +404,17 @@ class MCFA(FactorRows):
             out[0, quadratic] = (np.where(i == j, -0.5, -1.0) * outer[:, i, j]).T
         return out
 
-    def start(self, loadings: list[Array], gates: Array) -> MCFAParams:
-        """First parameters from loadings, one array (D, J) a part, and gates (K, D)."""
+    def start(self, loadings: list[Array], gates: Array, least_noise: float = 0.05) -> MCFAParams:
+        """First parameters from loadings, one array (D, J) a part, and gates (K, D).
+
+        The noise is what loadings leave of a column's variance, but at least ``least_noise`` of it.
+        """
         D = self.n_columns
         first = []
         for Lambda in loadings:
             J = Lambda.shape[1]
             mean = np.hstack([Lambda, np.zeros((D, 1))])
-            variance = np.clip(1.0 - (Lambda**2).sum(axis=1), 0.05, 1.0)
+            variance = np.clip(1.0 - (Lambda**2).sum(axis=1), least_noise, 1.0)
             shape = np.full(D, 1e6)
             narrow = np.tile(1e-6 * np.eye(J + 1), (D, 1, 1))
             log_det = np.full(D, (J + 1) * np.log(1e-6))
