@@ -300,7 +300,7 @@ def test_dense_as_sparse(gating, absent):
     a = quietly(MCFA(**how), X, y)
     b = quietly(MCFA(**how, sparse_absent=absent), other, y)
     expected, found = outputs(a, X), outputs(b, other)
-    if absent == "zero":  # columns are not centred there, so the prior of the offset is another
+    if absent == "zero":  # columns are not centered there, so the prior of the offset is another
         assert adjusted_rand_score(a.parts_, b.parts_) == 1.0
         same = b.transform(X)
         assert_allclose(b.transform(other), same, atol=1e-6)

@@ -470,9 +470,9 @@ def test_neighbours_are_rated_alike():
             k = taste.parts[0]
             span = slice(taste.core.first[k], taste.core.first[k + 1])
             share = states.state_shares(taste.fitted)[0, span]
-            centred = taste.M[span] - share @ taste.M[span]
-            size = np.sqrt(share @ centred**2)
-            alike = [share @ (centred[:, i] * centred[:, 0]) / size[i] for i in same]
+            centered = taste.M[span] - share @ taste.M[span]
+            size = np.sqrt(share @ centered**2)
+            alike = [share @ (centered[:, i] * centered[:, 0]) / size[i] for i in same]
             assert [NAMES.index(i) for i in found] == [same[i] for i in np.argsort(alike)[::-1]]
 
 

@@ -289,9 +289,9 @@ def test_saved_and_resumed(tmp_path):
     model.fit(X)
     assert model.size_path_ is path
     assert model.n_iter_ <= 2
-    labelled = auto(X, y=states[:, 1])
-    assert labelled.n_parts_ == 3
-    assert np.mean(labelled.predict(X) == states[:, 1]) > 0.95
+    labeled = auto(X, y=states[:, 1])
+    assert labeled.n_parts_ == 3
+    assert np.mean(labeled.predict(X) == states[:, 1]) > 0.95
 
 
 @pytest.mark.slow
@@ -319,9 +319,9 @@ def test_sizes_on_a_sample_of_rows_in_memory_or_not(monkeypatch, tmp_path):
     assert outside.lower_bound_ == pytest.approx(model.lower_bound_, rel=1e-6)
     stored = sparse.csr_matrix(X)
     assert auto(stored, sizes=sample).n_parts_ == 3
-    labelled = auto(X, y=states[:, 1], sizes=sample)
-    assert np.mean(labelled.predict(X) == states[:, 1]) > 0.95
-    labelled.save(tmp_path / "model.safetensors")
+    labeled = auto(X, y=states[:, 1], sizes=sample)
+    assert np.mean(labeled.predict(X) == states[:, 1]) > 0.95
+    labeled.save(tmp_path / "model.safetensors")
     assert partwise.load(tmp_path / "model.safetensors").sizes == sample
 
 

@@ -133,9 +133,9 @@ def pixels(rng: np.random.Generator) -> Arrays:
 def planes(rng: np.random.Generator) -> Arrays:
     """Rows near three planes of two dimensions, far apart, in eight columns."""
     y = rng.integers(3, size=150)
-    centre = 6.0 * np.eye(3, 8)
+    center = 6.0 * np.eye(3, 8)
     spread = rng.normal(size=(3, 2, 8)) * [[[1.6], [0.9]]]
-    X = centre[y] + np.einsum("nj,njd->nd", rng.standard_normal((150, 2)), spread[y])
+    X = center[y] + np.einsum("nj,njd->nd", rng.standard_normal((150, 2)), spread[y])
     X = (X + 0.2 * rng.standard_normal((150, 8))).round(4)
     return {"X": X, "incomplete": _hidden(X, 0.1, rng), "y": y}
 

@@ -95,7 +95,7 @@ def test_natural_is_the_posterior_mean(name):
             assert_allclose(natural[p, s, d], found, rtol=1e-6, atol=1e-7)
 
 
-def log_normaliser(name, chi):
+def log_normalizer(name, chi):
     """log of the integral of exp(chi . eta) over the parameters, with the family's own measure."""
     if name == "gaussian":
         # measure tau^(offset/2 - 1/2) / sqrt(2 pi); the mean first, with tau = exp(u)
@@ -109,12 +109,12 @@ def log_normaliser(name, chi):
             log_f += (GAUSSIAN.offset / 2 - 0.5) * u - 0.5 * math.log(2 * math.pi)
             return math.exp(log_f + u)
 
-        centre = math.log((kappa + GAUSSIAN.offset) / rest)
+        center = math.log((kappa + GAUSSIAN.offset) / rest)
         half = 12 / math.sqrt(kappa)
         value, _ = integrate.dblquad(
             of_mean,
-            centre - 25,
-            centre + 4,
+            center - 25,
+            center + 4,
             lambda u: mean - half * math.exp(-u / 2),
             lambda u: mean + half * math.exp(-u / 2),
             epsabs=0,
@@ -140,7 +140,7 @@ def log_normaliser(name, chi):
 def test_log_partition_is_the_integral(name):
     found = LIKELIHOODS[name].log_partition(CHI[name])
     for s, d in cells(name):
-        assert_allclose(found[s, d], log_normaliser(name, CHI[name][:, s, d]), atol=1e-6)
+        assert_allclose(found[s, d], log_normalizer(name, CHI[name][:, s, d]), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -165,7 +165,7 @@ def test_divergence_is_the_integral_and_never_negative(name):
 
 
 def special_log_ratio(name, chi, chi0):
-    """log normaliser of the posterior less that of the prior, from scipy's own densities."""
+    """log normalizer of the posterior less that of the prior, from scipy's own densities."""
     if name == "gaussian":
 
         def log_z(chi):
@@ -260,9 +260,9 @@ def test_predictive_normalises(name, kind):
     if name == "gaussian":
         for s, d in CELLS:
             one = law.at((np.array([s]), np.array([d])))
-            centre, scale = one.mean.item(), one.scale.item()
+            center, scale = one.mean.item(), one.scale.item()
             total, _ = integrate.quad(
-                lambda u, one=one, c=centre, w=scale: (
+                lambda u, one=one, c=center, w=scale: (
                     math.exp(one.log_density(np.array([c + w * math.sinh(u)])).item())
                     * w
                     * math.cosh(u)

@@ -69,7 +69,7 @@ def test_messages_equal_enumeration(scale):
     assert_allclose(found.log_z.sum(), total)
     assert_allclose(found.posterior(evidence), z, atol=1e-12)
     assert_allclose(found.counts, counts, atol=1e-12)
-    # What a row's normaliser says is its density given the rows before.
+    # What a row's normalizer says is its density given the rows before.
     first = smooth(evidence[:2], log_start, log_transition, np.array([0, 2]))
     assert first.posterior(evidence[:2]).sum(axis=1) == pytest.approx(1.0)
     plain = smooth(evidence[:1], log_start, log_transition, np.array([0, 1]))

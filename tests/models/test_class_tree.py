@@ -51,7 +51,7 @@ def problem(prior, rng, missing=0.2, blocks=None, labels=None, weight=WEIGHT):
 
 
 def enumerated(core, params, score, labels=None):
-    """Log normaliser, posteriors of states (S, n) and sums of pairs, configuration by one."""
+    """Log normalizer, posteriors of states (S, n) and sums of pairs, configuration by one."""
     first, links = core.first, core.linked(params.links).logarithms
     n = score.shape[1]
     states = list(itertools.product(*[range(a, b) for a, b in itertools.pairwise(first)]))

@@ -101,7 +101,7 @@ def mcvq_case(likelihood="gaussian", prior=PRIOR, gating="standard", labels=None
 
 
 def enumerate_rows(score, log_b, log_beta, labels, first):
-    """z, log normaliser, m_n z (N, S, C) from scores (S, C), by going through everything."""
+    """z, log normalizer, m_n z (N, S, C) from scores (S, C), by going through everything."""
     n_classes, n = len(log_beta), score.shape[1]
     z, log_z = np.zeros((n_classes, n)), np.zeros(n)
     joint = np.zeros((n_classes, score.shape[0], n))

@@ -228,14 +228,14 @@ def begin(X, n_factors, gating, prior, *, seed=0, weight=None, **options):
 
 
 @PRIORS
-@pytest.mark.parametrize("classes", ["none", "found", "labelled", "half"])
+@pytest.mark.parametrize("classes", ["none", "found", "labeled", "half"])
 @pytest.mark.parametrize("gating", GATINGS)
 def test_the_bound_never_falls_over_a_fit(gating, classes, prior):
     rng = np.random.default_rng(1)
     X, _, drawn = drawn_factors(rng, 80, (2, 2), 4, missing=0.2)
     weight = rng.uniform(0.5, 2, len(X))
     truth = (drawn[0][:, 0] > 0.3).astype(int)
-    labels = {"labelled": truth, "half": np.where(rng.random(len(X)) < 0.5, truth, -1)}
+    labels = {"labeled": truth, "half": np.where(rng.random(len(X)) < 0.5, truth, -1)}
     options = {"n_classes": 1 if classes == "none" else 2, "labels": labels.get(classes)}
     n_factors = (3, 2)
     core, source, theta, rng = begin(X, n_factors, gating, prior, seed=3, weight=weight, **options)

@@ -230,17 +230,17 @@ def parts_data(likelihood, rng, n_rows=120, n_states=(3, 2, 3), width=5, missing
     for k, J in enumerate(n_states):
         level = rng.integers(4, size=(J, width))
         s = rng.integers(J, size=n_rows)
-        centre = level[s]
+        center = level[s]
         mine = slice(width * k, width * (k + 1))
         if likelihood == "gaussian":
-            X[:, mine] = centre + 0.2 * rng.normal(size=centre.shape)
+            X[:, mine] = center + 0.2 * rng.normal(size=center.shape)
         elif likelihood == "bernoulli":
-            X[:, mine] = rng.random(centre.shape) < np.array([0.05, 0.3, 0.7, 0.95])[centre]
+            X[:, mine] = rng.random(center.shape) < np.array([0.05, 0.3, 0.7, 0.95])[center]
         elif likelihood == "poisson":
-            X[:, mine] = rng.poisson(np.array([0.2, 2.0, 6.0, 15.0])[centre])
+            X[:, mine] = rng.poisson(np.array([0.2, 2.0, 6.0, 15.0])[center])
         else:
-            noise = rng.random(centre.shape) < 0.1
-            X[:, mine] = np.where(noise, rng.integers(4, size=centre.shape), centre)
+            noise = rng.random(center.shape) < 0.1
+            X[:, mine] = np.where(noise, rng.integers(4, size=center.shape), center)
     return punch_holes(X, missing, rng), rng.uniform(0.5, 2.0, n_rows)
 
 

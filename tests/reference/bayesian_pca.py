@@ -12,7 +12,7 @@ from scipy import special
 
 
 def rows_given(X, mean, cov, tau, log_pi):
-    """q(x | m) and q(s) of every row: positions [n][m], covariances, r (M, n), log normalisers."""
+    """q(x | m) and q(s) of every row: positions [n][m], covariances, r (M, n), log normalizers."""
     M, _, p = mean.shape
     q = p - 1
     positions, covs, r, log_z = [], [], np.empty((M, len(X))), np.empty(len(X))

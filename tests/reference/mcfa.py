@@ -5,7 +5,7 @@ one group of arguments of the bound, and `bound` is the sum of its terms as they
 definition, so the two check each other.
 
 x_cd = w_dk . (s_ck, 1) + noise of precision tau_dk, where r_cd = k (or r_d = k, tied). With a prior
-w | tau, alpha ~ N(centre, (tau diag(alpha, kappa))^-1), tau ~ Gamma(shape, rate), and
+w | tau, alpha ~ N(center, (tau diag(alpha, kappa))^-1), tau ~ Gamma(shape, rate), and
 alpha ~ Gamma(1e-3, 1e-3); its posterior is N(mean, cov / tau) times Gammas. Without, w and tau are
 points, ``cov`` is None and nothing is paid for them.
 """
@@ -33,7 +33,7 @@ FLOOR = 1e-6  # least noise at maximum likelihood, as a share of the column's va
 
 @dataclass(frozen=True)
 class Prior:
-    """Strengths: rows that the offset's centre weighs; noise as a share of the column's variance
+    """Strengths: rows that the offset's center weighs; noise as a share of the column's variance
     and how many rows that weighs; Dirichlet count of the gates."""
 
     kappa: float
@@ -46,7 +46,7 @@ class Prior:
 class Problem:
     """Data (NaN missing), weights, sizes, and the prior or None.
 
-    ``centre`` and ``variance`` are what the prior takes for a column's own.
+    ``center`` and ``variance`` are what the prior takes for a column's own.
     """
 
     X: np.ndarray
@@ -54,7 +54,7 @@ class Problem:
     n_factors: tuple
     gating: str  # "standard", "tied" or "factorised"
     prior: Prior | None
-    centre: np.ndarray
+    center: np.ndarray
     variance: np.ndarray
 
     def seen(self, c, d):
@@ -167,9 +167,9 @@ def noise_prior(p, d):
     return shape, shape * p.prior.spread * p.variance[d]
 
 
-def prior_centre(p, d, k):
-    """Loadings are expected at 0, the offset at the column's centre."""
-    return np.append(np.zeros(p.n_factors[k]), p.centre[d])
+def prior_center(p, d, k):
+    """Loadings are expected at 0, the offset at the column's center."""
+    return np.append(np.zeros(p.n_factors[k]), p.center[d])
 
 
 def update_w(p, f):
@@ -190,16 +190,16 @@ def _learn_column(p, f, d, k):
         precision += weights[c] * second
         pull += weights[c] * mean * p.X[c, d]
     if p.prior is None and n == 0:
-        return Column(np.append(np.zeros(J), p.centre[d]), None, 1.0, p.variance[d])
+        return Column(np.append(np.zeros(J), p.center[d]), None, 1.0, p.variance[d])
     if p.prior is None:
         mean = np.linalg.solve(precision, pull)
         variance = _squares(p, f, d, k, mean, weights) / n
         return Column(mean, None, 1.0, max(variance, FLOOR * p.variance[d]))
-    A, centre = relevances(p, f, k), prior_centre(p, d, k)
+    A, center = relevances(p, f, k), prior_center(p, d, k)
     cov = np.linalg.inv(precision + np.diag(A))
-    mean = cov @ (pull + A * centre)
+    mean = cov @ (pull + A * center)
     shape, rate = noise_prior(p, d)
-    rate += 0.5 * _squares(p, f, d, k, mean, weights) + 0.5 * (A * (mean - centre) ** 2).sum()
+    rate += 0.5 * _squares(p, f, d, k, mean, weights) + 0.5 * (A * (mean - center) ** 2).sum()
     return Column(mean, cov, shape + 0.5 * n, rate)
 
 
@@ -274,7 +274,7 @@ def kl_column(p, f, d, k):
         return 0.0
     w, J = f.w[d][k], p.n_factors[k]
     shape, rate = f.alpha[k]
-    A, away = relevances(p, f, k), w.mean - prior_centre(p, d, k)
+    A, away = relevances(p, f, k), w.mean - prior_center(p, d, k)
     log_A = sum(special.digamma(shape) - np.log(rate)) + math.log(p.prior.kappa)
     of_w = w.tau * (A * away**2).sum() + (A * np.diag(w.cov)).sum()
     of_w = 0.5 * (of_w - np.linalg.slogdet(w.cov)[1] - log_A - (J + 1))

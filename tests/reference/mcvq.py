@@ -35,25 +35,25 @@ def expect_beta(f, alpha, beta):
         log_p, log_q = special.log_expit(u), special.log_expit(-u)
         return f(math.exp(log_p), math.exp(log_q)) * math.exp(alpha * log_p + beta * log_q - log_b)
 
-    centre = math.log(alpha / beta)
+    center = math.log(alpha / beta)
     width = math.sqrt(1 / alpha + 1 / beta)
-    points = [centre - 40 / alpha - 5 * width, centre - 3 * width, centre, centre + 3 * width]
-    points.append(centre + 40 / beta + 5 * width)
+    points = [center - 40 / alpha - 5 * width, center - 3 * width, center, center + 3 * width]
+    points.append(center + 40 / beta + 5 * width)
     pieces = itertools.pairwise(points)
     return sum(integrate.quad(integrand, a, b, epsabs=1e-12, limit=200)[0] for a, b in pieces)
 
 
 def expect_gamma(f, shape, rate):
     """E[f(t)] for t ~ Gamma(shape, rate), over u = log t."""
-    centre, width = math.log(shape / rate), 1.0 / math.sqrt(shape)
+    center, width = math.log(shape / rate), 1.0 / math.sqrt(shape)
 
     def integrand(u):
         log_q = shape * (u + math.log(rate)) - rate * math.exp(u) - special.gammaln(shape)
         return f(math.exp(u)) * math.exp(log_q)
 
     # The left tail falls as exp(shape u), the right one much faster.
-    points = [centre - 60 / shape, centre - 5 * width, centre, centre + 4 * width]
-    points.append(centre + math.log(60 + 60 / shape) + 4 * width)
+    points = [center - 60 / shape, center - 5 * width, center, center + 4 * width]
+    points.append(center + math.log(60 + 60 / shape) + 4 * width)
     pieces = itertools.pairwise(points)
     return sum(integrate.quad(integrand, a, b, epsabs=1e-12, limit=200)[0] for a, b in pieces)
 

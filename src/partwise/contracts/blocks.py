@@ -35,7 +35,7 @@ class Block(Protocol[View_co]):
         ...
 
     def collect(self, m: Array, layouts: Sequence[Layout]) -> tuple[Packed, ...]:
-        """Adjoint of `score`: sums over rows of m T(x), one `Packed` a group."""
+        """Adjoint of `score`: sums over rows of m T(x), one `Packed` per group."""
         ...
 
     def sweep(

@@ -116,8 +116,8 @@ class Stats:
     """Sums over rows; they start at zero and add, and hold no prior.
 
     ``bound`` is the rows' share of the lower bound; ``states`` (N, S) the expected number of rows
-    of each class in each state; ``sums`` one `Packed` a column group; ``gates`` (K, D) the expected
-    number of entries each part explained, where rows have selections of their own, else None;
+    of each class in each state; ``sums`` one `Packed` per column group; ``gates`` (K, D) the
+    expected number of entries each part explained, where rows select parts, else None;
     ``chain`` (N + 1, N) that of sequences begun in each class, then of transitions between classes,
     where rows follow each other, else None.
     """

@@ -72,11 +72,10 @@ def follow_leaders(
     if not twins:
         return coded
     out = np.array(coded)
-    given = np.zeros(out.shape, bool) if known is None else known
+    given = np.zeros(out.shape, bool) if known is None else known.copy()
     for d, twin in twins.items():
         lead = given[:, d] & ~given[:, twin.leader]
         out[lead, twin.leader] = twin.leader_of(out[lead, d])
-        given = given.copy()
         given[lead, twin.leader] = True  # other followers agree with it
     for d, twin in twins.items():
         free = ~given[:, d]
@@ -111,8 +110,8 @@ def _correlations(X: Array) -> Array:
     held = ~np.isnan(X)
     X = np.ldexp(X, -_exponents(X))
     x = np.where(held, X, 0.0)
-    centre = x.sum(axis=0) / np.maximum(held.sum(axis=0), 1)
-    x = np.where(held, X - centre, 0.0)
+    center = x.sum(axis=0) / np.maximum(held.sum(axis=0), 1)
+    x = np.where(held, X - center, 0.0)
     scale = np.sqrt((x**2).sum(axis=0) / np.maximum(held.sum(axis=0), 1))
     x = x / np.where(scale > 0, scale, 1.0)
     w = held.astype(float)

@@ -36,9 +36,7 @@ class Place(NamedTuple):
 
     def with_memory(self, memory: tuple[object, ...], remembered: tuple[object, ...]) -> Self:
         """The same state with other copies of what the rows remember."""
-        return type(self)(
-            self.phase, self.step, self.prepared, self.plain, memory, remembered, self.trace
-        )
+        return self._replace(memory=memory, remembered=remembered)
 
 
 class Log(Protocol):

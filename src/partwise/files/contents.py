@@ -232,7 +232,7 @@ _MCVQ = Record(
         "learned": learned(
             {
                 "classes_": _CLASSES,
-                "row_labels_": Array("int", ("rows", "labelled"), low=-1, below="S"),
+                "row_labels_": Array("int", ("rows", "labeled"), low=-1, below="S"),
                 "co_assignment_": Array("float", ("D", "D"), low=0.0, high=1.0),
                 "n_parts_": Whole(low=1),
                 "size_path_": PATH,

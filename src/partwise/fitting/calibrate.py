@@ -134,8 +134,8 @@ def _fold(
         prepared = model.maximize(prepared, stats if rest is None else stats + rest)
 
     pit = np.empty(len(row))
-    for bounds, labelled in zip(view.bounds, view.blocks(), strict=True):
-        block = RowBlock(labelled.groups, labelled.weight, labelled.base)
+    for bounds, labeled in zip(view.bounds, view.blocks(), strict=True):
+        block = RowBlock(labeled.groups, labeled.weight, labeled.base)
         for g, which, *cells in cells_of_block(source.columns, bounds, row, column, values):
             pit[which] = below(prepared, block, g, *cells)
     return pit, column, row

@@ -22,7 +22,7 @@ from partwise.fitting.options import SearchLimits
 from partwise.models.gated import ColumnModel
 from partwise.models.mcfa import MCFA, MCFAParams, MCFAPrepared
 from partwise.models.sizes import column_cost
-from partwise.starts.dependence import dependence, group_columns, labelled_columns
+from partwise.starts.dependence import dependence, group_columns, labeled_columns
 from partwise.starts.factors import principal_loadings
 
 FactorModel: TypeAlias = ColumnModel[MCFAParams, MCFAPrepared]
@@ -168,7 +168,7 @@ class FactorSearch:
         )
         best: list[Array] = []
         for n in sizes:
-            labels = labelled_columns(self._found, n, True, self.rng)
+            labels = labeled_columns(self._found, n, True, self.rng)
             groups = [self._found.columns[labels == k] for k in range(n)]
             parts = [columns for columns in groups if len(columns)]
             if self.limits.n_parts or self.evidence(parts) > self.evidence(best):

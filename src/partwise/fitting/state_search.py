@@ -44,7 +44,7 @@ from partwise.models.sizes import (
 )
 from partwise.starts.dependence import (
     group_columns,
-    labelled_columns,
+    labeled_columns,
 )
 
 # Numbers of groups of columns to begin with; the best goes on. Larger ones are left out once so
@@ -260,7 +260,7 @@ class Search:
 
     def _start(self, n_groups: int, doublings: int) -> list[Part]:
         """Columns grouped by their dependence, states found in each group."""
-        labels = labelled_columns(self.on.found, n_groups, True, self.on.rng)
+        labels = labeled_columns(self.on.found, n_groups, True, self.on.rng)
         columns = [self.on.found.columns[labels == k] for k in range(n_groups)]
         nothing = np.zeros(len(self.on.sample), int)
         parts = self.on.begun(columns, [nothing] * n_groups)

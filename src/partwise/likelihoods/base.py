@@ -214,10 +214,10 @@ class Family(Law):
 
     @abstractmethod
     def log_partition(self, chi: Array) -> Array:
-        """Log normaliser of the conjugate density with pseudo-sums ``chi``."""
+        """Log normalizer of the conjugate density with pseudo-sums ``chi``."""
 
     def learned(self, chi: Array) -> tuple[Array, Array]:
-        """E[eta] and the log normaliser, for laws that compute both at once."""
+        """E[eta] and the log normalizer, for laws that compute both at once."""
         return self.natural(chi), self.log_partition(chi)
 
     @abstractmethod

@@ -79,7 +79,7 @@ class Categorical(Family):
         return sums.sum(axis=0)
 
     def pseudo_sums(self, moments: Array, strength: float) -> Array:
-        """Dirichlet with the column's shares, worth ``strength`` rows a level."""
+        """Dirichlet with the column's shares, worth ``strength`` rows per level."""
         return strength * self.n_levels * moments
 
     def is_proper(self, chi: Array, least: float, most: float) -> bool:

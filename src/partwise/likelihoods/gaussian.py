@@ -40,7 +40,7 @@ VARIANCE_FLOOR = 1e-6
 
 @dataclass(frozen=True)
 class Gaussian(Family):
-    """Normal density of standardised entries.
+    """Normal density of standardized entries.
 
     ``offset`` ties the shape of the precision to the count of the mean; ``spread`` is the prior
     guess of a state's variance in units of the column's. An entry is known to within a variance of
@@ -118,7 +118,7 @@ class Gaussian(Family):
         return kappa, m, 0.5 * (kappa + self.offset), beta + 0.5 * self.resolution * kappa
 
     def natural(self, chi: Array) -> Array:
-        """E[log-normaliser and 2 pi], E[tau mu], -E[tau]/2."""
+        """E[log-normalizer and 2 pi], E[tau mu], -E[tau]/2."""
         kappa, m, alpha, beta = self._posterior(chi)
         tau = alpha / beta
         log_tau = special.digamma(alpha) - np.log(beta)
@@ -126,7 +126,7 @@ class Gaussian(Family):
         return np.stack([constant, m * tau, -0.5 * tau])
 
     def log_partition(self, chi: Array) -> Array:
-        """Log normaliser of the Normal-Gamma, 2 pi of the entries taken out."""
+        """Log normalizer of the Normal-Gamma, 2 pi of the entries taken out."""
         kappa, _, alpha, beta = self._posterior(chi)
         out = special.gammaln(alpha) - alpha * np.log(beta) - 0.5 * np.log(kappa)
         return out - kappa * _HALF_LOG_2PI

@@ -57,7 +57,7 @@ class Poisson(Family):
         return np.stack([-chi[1] / chi[0], special.digamma(chi[1]) - np.log(chi[0])])
 
     def log_partition(self, chi: Array) -> Array:
-        """Log normaliser of the Gamma density."""
+        """Log normalizer of the Gamma density."""
         return special.gammaln(chi[1]) - chi[1] * np.log(chi[0])
 
     def predictive(self, chi: Array) -> GammaPoisson:

@@ -1,7 +1,7 @@
 """Distributions of one entry, vectorized over states and columns.
 
 Each class holds parameter arrays of any shape and answers for values that broadcast against them.
-Values are in the model's own units (standardised numbers, level codes), and densities leave out the
+Values are in the model's own units (standardized numbers, level codes), and densities leave out the
 base measure (units, log x!), which the law and the data view know.
 """
 

@@ -31,7 +31,7 @@ class Prior:
     entries : float, default=0.02
         Gaussian: how many rows the column's own mean weighs in every state.
     counts : float, default=1.0
-        Discrete columns: how many rows (a level) the column's own shares or mean weigh in every
+        Discrete columns: how many rows (per level) the column's own shares or mean weigh in every
         state.
     spread : float, default=0.03
         Gaussian only: prior guess of a state's variance, in units of the column's variance.

@@ -36,7 +36,7 @@ from scipy import special
 
 from partwise._compiled import check_sizes, compiled
 from partwise.contracts import Array, Block, Entries
-from partwise.sampling.importance import RowLikelihood, summarise_weights
+from partwise.sampling.importance import RowLikelihood, summarize_weights
 
 # A Gaussian's standard deviation in units of half the scale: at most twice the scale, when it is
 # as good as flat; at least a quarter of the smallest step, when a level has it all to itself, and
@@ -267,12 +267,12 @@ class Aspect:
             drawn /= drawn.sum(axis=1, keepdims=True)
             away = np.log(drawn) @ (prior - proposal) + _log_beta(proposal) - _log_beta(prior)
             found[r] = np.log(p @ drawn.T).sum(axis=0) + away
-        result = summarise_weights(found)
+        result = summarize_weights(found)
         return result.shifted(block.base)
 
 
 def _log_beta(counts: Array) -> float:
-    """Log normaliser of a Dirichlet distribution."""
+    """Log normalizer of a Dirichlet distribution."""
     return float(special.gammaln(counts).sum() - special.gammaln(counts.sum()))
 
 
@@ -394,7 +394,7 @@ def _match(mean, square, nodes, lowest, highest, eta):  # type: ignore[no-untype
 
 @compiled()
 def _law(a, b, nodes, p):  # type: ignore[no-untyped-def]  # compiled
-    """Log normaliser of exp(a t + b t^2) over the levels, whose probabilities go to ``p``."""
+    """Log normalizer of exp(a t + b t^2) over the levels, whose probabilities go to ``p``."""
     top = -np.inf
     for v in range(len(nodes)):
         p[v] = (a + b * nodes[v]) * nodes[v]

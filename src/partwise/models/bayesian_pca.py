@@ -65,7 +65,7 @@ class Found(NamedTuple):
 
     r: Array  # (M, n)
     log_r: Array  # its logarithm, which tells components apart where r is 0, (M, n)
-    log_z: Array  # log normaliser, (n,)
+    log_z: Array  # log normalizer, (n,)
     m: list[Array]  # a component: (q, n)
     cov_x: list[Array]  # a component: (U, q, q), U patterns of missing entries
 
@@ -147,7 +147,7 @@ class BayesianPCA:
         return Scatter.of(x, r, bound + units, bound + units - float(np.vdot(r, log_r)))
 
     def infer(self, params: BayesianPCAParams, view: SumView) -> Found:
-        """Posterior of some rows; its normaliser lacks what only the noise decides."""
+        """Posterior of some rows; its normalizer lacks what only the noise decides."""
         precision = np.full(params.mean.shape[:2], params.precision)
         return infer(params, precision, self.shares.expected_log(params.counts), view)
 
@@ -155,7 +155,7 @@ class BayesianPCA:
         """Posterior of some rows with parameters at their expectation, and the noise (M, D).
 
         The parameters' uncertainty, given positions of the prior, is so much more noise. The
-        normaliser is the rows' log density under the components, without their units.
+        normalizer is the rows' log density under the components, without their units.
         """
         a, b = params.tau
         noise = b / max(a - 1.0, 0.5 * a)

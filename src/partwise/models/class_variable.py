@@ -34,7 +34,7 @@ class ClassVariable:
     prior: Dirichlet = _FLAT
 
     def posterior(self, evidence: Array, labels: Array | None) -> tuple[Array, Array]:
-        """z (N, n) from log beta + log p(row | class), and its log normaliser (n,).
+        """z (N, n) from log beta + log p(row | class), and its log normalizer (n,).
 
         ``labels`` are known classes (n,), or (n, N) what the rows' neighbors in a sequence say of
         their classes, as logarithms to add (`partwise.models.class_chain`).

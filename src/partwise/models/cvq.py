@@ -34,7 +34,7 @@ from scipy import linalg, special
 from partwise.association import Association, Codes, Problem
 from partwise.contracts import Additive, Array, Block, Span
 from partwise.likelihoods import Dirichlet
-from partwise.sampling.importance import RowLikelihood, summarise_weights
+from partwise.sampling.importance import RowLikelihood, summarize_weights
 
 # Least noise, in units of a column's variance: noiseless columns have no finite density.
 LEAST_NOISE = 1e-6
@@ -372,7 +372,7 @@ class CVQ:
             drawn[k] = part.start + np.where(wide, broad, narrow)
             log_q = log_q + np.log([np.take_along_axis(q, drawn[k], axis=1) for q in proposals])
         weight = self._log_joint(params, block, drawn, prior) - np.logaddexp(*log_q)
-        found = summarise_weights(weight)
+        found = summarize_weights(weight)
         return found.shifted(alone)
 
     def _log_joint(

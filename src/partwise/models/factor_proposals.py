@@ -37,7 +37,7 @@ class OpenColumns(NamedTuple):
     slope: Array  # loadings padded to the largest part, (K, D, J)
     offset: Array  # (K, D)
     precision: Array  # (K, D)
-    constant: Array  # log a + log of the Gaussian's normaliser, (K, D)
+    constant: Array  # log a + log of the Gaussian's normalizer, (K, D)
 
 
 @compiled(fastmath={"contract", "reassoc"})

@@ -101,7 +101,7 @@ class Weighed:
     """Classes of a block's rows, and the posterior of their factors in each class."""
 
     z: Array  # (N, n)
-    log_z: Array  # log normaliser of the rows, (n,)
+    log_z: Array  # log normalizer of the rows, (n,)
     joint: Array  # log of a class's prior times the row's density in it, (N, n)
     means: list[Array]  # a part: (N, J, n)
     covs: list[Array]  # a part: (N, Q, n) or (N, Q, 1)
@@ -169,7 +169,7 @@ class FactorRows:
     def infer(
         self, prepared: MCFAPrepared, block: Block[Pairs], prior: Array | None = None
     ) -> tuple[Array, Array]:
-        """Features of the rows' factors (F, n), and their log normaliser less what is constant.
+        """Features of the rows' factors (F, n), and their log normalizer less what is constant.
 
         ``prior`` (J of all parts, n) are means of the rows' factors, before their entries are seen.
         """
@@ -398,7 +398,7 @@ def gaussians(b: Array, pairs: Array, eta: Array, sigma: Array) -> tuple[Array, 
     """Posterior of the factors of P parts of one size, in every class.
 
     From scores of factors (P, J, n) and pairs (P, Q, n), and the classes' Gaussians (P, N, J) and
-    (P, N, J, J): log normalisers (P, N, n), means (P, N, J, n) and packed covariances
+    (P, N, J, J): log normalizers (P, N, n), means (P, N, J, n) and packed covariances
     (P, N, Q, n), or (P, N, Q, 1) where all rows share them.
     """
     b, pairs = b.astype(float, copy=False), pairs.astype(float, copy=False)

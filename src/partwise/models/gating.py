@@ -3,9 +3,9 @@
 Symbols: a prior and g posterior of a column's part, both (K, D); C_d the summed weight of its
 observed entries; E the columns' energies (K, D), sums over rows and states of -E[log p].
 
-Tied: one choice a column for all rows (JMLR Appendix A). Its evidence, expected log-likelihood less
-the divergence of the column's parameters, stands where the papers have -E_dk, and the parameters'
-posterior is given the choice, so g cancels from their update. ``beta`` below 1 anneals (NIPS).
+Tied: one choice per column for all rows (JMLR Appendix A). Its evidence, expected log-likelihood
+less the divergence of the column's parameters, stands where the papers have -E_dk, and the
+parameters' posterior is given the choice, so g cancels from their update. ``beta`` below 1 anneals (NIPS).
 
 Standard: a choice for every row, with one posterior for all of them (JMLR Eq. 3-4). The sums are
 weighted by g, the divergence stands outside of g, and the energy is taken per observation.
@@ -102,7 +102,7 @@ class Tied:
 
 @dataclass(frozen=True)
 class Standard:
-    """A choice for every row, one posterior a column."""
+    """A choice for every row, one posterior per column."""
 
     def share(self, gates: Array) -> Array | None:
         """Sums count as far as the column chose the part."""

@@ -91,7 +91,7 @@ class MCVQ(StateClasses):
     Parameters
     ----------
     n_states : tuple of K int
-    priors : tuple of EntryPrior, one a column group
+    priors : tuple of EntryPrior, one per column group
     columns : tuple of ndarray
         Column numbers of each group.
     chooser : Chooser
@@ -145,7 +145,7 @@ class MCVQ(StateClasses):
         return
 
     def infer(self, prepared: MCVQPrepared, block: Block[object]) -> tuple[Array, Array]:
-        """m[kj] proportional to b exp(sum_d o g E[log p]), (S, n); the log normaliser, (n,)."""
+        """m[kj] proportional to b exp(sum_d o g E[log p]), (S, n); the log normalizer, (n,)."""
         m = self.evidence(prepared, block)
         found = self.weigh(prepared.params, m, block.labels)
         self.mix(m, found, block.weight)
@@ -207,7 +207,7 @@ class MCVQ(StateClasses):
         """As `propose`, given the other parts' likely states: wider than what settled."""
         given = self._climb_states(prepared, block)[1]
         for lo, hi in pairwise(self.first):
-            normalise_part(given[lo:hi], np.zeros(hi - lo))
+            normalize_part(given[lo:hi], np.zeros(hi - lo))
         return np.broadcast_to(given, (self.classes.n_classes, *given.shape))
 
     def _climb_states(
@@ -456,7 +456,7 @@ def expect_states(
 
     def on_part(k: int, score: Array) -> Array:
         part = slice(first[k], first[k + 1])
-        log_z[:] += normalise_part(score, log_b[part])
+        log_z[:] += normalize_part(score, log_b[part])
         wm = weighted(score, block.weight)
         counts[0, part] = wm.sum(axis=1, dtype=float)
         return wm
@@ -465,8 +465,8 @@ def expect_states(
     return m, Stats(float(block.weight @ (log_z + block.base)), counts, sums)
 
 
-def normalise_part(score: Array, log_b: Array) -> Array:
-    """Posterior over a part's states (J, n), in place of their scores; log normaliser (n,)."""
+def normalize_part(score: Array, log_b: Array) -> Array:
+    """Posterior over a part's states (J, n), in place of their scores; log normalizer (n,)."""
     top = exponentiate(score, log_b)
     total = score.sum(axis=0)
     score /= total

@@ -70,7 +70,7 @@ class Ordinal:
     def infer(
         self, prepared: MCFAPrepared, block: Block[Latent], prior: Array | None = None
     ) -> tuple[Array, Array]:
-        """Features of the factors of rows that remember nothing, (F, n), and their normaliser.
+        """Features of the factors of rows that remember nothing, (F, n), and their normalizer.
 
         ``prior`` (J of all parts, n) are means of the rows' factors, before their entries are seen.
         """
@@ -93,7 +93,7 @@ class Ordinal:
     def _settle(
         self, prepared: MCFAPrepared, block: Block[Latent], prior: Array | None
     ) -> tuple[Array, Array, Array]:
-        """Numbers, features and normalisers of rows after rounds to settle."""
+        """Numbers, features and normalizers of rows after rounds to settle."""
         core, columns = self.core, combined(self.core, prepared.params)
         latent = self._begin(columns, block)
         score = core.evidence(prepared, block.with_values(latent))
@@ -162,7 +162,7 @@ class Ordinal:
     ) -> tuple[Array, Array, Array]:
         """New E[x] given the factors; gain of each row over ``before``; sums of 1, x, x^2 (3, D).
 
-        The normaliser of the factors was taken with the numbers before: where these change, so does
+        The normalizer of the factors was taken with the numbers before: where these change, so does
         what an entry says about the factors, T x Lambda <s>.
         """
         (group,) = block.groups
@@ -225,7 +225,7 @@ class Ordinal:
 
 
 def _pulls(core: MCFA, score: Array, means: list[Array]) -> Array:
-    """b . m of the rows' factors, twice what it adds to their log normaliser; (n,)."""
+    """b . m of the rows' factors, twice what it adds to their log normalizer; (n,)."""
     parts = zip(core.spans(), means, strict=True)
     return np.sum([(score[linear] * m).sum(axis=0) for (_, linear, _), (m,) in parts], axis=0)
 

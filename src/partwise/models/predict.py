@@ -70,7 +70,7 @@ def quantile(law: Predictive, m: Array, gates: Array, part_of: Array, p: float |
     gates : ndarray of shape (K, D)
     part_of : ndarray of shape (S,)
     p : float or ndarray of shape (D,)
-        Probability, the same for all columns or one a column.
+        Probability, the same for all columns or one per column.
 
     Returns
     -------

@@ -25,7 +25,7 @@ from partwise.models.factor_proposals import OpenColumns, propose
 from partwise.models.factor_rows import MCFAParams, MCFAPrepared, gaussians
 from partwise.models.loadings import Loadings
 from partwise.models.mcfa import MCFA
-from partwise.sampling.importance import RowLikelihood, summarise_weights
+from partwise.sampling.importance import RowLikelihood, summarize_weights
 
 
 class _PairEntries(Pairs, Entries, Protocol):
@@ -228,7 +228,7 @@ def hardened(params: MCFAParams) -> MCFAParams:
 
 
 def _by_part(core: MCFA, params: MCFAParams, score: Array) -> Array:
-    """Log normaliser of every part and class, (N, K, n)."""
+    """Log normalizer of every part and class, (N, K, n)."""
     found = [
         gaussians(*(of[None] for of in (score[linear], score[quadratic], eta, sigma)))[0][0]
         + score[one]
@@ -296,7 +296,7 @@ def row_likelihood(
         density = np.empty(log_q.shape)
         _mixed_densities(*entries, *columns, start, draws, density)
         density += _given_factors(core, params, score, draws, n)
-        found.append(summarise_weights(density - log_q))
+        found.append(summarize_weights(density - log_q))
     stacked = RowLikelihood(*(np.stack(field) for field in zip(*found, strict=True)))
     return stacked.shifted(block.base)
 
@@ -369,7 +369,7 @@ def level_likelihood(
         )  # fmt: skip
         nothing = np.zeros((core.first[-1], block.n_rows))
         density += _given_factors(core, params, nothing, draws, n, parts)
-        found.append(summarise_weights(density - log_q))
+        found.append(summarize_weights(density - log_q))
     value, error, n_effective = (np.stack(field) for field in zip(*found, strict=True))
     # Nothing was seen of some rows, and that is certain.
     empty = group.row_sums(chosen.sum(axis=0)[group.codes().columns]) == 0.0

@@ -74,7 +74,7 @@ class BayesianPCAParams:
 class BayesianPCASums:
     """Sums over rows; they start at zero and add, and hold no prior."""
 
-    bound: float  # log normalisers of the rows, less what only the noise decides
+    bound: float  # log normalizers of the rows, less what only the noise decides
     moments: Array  # <x~ x~'> of each component's rows, (M, p, p)
     second: Array  # the same by column, of rows that show it, (M, D or 1, p, p)
     first: Array  # <x~> t, (M, D, p)
@@ -161,8 +161,8 @@ class Broad:
         A, log_A = self._precisions(params)
         D = params.mean.shape[1]
         times = D / params.cov.shape[1]
-        centre = (params.mean[:, :, -1] ** 2).sum(axis=1) + params.spread[:, -1, -1]
-        squares = np.column_stack([params.squares, centre])
+        center = (params.mean[:, :, -1] ** 2).sum(axis=1) + params.spread[:, -1, -1]
+        squares = np.column_stack([params.squares, center])
         log_A = np.broadcast_to(log_A, squares.shape)
         kl = 0.5 * ((squares * A).sum() - times * params.log_det.sum() - D * (log_A + 1.0).sum())
         s = self.strength

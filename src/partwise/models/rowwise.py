@@ -50,7 +50,7 @@ class WeighedRows(Protocol):
 
     @property
     def log_z(self) -> Array:
-        """Log normaliser of the rows, (n,)."""
+        """Log normalizer of the rows, (n,)."""
         ...
 
     def with_classes(self, z: Array) -> Self:

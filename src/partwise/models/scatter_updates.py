@@ -53,7 +53,7 @@ PLAIN, GIVEN, LEARNED = range(3)
 class Scatter:
     """Sums over rows; they start at zero and add, and hold no prior."""
 
-    bound: float  # log normalisers of the rows, less what only the noise decides
+    bound: float  # log normalizers of the rows, less what only the noise decides
     entropy: float  # of the rows' components, and their log units
     counts: Array  # (M,)
     first: Array  # sums of t, (M, D)
@@ -104,7 +104,7 @@ class Principal(NamedTuple):
 
 
 def log_joint(params: BayesianPCAParams, x: Array) -> Array:
-    """Log normalisers of complete rows (D, n) under every component, its share aside, (M, n)."""
+    """Log normalizers of complete rows (D, n) under every component, its share aside, (M, n)."""
     tau, W, mu = params.precision, params.mean[:, :, :-1], params.mean[:, :, -1]
     M, D, q = W.shape
     spread, turned = params.spread, np.swapaxes(W, 1, 2)

@@ -37,7 +37,7 @@ class Selection(Protocol):
 
 
 def _log_softmax(log_a: Array, expected: Array) -> tuple[Array, Array]:
-    """Log posterior over the first axis and its log normaliser."""
+    """Log posterior over the first axis and its log normalizer."""
     expected = expected + log_a
     top = expected.max(axis=0)
     total = top + np.log(np.exp(expected - top).sum(axis=0))

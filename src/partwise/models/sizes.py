@@ -65,7 +65,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Evidence of the states of some columns; ``priors`` are one a group."""
+    """Evidence of the states of some columns; ``priors`` has one per group."""
 
     priors: tuple[EntryPrior, ...]
     states: Dirichlet

@@ -43,7 +43,7 @@ class Weighed:
     """Classes of a block's rows, and what their states' posteriors are made of."""
 
     z: Array  # (N, n)
-    log_z: Array  # log normaliser of the rows, (n,)
+    log_z: Array  # log normalizer of the rows, (n,)
     joint: Array  # log of a class's prior times the row's density in it, (N, n)
     shares: Array  # b relative to the largest of any class, (N, S)
     totals: list[Array]  # of the states' weights under each class, a part (N, n)

@@ -230,11 +230,11 @@ def sample_states(
             here, log_table, table, own[rows], log_prior, log_proposal[rows], cumulative[rows],
             first, uniforms, out, sampled,
         )  # fmt: skip
-        found.append(summarise_weights(out if dependence is None else out + dependence(sampled)))
+        found.append(summarize_weights(out if dependence is None else out + dependence(sampled)))
     return RowLikelihood(*(np.concatenate(field) for field in zip(*found, strict=True)))
 
 
-def summarise_weights(log_weights: Array) -> RowLikelihood:
+def summarize_weights(log_weights: Array) -> RowLikelihood:
     """Likelihoods and their errors from log importance weights (n, T)."""
     n_draws = log_weights.shape[1]
     value, weights = _log_mean(log_weights, n_draws)

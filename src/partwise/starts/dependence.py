@@ -62,7 +62,7 @@ class Dependence:
     columns: Array  # those looked at
     rows: Array  # in the sample
     weight: Array  # of these rows
-    sample: Array  # (rows, scores of columns), standardised, NaN where missing
+    sample: Array  # (rows, scores of columns), standardized, NaN where missing
     owner: Array  # the column of each score, by its place among those looked at
     ties: Array | None  # affinity, where the scores were chosen by it
 
@@ -99,7 +99,7 @@ class Grouped(NamedTuple):
     labels: Array  # their parts, -1 for none
     rows: Array  # in the sample
     weight: Array  # of these rows
-    sample: Array  # (rows, scores of columns), standardised, NaN where missing
+    sample: Array  # (rows, scores of columns), standardized, NaN where missing
 
 
 def grouped_columns(
@@ -116,7 +116,7 @@ def grouped_columns(
     n_groups = K - background
     found = dependence(source, rng)
     columns, owner = found.columns, found.owner
-    labels = labelled_columns(found, n_groups, background, rng, n_runs)
+    labels = labeled_columns(found, n_groups, background, rng, n_runs)
     if background:
         labels = np.where(labels < 0, n_groups, labels)
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
@@ -128,7 +128,7 @@ def grouped_columns(
     return Grouped(gates, columns[owner], labels[owner], found.rows, found.weight, found.sample)
 
 
-def labelled_columns(
+def labeled_columns(
     found: Dependence,
     n_groups: int,
     background: bool,
@@ -351,8 +351,8 @@ def _scored(
     scores = _scores(source, columns, values, weight)
     owner, several = np.arange(len(columns)), None
     if any(own.shape[1] > 1 for own, _ in scores):
-        several = _standardise(np.hstack([own for own, _ in scores]), weight)
-    sample = _standardise(values, weight)
+        several = _standardize(np.hstack([own for own, _ in scores]), weight)
+    sample = _standardize(values, weight)
     if several is None:
         return sample, owner, None
     affinity = squared_correlations(sample, weight)
@@ -403,17 +403,17 @@ def _scores(
     return found
 
 
-def _standardise(values: Array, weight: Array) -> Array:
+def _standardize(values: Array, weight: Array) -> Array:
     """Columns less their weighted mean, over their deviation, in place of the values."""
     with np.errstate(invalid="ignore"):  # R's NA is a NaN that signals
-        pieces = [_centre(values[:, at], weight) for at in slices(values.shape[1], len(values))]
+        pieces = [_center(values[:, at], weight) for at in slices(values.shape[1], len(values))]
         mean, scale = (np.concatenate(found) for found in zip(*pieces, strict=True))
         values -= mean
         values /= scale
     return values
 
 
-def _centre(values: Array, weight: Array) -> tuple[Array, Array]:
+def _center(values: Array, weight: Array) -> tuple[Array, Array]:
     """Weighted mean and deviation of each column's observed entries."""
     observed = ~np.isnan(values)
     n = np.maximum(weight @ observed, np.finfo(float).tiny)

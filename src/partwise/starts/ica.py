@@ -182,11 +182,11 @@ def independent_components(
     True
     """
     share = weight / weight.sum()
-    centred = x - share @ x
-    variance, directions = np.linalg.eigh((centred.T * share) @ centred)
+    centered = x - share @ x
+    variance, directions = np.linalg.eigh((centered.T * share) @ centered)
     kept = np.argsort(-variance)[:n_components]
     kept = kept[variance[kept] > LEAST_VARIANCE * max(variance.max(), 1e-300)]
-    Z = centred @ (directions[:, kept] / np.sqrt(variance[kept]))
+    Z = centered @ (directions[:, kept] / np.sqrt(variance[kept]))
     found, rest = np.zeros((0, len(kept))), np.eye(len(kept))
     for _ in range(MOST_ROUNDS):
         turned, at_rest = _fixed_point(Z @ rest.T, share, rng)

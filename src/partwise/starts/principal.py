@@ -122,14 +122,14 @@ def principal_start(
     noise : float
     """
     D = Z.shape[1]
-    n, centre, values, directions = principal_groups(Z, weight, shares, q, rng)
+    n, center, values, directions = principal_groups(Z, weight, shares, q, rng)
     # A direction and its opposite are equally good; the largest entry shall be positive.
     largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1)
-    left = weight @ (Z**2).sum(axis=1) - n @ ((centre**2).sum(axis=1) + values.sum(axis=1))
+    left = weight @ (Z**2).sum(axis=1) - n @ ((center**2).sum(axis=1) + values.sum(axis=1))
     noise = max(left / (weight.sum() * max(D - q, 1)), 0.0)
     length = np.sqrt(np.maximum(values - noise, 0.0))[:, None, :]
     W = directions * np.where(largest < 0, -length, length)
-    return np.concatenate([W, centre[:, :, None]], axis=2), float(noise)
+    return np.concatenate([W, center[:, :, None]], axis=2), float(noise)
 
 
 def principal_groups(

@@ -24,7 +24,7 @@ def split_and_merge(
 ) -> Array:
     """Labels (n,) with at most J values and no less evidence than the ones given.
 
-    Z (n, D) is standardised, NaN where missing; weight is (n,).
+    Z (n, D) is standardized, NaN where missing; weight is (n,).
     """
     rows = _Rows(Z, weight)
     clusters = [np.flatnonzero(labels == j) for j in np.unique(labels)]
