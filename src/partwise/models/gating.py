@@ -5,7 +5,8 @@ observed entries; E the columns' energies (K, D), sums over rows and states of -
 
 Tied: one choice per column for all rows (JMLR Appendix A). Its evidence, expected log-likelihood
 less the divergence of the column's parameters, stands where the papers have -E_dk, and the
-parameters' posterior is given the choice, so g cancels from their update. ``beta`` below 1 anneals (NIPS).
+parameters' posterior is given the choice, so g cancels from their update. ``beta`` below 1 anneals
+(NIPS).
 
 Standard: a choice for every row, with one posterior for all of them (JMLR Eq. 3-4). The sums are
 weighted by g, the divergence stands outside of g, and the energy is taken per observation.
