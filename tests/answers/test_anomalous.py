@@ -70,7 +70,7 @@ def test_rows_of_the_fit_are_scored_by_an_m_step_without_them(table, model, monk
     monkeypatch.setattr(anomalous, "LEAST_HELP", 0.0)
     coded = model._checked(table)
     found = anomalous.anomalous_cells(model._fitted, table, coded, table.size)
-    surprise = found.set_index(["row", "column"])["surprise"]
+    surprise = pd.DataFrame(found).set_index(["row", "column"])["surprise"]
     assert len(surprise) == table.notna().sum().sum()
     for n in (0, 5, 11, 14):
         for d, name in enumerate(table):
@@ -80,9 +80,8 @@ def test_rows_of_the_fit_are_scored_by_an_m_step_without_them(table, model, monk
 
 
 def test_a_wrong_cell_with_its_own_state_is_found(table, model):
-    helped = anomalous.anomalous_cells(
-        model._fitted, table, model._checked(table), table.size, of_fit=False
-    )
+    of = model._fitted, table, model._checked(table), table.size
+    helped = pd.DataFrame(anomalous.anomalous_cells(*of, of_fit=False))
     found = model.anomalous_cells(table, table.size)
     first = found.iloc[0]
     assert (first["row"], first["column"]) == (5, "length")

@@ -77,12 +77,12 @@ def test_values_come_back_to_the_last_digit(table, model):
 
 def test_anomalous_cells_may_be_few_of_a_column(table, model, monkeypatch):
     coded = model._check_rows(table, reset=False)
-    every = anomalous.anomalous_cells(model._fitted, table, coded, table.size)
+    every = pd.DataFrame(anomalous.anomalous_cells(model._fitted, table, coded, table.size))
     kept = every[every.groupby("column").cumcount() < 2]
     for rows in (len(table), 40):  # in blocks
         monkeypatch.setattr(source, "BLOCK_BYTES", rows * coded.shape[1] * 8)
         few = anomalous.anomalous_cells(model._fitted, table, coded, 7, per_column=2)
-        pd.testing.assert_frame_equal(few, kept[:7].reset_index(drop=True))
+        pd.testing.assert_frame_equal(pd.DataFrame(few), kept[:7].reset_index(drop=True))
 
 
 def test_an_explanation_is_text_a_table_and_a_frame(table, model):

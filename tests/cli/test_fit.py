@@ -528,6 +528,34 @@ def test_an_id_that_the_fit_left_out_names_rows_later(fitted, tmp_path):
     assert out.read_text().splitlines()[0] == (folder / "survey.csv").read_text().splitlines()[0]
 
 
+def test_odd_cells_of_all_kinds_of_columns_are_written_as_in_the_file(tmp_path):
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=60)
+    frame = pl.DataFrame(
+        {
+            "pay": 1000.25 + 5000 * z + rng.integers(100, size=60),
+            "kind": np.array(["uu", "vv"])[z],
+            "day": np.datetime64("2024-01-01") + 100 * z + rng.integers(9, size=60),
+        }
+    )
+    lines = [f'"{pay:,.2f}",{kind},{day}' for pay, kind, day in frame.rows()]
+    (tmp_path / "t.csv").write_text("\n".join(["pay,kind,day", *lines]) + "\n")
+    for name, table in (("polars", frame), ("pandas", frame.to_pandas())):
+        MCVQ(1, 2, likelihood="auto", random_state=0).fit(table).save(tmp_path / name)
+        result = run("odd", tmp_path / name, tmp_path / "t.csv", "-n", 200)
+        assert result.exit_code == 0, result.stderr
+        told = [line.split()[1:4] for line in result.stdout.splitlines()[1:]]
+        assert {column for column, _, _ in told} == {"pay", "kind", "day"}
+        assert {value for column, value, _ in told if column == "pay"} == {
+            f"{pay:,.2f}" for pay in frame["pay"]
+        }
+        for column, *cells in told:
+            form = {"pay": r"\d,\d{3}\.\d\d|\d{3}\.\d\d", "day": r"2024-0\d-\d\d", "kind": "uu|vv"}[
+                column
+            ]
+            assert all(re.fullmatch(form, cell) for cell in cells), cells
+
+
 def test_samples_are_printed_and_missing_columns_of_predict_are_asked_for(fitted):
     folder, _ = fitted
     result = run("sample", folder / "m.safetensors", "-n", 3)

@@ -129,6 +129,30 @@ def test_imputed_tables(fitted):
     assert_same_observed(imputer.fit_transform(table), table)
 
 
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_times_are_whole_hours_where_all_observed_are(unit):
+    rng = np.random.default_rng(0)
+    hours = np.where(rng.random((N, 2)) < 0.2, None, rng.integers(9000, size=(N, 2)))
+    moments = [
+        [
+            None if h is None else dt.datetime(2022, 1, 1) + dt.timedelta(hours=int(h))
+            for h in column
+        ]
+        for column in hours.T
+    ]
+    frame = pl.DataFrame(dict(zip("ab", moments, strict=True))).cast(pl.Datetime(unit))
+    kinds = dict.fromkeys("ab", "gaussian")
+    model = MCVQ(1, 2, likelihood=kinds, random_state=0, max_iter=5).fit(frame)
+    made = [model.impute(frame), model.sample(N, random_state=0)[0], *model.predict_interval(frame)]
+    for table in made:
+        for column in table.get_columns():
+            assert (column.drop_nulls().dt.truncate("1h") == column.drop_nulls()).all()
+    of_objects = MCVQ(1, 2, likelihood="auto", random_state=0, max_iter=5)
+    of_objects.fit(np.array(moments, dtype=object).T)
+    sampled = of_objects.sample(N, random_state=0)[0].astype("M8[ns]")
+    assert (sampled == sampled.astype("M8[h]")).all()
+
+
 def test_samples_intervals_and_reconstructions(fitted, tmp_path):
     model, table = fitted
     model.save(tmp_path / "model")

@@ -115,14 +115,16 @@ def test_cells_explanations_and_samples(folder, frame, model):
     given = {"group0": frame["group0"][0]}
     cells, parts, drawn, again = ask(
         folder,
-        (ROWS + "anomalous_cells", {"rows": records(frame[:30]), "n_cells": 3}),
+        (ROWS + "anomalous_cells", {"rows": records(frame[:30]), "n_cells": 40}),
         (ROWS + "explain", {"row": records(frame[:1])[0]}),
         (ROWS + "sample", {"n": 4, "given": given, "random_state": 7}),
         (ROWS + "sample", {"n": 4, "given": given, "random_state": 7}),
     )
-    expected = model.anomalous_cells(frame[:30], 3)
+    expected = model.anomalous_cells(frame[:30], 40)
     found = cells.json()["cells"]
     assert [cell["column"] for cell in found] == expected["column"].to_list()
+    assert {type(cell[key]) for cell in found for key in ("value", "expected")} >= {float, str}
+    assert all(isinstance(c["value"], float) for c in found if c["column"] == "number0")
     assert [part["part"] for part in parts.json()["parts"]] == [0, 1]
     assert drawn.json() == again.json()
     assert [row["group0"] for row in drawn.json()["rows"]] == [given["group0"]] * 4

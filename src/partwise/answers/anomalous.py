@@ -13,7 +13,7 @@ of all other rows unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -27,13 +27,13 @@ from partwise.answers.states import (
     laws,
     log_marginal,
 )
-from partwise.answers.tables import given_cells, table_of
+from partwise.answers.tables import given_cells
 from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.data.frames import index_of
 from partwise.likelihoods.predictive import Predictive
 from partwise.models import predict
-from partwise.typing import DataLike, Frame
+from partwise.typing import DataLike, Value
 
 # Share of a state's rows from which a row is taken out of it: the others change too little. At most
 # 100 rows of a state have so much.
@@ -77,8 +77,8 @@ def anomalous_cells(
     n_jobs: int | None = None,
     per_column: int | None = None,
     of_fit: bool | None = None,
-) -> Frame | Mapping[str, object]:
-    """The most surprising observed cells, as a table; at most ``per_column`` of a column.
+) -> Mapping[str, Iterable[Value]]:
+    """The most surprising observed cells, as columns by name; at most ``per_column`` of a column.
 
     ``of_fit`` says whether the model was fitted to these rows; None compares column totals.
     """
@@ -277,7 +277,7 @@ def _largest(cells: Array, n_cells: int, per_column: int | None) -> Array:
 
 def _described(
     fitted: FittedStates, X: DataLike, coded: Array, cells: Array, n_jobs: int | None = None
-) -> Frame | Mapping[str, object]:
+) -> Mapping[str, Iterable[Value]]:
     """Anomalous cells in the user's terms, each with its expected value."""
     row, d, state = (cells[i].astype(np.int64) for i in (1, 2, 3))
     schema, expected, every = fitted.schema, cells[5], np.arange(len(row))
@@ -297,7 +297,7 @@ def _described(
         float(number) if schema is None else schema.columns[c].value(number, predicted=True)
         for c, number in zip(d, expected, strict=True)
     ]
-    rows: dict[str, object] = {
+    return {
         "row": list(labels),
         "column": [fitted.column_name(int(c)) for c in d],
         **{name: np.array([*values, None], dtype=object)[:-1] for name, values in shown.items()},
@@ -306,4 +306,3 @@ def _described(
         "state": [int(v) for v in state],
         "probability": [float(v) for v in cells[4]],
     }
-    return table_of(fitted, rows)

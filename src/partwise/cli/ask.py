@@ -125,28 +125,34 @@ def odd(
 
       partwise odd survey.safetensors survey.csv -n 100 --id name -o anomalous.csv
     """
+    import numpy as np
     import polars as pl
+
+    from partwise.answers.anomalous import anomalous_cells
+    from partwise.fitted import fitted_of, schema_of
 
     check_out(out)
     fitted = load_for(model, "anomalous_cells", "find anomalous cells", inner=True)
     with busy(f"Reading {data}"):
         found, X = read_like(fitted, data, reading)
+    schema = schema_of(fitted)
     with nameless():
-        cells = fitted.anomalous_cells(X, number)
-    table = cells if isinstance(cells, dict) else cells.to_dict(as_series=False)
-    rows = [int(row) for row in table["row"]]
-    names = [str(name) for name in table["column"]]
+        if schema is not None and isinstance(X, pl.DataFrame):  # values keep their types
+            cells = anomalous_cells(fitted_of(fitted), X, schema.encode(X), number)
+        else:
+            cells = fitted.anomalous_cells(X, number)
+    rows = [int(row) for row in np.asarray(cells["row"])]
+    names = [str(name) for name in cells["column"]]
     values = {
         word: [
             as_written(found, pl.Series(name, [value]))[0]
-            for name, value in zip(names, table[word], strict=True)
+            for name, value in zip(names, cells[word], strict=True)
         ]
         for word in ("value", "expected")
     }
-    surprise = [round(float(value), 2) for value in table["surprise"]]
-    parts = [int(part) for part in table["part"]]
-    listed = {"column": names, **values, "surprise": surprise, "part": parts}
-    give(_rows(found, reading, listed, rows), out)
+    surprise = np.round(np.asarray(cells["surprise"], dtype=float), 2)
+    more = {"surprise": surprise, "part": np.asarray(cells["part"])}
+    give(_rows(found, reading, {"column": names, **values, **more}, rows), out)
 
 
 def _rows(

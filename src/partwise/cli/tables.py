@@ -307,18 +307,18 @@ def is_missing(column: pl.Series) -> pl.Series:
 
 
 def as_written(data: Data | None, values: pl.Series) -> pl.Series:
-    """Values of a column in the file's format, with significant digits only."""
+    """Values of a column in the file's format, otherwise with significant digits only."""
     import numpy as np
     import polars as pl
 
     held = ~is_missing(values)
     known = values.filter(held)
-    if known.dtype.is_float():
+    layout = None if data is None else data.layout
+    if layout is not None and values.name in layout.forms:
+        texts = layout.written(values.name, known)
+    elif known.dtype.is_float():
         digits = len(str(int(min(float(str(known.abs().max() or 0)), 1e15))))
         known = known.round(max(_DIGITS - digits, 0))
-    if data is not None and data.layout is not None:
-        texts = data.layout.written(values.name, known)
-    elif known.dtype.is_float():
         texts = pl.Series([f"{value:.{_DIGITS}g}" for value in known], dtype=pl.String)
     else:
         texts = known.cast(pl.String)

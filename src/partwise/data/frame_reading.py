@@ -32,7 +32,7 @@ CALENDAR = (-719_162, 2_932_897)
 MOST_DAYS = 106_751
 
 
-_PER_UNIT = {"ns": 1.0, "us": 1e3, "ms": 1e6}  # nanoseconds
+PER_UNIT = {"ns": 1.0, "us": 1e3, "ms": 1e6}  # nanoseconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ def nanoseconds(series: pl.Series, form: str) -> Array:
     if form == "date":  # before polars converts them, which may end the process
         days = series.to_physical().cast(pl.Float64).to_numpy()
         if series.dtype != pl.Date:
-            days = days / (NANOSECONDS_PER_DAY / _PER_UNIT[series.dtype.time_unit])  # type: ignore[attr-defined]  # a Datetime
+            days = days / (NANOSECONDS_PER_DAY / PER_UNIT[series.dtype.time_unit])  # type: ignore[attr-defined]  # a Datetime
         _check_calendar(series.name, days)
     factor = 1.0
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.data.frame_reading import NANOSECONDS_PER_DAY, within_nanoseconds
+from partwise.data.frame_reading import NANOSECONDS_PER_DAY, PER_UNIT, within_nanoseconds
 from partwise.data.frame_types import has_zone, is_untyped, polars_type, unit_of
 from partwise.data.frames import as_table, frame_of, index_of, is_pandas, is_polars
 from partwise.typing import Frame, Name, Value
@@ -45,8 +45,10 @@ class NewColumn:
         fine = within_nanoseconds(self.values)
         unit = ("M8" if self.form == "date" else "m8") + ("[ns]" if fine else "[us]")
         missing = np.isnan(self.values)
-        count = np.where(missing, 0, self.values) * (NANOSECONDS_PER_DAY / (1.0 if fine else 1e3))
-        out = np.rint(count).astype(np.int64).astype(unit)
+        # Days as floats tell dates to the microsecond, and spans may be shorter.
+        step = 1e3 if self.form == "date" or not fine else 1.0
+        count = np.rint(np.where(missing, 0, self.values) * (NANOSECONDS_PER_DAY / step))
+        out = (count.astype(np.int64) * int(step if fine else 1)).astype(unit)
         out[missing] = np.array("NaT", dtype=unit)
         return out
 
@@ -171,6 +173,9 @@ def _polars_series(column: NewColumn, dtype: pl.DataType | None = None) -> pl.Se
         return day.set(pl.Series(np.isnat(values)), None).cast(pl.Time)
     if dtype.is_integer():
         values = np.rint(values)
+    if isinstance(dtype, pl.Datetime | pl.Duration):  # a cast truncates
+        fine = PER_UNIT[np.datetime_data(values.dtype)[0]]
+        values = values + int(PER_UNIT[dtype.time_unit] / fine) // 2
     series = pl.Series(name, values, nan_to_null=column.form == "number")
     return series.cast(dtype, strict=False)
 

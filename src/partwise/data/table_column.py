@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 import numpy as np
 
@@ -184,6 +185,9 @@ class TableColumn:
     def value(self, number: float, predicted: bool = False) -> Value:
         """The user's value of one number as `encode` makes it."""
         shown = self.decode(np.array([float(number)]), predicted).plain()[0]
+        if isinstance(shown, np.datetime64 | np.timedelta64):  # Python's, which all frames take
+            moment = shown.astype(f"{shown.dtype.kind}8[us]").item()
+            return moment.date() if self.dtype == "Date" and moment is not None else moment
         return float(shown) if isinstance(shown, np.floating) else shown
 
     def text(self, number: float) -> str:
@@ -191,8 +195,8 @@ class TableColumn:
         shown = self.value(number, predicted=self.form == "date")
         if self.form == "date":
             return str(shown)[: 10 if self.whole else 16]
-        if isinstance(shown, np.timedelta64) and not np.isnat(shown):
-            minutes = round(shown / np.timedelta64(1, "m"))
+        if isinstance(shown, timedelta):
+            minutes = round(shown / timedelta(minutes=1))
             return f"{minutes // 60}:{minutes % 60:02}"
         if isinstance(shown, float):
             # Logarithms of x + offset hardly resolve numbers far below the offset.

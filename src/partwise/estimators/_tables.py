@@ -215,7 +215,8 @@ class TableEstimator(TableVerbs):
             raise ValueError(
                 "anomalous_cells needs dense X; pass X.toarray(), with NaN for missing values."
             )
-        return anomalous.anomalous_cells(self._fitted, X, coded, int(n_cells), self.n_jobs)
+        found = anomalous.anomalous_cells(self._fitted, X, coded, int(n_cells), self.n_jobs)
+        return tables.table_of(self._fitted, found)
 
     def _anomalous_in(self, frames: Frames, n_cells: int) -> Frame:
         """The most anomalous cells of a table that is not in memory."""
@@ -229,7 +230,8 @@ class TableEstimator(TableVerbs):
         of_fit = anomalous.are_rows_of_fit(fitted, n_rows, whole)
         for lo, _, frame in read_frames(frames):
             of = self._checked(frame), n_cells, self.n_jobs
-            found = anomalous.anomalous_cells(fitted, frame, *of, of_fit=of_fit)
+            cells = anomalous.anomalous_cells(fitted, frame, *of, of_fit=of_fit)
+            found = tables.table_of(fitted, cells)
             if not (is_pandas(found) or is_polars(found)):
                 raise ValueError(
                     "anomalous_cells of arrays needs them in memory; pass some rows at a time."

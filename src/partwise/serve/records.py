@@ -146,6 +146,8 @@ class Records:
         found = [
             as_scalar(value) for value in column.decode(values.astype(float), predicted).plain()
         ]
+        if column.form == "date" and column.whole:
+            return [str(value)[:10] if value is not None else None for value in found]
         if column.form == "number" and "int" in column.dtype.lower():
             found = [round(value) if isinstance(value, float) else value for value in found]
         return found
@@ -193,9 +195,9 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
 def as_scalar(value: object) -> Scalar:
     """A value as JSON represents it."""
     if isinstance(value, np.generic):
-        if isinstance(value, np.datetime64 | np.timedelta64):
+        if isinstance(value, np.timedelta64):
             return None if np.isnat(value) else str(value)
-        value = value.item()
+        value = value.astype("M8[us]").item() if isinstance(value, np.datetime64) else value.item()
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

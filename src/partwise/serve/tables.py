@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from partwise.answers import states
+from partwise.answers.anomalous import anomalous_cells
 from partwise.answers.rows import CLASS_DRAWS
 from partwise.contracts import Array
 from partwise.estimators.drift import Drift, drift
@@ -96,10 +97,9 @@ class Table:
 
     def anomalous_cells(self, X: Array, n_cells: int) -> list[dict[str, Scalar]]:
         """The most surprising cells."""
-        found = self.estimator.anomalous_cells(self._frame(X), n_cells)
-        columns = found if isinstance(found, dict) else {c: list(found[c]) for c in found.columns}
-        rows = zip(*columns.values(), strict=True)
-        return [{c: as_scalar(v) for c, v in zip(columns, row, strict=True)} for row in rows]
+        found = anomalous_cells(fitted_of(self.estimator), X, X, n_cells)
+        rows = zip(*found.values(), strict=True)
+        return [{c: as_scalar(v) for c, v in zip(found, row, strict=True)} for row in rows]
 
     def explain(self, X: Array, n_columns: int) -> list[dict[str, object]]:
         """State and supporting columns of every part of one row."""
