@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special
 
-from partwise import MCVQ
+from partwise import MCVQ, drift
 from partwise.contracts import Layout
 from partwise.data import BlockSource, few, kernels, learn_columns
 from partwise.data.entries import MOST_VALUES
@@ -468,6 +468,10 @@ def test_missing_values_of_r():
     assert_array_equal(
         MCVQ(2, 2, random_state=0).fit(other).gates_, MCVQ(2, 2, random_state=0).fit(X).gates_
     )
+    single = X.astype(np.float32)
+    single.view(np.uint32)[np.isnan(X)] = 0x7F8007A2
+    model = MCVQ(2, 2, random_state=0).fit(single)
+    assert drift(model, single).missing_now.sum() == 0.25
 
 
 def test_levels_and_their_smoothed_shares():

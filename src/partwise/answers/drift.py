@@ -65,15 +65,19 @@ def learn_reference(
     """
     some = np.linspace(0, len(X) - 1, min(len(X), MAX_ROWS)).astype(int)
     own, step = weight[some], max(COUNTED_CELLS // len(some), 1)
-    pieces = [
-        binned(X[some, lo : lo + step].astype(float), own) for lo in range(0, X.shape[1], step)
-    ]
+    pieces = [binned(_doubled(X[some, lo : lo + step]), own) for lo in range(0, X.shape[1], step)]
     edges, counts = (np.concatenate(found) for found in zip(*pieces, strict=True))
     if scores is None or len(X) < MIN_ROWS:
         return Reference(edges, counts, *binned(np.empty((0, 0)), np.empty(0)))
     held_out = _held_out_scores(fitted, X, weight, some, scores).round(DECIMALS)
     part_edges = edges_between(scores(fitted, X[some]).round(DECIMALS), held_out)
     return Reference(edges, counts, part_edges, count(held_out, own, part_edges))
+
+
+def _doubled(X: Array) -> Array:
+    """The same in double precision."""
+    with np.errstate(invalid="ignore"):  # R's NA is a NaN that signals
+        return X.astype(float)
 
 
 def _held_out_scores(
@@ -122,7 +126,7 @@ def compare(reference: Reference, X: Array, scores: Array | None) -> Comparison:
         Their anomaly scores, if the reference has parts.
     """
     weight = np.ones(len(X))
-    now = [count(X, weight, reference.edges)]
+    now = [count(_doubled(X), weight, reference.edges)]
     before = [reference.counts]
     if scores is not None and len(reference.part_counts):
         now.append(count(scores.round(DECIMALS), weight, reference.part_edges))

@@ -144,7 +144,8 @@ def drift(model: BaseEstimator, X: DataLike, *, alpha: float = 0.01) -> Drift:
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(X, "columns"):
             X = cast("pl.DataFrame", X)[list(names)]  # in the order of the fit
-        rows = check_array(X, dtype=float, ensure_all_finite="allow-nan")
+        with np.errstate(invalid="ignore"):  # R's NA is a NaN that signals
+            rows = check_array(X, dtype=float, ensure_all_finite="allow-nan")
     else:
         rows = schema.encode(X, tell=False)
     if rows.shape[1] != fitted.n_columns:
@@ -155,7 +156,7 @@ def drift(model: BaseEstimator, X: DataLike, *, alpha: float = 0.01) -> Drift:
     scores = None
     if len(reference.part_counts):
         scores = np.asarray(model.anomaly_scores(X))
-    found = compare(reference, rows.astype(float), scores)
+    found = compare(reference, rows, scores)
     n_parts = len(found.p_values) - fitted.n_columns
     names = feature_names(model, fitted.n_columns)
     parts = [str(name) for name in getattr(model, "part_names_", range(n_parts))][:n_parts]
