@@ -100,7 +100,7 @@ def test_the_coder_rounds_nothing(neighbours, seed):
     bits, rates = rng.integers(0, 5, 3), rng.uniform(0.01, 0.99, 3)
     symbols = np.stack([rng.binomial(2**b - 1, r, 400) for b, r in zip(bits, rates, strict=True)])
     symbols = np.ascontiguousarray(symbols.T)
-    data, size = coder.code(symbols, bits, 20, neighbours, np.zeros(0, np.uint8), False)
+    data, size = coder.code(symbols, bits, 20, neighbours, np.zeros(0, np.uint8), False, False)
     assert data[:size].tobytes() == reference.code(symbols.tolist(), bits, 20, neighbours)
 
 
@@ -128,9 +128,9 @@ def test_the_coder_loses_nothing_and_is_near_the_entropy(neighbours, seed):
     rates = rng.uniform(0.01, 0.99, 5)
     symbols = np.stack([rng.binomial(2**b - 1, r, 2000) for b, r in zip(bits, rates, strict=True)])
     symbols = np.ascontiguousarray(symbols.T)
-    data, size = coder.code(symbols, bits, 40, neighbours, np.zeros(0, np.uint8), False)
+    data, size = coder.code(symbols, bits, 40, neighbours, np.zeros(0, np.uint8), False, False)
     back = np.zeros_like(symbols)
-    coder.code(back, bits, 40, neighbours, data[:size].copy(), True)
+    coder.code(back, bits, 40, neighbours, data[:size].copy(), True, False)
     assert_array_equal(back, symbols)
     entropy = 0.0
     for column in symbols.T:
@@ -141,7 +141,7 @@ def test_the_coder_loses_nothing_and_is_near_the_entropy(neighbours, seed):
 
 def test_certain_bits_cost_next_to_nothing():
     symbols = np.zeros((100_000, 1), np.int64)
-    size = coder.code(symbols, np.array([1]), 100, True, np.zeros(0, np.uint8), False)[1]
+    size = coder.code(symbols, np.array([1]), 100, True, np.zeros(0, np.uint8), False, False)[1]
     assert size < 50
 
 

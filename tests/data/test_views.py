@@ -4,6 +4,7 @@ Truth is the tensor T (P, n, D) of sufficient statistics, zero where an entry is
 over it written out with einsum.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -447,6 +448,8 @@ def test_units_of_numbers_near_the_largest():
     assert_array_equal(
         group.decode(np.array([[3.0], [-3.0]])), np.finfo(float).max * np.array([[1], [-1]])
     )
+    single = replace(group, scale=np.float32([3.0]), shift=np.float32([1.0]))
+    assert single.decode(np.float32([[2.0]])) == 7.0  # without a cast of the largest numbers
     for encode in (few.encode_numbers, kernels.encode_numbers):
         out = np.empty((1, 4))
         assert encode(X, group.shift, group.scale, 1e100, out) == 0

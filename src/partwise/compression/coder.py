@@ -42,7 +42,7 @@ def _share_in_format_1(seen):
 
 
 @compiled()
-def code(symbols, n_bits, width, neighbors, data, decoding, format_1=False):
+def code(symbols, n_bits, width, neighbors, data, decoding, format_1):
     """Write ``symbols`` (P, W) to bytes, or read them back from ``data`` in place.
 
     ``n_bits`` (W,) are the bits of each symbol of a block; blocks stand in rows of ``width``.

@@ -114,7 +114,8 @@ def pack(picture: Picture) -> bytes:
     symbols = np.ascontiguousarray(picture.codes, np.int64)
     written = []
     for neighbors in (False, True):
-        found, size = coder.code(symbols, bits, across, neighbors, np.zeros(0, np.uint8), False)
+        nothing = np.zeros(0, np.uint8)
+        found, size = coder.code(symbols, bits, across, neighbors, nothing, False, False)
         written.append(found[:size].tobytes())
     neighbors = len(written[1]) < len(written[0])
     header = _FIELDS.pack(
@@ -189,7 +190,7 @@ def unpack(content: bytes, name: str) -> Picture:
     down, across = n_blocks((height, width, channels), side)
     bits = symbol_bits(M, K, J)
     codes = np.zeros((down * across, len(bits)), np.int64)
-    data = np.frombuffer(body[size:], np.uint8)
+    data = np.frombuffer(bytearray(body[size:]), np.uint8)
     coder.code(codes, bits, across, bool(neighbors), data, True, version == 1)
     if np.any(codes >= np.array([M, *[J] * K])) or not np.isfinite(ends).all():
         raise damaged

@@ -201,7 +201,7 @@ class ColumnGroup:
         """User's units of model-unit ``values`` whose last axis runs over the columns."""
         if self.levels is not None:
             return self.levels[np.clip(np.rint(values), 0, len(self.levels) - 1).astype(int)]
-        if not np.any(self.scale > _WIDE):
+        if float(self.scale.max(initial=0.0)) <= _WIDE:
             return values * self.scale + self.shift
         half = 0.5 * np.finfo(float).max
         with np.errstate(over="ignore"):

@@ -135,7 +135,8 @@ class DenseGroup:
             return
         own = weights.own[:, : len(out), layout.bounds[k] : layout.bounds[k + 1]]
         if self._plain_squares and len(own) == 3:
-            kernels.score_squares(self._powers[0], columns, own[1], own[2], out)
+            linear, square = (np.ascontiguousarray(table) for table in own[1:])
+            kernels.score_squares(self._powers[0], columns, linear, square, out)
             self._add_constant(out, own)
         else:
             self._add_score(out, own, self._span(columns))

@@ -266,7 +266,8 @@ class EntryGroup:
     @property
     def _column_pointers(self) -> Array:
         """Where each column's entries begin."""
-        return self._pointers[:: (len(self._pointers) - 1) // self.form.n_columns]
+        step = (len(self._pointers) - 1) // self.form.n_columns
+        return np.ascontiguousarray(self._pointers[::step])
 
     def totals(self, weight: Array) -> Array:
         """Weighted sums of 1, x and x^2 over observed entries; (3, D)."""

@@ -159,7 +159,7 @@ def state_quantiles(m, gates, mean, scale, df, own, first, p, out):
             if n_parts == 1 and count[r, parts[0]] == 1:
                 out[d, r] = own[d, live[r, first[parts[0]]]]
                 continue
-            n, low, high = 0, np.inf, -np.inf
+            n, low, high = np.int64(0), np.inf, -np.inf
             for i in range(n_parts):
                 k = parts[i]
                 for j in range(first[k], first[k] + count[r, k]):
@@ -185,7 +185,7 @@ def part_quantiles(gates, mean, scale, own, p, out):
     here[2], least = np.inf, min(LEAST_WEIGHT, 0.5 / K)
     for r in range(rows):
         for d in range(D):
-            n, low, high = 0, np.inf, -np.inf
+            n, low, high = np.int64(0), np.inf, -np.inf
             for k in range(K):
                 if gates[d, k] > least:
                     weight[n] = gates[d, k]

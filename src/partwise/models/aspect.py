@@ -213,7 +213,8 @@ class Aspect:
         total = n + self.strength
         own = self.strength * self.moments[:, :, None]
         eta = begin.copy()
-        _match((s + own[0]) / total, (ss + own[1]) / total, self.nodes, *self.curvature, eta)
+        mean, square = (np.ascontiguousarray(of / total) for of in (s + own[0], ss + own[1]))
+        _match(mean, square, self.nodes, *self.curvature, eta)
         return AspectParams(eta)
 
     def bound(self, prepared: AspectPrepared, stats: AspectSums) -> float:

@@ -128,7 +128,7 @@ def smooth(evidence: Array, log_start: Array, log_transition: Array, bounds: Arr
     n, N = evidence.shape
     check_sizes(classes=(N, len(log_start), *log_transition.shape), rows=(n, int(bounds[-1])))
     found = Smoothed(np.empty(n), np.empty((n, N)), np.zeros((N + 1, N)))
-    transition = np.exp(np.maximum(log_transition, LEAST_LOG))
+    transition = np.ascontiguousarray(np.exp(np.maximum(log_transition, LEAST_LOG)))
     start = np.maximum(log_start, LEAST_LOG)
     _run(np.ascontiguousarray(evidence, float), start, transition, bounds,
          found.log_z, np.empty((n, N)), found.messages, found.counts)  # fmt: skip

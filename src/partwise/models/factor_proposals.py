@@ -145,7 +145,7 @@ def propose(
     F, n = int(start[-1]), len(begin)
     check_sizes(rows=(n, len(prior), len(pull), len(entries.indptr) - 1))
     check_sizes(factors=(F, begin.shape[1]), parts=(len(start) - 1, prior.shape[1]))
-    mode, curvature = np.array(begin, dtype=float), np.zeros((n, F, F))
+    mode, curvature = np.array(begin, dtype=float, order="C"), np.zeros((n, F, F))
     _climb(*entries, *open_columns, start, prior, pull, mode, curvature)
     values, vectors = np.linalg.eigh(curvature)
     values = np.maximum(values, LEAST_PRECISION)

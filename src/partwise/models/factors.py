@@ -111,6 +111,7 @@ def _invert(A, J, cov, log_det):  # type: ignore[no-untyped-def]  # compiled
 
 def invert(A: Array, J: int) -> tuple[Array, Array]:
     """Inverses (Q, U) and log determinants (U,) of positive definite matrices (Q, U)."""
+    A = np.ascontiguousarray(A)
     cov, log_det = np.empty_like(A), np.empty(A.shape[1])
     if J:
         _invert(A, J, cov, log_det)

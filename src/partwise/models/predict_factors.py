@@ -164,7 +164,8 @@ def level_shares(mean: Array, variance: Array, gates: Array, ends: Array) -> Arr
     """
     out = np.zeros((*mean.shape[1:], ends.shape[1] - 1))
     check_sizes(columns=(mean.shape[2], gates.shape[1], len(ends)), parts=(len(mean), len(gates)))
-    _mix_levels(mean, variance, np.ascontiguousarray(gates, dtype=float), ends, out)
+    gates, ends = (np.ascontiguousarray(table, dtype=float) for table in (gates, ends))
+    _mix_levels(mean, variance, gates, ends, out)
     return out
 
 
@@ -173,7 +174,7 @@ def level_means(mean: Array, variance: Array, gates: Array, ends: Array, levels:
     out = np.empty(mean.shape[1:], np.float32)
     check_sizes(columns=(mean.shape[2], gates.shape[1], len(ends)), parts=(len(mean), len(gates)))
     check_sizes(levels=(ends.shape[1] - 1, len(levels)))
-    gates = np.ascontiguousarray(gates, dtype=float)
+    gates, ends = (np.ascontiguousarray(table, dtype=float) for table in (gates, ends))
     _mix_means(mean, variance, gates, ends, levels, BELOW, out)
     return out
 
@@ -356,6 +357,7 @@ def level_likelihood(
     root = np.sqrt(np.stack([w.precision for w in sure]))
     chosen = np.zeros_like(gates)
     chosen[list(parts)] = gates[list(parts)]
+    ends = np.ascontiguousarray(ends)
     check_sizes(
         columns=(core.n_columns, len(ends), len(widths)), rows=(block.n_rows, proposal.shape[2])
     )

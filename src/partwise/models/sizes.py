@@ -318,7 +318,9 @@ def overlaps(model: HeldParts, m: Array, block: Block[object]) -> Array:
     """Overlaps of the states of every part, (S, S)."""
     out = np.zeros((len(m), len(m)))
     for lo, hi in pairwise(model.core.first):
-        add_overlaps(m[lo:hi], block.weight, out[lo:hi, lo:hi])
+        own = np.zeros((hi - lo, hi - lo))
+        add_overlaps(np.ascontiguousarray(m[lo:hi]), block.weight, own)
+        out[lo:hi, lo:hi] = own
     return out
 
 
