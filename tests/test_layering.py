@@ -29,7 +29,7 @@ LAYERS = (
     ("data",),
     ("association", "sampling"),
     ("likelihoods",),
-    ("contracts", "typing", "_compat", "_compiled", "_warnings"),
+    ("contracts", "typing", "_compat", "_compiled", "_text", "_warnings"),
 )
 HEIGHT = {name: -depth for depth, layer in enumerate(LAYERS) for name in layer}
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from partwise._text import first_few
 from partwise.data.table import number_text
 from partwise.typing import Frame, Value
 
@@ -162,7 +163,8 @@ class Summary(dict[str, list[object]]):
                 yield str(part), str(names), str(state), float(str(share)), str(profile)
                 continue
             for group in grouped[str(part)]:
-                yield group.part, str(names), _few(group.states), group.share, group.profile
+                states = _some([str(j) for j in group.states], NAMED_STATES)
+                yield group.part, str(names), states, group.share, group.profile
             grouped[str(part)] = []  # its other states are in these groups
 
     def __str__(self) -> str:
@@ -173,7 +175,7 @@ class Summary(dict[str, list[object]]):
                 lines += ["", *_wrapped(f"{_WITHOUT_PART[part]}: ", names)]
                 continue
             if part != last:
-                lines += ["", *_wrapped(f"{part}: ", _some(names))]
+                lines += ["", *_wrapped(f"{part}: ", _some(names.split(", "), NAMED_COLUMNS))]
                 last = part
             noun = "states" if "," in state else "state"
             lines += _wrapped(f"  {noun} {state}, {_percent(share)} of the rows: ", profile)
@@ -342,22 +344,13 @@ def _text(value: Value) -> str:
     return str(value)
 
 
-def _few(states: Sequence[int]) -> str:
-    """Numbers of states, the first of many."""
-    more = len(states) - NAMED_STATES
-    shown = ", ".join(map(str, states[:NAMED_STATES]))
-    return ", ".join(map(str, states)) if more <= 1 else f"{shown} and {more} more"
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.1g} %"
 
 
-def _some(names: str) -> str:
-    """The first few of names that are separated by commas."""
-    found = names.split(", ")
-    more = len(found) - NAMED_COLUMNS
-    return names if more <= 1 else f"{', '.join(found[:NAMED_COLUMNS])} and {more} more"
+def _some(words: Sequence[str], most: int) -> str:
+    """The first of many words; one more than ``most`` is named, too."""
+    return first_few(words, most + 1 if len(words) == most + 1 else most)
 
 
 def _wrapped(start: str, text: str) -> list[str]:

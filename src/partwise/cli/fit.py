@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 import typer
 
+from partwise._text import first_few
 from partwise.cli.completion import complete_column_value, complete_columns
 from partwise.cli.console import (
     busy,
@@ -509,7 +510,7 @@ def _print_summary(content: _Content) -> None:
         size = part.get("states")
         sized = plural(part["factors"], "factor") if size is None else plural(size, "state")
         names = part["columns"]
-        shown = "" if content["is_image"] or not names else f": {_few(names)}"
+        shown = "" if content["is_image"] or not names else f": {first_few(names, _SHOWN_COLUMNS)}"
         say(f"\nPart {part['part']}, {sized}, {plural(len(names), noun)}{shown}")
         states = [(str(one["state"]), one["share"], one["profile"]) for one in part["described"]]
         groups = [
@@ -523,7 +524,7 @@ def _print_summary(content: _Content) -> None:
         if column["part"] < 0 and column["kind"] != "ignored"
     ]
     if rest:
-        listed = "" if content["is_image"] else f": {_few(rest)}"
+        listed = "" if content["is_image"] else f": {first_few(rest, _SHOWN_COLUMNS)}"
         say(f"\nBackground, {plural(len(rest), noun)}{listed}")
     if content["classes"]:
         say(f"\n{len(content['classes'])} classes of rows")
@@ -536,11 +537,6 @@ def _print_summary(content: _Content) -> None:
     say(f"\nWrote {content['model']}.")
     if "report" in content:
         say(f"Wrote {content['report']}: open it in a browser.")
-
-
-def _few(names: list[str]) -> str:
-    more = len(names) - _SHOWN_COLUMNS
-    return ", ".join(names[:_SHOWN_COLUMNS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _print_states(states: Sequence[tuple[str, float, str]], what: str = "state") -> None:

@@ -25,6 +25,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from partwise._text import first_few
 from partwise._warnings import warn
 from partwise.data.columns import MOST_LEVELS
 from partwise.data.frame_reading import sorts_of
@@ -110,8 +111,7 @@ def learn_kinds(surveys: Sequence[ColumnSurvey], asked: Sequence[str]) -> list[T
 
 def listed(names: Sequence[Name], bare: bool = False, most: int = 8) -> str:
     """Names in a sentence, the first few of many."""
-    shown = ", ".join(map(shortened, names[:most]))
-    shown += f" and {len(names) - most} more" if len(names) > most else ""
+    shown = first_few([shortened(name) for name in names], most)
     return shown if bare else f"Column{'s' if len(names) > 1 else ''} {shown}"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from partwise._text import first_few
 from partwise.answers.drift import compare
 from partwise.contracts import Array
 from partwise.fitted import feature_names, fitted_of, schema_of
@@ -88,8 +89,7 @@ class Drift:
 
     def __repr__(self) -> str:
         found = self.drifted
-        shown = ", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
-        listed = f": {shown}" if found else ""
+        listed = f": {first_few(found, 8)}" if found else ""
         return f"<Drift of {self.n_rows:,} rows: {len(found)} of {len(self.names)} differ{listed}>"
 
     def _repr_html_(self) -> str:

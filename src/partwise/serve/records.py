@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from partwise._text import first_few
 from partwise.contracts import Array
 from partwise.data.table import Schema, TableColumn
 from partwise.serve.guard import RefusedError
@@ -67,7 +68,8 @@ class Records:
     def place(self, name: str) -> int:
         """Position of a column."""
         if name not in self._place:
-            raise refused(f"There is no column {name!r}; columns are {_listed(self.names)}.")
+            shown = first_few([repr(known) for known in self.names], 8)
+            raise refused(f"There is no column {name!r}; columns are {shown}.")
         return self._place[name]
 
     def read(self, rows: Sequence[Record]) -> Read:
@@ -185,11 +187,6 @@ def _codes(column: TableColumn) -> dict[Scalar, int] | None:
 
 def _unseen(name: str, value: object) -> str:
     return f"Column {name!r}: the value {value!r} was not seen in fit; it is taken as missing."
-
-
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def as_scalar(value: object) -> Scalar:

@@ -1,0 +1,11 @@
+"""Sentences for people: errors, summaries and what is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def first_few(words: Sequence[str], most: int) -> str:
+    """Words in a sentence; of many the first, and how many more there are."""
+    more = len(words) - most
+    return ", ".join(words) if more <= 0 else f"{', '.join(words[:most])} and {more} more"
