@@ -176,7 +176,7 @@ def import_violations(piece: str, found: Import) -> Iterator[str]:
         ):
             yield f"{piece} imports {target}, which is above it"
         private = [word for word in found.words if is_private(word)]
-        if private and target not in ("_compat", "_compiled", "_warnings"):
+        if private and target not in ("_compat", "_compiled", "_text", "_warnings"):
             yield f"{piece} imports {private[0]}, a private name of {target}"
     if target is None:
         if found.words[0] == "partwise_papers":
