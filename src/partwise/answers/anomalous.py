@@ -170,7 +170,7 @@ def _take_out(
         if share is not None:
             weight = weight * share[model.part_of[lo], fitted.columns[g].index[place]]
         law = without_row(fitted, g, s, d, x, weight[state, cell])
-        change = law.log_density(x) - told[g].at((s, d)).log_density(x)
+        change = law.log_density(x) - told[g].log_density_at((s, d), x)
         np.add.at(own, (row[cell], s), change)
         yield _Without(state, cell, law, weight)
 
@@ -208,7 +208,7 @@ def _scored(
         return states, np.broadcast_to(place[chosen], states.shape)
 
     every = np.arange(len(row))
-    density = law.at(entries(every)).log_density(value)
+    density = law.log_density_at(entries(every), value)
     tails = np.full(density.shape, np.nan)
     if without is not None:
         state, cell, other, _ = without
