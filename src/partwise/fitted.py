@@ -32,6 +32,9 @@ Prepared_co = TypeVar("Prepared_co", covariant=True)
 Params_contra = TypeVar("Params_contra", contravariant=True)
 CoreT = TypeVar("CoreT")
 
+# Kind of the move in `FitRecord.size_path` that stands for parts that are nearly as good.
+UNCERTAIN = "uncertain"
+
 
 @dataclass(frozen=True, eq=False)
 class FitRecord:
@@ -53,6 +56,12 @@ class FitRecord:
     size_path: list[dict[str, object]] | None = None
     row_labels: Array | None = None
     co_assignment: Array | None = None
+
+    @property
+    def doubt(self) -> float | None:
+        """How many nats worse another division of the columns is, if that is little."""
+        gaps = [move["gain"] for move in self.size_path or () if move["kind"] == UNCERTAIN]
+        return -float(str(gaps[-1])) if gaps else None
 
 
 @dataclass(frozen=True, eq=False)

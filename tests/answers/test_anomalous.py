@@ -62,6 +62,7 @@ def surprise_without(model, coded, n, d):
                 tail = law.tail(encoded[n])[:, 0]
             elif not np.isnan(encoded[n]):
                 log_joint = log_joint + law.log_density(encoded[n])[:, 0]
+    log_joint[m[rest].sum(axis=0) < 0.5] = -np.inf  # a state that only this row had
     w = np.exp(log_joint - log_joint.max())
     return -np.log(w @ tail / w.sum())
 

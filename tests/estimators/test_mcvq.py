@@ -153,17 +153,6 @@ def test_scores_add_up_over_parts():
     np.testing.assert_allclose(model.score(X), result.log_likelihood.mean())
 
 
-def test_sparse_rows_of_ones_alone_are_doubted():
-    X = sparse.csr_array(np.random.default_rng(0).random((30, 4)) < 0.3)
-    with pytest.warns(UserWarning, match='X stores are 1, .*sparse_absent="zero" if'):
-        MCVQ(1, 2, likelihood="bernoulli", max_iter=2, tol=10.0).fit(X)
-    for absent in ("unobserved", "zero"):  # as the user says
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            MCVQ(1, 2, likelihood="bernoulli", sparse_absent=absent, max_iter=2).fit(X)
-
-
 @pytest.mark.parametrize("absent", ["unobserved", "zero"])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 @pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix])

@@ -26,11 +26,6 @@ def day(year, month, of_month):
 
 NASTY = [
     Nasty(
-        "a column with the name of one of its values",
-        "size,yes\n" + "1.5,yes\n2.5,no\n" * 20,
-        refused=r"line 1: column 'x0' holds 'size'.*=categorical', or use --header if the first",
-    ),
-    Nasty(
         "thousands with points beside small numbers",
         "town;people\nA;1.407\nB;877\n",
         refused=r"line 2: column 'people' holds '1\.407', which is 1407 or 1\.407; use --thousands "

@@ -255,17 +255,6 @@ def laws(name):
 
 @pytest.mark.parametrize("kind", ["posterior", "point"])
 @pytest.mark.parametrize("name", NAMES)
-def test_densities_of_chosen_entries(name, kind):
-    law = laws(name)[kind]
-    states, places = np.array(CELLS).T
-    for at in ((states, places), (states[:, None], places)):
-        for x in (np.array(1.0), np.arange(len(places)) % 2.0):
-            found = law.log_density_at(at, x)
-            assert_allclose(found, law.at(at).log_density(x))
-
-
-@pytest.mark.parametrize("kind", ["posterior", "point"])
-@pytest.mark.parametrize("name", NAMES)
 def test_predictive_normalises(name, kind):
     law = laws(name)[kind]
     if name == "gaussian":

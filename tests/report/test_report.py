@@ -7,6 +7,7 @@ import json
 import os
 import re
 import warnings
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import import_module
 
@@ -31,8 +32,11 @@ from partwise import (
     part_stability,
 )
 from partwise.cli import app
+from partwise.fitted import UNCERTAIN
 from partwise.report import collect, render, write_report
+from partwise.report.collect import name_of_columns
 from partwise.report.pictures import gray_picture, part_color, parts_picture
+from partwise.report.rows import PageRows
 
 SCRIPT = "<script>alert('x')</script>"
 QUOTES = "\"'><img src=x onerror=alert(1)>"
@@ -275,7 +279,7 @@ def test_page_is_sound(page):
 
 def test_wide_tables_can_be_scrolled_by_keyboard(table_page):
     wide = [a for tag, a in Page(table_page).elements if a.get("class") == "wide"]
-    assert len(wide) == 5  # columns, anomalous cells, two parts, summary
+    assert len(wide) == 6  # columns, ties, anomalous cells, two parts, summary
     assert all(a["tabindex"] == "0" and a["aria-label"] for a in wide)
 
 
@@ -307,7 +311,7 @@ def test_the_overview():
     assert lines["x"]["missing"] == pytest.approx(frame["x"].isna().mean())
     assert max(height for _, height in lines["x"]["bars"]) == 1.0
     names = list(frame.columns)
-    strengths = [tie["strength"] for tie in overview["ties"]["pairs"]]
+    strengths = [abs(tie["data"]) for tie in overview["ties"]["pairs"]]
     assert strengths == sorted(strengths, reverse=True)
     first = {(names[tie["a"]], names[tie["b"]]) for tie in overview["ties"]["pairs"][:2]}
     assert first == {("x", "y"), ("color", "shade")}
@@ -316,7 +320,7 @@ def test_the_overview():
     assert group["n_rows"] == frame["x"].isna().sum()
     assert overview["missing"]["n_complete"] == frame["x"].notna().sum()
     cell = overview["anomalous"][0]
-    assert (cell["row"], names[cell["column"]]) == ("Row 500", "y")
+    assert (cell["row"], names[cell["column"]]) == ("Row 501", "y")
     # Rows on the page: a sample of the states as they are, with the anomalous ones.
     rows = content["live"]["rows"]
     assert len(rows["names"]) == 400
@@ -326,6 +330,88 @@ def test_the_overview():
     np.testing.assert_allclose(shares, model.state_priors_[0], atol=0.05)
     # Every state has a sentence.
     assert all(state["sentence"] for part in content["parts"] for state in part["states"])
+
+
+def test_ties_of_the_data_that_the_model_leaves_out_are_marked():
+    rng = np.random.default_rng(0)
+    state, x = rng.integers(3, size=300), rng.normal(size=300)
+    frame = pd.DataFrame({f"a{i}": 6.0 * state + rng.normal(size=300) for i in range(3)})
+    frame["x"], frame["y"] = x, -x + 0.1 * rng.normal(size=300)
+    frame.loc[:20, "y"] = np.nan
+    model = MCVQ(1, 3, likelihood="gaussian", random_state=0).fit(frame)
+    assert model.parts_.tolist() == [0, 0, 0, -1, -1]
+    ties = collect(model, frame)["overview"]["ties"]
+    first = ties["pairs"][0]
+    both = frame.dropna()
+    assert (first["a"], first["b"]) == (3, 4)
+    assert first["data"] == pytest.approx(both["x"].corr(both["y"], method="spearman"), abs=0.01)
+    assert first["strength"] < 0.01
+    assert (first["note"], ties["n_absent"]) == ("not in the model", 1)
+    assert {tie["note"] for tie in ties["pairs"][1:]} == {""}
+    page = render(collect(model, frame))
+    assert "not in the model" in page
+    assert "\u22120.99" in page
+    without = collect(model)["overview"]["ties"]
+    assert not without["of_data"]
+    assert {tie["data"] for tie in without["pairs"]} == {None}
+
+
+def test_states_of_few_rows_are_marked_and_their_rows_named():
+    rng = np.random.default_rng(1)
+    state = rng.integers(2, size=80)
+    frame = pd.DataFrame({f"a{i}": 8.0 * state + rng.normal(size=80) for i in range(4)})
+    frame.index = [f"person {i}" for i in range(80)]
+    frame.iloc[7, :2] = 200.0
+    model = MCVQ(1, 3, likelihood="gaussian", random_state=0).fit(frame)
+    content = collect(model, frame)
+    (part,) = content["parts"]
+    assert [one["shown"] for one in part["states"]] == [1, 2, 3]
+    assert [one["is_small"] for one in part["states"]] == [False, False, True]
+    assert part["states"][2]["rows"] == [("person 7", 7)]
+    states = model.predict_states(frame)[:, 0]
+    for one in part["states"][:2]:
+        assert len(one["rows"]) == 3
+        assert {states[at] for _, at in one["rows"]} == {one["number"]}
+    assert part["numbers"] == {one["number"]: one["shown"] for one in part["states"]}
+    page = render(content)
+    assert "Only 1 row, perhaps wrong values" in page
+    assert "person 7" in page
+
+
+def test_rows_are_named_as_a_file_counts_them():
+    frame = pd.DataFrame({"a": np.arange(6.0), "b": np.arange(6.0)})
+    model = MCVQ(1, 1, likelihood="gaussian", random_state=0).fit(frame)
+
+    def first(frame, names=None):
+        rows = PageRows(model, frame, names)
+        return rows.name(0), rows.are_counted, rows.have_names
+
+    assert first(frame) == ("Row 1", True, False)
+    assert first(frame.to_numpy()) == ("Row 1", True, False)
+    assert first(frame.set_axis(range(10, 16))) == ("index 10", False, False)
+    assert first(frame.set_axis(pd.RangeIndex(10, 16, name="id"))) == ("id 10", False, False)
+    assert first(frame.set_axis(list("uvwxyz"))) == ("u", False, True)
+    assert first(frame, list("uvwxyz")) == ("u", False, True)
+    assert first(frame, [f"Row {i}" for i in range(1, 7)]) == ("Row 1", True, False)
+
+
+def test_parts_are_named_by_words_that_their_columns_share():
+    every = ["Min.Price", "Price", "max_price", "Weight", "Length", "Width", "Horsepower", "RPM"]
+    assert name_of_columns(["Min.Price", "Price", "Max.Price", "Make"], every) == "Price"
+    assert name_of_columns(["Weight", "Length"], every) == "Weight, Length"
+    assert name_of_columns(every[2:], every) == "max_price, Weight …"
+
+
+def test_doubt_about_the_parts_is_kept_and_shown(table_model, table):
+    rows, model = table, clone(table_model).fit(table)
+    sure = [{"kind": "start", "parts": (0,), "gain": 1.0, "accepted": True}]
+    doubt = {"kind": UNCERTAIN, "parts": (), "gain": -1.25, "accepted": False}
+    fitted = model._fitted
+    for path, known in ((sure, False), ([*sure, doubt], True)):
+        model._fitted = replace(fitted, record=replace(fitted.record, size_path=path))
+        assert ("(1.2 nats" in str(model.summary())) == known
+        assert ("The parts are uncertain" in model.summary()._repr_html_()) == known
+        assert ("The parts are uncertain" in render(collect(model, rows))) == known
 
 
 def test_missing_values_that_coincide_by_chance_are_not_named():

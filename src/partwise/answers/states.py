@@ -420,7 +420,7 @@ def explain(
             entries = view.entries(np.flatnonzero((parts[group.index] == k) & group.varies))
             d = entries.columns
             density = np.stack(
-                [law.log_density_at((np.full(len(d), s), d), entries.values) for s in range(lo, hi)]
+                [law.at((np.full(len(d), s), d)).log_density(entries.values) for s in range(lo, hi)]
             )
             average = np.logaddexp.reduce(density + log_prior[lo:hi, None], axis=0)
             evidence.append(density[best - lo] - average)

@@ -59,7 +59,7 @@ def summary(
             for name, value in zip(rows, (part, columns, 0, 1.0, words), strict=True):
                 rows[name].append(value)
     of = near_duplicates(fitted), class_profiles(fitted, found, n_columns)
-    return Summary(rows, frame_kind(fitted), groups, *of)
+    return Summary(rows, frame_kind(fitted), groups, *of, doubt_of(fitted))
 
 
 def class_profiles(
@@ -75,6 +75,17 @@ def class_profiles(
         ClassProfile(label, float(share), profile_words(told, n, n_columns) if told else "average")
         for n, (label, share) in enumerate(zip(fitted.classes, class_shares(fitted), strict=True))
     ]
+
+
+def doubt_of(fitted: FittedStates) -> str:
+    """A sentence if another division of the columns is nearly as good, otherwise empty."""
+    gap = fitted.record.doubt
+    if gap is None:
+        return ""
+    return (
+        "The parts are uncertain: another division of the columns describes the rows nearly as "
+        f"well ({max(gap, 0.0):.1f} nats less)."
+    )
 
 
 def near_duplicates(fitted: FittedStates) -> list[NearDuplicate]:

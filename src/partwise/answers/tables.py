@@ -44,6 +44,8 @@ TELLING_SHARE = 0.1
 # If nothing differs so much, the largest difference is named from these on.
 SLIGHT_DEVIATIONS = 0.15
 SLIGHT_SHARE = 0.03
+# A level that is rarer than overall by this much is named, too, unless another one is more common.
+SELDOM_SHARE = 0.15
 # A state with fewer expected rows is not described.
 HELD_ROWS = 0.5
 WORDS = ((0.9, "nearly always"), (0.6, "mostly"), (0.3, "often"), (0.0, "at times"))
@@ -327,9 +329,12 @@ class Feature(NamedTuple):
             word = "very " if away > VERY else "slightly " if slight else ""
             word += "high" if self.away[j] > 0 else "low"
             return f"{self.name} {word} ({here}, overall {there})"
-        if self.values[j] - self.usual < (SLIGHT_SHARE if slight else TELLING_SHARE):
+        more = self.values[j] - self.usual
+        seldom = more <= -SELDOM_SHARE
+        if not seldom and more < (SLIGHT_SHARE if slight else TELLING_SHARE):
             return ""
-        word = next(word for least, word in WORDS if self.values[j] >= least)
+        often = next(word for least, word in WORDS if self.values[j] >= least)
+        word = "less often" if seldom else often
         numeric = self.column is None or self.column.form != "level"
         level = self.level if numeric else f'"{self.level}"'
         return f"{self.name} {word} {level} ({here}, overall {there})"
@@ -373,6 +378,9 @@ def features(fitted: FittedStates, part: int) -> list[Feature]:
                 feature = _feature(name, None, mean, variance, b, column, *units)
                 if column is not None and column.kind == LOGGED:
                     feature = _with_arithmetic_means(feature, variance * group.scale[i] ** 2, held)
+                    # A mean is not above all values.
+                    most = float(column.as_encoded(np.array([column.support.largest]))[0])
+                    feature = feature._replace(values=np.fmin(feature.values, most))
                 found[d] = [feature]
     order = sorted(found, key=lambda d: -told[d])
     return [feature for d in order for feature in found[d]]
@@ -418,7 +426,9 @@ def profile_words(told: list[Feature], j: int, most: int) -> str:
     ordered = sorted(told, key=lambda feature: abs(feature.away[j]))
     for slight in (False, True):
         # Of several levels of a column the last, most distinctive one stays.
-        found = {f.name: words for f in ordered if (words := f.words(j, slight))}
+        rare = [f for f in ordered if f.level is not None and f.values[j] < f.usual]
+        common = [f for f in ordered if f.level is None or f.values[j] >= f.usual]
+        found = {f.name: words for f in [*rare, *common] if (words := f.words(j, slight))}
         loud = {name: max(abs(f.away[j]) for f in told if f.name == name) for name in found}
         names = sorted(found, key=lambda name: -loud[name])[:most]
         if names:

@@ -204,12 +204,18 @@ class TableColumn:
             return (
                 f"{shown:.0f}"
                 if self.whole and self.has_levels
-                else number_text(shown, self.support.step)
+                else number_text(shown, self.support.step, self.are_years)
             )
         return str(shown)
 
+    @property
+    def are_years(self) -> bool:
+        """Whether its numbers can all be years, which are written without a comma."""
+        low, high = self.support.smallest, self.support.largest
+        return bool(1000 <= low <= high <= 2100) and self.support.step == 1.0
 
-def number_text(value: float, step: float = 0.0) -> str:
+
+def number_text(value: float, step: float = 0.0, years: bool = True) -> str:
     """A number as readable text: three digits, and all digits before the decimal point.
 
     Parameters
@@ -218,6 +224,8 @@ def number_text(value: float, step: float = 0.0) -> str:
     step : float, default=0.0
         Resolution of its column, if there is one: there are no more decimals than the column has,
         and one for small averages of whole numbers.
+    years : bool, default=True
+        Whether whole numbers from 1900 to 2100 are years, which have no comma.
 
     Returns
     -------
@@ -239,5 +247,5 @@ def number_text(value: float, step: float = 0.0) -> str:
         value = rounded if rounded or abs(value) < 0.01 * step else value
     if not 1000 <= round(abs(value)) < 10**15:
         return f"{value:.3g}"
-    is_year = 1900 <= value <= 2100 and value == round(value)
+    is_year = years and 1900 <= value <= 2100 and value == round(value)
     return f"{value:.0f}" if is_year else f"{value:,.0f}"

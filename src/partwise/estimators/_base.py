@@ -140,8 +140,6 @@ class PartsEstimator(
         X = placed(X)
         if isinstance(X, RowSource):
             X.check(absent_zero=self._absent_zero())
-        elif getattr(self, "sparse_absent", None) == "auto" and not self._absent_zero():
-            _warn_of_one_value(X)
         weight = read_weights(sample_weight, X.shape[0])
         kept = weight > 0
         if not kept.all():
@@ -387,12 +385,3 @@ def adopted(estimator: EstimatorT, fitted: OwnFitted) -> EstimatorT:
 def checked_rows(estimator: PartsEstimator, X: DataLike) -> Matrix:
     """Rows in memory, checked against a fitted estimator and coded as its model has them."""
     return estimator._checked(X)
-
-
-def _warn_of_one_value(X: Matrix) -> None:
-    """Warn of sparse rows that store one value only, such as clicks or set members."""
-    if is_sparse(X) and 0 < X.nnz < X.shape[0] * X.shape[1] and np.all(X.data == X.data[0]):
-        warn(
-            f"All entries that X stores are {X.data[0]:g}, and those that it does not store are "
-            'missing, so there is nothing to learn; pass sparse_absent="zero" if they are zeros.'
-        )

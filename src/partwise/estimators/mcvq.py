@@ -128,7 +128,8 @@ class MCVQ(BiclusterMixin, MovingEstimator):
     size_path_ : list of dict
         If a size is "auto", the moves of the search: ``kind``, the ``parts`` it changes (numbered
         as at that time), its ``gain`` in nats, whether it was ``accepted``, and ``n_parts``,
-        ``n_states`` and ``evidence`` (the ELBO) after it.
+        ``n_states`` and ``evidence`` (the ELBO) after it. A last move of kind "uncertain" stands
+        for another division of the columns that is nearly as good.
     gates_ : ndarray of shape (D, K)
         Probability that a column belongs to a part; the remainder is the background's.
     parts_ : ndarray of shape (D,)

@@ -108,10 +108,7 @@ def read_table(
     try:
         read = read_columns(cells.get_columns(), names, separator, options)
     except Doubt as doubt:
-        told = str(doubt)
-        if doubt.row == 0 and not header:
-            told = f"{told.removesuffix('.')}, or use --header if the first line has column names."
-        raise ValueError(f"{path}, line {found.line(doubt.row + header)}: {told}") from None
+        raise ValueError(f"{path}, line {found.line(doubt.row + header)}: {doubt}") from None
     frame = pl.DataFrame(read.values)
     check_values(path, frame)
     start = above + after_records(path, text, separator, int(header))

@@ -21,6 +21,7 @@ from scipy import special
 from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data import RowBlock
+from partwise.fitted import UNCERTAIN
 from partwise.fitting.checkpoint import SearchMemo, SizePath
 from partwise.fitting.column_moves import ColumnMoves
 from partwise.fitting.state_moves import (
@@ -139,6 +140,7 @@ class Search:
                     "Parts are uncertain: another division of the columns is only "
                     f"{highest - reached:.1f} nats worse; see part_stability, or set n_parts."
                 )
+                self._note(UNCERTAIN, (), reached - highest, None)
                 break
         nothing = self.on.every.of_columns(self.on.core, np.empty(0, int))
         return sorted(

@@ -101,10 +101,6 @@ class Predictive(ABC):
     def at(self, index: tuple[Array, ...]) -> Predictive:
         """The same distribution at chosen entries."""
 
-    def log_density_at(self, index: tuple[Array, ...], x: Array) -> Array:
-        """Log density or log probability of chosen entries at x, of their shape."""
-        return self.at(index).log_density(x)
-
     def bins(self, d: int, live: Array) -> Array:
         """Probability of bins of column d's values in each state of (S, D), (S, B).
 
@@ -363,11 +359,6 @@ class Levels(Predictive):
     def at(self, index: tuple[Array, ...]) -> Levels:
         """Entries chosen by ``index``."""
         return Levels(np.stack([p[index] for p in self.probability]))
-
-    def log_density_at(self, index: tuple[Array, ...], x: Array) -> Array:
-        """Log probability of a code at chosen entries, whose other levels are not looked at."""
-        code = np.broadcast_to(x, np.broadcast_shapes(*(own.shape for own in index)))
-        return np.log(self.probability[(code.astype(np.int64), *index)])
 
     def _codes(self) -> Array:
         v = np.arange(len(self.probability), dtype=float)

@@ -116,7 +116,7 @@ def log_density(
         weight = m[:, row].astype(float) * gates[part_of][:, column]  # (S, cells)
         s, cell = np.nonzero(weight)
         joint = np.full(weight.shape, -np.inf)
-        density = law.log_density_at((s, column[cell]), value[cell])
+        density = law.at((s, column[cell])).log_density(value[cell])
         joint[s, cell] = np.log(weight[s, cell]) + density
         out[lo : lo + step] = np.logaddexp.reduce(joint, axis=0) - np.log(weight.sum(axis=0))
     return out
@@ -140,13 +140,13 @@ def part_densities(
             entries = group.entries(mine)
             rows = entries.rows
             for s in range(first[k], first[k + 1]):
-                at = np.full(len(rows), s), entries.columns
-                density = law.log_density_at(at, entries.values)
+                here = law.at((np.full(len(rows), s), entries.columns))
+                density = here.log_density(entries.values)
                 zero = group.zero_value
                 if zero is not None:
                     absent = law.at((np.full(len(mine), s), mine)).log_density(np.array(zero))
                     own[:, s] += absent.sum()
-                    density = density - law.log_density_at(at, np.array(zero))
+                    density = density - here.log_density(np.array(zero))
                 own[:, s] += np.bincount(rows, density, minlength=block.n_rows)
     return own
 
@@ -234,8 +234,8 @@ def _log_densities(law: Predictive, entries: EntryList, n_columns: int, n_rows: 
     complete = len(table) == n_rows * n_columns > 0
     if not complete:  # look up every entry's column
         for s in range(S):
-            at = np.full(len(table), s), entries.columns
-            table[:, s] = law.log_density_at(at, entries.values)
+            here = law.at((np.full(len(table), s), entries.columns))
+            table[:, s] = here.log_density(entries.values)
         return table
     # All rows show all columns: the states of a column are contiguous, some rows at a time.
     here = law.at((np.arange(S), entries.columns[:n_columns, None]))  # (columns, S)

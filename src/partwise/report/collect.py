@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from partwise import __version__
+from partwise.answers.summaries import doubt_of
 from partwise.answers.tables import Feature, features
 from partwise.data.frames import index_of
 from partwise.data.table import Schema
@@ -62,12 +65,17 @@ _NO_PARTS: PartsContent = {
     "mixed": False,
     "n_refits": 0,
     "left_out": "",
+    "doubt": "",
     "n_parts": 0,
     "n_vectors": 0,
     "parts": [],
     "background": None,
     "map": None,
 }
+
+# A part is named by all of its columns if they are so few, and so short together.
+SHORT_NAMES = 4
+SHORT_NAME = 45
 
 # Lines that show what a loaded model does.
 _USES = (
@@ -151,11 +159,14 @@ def collect(
     if data is not None and n_rows_of(data):
         rows = PageRows(model, data, row_names)
     table = overview(model, seen, rows) if seen is not None and kind == "table" else None
+    parts = _parts(seen, kind, shape, stability, rows)
     if rows is not None:
         anomalous = [] if table is None else [cell["position"] for cell in table["anomalous"]]
-        rows.choose(seen, _MAX_ROWS.get(kind, 0), anomalous)
+        states = [state for part in parts["parts"] for state in part["states"]]
+        named = [position for state in states for _, position in state["rows"]]
+        rows.choose(seen, _MAX_ROWS.get(kind, 0), [*anomalous, *named])
     content: Content = {
-        **_parts(seen, kind, shape, stability),
+        **parts,
         "title": title,
         "version": __version__,
         "kind": kind,
@@ -173,6 +184,7 @@ def collect(
         "learned": [] if seen is not None else _learned(model, shape),
         "uses": [list(use) for use in _USES if hasattr(model, use[0].split(".")[1].split("(")[0])],
         "overview": table,
+        "rows_counted": rows is not None and rows.are_counted,
         "live": None,
         "summary": [],
     }
@@ -227,17 +239,24 @@ def _bound(model: BaseEstimator) -> Bound | None:
 
 
 def _parts(
-    seen: View | None, kind: str, shape: tuple[int, int] | None, stability: PartStability | None
+    seen: View | None,
+    kind: str,
+    shape: tuple[int, int] | None,
+    stability: PartStability | None,
+    rows: PageRows | None,
 ) -> PartsContent:
     """Describe the parts of a model, if it has parts."""
     if seen is None:
         return _NO_PARTS
     parts = [_part(seen, k, kind, shape) for k in range(seen.n_parts)]
     if kind == "table":
-        described = zip(parts, *states_of_parts(seen.model, seen.n_parts), strict=True)
+        described = zip(parts, *states_of_parts(seen.model, seen, rows), strict=True)
         for part, states, groups in described:
             part["states"], part["groups"] = states, groups
-            part["name"] = part["name"] or _strongest(part)
+            listed = [state["number"] for state in states]
+            rest = [v["number"] for v in part["vectors"] if v["number"] not in listed]
+            part["numbers"] = {number: i + 1 for i, number in enumerate([*listed, *rest])}
+            part["name"] = part["name"] or name_of_columns(part["columns"], seen.names)
     for part in parts:
         if stability is not None and part["n_columns"]:
             part["agreement"] = float(stability.part_agreement[part["number"]])
@@ -246,6 +265,7 @@ def _parts(
         "mixed": schema_of(seen.model) is not None,
         "n_refits": 0 if stability is None else len(stability.refits),
         "left_out": seen.left_out,
+        "doubt": _doubt(seen.model) if kind == "table" else "",
         "n_parts": seen.n_parts,
         "n_vectors": sum(len(part["vectors"]) for part in parts),
         "parts": parts,
@@ -262,7 +282,7 @@ def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> Part:
         for j, weight in zip(shown, seen.weights[k, shown], strict=True)
     ]
     first = seen.informative_columns(k, _SHOWN_COLUMNS)
-    own = seen.columns(k) if kind == "table" else seen.informative_columns(k, _LISTED_COLUMNS)
+    own = seen.informative_columns(k, _LISTED_COLUMNS)
     part: Part = {
         "number": k,
         "color": part_color(k),
@@ -273,6 +293,7 @@ def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> Part:
         "agreement": None,
         "gate": None,
         "name": seen.part_names[k],
+        "numbers": {vector["number"]: i for i, vector in enumerate(vectors)},
         "states": [],
         "groups": [],
         "classes": _cells(*seen.by_class(k)) if hasattr(seen.model, "classes_") else [],
@@ -298,11 +319,32 @@ def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> Part:
     return part
 
 
-def _strongest(part: Part) -> str:
-    """A name for a part: its most informative columns."""
-    names = list(dict.fromkeys(line["name"].split(" = ")[0] for line in part["profile"]))
-    rest = part["n_columns"] - 2
-    return ", ".join(names[:2]) + (f" + {rest} more" if rest > 0 and len(names) > 1 else "")
+def _doubt(model: BaseEstimator) -> str:
+    """That the parts are uncertain, without nats, which are for the statistician."""
+    told = doubt_of(fitted_of(model))
+    return told and told.split(" (")[0] + "."
+
+
+def name_of_columns(columns: Sequence[str], every: Sequence[str]) -> str:
+    """A name for a part: a word that most of its columns share, or its strongest columns.
+
+    ``columns`` are in order of strength, ``every`` are those of the whole table.
+    """
+    if len(columns) > 2:
+        own = Counter(word for name in columns for word in _words(name))
+        others = Counter(word for name in every if name not in columns for word in _words(name))
+        for word, count in own.most_common(1):
+            if count > max(2, len(columns) / 2) and others[word] < (len(every) - len(columns)) / 4:
+                return word
+    whole = ", ".join(columns)
+    if len(columns) <= SHORT_NAMES and len(whole) <= SHORT_NAME:
+        return whole
+    return f"{columns[0]}, {columns[1]} …"
+
+
+def _words(name: str) -> set[str]:
+    """The words of a column's name, at least three letters each."""
+    return set(re.findall(r"[^\W\d_]{3,}", name))
 
 
 def _name(feature: Feature) -> str:
@@ -429,6 +471,7 @@ def _live(
                 "order": [vector["number"] for vector in part["vectors"]],
                 "shares": [vector["share"] for vector in part["vectors"]],
                 "name": part["name"],
+                "numbers": part["numbers"],
                 "sentences": {state["number"]: state["sentence"] for state in part["states"]},
             }
             for part in content["parts"]
@@ -481,6 +524,8 @@ def _terms(schema: Schema) -> list[Live | None]:
             terms["date"] = "date" if column.whole else "datetime-local"
         elif column.support.step:
             terms["step"] = float(column.support.step)
+        if column.are_years:
+            terms["years"] = True
         if column.kind == "lognormal":
             terms["offset"] = float(column.offset)
         out.append(terms or None)
@@ -499,7 +544,7 @@ def _summary(content: Content) -> list[tuple[str, str]]:
         rest = f", and {n_left_out} {content['left_out']}" if n_left_out else ""
         lines += [
             ("Parts", f"{content['n_parts']}"),
-            (f"Background {thing}s", f"{content['background']['n_columns']:,}"),
+            (f"{thing.capitalize()}s without a part", f"{content['background']['n_columns']:,}"),
             (f"{content['noun'].capitalize()}s", f"{content['n_vectors']}{rest}"),
         ]
     if content["classes"]:

@@ -60,17 +60,26 @@ class Part(Named):
     agreement: float | None
     gate: str | None
     name: str
+    numbers: dict[int, int]  # of states as shown, by those of the model
     states: list[State]
     groups: list[Group]
 
 
 class State(TypedDict):
-    """A state of a table's part: a sentence about it, and its strongest words as a name."""
+    """A state of a table's part: a sentence about it, its strongest words as a name, and rows.
+
+    ``number`` is that of the model; ``shown`` counts states by size from 1. ``rows`` are names and
+    positions of rows in this state: typical ones, or of a state with few rows all of them.
+    """
 
     number: int
+    shown: int
     weight: float
     sentence: str
     name: str
+    n_rows: int | None
+    is_small: bool
+    rows: list[tuple[str, int]]
 
 
 class Group(TypedDict):
@@ -90,28 +99,43 @@ class ColumnLine(TypedDict):
     kind: str
     why: str
     missing: float | None
+    hint: str
     typical: str
+    is_log: bool
     bars: list[tuple[str, float]]
     low: str
     high: str
 
 
 class Tie(TypedDict):
-    """Two columns by number, and the strength of their dependence from 0 to 1."""
+    """Two columns by number, their association in the data and in the model, from 0 to 1.
+
+    The association of two columns with an order is negative if one falls as the other rises.
+    ``note`` says where the model has much less than the data.
+    """
 
     a: int
     b: int
+    data: float | None
     strength: float
+    note: str
 
 
 class Ties(TypedDict):
-    """The strongest ties, how many there are, and the map: its columns and packed strengths."""
+    """The strongest ties, how many there are, and the map: its columns and packed strengths.
+
+    ``of_data`` says whether strengths are those of the data, as soon as there are rows; ``absent``
+    of the map are the pairs that the model nearly leaves out.
+    """
 
     pairs: list[Tie]
+    of_data: bool
     n_pairs: int
+    n_absent: int
     n_columns: int
     columns: list[int]
     cells: Packed
+    absent: Packed
 
 
 class MissingPattern(TypedDict):
@@ -204,6 +228,7 @@ class PartsContent(TypedDict):
     mixed: bool
     n_refits: int
     left_out: str
+    doubt: str
     n_parts: int
     n_vectors: int
     parts: list[Part]
@@ -229,5 +254,6 @@ class Content(PartsContent):
     learned: list[Learned]
     uses: list[list[str]]
     overview: Overview | None
+    rows_counted: bool
     live: Mapping[str, object] | None
     summary: list[tuple[str, str]]

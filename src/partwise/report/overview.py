@@ -5,6 +5,7 @@ Everything is computed from the rows that the page scores, and written in the us
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -14,9 +15,12 @@ from sklearn.base import BaseEstimator
 
 from partwise.answers import anomalous, tables
 from partwise.answers.results import Summary
+from partwise.answers.states import FittedStates
 from partwise.data.table import Schema, TableColumn, number_text
+from partwise.data.table_column import LOGGED
 from partwise.fitted import fitted_of, schema_of
-from partwise.plot.view import View, as_shown
+from partwise.plot.view import StatesView, View, as_shown, percent
+from partwise.report.association import associations
 from partwise.report.content import (
     AnomalousCell,
     ColumnLine,
@@ -44,6 +48,25 @@ MAX_PATTERNS = 12
 # Missing values of two columns coincide if they are correlated by this much.
 MIN_COINCIDENCE = 0.3
 MAX_BY_CHANCE = 0.01
+# Ties of the data that the model has less than this share of are marked, from this strength on, and
+# this many times the deviation by chance; below this strength it has none.
+LITTLE_SHARE = 0.6
+MIN_ABSENT = 0.3
+BY_CHANCE = 4.0
+NO_TIE = 0.1
+# A category with so large a share of missing values may have lost a level.
+MANY_MISSING = 0.2
+# Rows that are named: of a state, and of one with few rows, which may be wrong cells. That is one
+# with at most so many rows, or this share of them.
+NAMED_ROWS = 3
+NAMED_FEW_ROWS = 8
+FEW_ROWS = 2
+FEW_SHARE = 0.02
+# Columns that a sentence about a state names.
+SENTENCE_COLUMNS = 7
+# Combinations of missing columns are listed if they have so many rows, or this share of them.
+PATTERN_ROWS = 3
+PATTERN_SHARE = 0.01
 # Anomalous cells in all, and of a column: one with many extreme values would fill the list.
 MAX_ANOMALOUS_CELLS = 25
 MAX_ANOMALOUS_OF_COLUMN = 3
@@ -54,14 +77,14 @@ MAX_TIED_COLUMNS = 150
 # The kinds of columns in words: what the column is, and how the model describes it.
 KINDS = {
     "gaussian": ("number", "normal distribution"),
-    "lognormal": ("positive number", "log-normal distribution"),
+    "lognormal": ("positive number", "log-normal distribution: many small values, few large ones"),
     "poisson": ("count", "Poisson distribution"),
     "negative_binomial": ("count", "negative binomial distribution: counts vary widely"),
     "zero_inflated": ("count", "zero-inflated distribution: many zeros"),
     "circular": ("cycle", "circular distribution: the largest value is next to the smallest"),
     "categorical": ("category", "probability per level"),
     "ordinal": ("ordered levels", "probability per ordered level"),
-    "bernoulli": ("two levels", "probability of the second level"),
+    "bernoulli": ("two levels", "probability of each level"),
     "ignored": ("not used", ""),
 }
 
@@ -101,7 +124,7 @@ def overview(model: BaseEstimator, seen: View, rows: PageRows | None) -> Overvie
             _column(seen, d, schema, None if coded is None else coded[:, d])
             for d in range(len(seen.names))
         ],
-        "ties": _ties(model, seen),
+        "ties": _ties(model, seen, schema, coded),
         "missing": None if coded is None else _missing(seen, schema, coded),
         "anomalous": [] if rows is None or coded is None else _anomalous(model, seen, rows, coded),
     }
@@ -124,7 +147,9 @@ def _column(seen: View, d: int, schema: Schema | None, values: np.ndarray | None
         "kind": what,
         "why": why,
         "missing": None,
+        "hint": "",
         "typical": "",
+        "is_log": column is not None and column.kind == LOGGED,
         "bars": [],
         "low": "",
         "high": "",
@@ -145,8 +170,13 @@ def _column(seen: View, d: int, schema: Schema | None, values: np.ndarray | None
         line["high"] = column.text(shown[-1]) if len(shown) > 1 else ""
         if len(order) > len(shown):
             line["high"] = f"{len(order) - len(shown)} more"
-        top = int(counts.argmax())
-        line["typical"] = f"{column.text(top)} ({counts[top] / len(known):.0%})"
+        line["typical"] = _typical_level(column, counts)
+        absent = line["missing"] or 0.0
+        if absent >= MANY_MISSING and column.form == "level":
+            line["hint"] = (
+                f"{percent(absent)} missing; if an empty cell means something, such as "
+                "none, give it a name before the fit"
+            )
         return line
     low, high = (float(v) for v in np.quantile(known, [0.0, 1.0]))
     counts, edges = np.histogram(known, bins=N_BARS, range=(low, high) if high > low else None)
@@ -160,9 +190,18 @@ def _column(seen: View, d: int, schema: Schema | None, values: np.ndarray | None
     return line
 
 
+def _typical_level(column: TableColumn, counts: np.ndarray) -> str:
+    """The median of levels that are numbers, and the most common level of others."""
+    if column.form != "level":
+        return column.text(int(np.searchsorted(np.cumsum(counts), counts.sum() / 2)))
+    top = int(counts.argmax())
+    return f"{column.text(top)} ({percent(counts[top] / counts.sum())})"
+
+
 def _bar(name: str, count: int, n: int, most: int) -> tuple[str, float]:
     """What a bar of a histogram says, and its height from 0 to 1."""
-    return f"{name}: {count:,} rows ({count / n:.0%})", float(count / max(most, 1))
+    rows = f"{count:,} row{'' if count == 1 else 's'}"
+    return f"{name}: {rows} ({percent(count / n)})", float(count / max(most, 1))
 
 
 def _kind(column: TableColumn | None) -> tuple[str, str]:
@@ -174,45 +213,86 @@ def _kind(column: TableColumn | None) -> tuple[str, str]:
         what = "date"
     elif column.form == "span":
         what = "duration"
+    elif column.kind == LOGGED and column.support.smallest <= 0:
+        what, how = "number from 0", "log-normal distribution of the number plus a constant"
     why = getattr(column, "reason", "") or NOTES.get(column.note, "")
     if column.note == "constant":
         what = "constant"
     return what, "; ".join(filter(None, [why if why != what else "", how]))
 
 
-def _ties(model: BaseEstimator, seen: View) -> Ties | None:
-    """Strength of the dependence of columns, of models that compute it."""
+def _ties(
+    model: BaseEstimator, seen: View, schema: Schema | None, coded: np.ndarray | None
+) -> Ties | None:
+    """Strength of the dependence of columns, in the data and in models that compute it."""
     if not hasattr(model, "dependence"):
         return None
     D, fitted = len(seen.names), fitted_of(model)
-    tied = np.arange(D)
-    if D > MAX_TIED_COLUMNS:
-        told = tables.state_information(fitted, np.flatnonzero(seen.parts >= 0))
-        tied = np.array(sorted(told, key=lambda d: -told[d])[:MAX_TIED_COLUMNS], int)
-    strength = np.sqrt(-np.expm1(-2.0 * tables.dependence(fitted, tied)))
-    strength = np.nan_to_num(strength)
+    data = n_rows = np.full((D, D), np.nan)
+    if coded is not None:
+        data, n_rows = associations(None if schema is None else list(schema.columns), coded)
+        for d, column in enumerate(() if schema is None else schema.columns):
+            if column.kind == "ignored":
+                data[d] = data[:, d] = np.nan
+    tied = _tied_columns(seen, fitted, data)
+    inside = np.zeros(D, bool)
+    inside[tied] = True
+    strength = np.nan_to_num(np.sqrt(-np.expm1(-2.0 * tables.dependence(fitted, tied))))
     np.fill_diagonal(strength, 0.0)
-    a, b = np.triu_indices(len(strength), 1)
-    order = np.argsort(-strength[a, b], kind="stable")
+    chance = 1.0 / np.sqrt(np.maximum(n_rows, 1.0))
+    size = np.where(np.isnan(data), strength, np.abs(data))
+    size[size < 2.0 * np.nan_to_num(chance)] = 0.0
+    size[~inside] = size[:, ~inside] = 0.0
+    little = (np.abs(data) >= MIN_ABSENT) & (np.abs(data) >= BY_CHANCE * chance)
+    little &= strength < LITTLE_SHARE * np.abs(data)
+    absent = little & (strength < NO_TIE)
+    a, b = np.triu_indices(D, 1)
+    order = np.argsort(-size[a, b], kind="stable")
     listed: list[Tie] = []
     for i in order[:MAX_TIES]:
-        if strength[a[i], b[i]] < MIN_TIE:
+        at = int(a[i]), int(b[i])
+        if size[at] < MIN_TIE:
             break
-        listed.append({"a": int(a[i]), "b": int(b[i]), "strength": float(strength[a[i], b[i]])})
+        listed.append(
+            {
+                "a": at[0],
+                "b": at[1],
+                "data": None if np.isnan(data[at]) else float(data[at]),
+                "strength": float(strength[at]),
+                "note": "not in the model"
+                if absent[at]
+                else "weaker in the model"
+                if little[at]
+                else "",
+            }
+        )
     # On the map: columns by part, those with the strongest ties if there are many.
-    strongest = np.argsort(-strength.max(axis=1, initial=0.0), kind="stable")[:MAX_MAP_COLUMNS]
-    kept = np.sort(strongest[strength[strongest].max(axis=1, initial=0.0) >= MIN_TIE])
+    strongest = np.argsort(-size.max(axis=1, initial=0.0), kind="stable")[:MAX_MAP_COLUMNS]
+    kept = np.sort(strongest[size[strongest].max(axis=1, initial=0.0) >= MIN_TIE])
     part = np.where(seen.parts < 0, seen.n_parts, seen.parts)[kept]
-    shown = kept[np.lexsort([-strength[kept].sum(axis=1), part])]
-    cells = np.rint(255 * strength[np.ix_(shown, shown)])
-    n_tied = int((strength[a, b] >= MIN_TIE).sum())
+    shown = kept[np.lexsort([-size[kept].sum(axis=1), part])]
     return {
         "pairs": listed,
-        "n_pairs": n_tied,
+        "of_data": coded is not None,
+        "n_pairs": int((size[a, b] >= MIN_TIE).sum()),
+        "n_absent": int((absent & inside & inside[:, None])[a, b].sum()),
         "n_columns": len(tied),
         "columns": [int(d) for d in shown],
-        "cells": pack(cells.reshape(1, -1), "u1"),
+        "cells": pack(np.rint(255 * size[np.ix_(shown, shown)]).reshape(1, -1), "u1"),
+        "absent": pack(absent[np.ix_(shown, shown)].reshape(1, -1), "u1"),
     }
+
+
+def _tied_columns(seen: View, fitted: FittedStates, data: np.ndarray) -> np.ndarray:
+    """Columns whose pairs are looked at: those with the strongest ties of a wide table."""
+    D = len(data)
+    if D <= MAX_TIED_COLUMNS:
+        return np.arange(D)
+    if np.isfinite(data).any():
+        strongest = np.nan_to_num(np.abs(data)).max(axis=1)
+        return np.sort(np.argsort(-strongest, kind="stable")[:MAX_TIED_COLUMNS])
+    told = tables.state_information(fitted, np.flatnonzero(seen.parts >= 0))
+    return np.array(sorted(told, key=lambda d: -told[d])[:MAX_TIED_COLUMNS], int)
 
 
 def _missing(seen: View, schema: Schema | None, coded: np.ndarray) -> MissingValues:
@@ -228,7 +308,8 @@ def _missing(seen: View, schema: Schema | None, coded: np.ndarray) -> MissingVal
     patterns: list[MissingPattern] = []
     for row, count in counts.most_common():
         mask = np.unpackbits(np.frombuffer(row, np.uint8), count=len(some)).astype(bool)
-        if mask.any() and count > 1 and len(patterns) < MAX_PATTERNS:
+        is_common = count >= max(PATTERN_ROWS, PATTERN_SHARE * len(coded))
+        if mask.any() and is_common and len(patterns) < MAX_PATTERNS:
             patterns.append({"columns": [int(d) for d in some[mask]], "n_rows": count})
     return {
         "n_rows": len(coded),
@@ -307,40 +388,73 @@ def _written(schema: Schema | None, d: int, value: object) -> str:
     """A user's value as a person would write it."""
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
-    if isinstance(value, int | float | np.number):
-        return number_text(float(value))
     column = None if schema is None else schema.columns[d]
+    if isinstance(value, int | float | np.number):
+        return number_text(float(value), years=column is None or column.are_years)
     if column is not None and column.form == "date":
         return str(value)[: 10 if column.whole else 16].replace("T", " ")
     return str(value)
 
 
 def states_of_parts(
-    model: BaseEstimator, n_parts: int
+    model: BaseEstimator, seen: View, rows: PageRows | None
 ) -> tuple[list[list[State]], list[list[Group]]]:
     """The states of each part with a sentence about each, and their groups, as in `summary`."""
+    n_parts = seen.n_parts
     out: list[list[State]] = [[] for _ in range(n_parts)]
     groups: list[list[Group]] = [[] for _ in range(n_parts)]
     if not hasattr(model, "summary"):
         return out, groups
-    table: Summary = model.summary()
+    table: Summary = model.summary(n_columns=SENTENCE_COLUMNS)
     usual = [f"part{k}" for k in range(n_parts)]
     place = {str(name): k for k, name in enumerate(getattr(model, "part_names_", usual))}
     keys = ("part", "state", "share", "profile")
     for part, state, share, profile in zip(*(list(table[key]) for key in keys), strict=True):
         if str(part) not in place:  # the background
             continue
-        text = AVERAGE if str(profile) == "average" else str(profile)
-        out[place[str(part)]].append(
+        text = AVERAGE if str(profile) == "average" else _spaced(str(profile))
+        own = out[place[str(part)]]
+        own.append(
             {
                 "number": int(np.asarray(state)),
+                "shown": len(own) + 1,
                 "weight": float(np.asarray(share)),
                 "sentence": text,
                 "name": text.split("; ")[0].split(" (")[0],
+                "n_rows": None,
+                "is_small": False,
+                "rows": [],
             }
         )
     for group in table.groups:
         groups[place[group.part]].append(
-            {"states": list(group.states), "weight": group.share, "sentence": group.profile}
+            {
+                "states": list(group.states),
+                "weight": group.share,
+                "sentence": _spaced(group.profile),
+            }
         )
+    if rows is not None and isinstance(seen, StatesView) and hasattr(model, "anomaly_scores"):
+        _name_rows(model, seen, rows, out)
     return out, groups
+
+
+def _spaced(text: str) -> str:
+    """Percentages with a space that does not break, as everywhere on the page."""
+    return re.sub(r"(\d)%", "\\1\u00a0%", text)
+
+
+def _name_rows(
+    model: BaseEstimator, seen: StatesView, rows: PageRows, parts: list[list[State]]
+) -> None:
+    """Name typical rows of each state, and all rows of a state that has few."""
+    states, scores = seen.codes(rows.scored), np.asarray(model.anomaly_scores(rows.scored))
+    for k, own in enumerate(parts):
+        for state in own:
+            here = np.flatnonzero(states[:, k] == state["number"])
+            here = here[np.argsort(scores[here, k], kind="stable")]
+            state["n_rows"] = len(here) if rows.n_scored == rows.n_rows else None
+            state["is_small"] = len(here) <= max(FEW_ROWS, FEW_SHARE * rows.n_scored)
+            n = NAMED_FEW_ROWS if state["is_small"] else NAMED_ROWS if rows.have_names else 0
+            at = [int(i) for i in rows.scored_index[here[:n]]]
+            state["rows"] = [(rows.name(i), i) for i in at]

@@ -120,8 +120,9 @@ def render(content: Content) -> str:
     environment.filters["short"] = _short
     environment.filters["hundredths"] = _hundredths
     environment.filters["tint"] = _tint
-    environment.filters["share"] = percent
-    environment.filters["odds"] = _odds
+    environment.filters["share"] = _share
+    environment.filters["rarity"] = _rarity
+    environment.filters["signed"] = _signed
     page: dict[str, object] = dict(content)
     live, bound = content["live"], content["bound"]
     script = "" if live is None else _script()
@@ -155,6 +156,11 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def _share(share: float) -> str:
+    """A share in per cent, with a space that does not break."""
+    return percent(share).replace(" ", "\u00a0")
+
+
 def _short(value: float) -> str:
     """A number with four significant digits."""
     return f"{value:,.4g}"
@@ -165,11 +171,16 @@ def _hundredths(value: float) -> str:
     return f"{round(value, 2) + 0.0:.2f}"
 
 
-def _odds(nats: float) -> str:
-    """How many times less likely, for a difference of log-likelihoods."""
+def _rarity(nats: float) -> str:
+    """How rare a value is, for minus the logarithm of a probability: one in so many rows."""
     if nats > math.log(1e9):
-        return "over 10^9 times"
-    return f"{float(f'{math.exp(nats):.2g}'):,.0f} times"
+        return "1 in over 10^9"
+    return f"1 in {float(f'{math.exp(nats):.2g}'):,.0f}"
+
+
+def _signed(value: float) -> str:
+    """A number with two decimals and a minus sign as wide as a plus."""
+    return _hundredths(value).replace("-", "\u2212")
 
 
 def _tint(strength: float) -> str:

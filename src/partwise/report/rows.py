@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from partwise.data.frames import index_of
 from partwise.fitted import schema_of
 from partwise.plot.view import StatesView, View, as_shown, n_rows_of, take_rows
 from partwise.report.embed import names_of
@@ -74,13 +76,34 @@ class PageRows:
         return [self.name(i) for i in self.index]
 
     def name(self, position: int) -> str:
-        """The name of a row: as given, by a frame's index, or by its number."""
+        """The name of a row: as given, by a frame's index, or by its number counted from 1."""
         if self._names is not None:
             return str(self._names[position])
-        index = getattr(self._data, "index", None)
-        label = position if index is None or callable(index) else index[position]
-        is_number = isinstance(label, int | np.integer)
-        return f"Row {label}" if is_number else str(label)
+        index = self._index
+        if index is None or self.are_counted:
+            return f"Row {position + 1}"
+        is_number = isinstance(index[position], int | np.integer)
+        word = f"{getattr(index, 'name', None) or 'index'} " if is_number else ""
+        return f"{word}{index[position]}"
+
+    @cached_property
+    def _index(self) -> Sequence[Name] | None:
+        """Labels of the rows of a frame."""
+        return index_of(self._data)
+
+    @cached_property
+    def are_counted(self) -> bool:
+        """Whether rows have no names but their place, as the rows of a file do."""
+        if self._names is not None:
+            return self.name(self.n_rows - 1) == f"Row {self.n_rows}"
+        return self._index is None or list(self._index) == list(range(self.n_rows))
+
+    @property
+    def have_names(self) -> bool:
+        """Whether rows have names that are words."""
+        if self._names is not None or self._index is None:
+            return not self.are_counted
+        return not isinstance(self._index[0], int | np.integer)
 
 
 def _spread(n: int, n_wanted: int) -> np.ndarray:

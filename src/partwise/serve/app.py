@@ -419,11 +419,6 @@ async def _invalid(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     where = ".".join(str(step) for step in first["loc"][1:])
     sentence = f"{where}: {first['msg']}." if where else f"{first['msg']}."
-    if first["type"] == "json_invalid":
-        why = first.get("ctx", {}).get("error", "it cannot be read")
-        sentence = f"The body is not JSON, from character {where} on: {why}."
-    elif "json" not in request.headers.get("content-type", ""):
-        sentence = "The body is not marked as JSON; send the header Content-Type: application/json."
     return JSONResponse({"error": sentence}, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 

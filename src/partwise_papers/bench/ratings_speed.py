@@ -122,9 +122,9 @@ def sweep_file(folder: str) -> None:
         MCVQ(5, 12, max_iter=2, n_jobs=1, random_state=0, **how).fit(X[:500])  # compiles
         for n in N_SWEEPS:
             model = MCVQ(5, 12, max_iter=n, n_jobs=1, random_state=0, **how)
-            begun = time.process_time()
+            begun = time.perf_counter()
             model.fit(X)
-            took.append(time.process_time() - begun)
+            took.append(time.perf_counter() - begun)
     sweep = (took[1] - took[0]) / (N_SWEEPS[1] - N_SWEEPS[0])
     found = {"sweep": sweep, "before": before, "peak": _peak_bytes()}
     Path(folder, "found.json").write_text(json.dumps(found))
@@ -157,10 +157,9 @@ def _in_own_process(X: Any) -> dict[str, float]:
 def ratings_scale(progress: Callable[[str], None]) -> list[Row]:
     """EM iterations of MCVQ 5x12 over 1 and 20 million synthetic ratings, and their memory.
 
-    Seconds are those of the processor. Memory is the peak of all after the imports, the ratings
-    themselves (8 bytes each) included. ``a further rating`` compares it with that of the first
-    tenth of the people: what does not grow with the ratings, parameters and compiled code, falls
-    out.
+    Memory is the peak of all after the imports, the ratings themselves (8 bytes each) included.
+    ``a further rating`` compares it with that of the first tenth of the people: what does not grow
+    with the ratings, parameters and compiled code, falls out.
     """
     rows: list[Row] = []
     for size in SIZES:

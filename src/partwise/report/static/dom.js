@@ -20,14 +20,15 @@ function newId(word) {
 }
 
 /* A number with four digits; no more decimals than a column recorded in steps of `step` has, and one for small averages. */
-function formatNumber(value, step = 0) {
+function formatNumber(value, step = 0, commas = false) {
   if (!Number.isFinite(value)) return "missing";
   if (step > 0) {
     const decimals = Math.max(Math.round(-Math.log10(step)), Math.abs(value) < 100 ? 1 : 0);
     const rounded = Number(value.toFixed(decimals));
-    if (rounded || Math.abs(value) < 0.01 * step) return formatNumber(rounded || 0);
+    if (rounded || Math.abs(value) < 0.01 * step) return formatNumber(rounded || 0, 0, commas);
   }
   const size = Math.abs(value);
+  if (commas && size >= 1000 && size < 1e12) return Math.round(value).toLocaleString("en");
   if (size >= 1e6 || (size > 0 && size < 1e-3)) return value.toPrecision(4);
   return String(Number(value.toPrecision(4)));
 }

@@ -3,7 +3,7 @@
 /* Names of the parts, as the reader changes them. They are kept by the browser where it allows it. */
 class PartNames {
   constructor(parts, title) {
-    this.usual = parts.map((part, k) => part.name || `Part ${k}`);
+    this.usual = parts.map((part, k) => part.name || `Part ${k + 1}`);
     this.key = `partwise names: ${title}`;
     this.listeners = [];
     this.own = {};
@@ -18,6 +18,11 @@ class PartNames {
     return this.own[k] ?? this.usual[k];
   }
 
+  /* The reader's name, or the number. */
+  short(k) {
+    return this.own[k] ?? `Part ${k + 1}`;
+  }
+
   set(k, name) {
     if (name.trim() && name.trim() !== this.usual[k]) this.own[k] = name.trim();
     else delete this.own[k];
@@ -30,8 +35,8 @@ class PartNames {
   }
 
   /* Show the name of a part in an element, now and after each change. */
-  show(element, k) {
-    const update = () => (element.textContent = this.get(k));
+  show(element, k, short = false) {
+    const update = () => (element.textContent = short ? this.short(k) : this.get(k));
     this.listeners.push((changed) => changed === k && update());
     update();
     return element;
@@ -54,9 +59,10 @@ function downloadCsv(name, lines) {
 }
 
 /* Lower half of a matrix of strengths, with names along the diagonal; `space` is that of SVG. */
-function tieMap(space, { columns, cells }, { names, partOf, parts }) {
+function tieMap(space, { columns, cells, absent, of_data: ofData }, { names, partOf, parts }) {
   const n = columns.length;
   const strength = unpack(cells, n * n);
+  const isAbsent = unpack(absent, n * n);
   const cell = 16;
   const room = 190;
   const make = (tag, attributes, ...children) => {
@@ -70,8 +76,9 @@ function tieMap(space, { columns, cells }, { names, partOf, parts }) {
     for (let x = 0; x < y; x++) {
       const size = strength[y * n + x] / 255;
       if (size < 0.04) continue;
-      const title = make("title", {}, `${names[columns[x]]} and ${names[d]}: ${size.toFixed(2)}`);
-      shapes.push(make("rect", { x: x * cell, y: y * cell, width: cell - 1, height: cell - 1, "fill-opacity": size.toFixed(2), class: "tie" }, title));
+      const lacks = isAbsent[y * n + x] > 0;
+      const title = make("title", {}, `${names[columns[x]]} and ${names[d]}: ${size.toFixed(2)}${lacks ? ", not in the model" : ""}`);
+      shapes.push(make("rect", { x: x * cell, y: y * cell, width: cell - 1, height: cell - 1, "fill-opacity": size.toFixed(2), class: lacks ? "tie absent-tie" : "tie" }, title));
     }
     const color = partOf[d] < 0 ? "#808080" : parts[partOf[d]].color;
     shapes.push(make("rect", { x: y * cell, y: y * cell, width: cell - 1, height: cell - 1, fill: color }));
@@ -79,7 +86,7 @@ function tieMap(space, { columns, cells }, { names, partOf, parts }) {
     shapes.push(make("text", { x: (y + 1) * cell + 3, y: y * cell + 0.75 * cell }, name));
   });
   const picture = make("svg", { class: "tie-map", width: n * cell + room, height: n * cell, viewBox: `0 0 ${n * cell + room} ${n * cell}`, role: "img", "aria-label": `Map of the ties of ${n} columns; the list has their names and strengths` }, ...shapes);
-  return h("figure", {}, h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Map of ties" }, picture), h("figcaption", {}, "The darker a square, the stronger the tie between its two columns. Colors on the diagonal are parts."));
+  return h("figure", {}, h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Map of ties" }, picture), h("figcaption", {}, `The stronger the color of a square, the stronger the tie between its two columns${ofData ? " in the data; orange where the model has none" : ""}. Colors on the diagonal are parts.`));
 }
 
 /* Buttons and names in the page's own text. */
@@ -88,6 +95,7 @@ class OverviewPanels {
     this.page = page;
     const { content } = page;
     for (const element of document.querySelectorAll("[data-part]")) page.partNames.show(element, Number(element.dataset.part));
+    for (const element of document.querySelectorAll("[data-short]")) page.partNames.show(element, Number(element.dataset.short), true);
     for (const button of document.querySelectorAll("[data-more]")) {
       button.addEventListener("click", () => {
         document.getElementById(button.dataset.more).classList.add("all");
@@ -119,7 +127,7 @@ class OverviewPanels {
     const k = Number(button.dataset.rename);
     const { partNames } = this.page;
     const shown = button.parentElement.querySelector("[data-part]");
-    const input = h("input", { type: "text", "aria-label": `Name of part ${k}`, value: partNames.get(k) });
+    const input = h("input", { type: "text", "aria-label": `Name of part ${k + 1}`, value: partNames.get(k) });
     let ended = false; /* removing the field makes it lose the focus */
     const end = (keep) => {
       if (ended) return;
@@ -149,7 +157,8 @@ class OverviewPanels {
       return [["column", "kind", "description", "missing", "typical", "part"], ...lines];
     }
     if (what === "ties") {
-      return [["column", "other column", "strength"], ...overview.ties.pairs.map(({ a, b, strength }) => [names[a], names[b], strength.toFixed(4)])];
+      const lines = overview.ties.pairs.map(({ a, b, data, strength }) => [names[a], names[b], data?.toFixed(4), strength.toFixed(4)]);
+      return [["column", "other column", "in the data", "in the model"], ...lines];
     }
     const cells = overview.anomalous.map((one) => [one.row, names[one.column], one.value, one.expected, one.surprise.toFixed(3)]);
     return [["row", "column", "value", "expected", "surprise in nats"], ...cells];

@@ -395,11 +395,22 @@ class StatesModel {
         const density = Array.from({ length: part.size }, (_, j) => block.density(j * block.n + i, x));
         const average = logSumExp(density.map((one, j) => one + part.logMarginal[j]));
         const expected = this.expectedIn(block, state * block.n + i);
-        columns.push({ column: block.columns[i], value, expected, evidence: density[state] - average });
+        const at = state * block.n + i;
+        const most = this.highest(block, at, i, expected);
+        const V = block.levels?.length ?? 0;
+        const share = block.probability ? Math.max(...block.probability.subarray(at * V, (at + 1) * V)) : 1;
+        const own = density[state] + (block.counts ? block.base(value, i) : 0);
+        columns.push({ column: block.columns[i], value, expected, evidence: density[state] - average, below: Math.min(own - most, 0), share });
       });
       columns.sort((a, b) => b.evidence - a.evidence || a.column - b.column);
       return { part: k, state, probability: found.m[k][state], logLikelihood: likelihoods[k], columns };
     });
+  }
+
+  /* Log density of about the most likely value of a column in one state. */
+  highest(block, at, i, expected) {
+    const likely = block.counts ? Math.floor(expected) : expected;
+    return block.density(at, block.encode(likely, i)) + (block.counts ? block.base(likely, i) : 0);
   }
 
   /* Expected value of a column in one state; of a table's levels the most likely. */

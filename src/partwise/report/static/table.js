@@ -63,6 +63,11 @@ class TablePanels {
     return Math.min(1, below / (all.length - 1));
   }
 
+  /* The number of a state as the page shows it. */
+  stateNumber(k, j) {
+    return this.page.content.parts[k].numbers[j] ?? j;
+  }
+
   choose(i) {
     this.map?.markRow(i);
     this.reader.show(i);
@@ -71,7 +76,8 @@ class TablePanels {
 
 /* How a column's numbers are written: levels by name, logarithms as what they are of, days as dates. */
 class Terms {
-  constructor({ levels, offset, date, ordered, step }, codes) {
+  constructor({ levels, offset, date, ordered, step, years }, codes) {
+    this.years = years;
     this.codes = codes;
     this.names = levels ?? codes?.map((code) => formatNumber(code)) ?? null;
     this.step = step;
@@ -93,7 +99,7 @@ class Terms {
     if (this.names || this.date) return this.raw(value);
     const number = Number(this.raw(value));
     /* Logarithms of x + offset hardly resolve numbers far below the offset. */
-    return formatNumber(Math.abs(number) < 0.001 * (this.offset ?? 0) ? 0 : number, this.step);
+    return formatNumber(Math.abs(number) < 0.001 * (this.offset ?? 0) ? 0 : number, this.step, !this.years);
   }
 
   /* Back to a number, NaN for what is none. */
@@ -112,7 +118,7 @@ class Terms {
 }
 
 /* Colors of the levels of a category, the most common first; more levels share the last. */
-const LEVEL_COLORS = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f", "#c5a3cf"];
+const LEVEL_COLORS = ["#8da0cb", "#fc8d62", "#66c2a5", "#e78ac3", "#a6d854", "#ffd92f", "#c49c6c", "#7b68ae", "#d4b9da"];
 
 const CELL_WIDTH = 18; /* pixels of the narrowest column, in which a name can stand upright */
 
@@ -160,7 +166,7 @@ class HeatMap {
       "section",
       { class: "panel", "aria-labelledby": heading },
       h("h3", { id: heading }, "The table"),
-      h("p", {}, "One line per row; columns are grouped by part (the band on top). Choose a row to see its states, and what was expected in each cell."),
+      h("p", {}, "One line per row; columns are grouped by part (the band on top). Choose a row to see its states, and what was expected in each cell. Lines across separate states."),
       this.search.element,
       h(
         "div",
@@ -240,7 +246,7 @@ class HeatMap {
     if (word.startsWith("part")) {
       const place = (i) => {
         const own = this.panels.found[i].m[k];
-        return model.type === "states" ? content.parts[k].order.indexOf(argmax(own)) : -own[content.parts[k].order[0] ?? 0];
+        return model.type === "states" ? this.panels.stateNumber(k, argmax(own)) : -own[content.parts[k].order[0] ?? 0];
       };
       const key = new Map(all.map((i) => [i, place(i)]));
       sorted.sort((a, b) => key.get(a) - key.get(b) || a - b);
@@ -270,7 +276,7 @@ class HeatMap {
   draw() {
     const { content, rows } = this.page;
     this.width = Math.max(CELL_WIDTH, Math.floor(1040 / this.columns.length));
-    this.height = Math.max(3, Math.min(18, Math.floor(900 / Math.max(this.rows.length, 1))));
+    this.height = Math.max(3, Math.min(18, Math.floor(620 / Math.max(this.rows.length, 1))));
     this.canvas.width = this.width * this.columns.length;
     this.canvas.height = this.band + this.height * Math.max(this.rows.length, 1);
     const context = this.canvas.getContext("2d");
@@ -306,10 +312,10 @@ class HeatMap {
   /* Lines of a file: the rows shown, in their order, with the states of the parts. */
   lines() {
     const { content, rows, terms, model, partNames } = this.page;
-    const states = model.type === "states" ? content.parts.map((_, k) => `state of ${partNames.get(k)}`) : [];
+    const states = model.type === "states" ? content.parts.map((_, k) => `state of ${partNames.get(k)}, as on the page`) : [];
     const lines = this.rows.map((i) => {
       const values = rows.row(i);
-      const own = states.map((_, k) => argmax(this.panels.found[i].m[k]));
+      const own = states.map((_, k) => this.panels.stateNumber(k, argmax(this.panels.found[i].m[k])));
       return [rows.names[i], ...this.columns.map((d) => terms[d].raw(values[d])), ...own];
     });
     return [["row", ...this.columns.map((d) => content.names[d]), ...states], ...lines];
@@ -352,7 +358,7 @@ class HeatMap {
     if (i === undefined) return;
     const d = this.columns[this.at.column];
     const k = content.partOf[d];
-    const state = k < 0 || this.page.model.type !== "states" ? "" : `, state ${argmax(this.panels.found[i].m[k])}`;
+    const state = k < 0 || this.page.model.type !== "states" ? "" : `, state ${this.panels.stateNumber(k, argmax(this.panels.found[i].m[k]))}`;
     const text = `${rows.names[i]}, ${content.names[d]}: ${this.page.terms[d].text(rows.row(i)[d])} (${k < 0 ? "no part" : partNames.get(k)}${state})`;
     this.status.textContent = text;
     this.tip.textContent = text;
@@ -441,8 +447,10 @@ class RowSearch {
   }
 }
 
-/* A value that is this much less likely in its state than in the whole table is marked. */
-const UNUSUAL = -1;
+/* A value that is this much less likely in its state than the most likely one is marked: 20 times. */
+const UNUSUAL = -3;
+/* An expected level with a lower probability is shown with it. */
+const LIKELY = 0.5;
 
 /* One row: the state of each part and why, its anomaly score, its imputed values. */
 class RowReader {
@@ -546,7 +554,7 @@ class RowReader {
       const nothing = part.columns.length === 0;
       card.title.replaceChildren(
         model.type === "states"
-          ? h("span", { class: "soft" }, `state ${part.state}, ${formatPercent(part.probability)}`)
+          ? h("span", { class: "soft" }, `state ${this.panels.stateNumber(k, part.state)}${part.probability > 0.995 ? "" : `, with a probability of ${formatPercent(part.probability)}`}`)
           : h("span", { class: "soft" }, `factors ${content.parts[k].order.map((j) => fixed(part.factors[j], 2)).join(", ")}`),
       );
       const isAnomalous = share !== null && share >= 0.98 && !nothing;
@@ -560,15 +568,16 @@ class RowReader {
       const told = new Map(part.columns.map((one) => [one.column, one]));
       for (const line of card.lines) {
         const one = told.get(line.d);
-        line.expected.textContent = this.page.terms[line.d].text(one ? one.expected : filled[line.d]);
+        const chance = one && one.share < LIKELY ? ` (${formatPercent(one.share)})` : "";
+        line.expected.textContent = this.page.terms[line.d].text(one ? one.expected : filled[line.d]) + chance;
         line.expected.classList.toggle("filled", !one);
-        line.expected.classList.toggle("unusual", Boolean(one) && one.evidence < UNUSUAL);
+        line.expected.classList.toggle("unusual", Boolean(one) && one.below < UNUSUAL);
         line.evidence.textContent = one ? one.evidence.toFixed(2) : "";
       }
     });
     this.filled = filled;
     const missing = this.values.reduce((count, value) => count + Number(Number.isNaN(value)), 0);
-    this.status.textContent = `${anomalous.length ? `Anomalous: ${anomalous.map((k) => this.page.partNames.get(k)).join("; ")}. ` : ""}${missing ? `${plural(missing, "cell")} missing; imputed values are underlined.` : "No cell is missing."}`;
+    this.status.textContent = `${anomalous.length ? `Anomalous: ${anomalous.map((k) => this.page.partNames.get(k)).join("; ")}. ` : ""}${missing ? `${plural(missing, "cell")} missing; imputed values are underlined.` : "No cell is missing."} Values at least 20 times less likely than the most likely one in this state are underlined in red.`;
     if (!content.classes.length) return;
     const shares = model.classes(this.values, found);
     this.classes.replaceChildren(...classBars(model, content.classes, shares));
