@@ -220,6 +220,7 @@ def _judged_rows(
     kinds, weight = distinct_rows(source)
     if most >= n_rows and not source.reads:
         return source, dependence(source, rng, (kinds, weight))
+    source.forget()  # the blocks of all rows are not used until EM goes on
     few = some_rows(weight, most, rng)
     some = source.of_rows(kinds[few], weight[few] * (weight.sum() / weight[few].sum()))
     return some, dependence(some, rng, (np.arange(len(few)), some.weight))
