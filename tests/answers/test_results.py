@@ -17,6 +17,7 @@ from partwise import MCFA, MCVQ, BayesianPCA
 from partwise.answers import anomalous, summaries, tables
 from partwise.answers.results import WIDTH, Explanation, Summary, make_table
 from partwise.data import source
+from partwise.data.table import Schema
 from partwise.fitted import fitted_of
 from partwise.models.sizes import added
 
@@ -309,3 +310,17 @@ def test_explanations_name_the_transformation():
         "columns": [],
     }
     assert str(Explanation([found])) == "part0, state 1, transformation 2, -1 (probability 0.90)"
+
+
+def test_words_of_rarer_levels_and_of_numbers_that_are_no_years():
+    def level(name, values, usual):
+        away = np.array(values) - usual
+        return tables.Feature("mood", name, np.array(values), usual, away, None)
+
+    told = [level("1", [0.08, 0.02], 0.05), level("5", [0.22, 0.5], 0.43)]
+    assert tables.profile_words(told, 0, 3) == "mood less often 5 (22%, overall 43%)"
+    told = [level("1", [0.30, 0.02], 0.05), *told[1:]]
+    assert tables.profile_words(told, 0, 3) == "mood often 1 (30%, overall 5%)"
+    weights = pd.DataFrame({"weight": [1929.0, 2055.0, 3400.0] * 9, "year": [1990, 2001, 2010] * 9})
+    schema = Schema.learn(weights, "gaussian")
+    assert [column.text(2055.0) for column in schema.columns] == ["2,055", "2055"]
