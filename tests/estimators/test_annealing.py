@@ -1,5 +1,7 @@
 """Schedules of annealing."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -8,7 +10,7 @@ from sklearn.base import clone
 import partwise
 from partwise import MCFA, MCVQ, Annealing, make_shapes
 from partwise.data import BlockSource, learn_columns
-from partwise.fitting import states
+from partwise.fitting import state_trials, states
 from partwise.models.class_variable import ClassVariable
 from partwise.models.gating import Tied
 from partwise.models.sizes import laid_out, summed
@@ -103,7 +105,7 @@ def test_revised_states_are_the_kinds_of_rows(most, monkeypatch):
     monkeypatch.setattr(states, "ROWS_A_STATE", 1)
     family, core, source, params, kinds = merged_and_empty()
     before, _ = bound(core, source, params)
-    revised = family.revised(core, source, np.random.default_rng(0), params)
+    revised = family.revised(core, source, np.random.default_rng(0), bool, params)
     after, m = bound(core, source, revised)
     assert after > before + 100
     assert partition(m[:3]) == partition(np.eye(3)[:, kinds[0]])
@@ -115,7 +117,7 @@ def test_revision_counts_a_weight_as_repetition():
     found = []
     for weight, repeats in (2.0, 1), (1.0, 2):
         family, core, source, params, _ = merged_and_empty(weight, repeats)
-        found.append(family.revised(core, source, np.random.default_rng(0), params))
+        found.append(family.revised(core, source, np.random.default_rng(0), bool, params))
     assert_allclose(found[0].chi[0], found[1].chi[0], rtol=1e-9, atol=1e-9)
     assert_allclose(found[0].state_counts, found[1].state_counts, rtol=1e-9)
 
@@ -135,3 +137,25 @@ def test_no_states_are_revised_if_iterations_are_few(monkeypatch):
     for other in {"prior": None}, {"gating": "tied"}, {"inference": "gibbs", "max_iter": 3}:
         MCVQ(3, 4, random_state=0, **other).fit(X)
     assert not calls
+
+
+def test_states_are_not_revised_when_time_is_up():
+    family, core, source, params, _ = merged_and_empty()
+    assert family.revised(core, source, np.random.default_rng(0), lambda: True, params) is params
+
+
+def test_a_revision_out_of_time_takes_no_further_iterations(monkeypatch):
+    """What it has reached is judged all the same, so that the bound does not fall."""
+    family, core, source, params, _ = merged_and_empty()
+    looks, n_iter, climb = iter([False, False, False]), [], state_trials.climb
+
+    def counted(model, params, source, runner, monitor):
+        found = climb(model, params, source, runner, monitor)
+        n_iter.append(monitor.n_iter)
+        return found
+
+    monkeypatch.setattr(state_trials, "climb", counted)
+    late = partial(next, looks, True)
+    revised = family.revised(core, source, np.random.default_rng(0), late, params)
+    assert 0 < sum(n_iter) <= 2
+    assert bound(core, source, revised)[0] >= bound(core, source, params)[0]

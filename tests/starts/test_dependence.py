@@ -5,8 +5,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 
+from partwise.data import BlockSource, learn_columns
 from partwise.starts import dependence, kmeans
-from partwise.starts.dependence import depends, group_columns, squared_correlations
+from partwise.starts.dependence import (
+    dependence_start,
+    depends,
+    group_columns,
+    squared_correlations,
+)
+from partwise.starts.subspaces import correlations, told_groups, told_shares
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
@@ -74,3 +81,55 @@ def test_k_means_of_sparse_rows_is_the_same_with_and_without_kernels(monkeypatch
         monkeypatch.setattr(kmeans, "is_few", lambda n, few=few: few)
         found.append(kmeans.masked_kmeans(X, 3, weight, np.random.default_rng(0)))
     assert_array_equal(*found)
+
+
+def hidden_groups(rng, n=400):
+    """Columns that tell of two hidden numbers of their group each, and the groups."""
+    hidden = rng.standard_normal((n, 3, 2))
+    mixed = np.einsum("nkq,kqd->nkd", hidden, rng.standard_normal((3, 2, 20))).reshape(n, 60)
+    return mixed + 0.3 * rng.standard_normal((n, 60)), np.repeat(np.arange(3), 20)
+
+
+def test_told_groups_are_those_of_hidden_numbers():
+    rng = np.random.default_rng(0)
+    X, groups = hidden_groups(rng)
+    R = correlations((X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X)))
+    assert_allclose(R, np.corrcoef(X.T), atol=1e-12)
+    begun = rng.integers(3, size=60)
+    begun[0] = -1
+    found = told_groups(R, len(X), begun, (6, 6, 6), rng)
+    assert found[0] == -1
+    assert adjusted_rand_score(groups[1:], found[1:]) == 1.0
+
+
+def test_told_shares_spend_the_capacity():
+    """Errors are equal where something is told, and no score of more variance is left out."""
+    variance = np.array([[9.0, 4.0, 0.5, 0.1], [1.0, 1.0, 1.0, 1.0], [5.0, 1e-9, 0.0, 0.0]])
+    capacity = np.log([[10.0], [4.0], [1.0]])
+    share = told_shares(variance, capacity)
+    error = variance * (1 - share)
+    assert_allclose(-0.5 * np.log1p(-share).sum(axis=1), capacity[:, 0], atol=1e-12)
+    assert_allclose(error[0], [error[0, 0]] * 2 + [0.5, 0.1])
+    assert error[0, 0] > 0.5
+    assert_allclose(error[1], 0.5)
+    assert_allclose(share[2], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("gain", [1.0, -1.0, 0.001])
+def test_other_groups_are_taken_where_they_are_clearly_better(gain, monkeypatch):
+    rng = np.random.default_rng(1)
+    X, _ = hidden_groups(rng)
+    other = np.arange(60) % 3
+    monkeypatch.setattr(dependence, "told_groups", lambda *given: other)
+    weight = np.ones(len(X))
+    source = BlockSource(X, learn_columns(X, "gaussian", weight, False, None), weight)
+    seen = []
+
+    def judge(rows, stats, gates):
+        seen.append(gates)
+        return gain * X.shape[1] * len(seen)
+
+    _, gates = dependence_start(source, (4, 4, 4), False, np.random.default_rng(0), judge=judge)
+    assert len(seen) == 2
+    assert_array_equal(seen[1].argmax(axis=0), other)
+    assert_array_equal(gates, seen[int(gain == 1.0)])

@@ -182,9 +182,8 @@ def fit_rows(
             full = core.with_classes(variable)
             stages = _stages(family, full, columns, last.params, child, n_parts, again=True)
             return [chained(stage, variable, rows.bounds) for stage in stages], last.params
-        own = core
+        own, late = core, partial(_is_over, listener, deadline)
         if sought:
-            late = partial(_is_over, listener, deadline)
             search = partial(_search, family, core, source, child, late, log)
             params, path = log.once("start", child, search)
             own = core_with(family.sizes_in(params), ClassVariable())
@@ -196,7 +195,7 @@ def fit_rows(
             params = log.once("start", child, start)
             stages = _stages(family, core, columns, params, child, n_parts)
             if stages[0].annealing and family.revises(source):
-                revise = partial(family.revised, core, source, child)
+                revise = partial(family.revised, core, source, child, late)
                 stages = _with_revision(stages[0], revise)
         if variable.n_classes > 1:
             stage, full = stages[-1], own.with_classes(variable)

@@ -130,9 +130,17 @@ class Family(ABC, Generic[P, R]):
         return core.start(*make(source, core.sizes, background, rng))
 
     def revised(
-        self, core: GatedCore[P, R], source: BlockSource, rng: np.random.Generator, params: P
+        self,
+        core: GatedCore[P, R],
+        source: BlockSource,
+        rng: np.random.Generator,
+        late: Callable[[], bool],
+        params: P,
     ) -> P:
-        """Parameters of a higher bound that EM iterations do not reach, or the same."""
+        """Parameters of a higher bound that EM iterations do not reach, or the same.
+
+        Once ``late()`` is true, no further step is taken.
+        """
         return params
 
     def to_search(self, columns: tuple[ColumnGroup, ...]) -> tuple[ColumnGroup, ...]:

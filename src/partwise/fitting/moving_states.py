@@ -19,7 +19,7 @@ from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.factors import Factors
 from partwise.fitting.family import Family
 from partwise.fitting.options import PartsOptions, TrainingRows
-from partwise.fitting.states import States, states_of_rows
+from partwise.fitting.states import StateModel, States, states_of_rows
 from partwise.likelihoods import Dirichlet
 from partwise.models.canvas import Canvas, FactorCanvas, StateCanvas
 from partwise.models.class_variable import ClassVariable
@@ -207,7 +207,9 @@ class MovingStates(MovingFamily):
         self, canvas: Canvas, rows: BlockSource, background: bool, share: float, rng: Random
     ) -> object:
         """First parameters of the canvas, from sums."""
-        stats, gates = self.starts[self.options.init](rows, canvas.sizes, background, rng)
+        states = States(self.options)
+        core = states.core_in(cast(StateModel, canvas))
+        stats, gates = states.first_sums(core, rows, background, rng)
         return canvas.start(stats.scaled(share), gates)
 
     def revises(self, source: BlockSource) -> bool:
@@ -219,6 +221,7 @@ class MovingStates(MovingFamily):
         core: GatedCore[MovingParams, MovingPrepared],
         source: BlockSource,
         rng: np.random.Generator,
+        late: Callable[[], bool],
         params: MovingParams,
     ) -> MovingParams:
         """Parameters with states revised on rows in their most probable places."""
@@ -229,7 +232,7 @@ class MovingStates(MovingFamily):
         rows, _ = placed_rows(model, model.prepare(params), some)
         share = float(source.weight.sum() / some.weight.sum())
         rows = rows.with_rows(rows.X, rows.weight * share)
-        canvas = self._inner.revised(cast(AnyCore, model.canvas), rows, rng, params.canvas)
+        canvas = self._inner.revised(cast(AnyCore, model.canvas), rows, rng, late, params.canvas)
         return model.parameters(canvas, params.counts)
 
     def row_labels(self, fitted: FittedMoving, source: BlockSource, kept: Array) -> Array:

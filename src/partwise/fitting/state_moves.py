@@ -136,7 +136,7 @@ class StateMoves:
         keys = [move_key(way, part.columns, part.n_states) for part in parts]
         which = range(len(parts)) if which is None else which
         which = [k for k in which if keys[k] not in tried and len(parts[k].columns)]
-        if not which:
+        if not which or self.late():
             return parts
         before = [parts[k] for k in which]
         kinds = list(map(propose, before, self._kinds(before)))

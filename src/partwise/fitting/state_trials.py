@@ -75,7 +75,8 @@ class Trials:
 
     ``core`` gives the priors, whatever its sizes. ``alone`` (D,) is the evidence of the columns in
     the background; ``found`` their dependence, which may be ``known``; ``sample`` (n, ...) scores
-    of some rows, which ``some`` encodes; ``few`` says whether there are few cells.
+    of some rows, which ``some`` encodes; ``few`` says whether there are few cells, ``late()``
+    whether time is up: no EM iteration begins after that.
     """
 
     core: MCVQ
@@ -84,6 +85,7 @@ class Trials:
     rng: np.random.Generator
     limits: SearchLimits
     known: InitVar[Dependence | None] = None
+    late: Callable[[], bool] = bool
 
     def __post_init__(self, known: Dependence | None) -> None:
         """Look at what no move changes: dependence, a sample of rows, columns on their own."""
@@ -170,7 +172,8 @@ class Trials:
         if not parts:
             return []
         model, params = assembled(self.core, parts, self.every)
-        monitor = Monitor(n_steps, self.limits.tol if tol is None else tol, self.weight)
+        tol = self.limits.tol if tol is None else tol
+        monitor = Monitor(n_steps, tol, self.weight, halted=self.late)
         params = climb(model, params, self.source, self.runner, monitor)
         return self.parts_in(model, lambda block: survey(model, params, block))
 

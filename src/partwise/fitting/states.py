@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from partwise.contracts import Array, DType, Runner
+from partwise.contracts import Array, DType, Runner, Stats
 from partwise.data import BlockSource, ColumnGroup, RowBlock
 from partwise.data.rows import is_sparse
+from partwise.engine import Monitor, climb
 from partwise.fitted import FittedParts, core_of
 from partwise.fitting.checkpoint import SearchMemo
 from partwise.fitting.family import Family, Starts
@@ -46,6 +48,9 @@ SEARCH_RESOLUTION = 0.01
 # makes the fit a third longer and hardly changes a prediction.
 LEAST_OBSERVED = 0.1
 
+# EM iterations after which two starts are compared.
+JUDGED_STEPS = 3
+
 # Cells of the rows on which states are split and merged.
 JUDGED_CELLS = 2_000_000
 
@@ -76,9 +81,17 @@ class States(Family[MCVQParams, MCVQPrepared]):
         rng: np.random.Generator,
     ) -> MCVQParams:
         """First parameters."""
-        if not self.options.quick_start or self.options.init != "dependence":
-            return super().start(core, source, background, rng)
-        return core.start(*dependence_start(source, core.sizes, background, rng, quick=True))
+        return core.start(*self.first_sums(core, source, background, rng))
+
+    def first_sums(
+        self, core: StateCore, source: BlockSource, background: bool, rng: np.random.Generator
+    ) -> tuple[Stats, Array]:
+        """First sums and gates."""
+        if self.options.init != "dependence":
+            return random_start(source, core.sizes, background, rng)
+        quick = self.options.quick_start
+        judge = None if quick else partial(_bound_after, core)
+        return dependence_start(source, core.sizes, background, rng, quick=quick, judge=judge)
 
     def revises(self, source: BlockSource) -> bool:
         """Where states have evidence and enough is observed, unless a rough start suffices."""
@@ -91,20 +104,22 @@ class States(Family[MCVQParams, MCVQPrepared]):
         core: StateCore,
         source: BlockSource,
         rng: np.random.Generator,
+        late: Callable[[], bool],
         params: MCVQParams,
     ) -> MCVQParams:
         """Parameters with states split and merged to as many, where that raises the bound.
 
         Annealing leaves some states without rows and some with rows of two kinds. Of many rows a
-        sample is looked at, which determines the states that EM goes on with.
+        sample is looked at, which determines the states that EM goes on with. If time runs out,
+        the parameters are returned as they are.
         """
         own = self.core_in(core)
         some, found = _judged_rows(source, max(own.n_states), rng)
         limits = SearchLimits(len(own.n_states) - 1, None, None, self.options.ascent.tol)
         with runner_of(self.options.ascent.n_jobs, some) as runner:
-            trials = Trials(own, some, runner, rng, limits, found)
+            trials = Trials(own, some, runner, rng, limits, found, late)
             before = trials.parts_by(params)
-            after = StateMoves(trials).regrouped(before)
+            after = StateMoves(trials, late).regrouped(before)
             same = all(new is old for new, old in zip(after, before, strict=True))
             return params if same else trials.parameters(own, after)
 
@@ -156,7 +171,7 @@ class States(Family[MCVQParams, MCVQPrepared]):
     ) -> tuple[MCVQParams, list[dict[str, object]]]:
         """Parameters of the sizes that the ELBO selects, and the moves of the search."""
         own = self.core_in(core)
-        trials = Trials(own, source, runner, rng, SearchLimits.of(self.options))
+        trials = Trials(own, source, runner, rng, SearchLimits.of(self.options), late=late)
         search = Search(trials, late, memo)
         parts = search.run()
         n_states = (*(part.n_states for part in parts), self.background)
@@ -208,6 +223,16 @@ class States(Family[MCVQParams, MCVQPrepared]):
         """State of every part in the training rows, (C, K), -1 for rows without weight."""
         first = self.core_in(fitted.model).first
         return states_of_rows(fitted, first, source, kept, self.options.ascent.n_jobs)
+
+
+def _bound_after(core: StateCore, some: BlockSource, stats: Stats, gates: Array) -> float:
+    """Bound per row after a few EM iterations; some rows stand for those of the first sums."""
+    weight = float(stats.states.sum()) / len(core.sizes)
+    rows = some.with_rows(some.X, some.weight * (weight / some.weight.sum()))
+    monitor = Monitor(JUDGED_STEPS, 0.0, weight)
+    with runner_of(None, rows) as runner:
+        climb(core, core.start(stats, gates), rows, runner, monitor)
+    return monitor.trace[-1] / weight
 
 
 def _judged_rows(

@@ -1,10 +1,12 @@
 """Start from the data's own structure: columns that move together, then kinds of rows in each part.
 
 Columns are grouped by spectral clustering of their squared correlations over jointly observed
-entries; then the rows of a sample are clustered on each group's columns. Categories without order
-may also stand there with a yes or no for each level; columns are then tied by the sum of the
-squared correlations of these: Pearson's phi^2 of two categories, the correlation ratio of a number
-and a category, less what chance gives, in units of chance (Tschuprow's T^2).
+entries; then the rows of a sample are clustered on each group's columns. Many columns are also
+grouped by how much of them the states of a part can tell (`subspaces`), and a judge decides.
+
+Categories without order may also stand there with a yes or no for each level; columns are then tied
+by the sum of the squared correlations of these: Pearson's phi^2 of two categories, the correlation
+ratio of a number and a category, less what chance gives, in units of chance (Tschuprow's T^2).
 
 Random starts fall into poor optima; this one does not cost D^2: beyond ``MOST_COLUMNS`` columns
 only the best observed are grouped, and the others' gates begin uniform, to be chosen by the first
@@ -13,10 +15,10 @@ sweep.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import linalg, sparse, special
@@ -30,9 +32,14 @@ from partwise.data.source import BlockSource
 from partwise.starts.kmeans import SPARSE, masked_kmeans
 from partwise.starts.refine import split_and_merge
 from partwise.starts.rows import distinct_rows, some_rows
+from partwise.starts.subspaces import correlations, told_groups
 
 # Correlations of more columns cost more than they tell.
 MOST_COLUMNS = 1500
+# Of fewer columns no other groups than those of spectral clustering are tried: they are as good.
+MANY_COLUMNS = 50
+# Nats per entry by which a start must be better: annealing forgets small differences.
+CLEAR_GAIN = 0.01
 # Levels of a column that are looked at one by one.
 MOST_SCORES = 32
 # Scores in the dense sample from which correlations are taken.
@@ -71,6 +78,13 @@ class Dependence:
         """Of the columns looked at."""
         return squared_correlations(self.sample, self.weight) if self.ties is None else self.ties
 
+    @property
+    def has_many_numbers(self) -> bool:
+        """Whether there are many columns, each is one number, and most are known."""
+        if self.ties is not None or len(self.columns) < MANY_COLUMNS:
+            return False
+        return float(np.mean(~np.isnan(self.sample))) > MOSTLY_SEEN
+
     def of_more_than_chance(self) -> Array:
         """Columns that depend on some other."""
         shown = float(np.mean(~np.isnan(self.sample))) if self.sample.size else 1.0
@@ -89,6 +103,10 @@ def dependence(
     rows, weight = kinds[some], kind_weight[some]
     del kinds, kind_weight  # of all rows
     return Dependence(columns, rows, weight, *_scored(source, rows, columns, weight))
+
+
+# Says how good a start is: rows of a sample, sums and gates.
+Judge: TypeAlias = Callable[[BlockSource, Stats, Array], float]
 
 
 class Grouped(NamedTuple):
@@ -115,10 +133,17 @@ def grouped_columns(
     """
     n_groups = K - background
     found = dependence(source, rng)
-    columns, owner = found.columns, found.owner
     labels = labeled_columns(found, n_groups, background, rng, n_runs)
+    return _gated(source, found, labels, K, background)
+
+
+def _gated(
+    source: BlockSource, found: Dependence, labels: Array, K: int, background: bool
+) -> Grouped:
+    """Gates of labelled columns."""
+    columns, owner = found.columns, found.owner
     if background:
-        labels = np.where(labels < 0, n_groups, labels)
+        labels = np.where(labels < 0, K - 1, labels)
     gates = np.full((K, source.X.shape[1]), 1.0 / K)
     named = labels >= 0
     gates[:, columns[named]] = 0.0
@@ -156,11 +181,37 @@ def dependence_start(
     rng: np.random.Generator,
     *,
     quick: bool = False,
+    judge: Judge | None = None,
 ) -> tuple[Stats, Array]:
-    """First sums and gates from grouped columns and, in each group, clustered rows."""
+    """First sums and gates from grouped columns and, in each group, clustered rows.
+
+    With a ``judge`` other groups of many columns are tried, whose rows are clustered quickly; it
+    says how good a start is by some rows.
+    """
+    K = len(n_states)
     n_column_runs = QUICK_COLUMN_RUNS if quick else COLUMN_RUNS
+    found = dependence(source, rng)
+    labels = labeled_columns(found, K - background, background, rng, n_column_runs)
+    grouped = _gated(source, found, labels, K, background)
+    if judge is not None and found.has_many_numbers and labels.max() > 0:
+        R, sizes = correlations(found.sample, found.weight), n_states[: K - background]
+        labels = told_groups(R, float(found.weight.sum()), labels, sizes, rng)
+        both = grouped, _gated(source, found, labels, K, background)
+        first = [judge(*_clustered(source, each, n_states, rng, quick=True)) for each in both]
+        grouped = both[int(first[1] - first[0] > CLEAR_GAIN * len(found.columns))]
+    _, stats, gates = _clustered(source, grouped, n_states, rng, quick)
+    return stats, gates
+
+
+def _clustered(
+    source: BlockSource,
+    found: Grouped,
+    n_states: Sequence[int],
+    rng: np.random.Generator,
+    quick: bool,
+) -> tuple[BlockSource, Stats, Array]:
+    """Rows of a sample, their sums by the clusters of every group, and the gates."""
     n_init, n_steps = (QUICK_ROW_RUNS, QUICK_ROW_STEPS) if quick else (ROW_RUNS, ROW_STEPS)
-    found = grouped_columns(source, len(n_states), background, rng, n_column_runs)
     few = some_rows(found.weight, max(2000, ROWS_A_STATE * max(n_states)), rng)
     rows, weight, sample = found.rows[few], found.weight[few], found.sample[few]
     states = np.zeros((sum(n_states), len(few)), source.X.dtype)
@@ -178,7 +229,7 @@ def dependence_start(
         start += J
     layouts = [Layout(np.full(len(g.index), -1), tuple(n_states)) for g in source.columns]
     some = source.of_rows(rows, weight)
-    return sums_of_rows(some, states, layouts, float(source.weight.sum())), found.gates
+    return some, sums_of_rows(some, states, layouts, float(source.weight.sum())), found.gates
 
 
 def squared_correlations(
