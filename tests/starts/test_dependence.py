@@ -84,7 +84,7 @@ def test_k_means_of_sparse_rows_is_the_same_with_and_without_kernels(monkeypatch
 
 
 def hidden_groups(rng, n=400):
-    """Columns that tell of two hidden numbers of their group each, and the groups."""
+    """Columns that depend on two hidden numbers of their group each, and the groups."""
     hidden = rng.standard_normal((n, 3, 2))
     mixed = np.einsum("nkq,kqd->nkd", hidden, rng.standard_normal((3, 2, 20))).reshape(n, 60)
     return mixed + 0.3 * rng.standard_normal((n, 60)), np.repeat(np.arange(3), 20)

@@ -140,7 +140,7 @@ def grouped_columns(
 def _gated(
     source: BlockSource, found: Dependence, labels: Array, K: int, background: bool
 ) -> Grouped:
-    """Gates of labelled columns."""
+    """Gates of columns whose groups are given."""
     columns, owner = found.columns, found.owner
     if background:
         labels = np.where(labels < 0, K - 1, labels)

@@ -1,4 +1,4 @@
-"""Columns grouped so that a few hidden numbers of each group tell most of its columns.
+"""Columns grouped so that a few hidden numbers of each group explain most of its variance.
 
 The states of a part are a code of its columns, and J states tell at most log J nats. If columns
 were normal, the best code of a group would tell its leading principal scores t_q, of variances v_q,
