@@ -207,13 +207,15 @@ class RatingsModel {
     return best;
   }
 
-  /* Expected ratings of all items in the first model: with all ratings, then without each. */
+  /* Expected ratings of all items: with all ratings, then without each. */
   leftOut(ratings) {
-    const [taste] = this.tastes;
-    return taste.leaveOut(ratings).map((found) => taste.shares(found).map((shares) => dot(shares, this.levels)));
+    const each = this.tastes.map((taste) =>
+      taste.leaveOut(ratings).map((found) => taste.shares(found).map((shares) => dot(shares, this.levels))),
+    );
+    return each[0].map((means, i) => means.map((_, d) => each.reduce((sum, own) => sum + own[i][d], 0) / each.length));
   }
 
-  /* Ratings with the largest effect on the prediction of an item: its mean minus the mean without each. */
+  /* Ratings of other items with the largest effect on the prediction of an item: its mean minus the mean without each. */
   because(ratings, item, n, means = this.leftOut(ratings)) {
     const effects = Array.from(ratings, ([other, rating], i) => ({
       item: other,
@@ -222,7 +224,8 @@ class RatingsModel {
     }));
     /* Differences below a millionth are rounding. */
     const size = (one) => Math.round(1e6 * Math.abs(one.effect));
-    return effects.sort((a, b) => size(b) - size(a) || a.item - b.item).slice(0, n);
+    const others = effects.filter((one) => one.item !== item);
+    return others.sort((a, b) => size(b) - size(a) || a.item - b.item).slice(0, n);
   }
 
   /* Items of the same part with the most similar ratings. */
