@@ -419,7 +419,7 @@ def _scores(
     model: BaseEstimator, seen: View | None, rows: PageRows, shape: tuple[int, int] | None
 ) -> Scores:
     """Score the data and its reconstruction."""
-    originals = as_shown(rows.scored, model)
+    originals = rows.coded
     reconstructed = as_shown(model.reconstruct(rows.scored), model)
     known = np.isfinite(originals)
     # Columns of a table differ in units, pixels do not. Levels have no distances.

@@ -15,11 +15,11 @@ from sklearn.base import BaseEstimator
 
 from partwise.answers import anomalous, tables
 from partwise.answers.results import Summary
-from partwise.answers.states import FittedStates
+from partwise.answers.states import FittedStates, anomaly_scores, predict_states
 from partwise.data.table import Schema, TableColumn, number_text
 from partwise.data.table_column import LOGGED
 from partwise.fitted import fitted_of, schema_of
-from partwise.plot.view import StatesView, View, as_shown, percent
+from partwise.plot.view import StatesView, View, percent
 from partwise.report.association import associations
 from partwise.report.content import (
     AnomalousCell,
@@ -118,7 +118,7 @@ def overview(model: BaseEstimator, seen: View, rows: PageRows | None) -> Overvie
     overview : dict
     """
     schema = schema_of(model)
-    coded = None if rows is None else as_shown(rows.scored, model)
+    coded = None if rows is None else rows.coded
     return {
         "columns": [
             _column(seen, d, schema, None if coded is None else coded[:, d])
@@ -435,7 +435,7 @@ def states_of_parts(
             }
         )
     if rows is not None and isinstance(seen, StatesView) and hasattr(model, "anomaly_scores"):
-        _name_rows(model, seen, rows, out)
+        _name_rows(model, rows, out)
     return out, groups
 
 
@@ -444,11 +444,11 @@ def _spaced(text: str) -> str:
     return re.sub(r"(\d)%", "\\1\u00a0%", text)
 
 
-def _name_rows(
-    model: BaseEstimator, seen: StatesView, rows: PageRows, parts: list[list[State]]
-) -> None:
+def _name_rows(model: BaseEstimator, rows: PageRows, parts: list[list[State]]) -> None:
     """Name typical rows of each state, and all rows of a state that has few."""
-    states, scores = seen.codes(rows.scored), np.asarray(model.anomaly_scores(rows.scored))
+    fitted = fitted_of(model)
+    states = predict_states(fitted, rows.coded)
+    scores = anomaly_scores(fitted, rows.coded)
     for k, own in enumerate(parts):
         for state in own:
             here = np.flatnonzero(states[:, k] == state["number"])

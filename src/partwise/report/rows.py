@@ -70,6 +70,11 @@ class PageRows:
         rows, _ = take_rows(self._data, self.index)
         return rows if schema_of(self._model) is None else as_shown(rows, self._model)
 
+    @cached_property
+    def coded(self) -> np.ndarray:
+        """The scored rows as the model's numbers."""
+        return as_shown(self.scored, self._model)
+
     @property
     def names(self) -> list[str]:
         """Names of the rows on the page."""
