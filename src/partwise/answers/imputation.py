@@ -266,6 +266,16 @@ def mixture(parts: Sequence[tuple[float, Spread]]) -> Spread:
     return Spread(below, ends)
 
 
+def moved(spread: Spread, center: Array, by: Array, scale: float) -> Spread:
+    """Distributions of ``scale`` times the width, with ``center`` (m,) moved by so much (m,)."""
+
+    def ends(p: Array) -> tuple[Array, Array]:
+        low, high = (center + by + scale * (end - center) for end in spread.ends(p))
+        return low, high
+
+    return Spread(lambda x: spread.below(center + (x - center - by) / scale), ends)
+
+
 def uniforms(
     states: StatesCells,
     coded: Array,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -29,6 +29,14 @@ from partwise.contracts import Array
 from partwise.data import RowSource
 from partwise.data.rows import Rows
 from partwise.estimators._gated import fit_coded
+from partwise.estimators._residual import (
+    LEAST_CELLS,
+    WEIGHTS,
+    Regression,
+    Regressor,
+    fitting_scale,
+    weighed,
+)
 from partwise.estimators.mcfa import MCFA
 from partwise.fitted import fitted_of
 from partwise.fitting.options import TrainingRows
@@ -105,6 +113,10 @@ class NumberColumns:
         """Number of these that the others do not determine: of V levels V - 1."""
         return int(np.where(self.levels == 0, 1, np.maximum(self.levels - 1, 0)).sum())
 
+    def others(self, d: int) -> Array:
+        """Places of the columns of numbers that are not those of column d."""
+        return np.flatnonzero(np.repeat(np.arange(len(self.widths)), self.widths) != d)
+
     def spread_rows(self, rows: TrainingRows) -> TrainingRows:
         """The rows with all columns as numbers."""
         if isinstance(rows.X, RowSource):
@@ -143,6 +155,7 @@ class Blend:
     copula: MCFA | None
     weights: Array
     calibration: Calibration
+    regressions: Mapping[int, Regression] = field(default_factory=dict)
 
     @classmethod
     def of_states(cls, columns: NumberColumns) -> Blend:
@@ -273,6 +286,53 @@ class Blend:
         )
         return replace(found, calibration=found.calibrated(answers, coded, hidden, weight))
 
+    def with_regressions(
+        self,
+        asked: Regressor,
+        fits: Sequence[FittedStates],
+        coded: Array,
+        hidden: Array,
+        weight: Array,
+        loss: str,
+    ) -> Blend:
+        """The blend with a regression of numbers, weighted by held-out cells of rows (n, D)."""
+        shown = np.where(hidden, np.nan, coded)
+        answers = self.asked(fits, shown, None)
+        found, away, of_rows = {}, {}, {}
+        for d in np.flatnonzero(self.columns.numbers & hidden.any(axis=0)).tolist():
+            if (~np.isnan(shown[:, d])).sum() < LEAST_CELLS:
+                continue
+            rows, true = np.flatnonzero(hidden[:, d]), coded[hidden[:, d], d]
+            found[d] = Regression.of(asked, answers.features, shown[:, d], self.columns.others(d))
+            blended = answers.blended(d, rows)
+            assert blended is not None
+            told = WEIGHTS[:, None] * found[d].shift(answers.features[rows], blended)
+            away[d] = np.abs(blended + told - true) / (float(np.std(true)) or 1.0)
+            of_rows[d] = weight[rows]
+        power = 1 if loss == "absolute" else 2
+        found = weighed(found, away, of_rows, power)
+        for d in list(found):
+            rows = np.flatnonzero(hidden[:, d])
+
+            def below(scale: float, d: int = d, rows: Array = rows) -> Array:
+                own = replace(self, regressions={d: replace(found[d], scale=scale)})
+                told = replace(answers, blend=own).spread(d, rows)
+                return told.below(coded[rows, d].astype(float))
+
+            found[d] = replace(found[d], scale=fitting_scale(below, of_rows[d]))
+        blend = replace(self, regressions=found)
+        answers = replace(answers, blend=blend)
+        return replace(blend, calibration=blend.calibrated(answers, coded, hidden, weight))
+
+    def with_refits(self, asked: Regressor, fits: Sequence[FittedStates], coded: Array) -> Blend:
+        """The same with regressions fitted again, to all cells of rows (n, D)."""
+        X = self.asked(fits, coded, None).features
+        found = {}
+        for d, old in self.regressions.items():
+            new = Regression.of(asked, X, coded[:, d], old.inputs)
+            found[d] = replace(old, model=new.model)
+        return replace(self, regressions=found)
+
     def calibrated(
         self, answers: Answers, coded: Array, hidden: Array, weight: Array
     ) -> Calibration:
@@ -369,8 +429,18 @@ class Answers:
     def blended(self, d: int, rows: Array) -> Array | None:
         """Expectations (m,) or probabilities of levels (m, V) of the blend."""
         told = self.told(d, rows)
-        weight = self.blend.weights[:, d]
-        return None if told is None else np.tensordot(weight, np.nan_to_num(told), axes=1)
+        if told is None:
+            return None
+        found = np.tensordot(self.blend.weights[:, d], np.nan_to_num(told), axes=1)
+        own = self.blend.regressions.get(d)
+        return found if own is None else found + own.shift(self.features[rows], found)
+
+    @cached_property
+    def features(self) -> Array:
+        """All columns as numbers, imputed without regressions; (n, W)."""
+        plain = replace(self, blend=replace(self.blend, regressions={}))
+        known = np.where(np.isnan(self.coded), plain.values("squared"), self.coded)
+        return self.blend.columns.spread(known).astype(float)
 
     @cached_property
     def _posteriors(self) -> list[StatesCells]:
@@ -385,7 +455,13 @@ class Answers:
         cells = self._cells(d, rows)
         if cells is not None and not cells.n_levels:
             parts.append((weight[2], imputation.of_cells(cells)))
-        return imputation.mixture(parts)
+        found = imputation.mixture(parts)
+        if d not in self.blend.regressions:
+            return found
+        plain = replace(self, blend=replace(self.blend, regressions={})).blended(d, rows)
+        assert plain is not None
+        own = self.blend.regressions[d]
+        return imputation.moved(found, plain, own.shift(self.features[rows], plain), own.scale)
 
     def shares(self) -> dict[int, Array]:
         """Probability of levels in every row {place: (n, V)}; of observed cells those of states."""

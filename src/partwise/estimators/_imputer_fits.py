@@ -25,6 +25,7 @@ from partwise.estimators._factor_blend import (
     hidden_cells,
 )
 from partwise.estimators._gated import fit_coded, training_rows
+from partwise.estimators._residual import Regressor
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
 from partwise.fitting.options import SizeOptions, TrainingRows
@@ -33,7 +34,7 @@ from partwise.typing import DataLike, Likelihoods, Seed
 
 # Sizes and EM iterations that impute about as well as selected sizes in a tenth of the time, chosen
 # on the tables `CHOSEN_ON` of the benchmark `tables_rivals`.
-QUICK_PARTS, QUICK_STATES, QUICK_ITERATIONS = 2, 16, 8
+QUICK_PARTS, QUICK_STATES, QUICK_ITERATIONS = 2, 16, 6
 
 # More parts are tried with fewer states, if each has so many columns on average.
 FEWER_STATES = 8
@@ -51,6 +52,7 @@ class ImputerFits:
     n_factors: int
     copula: bool
     loss: str
+    residual: Regressor | None
     n_fits: int
     n_jobs: int | None
 
@@ -122,11 +124,16 @@ class ImputerFits:
         some = np.asarray(rows.X[which])
         held = hidden_cells(some, rng) if hidden is None else hidden[which]
         blend = blend.weighted(fits, some, held, rows.weight[which], self.loss)
+        if self.residual is not None:
+            args = fits, some, held, rows.weight[which], self.loss
+            blend = blend.with_regressions(self.residual, *args)
         if hides:
             for model, weight in zip(models, weights, strict=True):
                 model.set_params(max_iter=MORE_ITERATIONS)
                 fit_coded(model, replace(rows, weight=weight), again=True)
             blend = blend.continued(rows)
+        if self.residual is not None:
+            blend = blend.with_refits(self.residual, [fitted_of(model) for model in models], some)
         return models, blend
 
     def _with_more_parts(self, model: MCVQ, rows: TrainingRows) -> MCVQ:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.answers import states, tables
@@ -19,6 +19,7 @@ from partwise.data.frames import index_of
 from partwise.estimators._base import checked_rows
 from partwise.estimators._factor_blend import Answers, Blend, NumberColumns
 from partwise.estimators._imputer_fits import ImputerFits
+from partwise.estimators._residual import Regressor
 from partwise.estimators._rows import by_rows
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
@@ -60,6 +61,13 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         where numbers are skewed or heavy-tailed, and takes about as long as all the rest.
     loss : {"squared", "absolute"}, default="squared"
         Error of numbers that imputed values minimize: expectations, or medians.
+    residual : scikit-learn regressor or None, default=None
+        Regression of every number on all other columns, for curved dependence that states and
+        factors leave, for example ``ExtraTreesRegressor(50, min_samples_leaf=3)``; its weight is
+        chosen for each column on held-out cells. It is fitted twice for each column of numbers,
+        without ``sample_weight``, and takes several times as long as all the rest. Needs
+        ``n_factors`` of at least 1; such an imputer is kept by pickle, joblib or skops, not by
+        `save`.
     n_fits : int, default=1
         Number of fits whose predictions are averaged: the first to X unchanged; the others from
         other starts, with random row weights (the Bayesian bootstrap) and, where the ELBO selected
@@ -107,6 +115,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         n_factors: int = 16,
         copula: bool = False,
         loss: str = "squared",
+        residual: Regressor | None = None,
         n_fits: int = 1,
         sizes: SizeOptions | None = None,
         add_states: bool = False,
@@ -120,6 +129,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         self.n_factors = n_factors
         self.copula = copula
         self.loss = loss
+        self.residual = residual
         self.n_fits = n_fits
         self.sizes = sizes
         self.add_states = add_states
@@ -152,12 +162,20 @@ class PartsImputer(TransformerMixin, BaseEstimator):
             raise ValueError(f"copula={self.copula!r} must be True or False.")
         if self.loss not in ("squared", "absolute"):
             raise ValueError(f"loss={self.loss!r} must be 'squared' or 'absolute'.")
+        if self.residual is not None and self.n_factors == 0:
+            raise ValueError("residual needs n_factors of at least 1; raise n_factors.")
+        if self.residual is not None and not (
+            hasattr(self.residual, "__sklearn_tags__") and is_regressor(self.residual)
+        ):
+            raise ValueError(
+                f"residual={self.residual!r} must be a scikit-learn regressor, or None."
+            )
         return self._adopt(*self._fits().learn(X, sample_weight, self.random_state))
 
     def _fits(self) -> ImputerFits:
         sizes = self.n_parts, self.n_states, self.sizes
         blend = self.n_factors, self.copula, self.loss
-        return ImputerFits(*sizes, self.likelihood, *blend, self.n_fits, self.n_jobs)
+        return ImputerFits(*sizes, self.likelihood, *blend, self.residual, self.n_fits, self.n_jobs)
 
     def _adopt(self, models: list[MCVQ], blend: Blend | None) -> PartsImputer:
         self.models_ = models
@@ -373,6 +391,11 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         from partwise.files.model import save
 
         check_is_fitted(self)
+        if self.residual is not None:
+            raise ValueError(
+                f"An imputer with residual={self.residual!r} is not saved, since model files hold "
+                "no pickled objects; use pickle, joblib or skops."
+            )
         save(self, path)
 
     def __partwise_state__(self) -> SavedState:

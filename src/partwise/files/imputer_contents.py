@@ -33,6 +33,10 @@ def _size_options(value: object, scope: Scope) -> None:
         raise MisfitError("is not a SizeOptions")
 
 
+def _no_regressor(value: object, scope: Scope) -> None:
+    raise MisfitError("is a regressor, which files do not hold")
+
+
 def imputer(member: Member) -> Check:
     """The check of a file of an imputer, given that of the models that it averages."""
     return lambda value, scope: _imputer(member, value, scope)
@@ -87,6 +91,7 @@ def _imputer(of: Member, value: object, scope: Scope) -> None:
             "n_factors": Whole(),
             "copula": Flag(),
             "loss": Text(("squared", "absolute")),
+            "residual": Maybe(_no_regressor),
             "n_fits": Whole(low=1),
             "sizes": Maybe(_size_options),
             "add_states": Flag(),
