@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from scipy import sparse
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.linear_model import LinearRegression
 
 from partwise import (
     CVQ,
@@ -44,7 +46,7 @@ def _estimator(chance: random.Random) -> Any:
         gating=("annealed", "tied", "standard", "factorised"),
         prior=("conjugate", None),
         n_init=(1, 2),
-        init=("dependence", "random", "kmeans"),
+        init=("dependence", "random", "kmeans", "covariance"),
         n_classes=(None, 1, 2, 3),
         sparse_absent=("auto", "unobserved", "zero"),
         gate_entropy=(0.0, 0.5),
@@ -75,7 +77,10 @@ def _estimator(chance: random.Random) -> Any:
         case 7:
             return AspectModel(chance.choice(sizes), **common)
         case _:
-            more = _one(chance, n_factors=(0, 2), add_states=(True,), likelihood=("gaussian",))
+            more = _one(
+                chance, n_factors=(0, 2), add_states=(True,), likelihood=("gaussian",),
+                residual=(LinearRegression(), ExtraTreesRegressor(5, random_state=0)),
+            )  # fmt: skip
             return PartsImputer(2, chance.choice((2, "auto")), n_fits=1, random_state=0, **more)
 
 

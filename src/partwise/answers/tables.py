@@ -346,6 +346,10 @@ class Feature(NamedTuple):
             values = special.logsumexp(self.values, axis=1, b=shares)
         return self._replace(values=values, away=shares @ self.away)
 
+    def at_most(self, largest: float) -> Feature:
+        """The feature with no value above ``largest``."""
+        return self._replace(values=np.fmin(self.values, largest))
+
 
 def features(fitted: FittedStates, part: int) -> list[Feature]:
     """Features of a part's states, of the most informative columns first."""
@@ -380,7 +384,7 @@ def features(fitted: FittedStates, part: int) -> list[Feature]:
                     feature = _with_arithmetic_means(feature, variance * group.scale[i] ** 2, held)
                     # A mean is not above all values.
                     most = float(column.as_encoded(np.array([column.support.largest]))[0])
-                    feature = feature._replace(values=np.fmin(feature.values, most))
+                    feature = feature.at_most(most)
                 found[d] = [feature]
     order = sorted(found, key=lambda d: -told[d])
     return [feature for d in order for feature in found[d]]
