@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 from partwise.data.frame_reading import read_columns
 from partwise.data.frame_writing import NewColumn, make_frame
+from partwise.data.survey import ColumnSurvey
 from partwise.data.table import Schema
 
 
@@ -265,3 +266,45 @@ def test_dates_outside_of_the_calendar_are_refused():
     frame = pd.DataFrame({"d": pd.Series(np.array(["20000-01-01"], "M8[s]"))})
     with pytest.raises(ValueError, match="Column 'd' has dates outside of the years 1 to 9999"):
         read_columns(frame)
+
+
+LONG = 2**62 + np.arange(60) % 40
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"x": np.arange(60) % 7 / 3, "serial": LONG}),
+        pd.DataFrame({"x": np.arange(60) % 7 / 3, "serial": pd.array(LONG, dtype="UInt64")}),
+        pd.DataFrame({"x": np.arange(60) % 7 / 3, "serial": LONG.astype(object)}),
+        pl.DataFrame({"x": np.arange(60) % 7 / 3, "serial": LONG}),
+    ],
+    ids=["int64", "UInt64", "object", "polars"],
+)
+def test_integers_that_floats_do_not_hold_are_left_out_and_unchanged(table):
+    with pytest.warns(UserWarning, match=r"'serial': integers beyond 2\^53"):
+        schema = Schema.learn(table, "auto")
+    assert [column.kind for column in schema.columns] == ["ordinal", "ignored"]
+    coded = schema.encode(table)
+    assert schema.fill(table, coded, np.nan_to_num(coded))["serial"].to_list() == LONG.tolist()
+    with pytest.raises(ValueError, match="convert them to text"):
+        Schema.learn(table, {"serial": "categorical"})
+    asked = Schema.learn(table, {"serial": "gaussian"})
+    assert asked.columns[1].kind == "gaussian"
+
+
+def test_one_piece_of_a_table_with_integers_that_floats_do_not_hold_is_enough():
+    pieces = [pl.DataFrame({"serial": part}) for part in (np.arange(40), LONG)]
+    surveys = [ColumnSurvey.of(read_columns(piece)[0]) for piece in pieces]
+    assert surveys[0].merged(surveys[1]).rounded
+    assert not ColumnSurvey.of(read_columns(pl.DataFrame({"x": [2**60, 2**61]}))[0]).rounded
+
+
+@pytest.mark.parametrize("dtype", ["Int8", "UInt8", "Int64", "UInt64"])
+@pytest.mark.parametrize("frame", ["pandas", "polars"])
+def test_predictions_stay_inside_of_integer_types(frame, dtype):
+    column = NewColumn("x", "number", dtype, np.array([-1e30, 3.2, 1e30]))
+    low, middle, high = make_frame(frame, [column])["x"].to_list()
+    limits = np.iinfo(dtype.lower())
+    assert (low, middle) == (limits.min, 3)
+    assert limits.max - limits.max // 2**50 <= high <= limits.max

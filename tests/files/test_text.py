@@ -3,6 +3,7 @@
 import datetime
 import gzip
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,7 @@ from PIL import Image
 from scipy import sparse
 
 from partwise.files import read_data
-from partwise.files.frames import write_table
+from partwise.files.frames import write_filled, write_table
 
 
 @pytest.fixture
@@ -156,6 +157,25 @@ def test_names_that_are_given_twice_are_told_apart(write):
     assert names == ["a", "a (2)", "a (3)", "a (4)"]
     X = read_data(write("a,a\n007,1\n010,2\n"), header=True).X
     assert X.rows() == [("007", 1), ("010", 2)]
+
+
+def test_long_integers_keep_their_digits(write, tmp_path):
+    ids = [str(10**22 + i) for i in range(4)]
+    text = "key,n\n" + "".join(f"{one},{2**62 + i}\n" for i, one in enumerate(ids))
+    X = read_data(write(text)).X
+    assert X["key"].to_list() == ids
+    data = read_data(write(text + f"{ids[0]},\n"))
+    assert data.layout.written("n", data.X["n"][:4]).to_list() == [
+        str(2**62 + i) for i in range(4)
+    ]
+    filled = np.full((5, 1), 2.0**62)
+    write_filled(tmp_path / "n.parquet", replace(data, X=data.X.select("n")), filled)
+    assert pl.read_parquet(tmp_path / "n.parquet")["n"].to_list() == [
+        *(2**62 + i for i in range(4)),
+        2**62,
+    ]
+    mixed = read_data(write(f"a,b\n{10**22},x\n1.5,y\n")).X
+    assert mixed["a"].to_list() == [1e22, 1.5]
 
 
 def test_errors_show_the_beginning_of_long_texts(write):

@@ -142,9 +142,12 @@ def read_columns(
     long = long.set(long.is_in(sorted(options.missing)).fill_null(True), None)
     number, whole = (long.cast(kind, strict=False) for kind in (pl.Float64, pl.Int64))
     held, is_number, is_whole = (_grid(one.is_not_null(), n) for one in (long, number, whole))
-    thousand, coded, dotted = (
-        _grid(long.str.contains(pattern), n) for pattern in (_THOUSAND, r"^0\d+$", r"\.\d")
+    thousand, coded, dotted, digits = (
+        _grid(long.str.contains(pattern), n)
+        for pattern in (_THOUSAND, r"^0\d+$", r"\.\d", r"^[+-]?\d+$")
     )
+    # Integers that are too long for a number are names, too: a float would change their digits.
+    coded |= digits & ~is_whole & (digits | ~held).all(axis=1, keepdims=True)
     values: list[pl.Series] = []
     forms: list[Form | _Open] = []
     signs, orders, n_written = set[str](), set[str](), 0

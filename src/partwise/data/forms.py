@@ -106,7 +106,9 @@ class NumberForm:
         digits = len(str(abs(int(value)))) if abs(value) < 1e300 else 300
         places = max(min(places, _SIGNIFICANT - digits), 0)
         value = round(value, places)
-        text = f"{abs(value):,.{places if pad is None else pad}f}"
+        shown = places if pad is None else pad
+        exact = isinstance(value, int) and not shown  # with digits that no float has
+        text = f"{abs(value):,}" if exact else f"{abs(value):,.{shown}f}"
         if pad is None and places:
             text = text.rstrip("0").rstrip(".")
         text = text.translate({ord(","): self.thousands, ord("."): self.decimal})

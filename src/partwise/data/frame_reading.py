@@ -6,7 +6,7 @@ import datetime
 import decimal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +32,10 @@ CALENDAR = (-719_162, 2_932_897)
 MOST_DAYS = 106_751
 
 
+# Whole numbers up to here are exact in double precision.
+LARGEST_WHOLE = 2.0**53
+
+
 PER_UNIT = {"ns": 1.0, "us": 1e3, "ms": 1e6}  # nanoseconds
 
 
@@ -46,6 +50,7 @@ class RawColumn:
     levels: tuple[Value, ...] = ()  # the user's values in the order of the codes
     ordered: bool = False  # whether the frame declares an order of the levels
     declared: bool = False  # whether the frame declares the levels
+    rounded: bool = False  # whether it has integers that floats do not hold
 
 
 def read_columns(X: Frame | Array) -> list[RawColumn]:
@@ -69,7 +74,9 @@ def _read_pandas(name: Name, series: pd.Series) -> RawColumn:
         return _yes_or_no(name, tag, series.to_numpy(dtype=float, na_value=np.nan))
     if kind in "iuf":
         precision = np.float32 if tag.lower() == "float32" else np.float64
-        return RawColumn(name, "number", tag, series.to_numpy(dtype=precision, na_value=np.nan))
+        values = series.to_numpy(dtype=precision, na_value=np.nan)
+        rounded = kind in "iu" and _are_rounded(values, series.array)
+        return RawColumn(name, "number", tag, values, rounded=rounded)
     if kind == "M":
         values = (series.dt.tz_convert(None) if has_zone(dtype) else series).to_numpy()
         if values.dtype.kind == "O":  # days of Arrow
@@ -92,7 +99,9 @@ def _read_polars(series: pl.Series) -> RawColumn:
         return _yes_or_no(name, tag, series.cast(pl.Float64).to_numpy())
     if dtype.is_numeric():
         precision = pl.Float32 if dtype == pl.Float32 else pl.Float64
-        return RawColumn(name, "number", tag, series.cast(precision).to_numpy())
+        values = series.cast(precision).to_numpy()
+        rounded = not dtype.is_float() and _are_rounded(values, series)
+        return RawColumn(name, "number", tag, values, rounded=rounded)
     if dtype == pl.Null:
         return RawColumn(name, "number", tag, np.full(len(series), np.nan))
     if dtype in (pl.Date, pl.Datetime, pl.Duration):
@@ -122,7 +131,8 @@ def _read_array(name: int, values: Array) -> RawColumn:
         return _yes_or_no(name, tag, values.astype(float))
     if values.dtype.kind in "iuf":
         precision = values.dtype if values.dtype == np.float32 else np.float64
-        return RawColumn(name, "number", tag, values.astype(precision))
+        rounded = values.dtype.kind in "iu" and _are_rounded(values.astype(float), values)
+        return RawColumn(name, "number", tag, values.astype(precision), rounded=rounded)
     if values.dtype.kind in "mM":
         form = "span" if values.dtype.kind == "m" else "date"
         return RawColumn(name, form, tag, _days(name, values))
@@ -134,6 +144,12 @@ def _read_array(name: int, values: Array) -> RawColumn:
     except TypeError:
         return RawColumn(name, "other", tag, np.full(len(values), np.nan))
     return _of_objects(name, tag, np.array(codes, dtype=np.int64), list(places))
+
+
+def _are_rounded(values: Array, given: Sequence[Value]) -> bool:
+    """Whether floats (n,) differ from the integers that they were made of."""
+    large = np.flatnonzero(np.abs(values) > LARGEST_WHOLE)
+    return any(int(values[i]) != int(given[int(i)]) for i in large if np.isfinite(values[i]))
 
 
 def _yes_or_no(name: Name, dtype: str, values: Array) -> RawColumn:
@@ -216,7 +232,8 @@ def _of_objects(name: Name, dtype: str, codes: Array, found: list[Value]) -> Raw
     sorts = sorts_of(found)
     if sorts == {"number"} or not found:
         numbers = np.array([*found, np.nan], dtype=object).astype(float)
-        return RawColumn(name, "number", dtype, numbers[codes])
+        rounded = any(isinstance(value, Integral) and float(value) != value for value in found)
+        return RawColumn(name, "number", dtype, numbers[codes], rounded=rounded)
     if sorts == {"date"}:
         days = _days(name, np.array([*found, "NaT"], dtype="datetime64[us]"))
         if within_nanoseconds(days):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -40,8 +41,8 @@ class NewColumn:
             known[:-1] = self.levels
             return known[self.values.astype(np.int64)]
         if self.form == "number":
-            whole = "int" in self.dtype.lower()
-            return np.rint(self.values) if whole else self.values
+            whole = re.search(r"(u?)int(\d*)", self.dtype.lower())
+            return _within(np.rint(self.values), *whole.groups()) if whole else self.values
         fine = within_nanoseconds(self.values)
         unit = ("M8" if self.form == "date" else "m8") + ("[ns]" if fine else "[us]")
         missing = np.isnan(self.values)
@@ -51,6 +52,12 @@ class NewColumn:
         out = (count.astype(np.int64) * int(step if fine else 1)).astype(unit)
         out[missing] = np.array("NaT", dtype=unit)
         return out
+
+
+def _within(values: Array, unsigned: str, bits: str) -> Array:
+    """Whole numbers as near as an integer type of so many bits allows."""
+    high = 2.0 ** (int(bits or 64) - (not unsigned))
+    return np.clip(values, 0.0 if unsigned else -high, min(high - 1.0, np.nextafter(high, 0.0)))
 
 
 def make_frame(

@@ -72,6 +72,8 @@ _PROBLEMS = {
     "no number": "no values; left out of the model, and imputed as zero",
     "constant": "constant; kept, but without information and in no part",
     "identifier": f"looks like an identifier (integers that number the rows); {_LEFT_OUT}",
+    "long": "integers beyond 2^53, which look like identifiers and have more digits than a model can "
+    f"use; {_LEFT_OUT}; convert them to text to use them as categories, or give their likelihood",
     "text": f"text that hardly repeats (names, free text); {_LEFT_OUT}",
     "many": f"more than {MOST_LEVELS} different levels; {_LEFT_OUT}; merge rare levels to use them",
     "other": f"{OTHER}; {_LEFT_OUT}",
@@ -200,6 +202,8 @@ def _learn_numbers(
     base = replace(base, whole=whole, support=survey.support)
     if asked != "auto":
         return _asked_numbers(survey, asked, base), problems
+    if survey.rounded:  # distinct integers may be the same float
+        return replace(base, note="identifier"), [*problems, "long"]
     levels = () if survey.counts is None else tuple(survey.counts[0].tolist())
     if n_distinct == 1:
         return replace(base, kind="gaussian", note="constant"), [*problems, "constant"]
@@ -248,6 +252,11 @@ def _number_by_rule(survey: ColumnSurvey, base: TableColumn) -> TableColumn:
 def _asked_numbers(survey: ColumnSurvey, asked: str, base: TableColumn) -> TableColumn:
     """A column of numbers of the kind that the user asks for."""
     if has_levels(asked):
+        if survey.rounded:
+            raise ValueError(
+                f"Column {shortened(survey.name)} has integers beyond 2^53, whose digits a floating-"
+                f"point number does not hold; convert them to text for likelihood {asked!r}."
+            )
         own = law_of_kind(asked).own_levels
         most = MOST_LEVELS if own is None else len(own)
         if survey.counts is None or survey.n_distinct > most:

@@ -16,9 +16,7 @@ import numpy as np
 from scipy import special
 
 from partwise.contracts import Array
-
-# Whole numbers up to here are exact in double precision.
-LARGEST_WHOLE = 2.0**53
+from partwise.data.frame_reading import LARGEST_WHOLE
 
 # Levels are considered for so many distinct values, each seen so often on average; or for more,
 # if they are codes: few of the possible values between the ends occur.

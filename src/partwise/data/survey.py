@@ -135,6 +135,8 @@ class ColumnSurvey:
         Whether levels have an order, and whether they are declared by the frame.
     single : bool
         Whether numbers are float32.
+    rounded : bool
+        Whether there are integers of more digits than floats hold.
     """
 
     name: Name
@@ -149,6 +151,7 @@ class ColumnSurvey:
     ordered: bool = False
     declared: bool = False
     single: bool = False
+    rounded: bool = False
 
     @staticmethod
     def of(raw: RawColumn) -> ColumnSurvey:
@@ -167,7 +170,7 @@ class ColumnSurvey:
         distinct = np.unique(values, return_counts=True)
         single = raw.values.dtype == np.float32
         found = replace(base, n_seen=len(values), infinite=infinite, counts=distinct, single=single)
-        return found.bounded()
+        return replace(found, rounded=raw.rounded).bounded()
 
     def bounded(self) -> ColumnSurvey:
         """The same without single values if there are too many."""
@@ -197,6 +200,7 @@ class ColumnSurvey:
             n_seen=self.n_seen + other.n_seen,
             infinite=infinite,
             single=self.single and other.single,
+            rounded=self.rounded or other.rounded,
         )
         if self.form == "other":
             return whole

@@ -10,7 +10,7 @@ import polars as pl
 import polars.selectors as cs
 
 from partwise.contracts import Array
-from partwise.data.frame_reading import nanoseconds
+from partwise.data.frame_reading import LARGEST_WHOLE, nanoseconds
 from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
@@ -165,7 +165,11 @@ def fill_table(data: Data, filled: Frame | Array) -> pl.DataFrame | Array:
     table = data.X
     for new in _named_like(data, filled).get_columns():
         fills, old = _only_missing(table, new), table[new.name]
-        table = table.with_columns(fills.zip_with(fills.is_not_null(), old.cast(new.dtype)))
+        if fills.null_count() == len(fills):
+            continue
+        if old.dtype.is_integer() and float(str(old.abs().max() or 0)) > LARGEST_WHOLE:
+            fills = fills.round().cast(old.dtype)  # floats do not hold the observed ones
+        table = table.with_columns(fills.zip_with(fills.is_not_null(), old.cast(fills.dtype)))
     if data.ids is None or data.ids.name in table.columns:
         return table
     return table.insert_column(data.id_place, data.ids)
