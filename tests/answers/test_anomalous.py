@@ -112,3 +112,27 @@ def test_the_rows_of_the_fit_are_known_by_their_totals(table, model, tmp_path):
     for options in ({"gating": "standard"}, {"prior": None}):
         other = MCVQ(2, 2, likelihood="auto", random_state=0, max_iter=20, **options).fit(table)
         assert np.isfinite(other.anomalous_cells(table, 50)["surprise"]).all()
+
+
+def test_of_cells_that_agree_with_their_near_duplicate_one_is_found():
+    rng = np.random.default_rng(1)
+    state = rng.integers(2, size=80)
+    rate = rng.normal(10.0 * state, 1.0).round(1)
+    rate[3] = 60.0
+    table = pd.DataFrame({"rate": rate, "other": rng.normal(5.0 * state, 1.0), "copy": rate})
+    table["kind"] = np.array(["u", "v"])[state]
+    table["sort"] = table["kind"].str.upper()
+    model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(table)
+    assert set(model._fitted.schema.twins) == {2, 4}
+    changed = table.copy()
+    changed.loc[7, "copy"] = -40.0
+    for rows in (table, changed):  # of the fit, and others
+        found = model.anomalous_cells(rows, table.size).set_index(["row", "column"])
+        assert found.loc[(3, "rate"), "surprise"] > 3.0
+        assert found.loc[(3, "rate"), "expected"] < 40.0
+        agrees = rows["rate"] == rows["copy"]
+        surprise = found.xs("copy", level="column")["surprise"]
+        assert (surprise[agrees[agrees].index] < 2.0).all()
+        assert (found.xs("sort", level="column")["surprise"] == 0.0).all()
+    assert (7, "copy") in found.index[:2]
+    assert found.loc[(7, "copy"), "expected"] == table.loc[7, "rate"]

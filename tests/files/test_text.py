@@ -165,9 +165,7 @@ def test_long_integers_keep_their_digits(write, tmp_path):
     X = read_data(write(text)).X
     assert X["key"].to_list() == ids
     data = read_data(write(text + f"{ids[0]},\n"))
-    assert data.layout.written("n", data.X["n"][:4]).to_list() == [
-        str(2**62 + i) for i in range(4)
-    ]
+    assert data.layout.written("n", data.X["n"][:4]).to_list() == [str(2**62 + i) for i in range(4)]
     filled = np.full((5, 1), 2.0**62)
     write_filled(tmp_path / "n.parquet", replace(data, X=data.X.select("n")), filled)
     assert pl.read_parquet(tmp_path / "n.parquet")["n"].to_list() == [

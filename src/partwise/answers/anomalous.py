@@ -9,6 +9,9 @@ A row that the model was fitted to helped to learn its states, and a wrong cell 
 its own state. Such a row is scored with its own share taken out of the sums of each state,
 chi_s - m_ns T(x_n), and out of its weight, N_s - m_ns: the M-step without the row, the posteriors
 of all other rows unchanged. A state that no other row is in is left out.
+
+A near-duplicate column is at most as surprising as given the column that it follows, so that only
+one of two cells that agree is found.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partwise.answers.rows import map_rows, parts_of, source_of
+from partwise.answers.rows import map_rows, parts_of, runner_of, source_of
 from partwise.answers.states import (
     FittedStates,
     core,
@@ -88,10 +91,15 @@ def anomalous_cells(
     told, model = laws(fitted), core(fitted)
     parts, log_prior = fitted.params.gates.argmax(axis=0), log_marginal(fitted)
     keep = n_cells if per_column is None else min(n_cells, per_column)
+    twins = {} if fitted.schema is None else fitted.schema.twins
     if of_fit is None:
         of_fit = are_rows_of_fit(fitted, len(coded), column_totals(fitted, coded, n_jobs))
 
-    def on_block(block: RowBlock) -> Array:
+    by_leader = {
+        d: _surprise(twin.tail(*coded[:, [twin.leader, d]].T)) for d, twin in twins.items()
+    }
+
+    def on_block(block: RowBlock, start: int) -> Array:
         own = predict.part_densities(block, told, model.columns, parts, model.first) + log_prior
         pieces = _observed(fitted, block, parts)
         without: list[_Without | None] = [None] * len(pieces)
@@ -99,14 +107,26 @@ def anomalous_cells(
             m = fitted.model.infer(fitted.prepared, block)[0].T.astype(float)
             without = [*_take_out(fitted, told, pieces, m, own)]
         found = [
-            _scored(fitted, told[cells.group], own, cells, one, keep)
+            _scored(fitted, told[cells.group], own, cells, one, keep, most_of(cells, start))
             for cells, one in zip(pieces, without, strict=True)
         ]
-        return _largest(np.concatenate(found, axis=1), n_cells, per_column)
-
-    blocks = map_rows(fitted.columns, coded, on_block, n_jobs)
-    for (start, _), cells in zip(source_of(fitted.columns, coded).bounds, blocks, strict=True):
+        cells = _largest(np.concatenate(found, axis=1), n_cells, per_column)
         cells[1] += start
+        return cells
+
+    def most_of(cells: _Cells, start: int) -> Array:
+        column, most = (
+            fitted.columns[cells.group].index[cells.place],
+            np.full(len(cells.row), np.inf),
+        )
+        for d, surprise in by_leader.items():
+            own = column == d
+            most[own] = surprise[start + cells.row[own]]
+        return np.where(np.isnan(most), np.inf, most)
+
+    source = source_of(fitted.columns, coded)
+    with runner_of(n_jobs, source) as runner:
+        blocks = list(runner.map(on_block, source, [start for start, _ in source.bounds]))
     cells = _largest(np.concatenate(blocks, axis=1), n_cells, per_column)
     return _described(fitted, X, coded, cells, n_jobs)
 
@@ -202,11 +222,12 @@ def _scored(
     cells: _Cells,
     without: _Without | None,
     keep: int,
+    most: Array,
 ) -> Array:
     """Surprise, row, column, likely state, its probability and expected value of cells, (6, C).
 
-    They are at least the ``keep`` rarest of each column. The expected value is NaN where no row was
-    taken out.
+    They are at least the ``keep`` rarest of each column, none more surprising than ``most`` (C,).
+    The expected value is NaN where no row was taken out.
     """
     g, lo, hi, row, place, value = cells
 
@@ -228,12 +249,12 @@ def _scored(
     def surprise(chosen: Array) -> Array:
         known = tails[:, chosen]
         tail = np.where(np.isnan(known), law.at(entries(chosen)).tail(value[chosen]), known)
-        return _surprise(np.sum(np.exp(log_w[:, chosen]) * tail, axis=0))
+        return np.minimum(_surprise(np.sum(np.exp(log_w[:, chosen]) * tail, axis=0)), most[chosen])
 
     # One state of the sum bounds it, and most cells are less surprising than that allows.
     tail = law.at((lo + likely, place)).tail(value)
     tail = np.where(np.isnan(tails[likely, every]), tail, tails[likely, every])
-    bound = _surprise(np.exp(log_w[likely, every]) * tail)
+    bound = np.minimum(_surprise(np.exp(log_w[likely, every]) * tail), most)
     chosen, found = _rarest(bound, place, surprise, keep)
     expected = np.full(len(chosen), np.nan)
     if without is not None and len(chosen):
@@ -249,7 +270,7 @@ def _scored(
 
 
 def _surprise(tail: Array) -> Array:
-    return -np.log(np.maximum(tail, LEAST_TAIL))
+    return -np.log(np.maximum(tail, LEAST_TAIL)) + 0.0  # no -0
 
 
 def _rarest(
@@ -282,6 +303,17 @@ def _largest(cells: Array, n_cells: int, per_column: int | None) -> Array:
     return cells[:, :n_cells]
 
 
+def _hide_agreeing(
+    fitted: FittedStates, given: Array, hidden: Array, d: Array, surprise: Array
+) -> None:
+    """Hide near-duplicates that agree with a surprising cell, and would tell its value."""
+    twins = {} if fitted.schema is None else fitted.schema.twins
+    for follower, twin in twins.items():
+        rows = np.flatnonzero(d == twin.leader)
+        found = _surprise(twin.tail(given[rows, twin.leader], given[rows, follower]))
+        hidden[rows[found < surprise[rows]], follower] = np.nan
+
+
 def _described(
     fitted: FittedStates, X: DataLike, coded: Array, cells: Array, n_jobs: int | None = None
 ) -> Mapping[str, Iterable[Value]]:
@@ -291,6 +323,7 @@ def _described(
     if len(row):
         hidden = coded[row].copy()
         hidden[every, d] = np.nan
+        _hide_agreeing(fitted, coded[row], hidden, d, cells[0])
         twins = None if schema is None else schema.told_by_twins(hidden)
         if np.isnan(expected).any():
             expected = impute(fitted, hidden, n_jobs)[every, d]

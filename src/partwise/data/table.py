@@ -166,6 +166,11 @@ class Schema:
         """Sampled rows (n, D) whose near-duplicate columns agree; cells that are known stay."""
         return follow_leaders(self.columns, coded, rng, known)
 
+    @property
+    def twins(self) -> dict[int, Twin]:
+        """Near-duplicate columns by place, with those that they follow."""
+        return {d: column.twin for d, column in enumerate(self.columns) if column.twin is not None}
+
     def told_by_twins(self, coded: Array) -> tuple[Array, Array] | None:
         """Values and deviations (n, D) of missing cells with an observed near-duplicate, else NaN.
 

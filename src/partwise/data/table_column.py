@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import numpy as np
+from scipy import special
 
 from partwise.contracts import Array
 from partwise.data.columns import Kind
@@ -61,6 +62,15 @@ class Twin:
         if self.spread is None:
             return np.argsort(self.to)[np.rint(values).astype(int)].astype(float)
         return (values - self.to[0]) / self.to[1]
+
+    def tail(self, leader: Array, follower: Array) -> Array:
+        """Probability of a follower as far from what the leader tells; NaN if one is missing."""
+        missing = np.isnan(leader) | np.isnan(follower)
+        told = self.follower_of(np.where(missing, 0.0, leader))
+        away = np.abs(follower - told)
+        tail = 2.0 * special.ndtr(-away / self.spread) if self.spread else 0.0
+        same = away <= 1e-9 * (np.abs(follower) + np.abs(told))  # but for rounding
+        return np.where(missing, np.nan, np.where(same, 1.0, tail))
 
 
 @dataclass(frozen=True, eq=False)
