@@ -146,7 +146,7 @@ def _read_array(name: int, values: Array) -> RawColumn:
     return _of_objects(name, tag, np.array(codes, dtype=np.int64), list(places))
 
 
-def _are_rounded(values: Array, given: Sequence[Value]) -> bool:
+def _are_rounded(values: Array, given: Array | pl.Series) -> bool:
     """Whether floats (n,) differ from the integers that they were made of."""
     large = np.flatnonzero(np.abs(values) > LARGEST_WHOLE)
     return any(int(values[i]) != int(given[int(i)]) for i in large if np.isfinite(values[i]))

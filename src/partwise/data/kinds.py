@@ -72,8 +72,8 @@ _PROBLEMS = {
     "no number": "no values; left out of the model, and imputed as zero",
     "constant": "constant; kept, but without information and in no part",
     "identifier": f"looks like an identifier (integers that number the rows); {_LEFT_OUT}",
-    "long": "integers beyond 2^53, which look like identifiers and have more digits than a model can "
-    f"use; {_LEFT_OUT}; convert them to text to use them as categories, or give their likelihood",
+    "long": "integers beyond 2^53, which look like identifiers and have more digits than a model "
+    f"uses; {_LEFT_OUT}; convert them to text to use them as categories, or give their likelihood",
     "text": f"text that hardly repeats (names, free text); {_LEFT_OUT}",
     "many": f"more than {MOST_LEVELS} different levels; {_LEFT_OUT}; merge rare levels to use them",
     "other": f"{OTHER}; {_LEFT_OUT}",
@@ -254,8 +254,9 @@ def _asked_numbers(survey: ColumnSurvey, asked: str, base: TableColumn) -> Table
     if has_levels(asked):
         if survey.rounded:
             raise ValueError(
-                f"Column {shortened(survey.name)} has integers beyond 2^53, whose digits a floating-"
-                f"point number does not hold; convert them to text for likelihood {asked!r}."
+                f"Column {shortened(survey.name)} has integers beyond 2^53, whose digits "
+                "floating-point numbers do not hold; convert them to text for likelihood "
+                f"{asked!r}."
             )
         own = law_of_kind(asked).own_levels
         most = MOST_LEVELS if own is None else len(own)
