@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn import datasets
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
@@ -25,6 +24,7 @@ from partwise.likelihoods import Dirichlet
 from partwise.models.class_variable import ClassVariable
 from partwise.models.sizes import Judge, Part, add_overlaps, added
 from partwise.runners import Serial
+from tests.common.tables import REAL_TABLES, real_table
 from tests.reference import sizes as reference
 
 SIZES = (2, 3, 4)
@@ -368,16 +368,9 @@ def test_no_size_of_a_grid_is_better_whatever_the_seed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["iris", "wine", "ccard", "grunfeld", "statecrime", "macrodata", "anes96", "fair"]
-)
+@pytest.mark.parametrize("name", REAL_TABLES)
 def test_no_size_of_a_grid_is_better_on_real_tables(name):
-    if name in ("iris", "wine"):
-        table = getattr(datasets, f"load_{name}")(as_frame=True).frame
-    else:
-        real = pytest.importorskip("statsmodels.api").datasets
-        table = getattr(real, name).load_pandas().data
-    table = table.sample(min(len(table), 600), random_state=0).reset_index(drop=True)
+    table = real_table(name)
     found = [nats(table, "auto", "auto", seed=seed) for seed in range(10)]
     grid = [nats(table, K, J) for K in range(1, 7) for J in range(1, 7)]
     assert min(found) > max(grid) - 1

@@ -1,11 +1,15 @@
 """Imputed values, intervals and samples stay in the columns' support as observed."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
 from partwise import MCVQ, PartsImputer, load
+from partwise.answers import states
+from tests.common.tables import REAL_TABLES, real_table
 
 
 def bookings(n=240, seed=0):
@@ -92,6 +96,24 @@ def test_intervals(model, holed):
         assert_supported(end, holed, inside=False)
 
 
+def test_ends_of_intervals_are_rounded_inward(model, holed):
+    """An interval covers the recorded values that lie in it, and no others."""
+    coded = model._fitted.schema.encode(holed)
+    ends = states.interval(model._fitted, coded, 0.05)
+    found = model.predict_interval(holed, coverage=0.9)
+    for name, step in (("grams", 1.0), ("lead", 0.1)):
+        d = list(holed.columns).index(name)
+        column = model._fitted.schema.columns[d]
+        lower, upper = (column.as_given(end[:, d]) for end in ends)
+        least, most = (end[name].astype(float).to_numpy() for end in found)
+        some = upper - lower >= step
+        assert some.any()
+        assert (least[some] >= np.maximum(lower[some], 0.0) - 1e-9).all(), name
+        assert (least[some] - step < np.maximum(lower[some], 0.0) + 1e-9).all(), name
+        assert (most[some] <= upper[some] + 1e-9).all(), name
+        assert (most[some] + step > upper[some] - 1e-9).all(), name
+
+
 def test_expected_values_of_anomalous_cells(model, holed):
     new = holed.head(50).copy()
     new.loc[new.index[0], "grams"] = -40.5  # impossible, and shown as it is
@@ -126,3 +148,44 @@ def test_automatic_sizes_keep_narrow_seasons_narrow():
     day = (rows["day"] - pd.Timestamp("2013-01-01")).dt.days.to_numpy()
     away = np.abs(day[:, None] - np.array([18, 153, 333])).min(axis=1)
     assert np.mean(away <= 10) > 0.9
+
+
+def answers_about_hidden_cells(table, seed):
+    """Of columns with an order: whether it has levels, cells within intervals, bad samples."""
+    hidden = np.random.default_rng(seed).random(table.shape) < 0.15
+    holed = table.mask(hidden)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about constant and near-duplicate columns
+        model = MCVQ("auto", "auto", likelihood="auto", random_state=seed).fit(holed)
+    lower, upper = model.predict_interval(holed, coverage=0.9)
+    rows, _ = model.sample(2000, random_state=seed)
+    for d, name in enumerate(table):
+        if model.kinds_[d] in ("bernoulli", "categorical", "ignored"):
+            continue
+        own = hidden[:, d] & table[name].notna().to_numpy()
+        true, low, high = (each[name].to_numpy(float)[own] for each in (table, lower, upper))
+        inside = (low - 1e-9 <= true) & (true <= high + 1e-9)
+        seen, made = holed[name].dropna().to_numpy(float), rows[name].to_numpy(float)
+        wrong = ~((seen.min() - 1e-9 <= made) & (made <= seen.max() + 1e-9))
+        if np.all(seen == np.rint(seen)):
+            wrong |= made != np.rint(made)
+        yield name, name in model.column_levels_, inside, int(wrong.sum())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REAL_TABLES)
+def test_real_tables_keep_their_support_and_the_coverage(name):
+    """Of 90 % intervals; levels come whole, so that they may cover more."""
+    by_column, numbers, levels = {}, [], []
+    for seed in range(4):
+        for column, whole, inside, n_wrong in answers_about_hidden_cells(real_table(name), seed):
+            assert n_wrong == 0, column
+            by_column.setdefault(column, []).extend(inside)
+            (levels if whole else numbers).extend(inside)
+    # Three standard errors of a share beyond the bounds are chance.
+    assert np.mean(numbers) >= 0.87 - 3 * np.sqrt(0.87 * 0.13 / len(numbers))
+    assert np.mean(numbers) <= 0.93 + 3 * np.sqrt(0.93 * 0.07 / len(numbers))
+    if levels:
+        assert np.mean(levels) >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / len(levels))
+    for column, inside in by_column.items():
+        assert np.mean(inside) >= 0.8 - 3 * np.sqrt(0.8 * 0.2 / len(inside)), column

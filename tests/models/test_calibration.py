@@ -85,6 +85,20 @@ def test_columns_with_many_cells_have_their_own_map():
     assert low[1] < low[2] < low[0]  # the third goes with all
 
 
+@pytest.mark.parametrize("differ", [False, True])
+def test_columns_lean_on_all_as_far_as_they_are_alike(differ):
+    """Forty columns of 150 cells: own maps where columns differ, the common one where not."""
+    rng = np.random.default_rng(0)
+    shape = np.where(np.arange(40) % 2, 0.5, 2.5) if differ else np.full(40, 2.5)
+    column = np.repeat(np.arange(40), 150)
+    found = learn_from(rng.beta(shape[column], shape[column]), 40, column)
+    beyond = stats.beta(shape, shape).cdf(correct(found, 0.05))
+    if differ:  # with one map for all, 10 % of cells of some lie beyond, and 0.1 % of others
+        assert_allclose([beyond[::2].mean(), beyond[1::2].mean()], 0.05, atol=0.015)
+    else:  # a column's own quantile would vary by 0.018
+        assert beyond.std() < 0.006
+
+
 def test_weight_is_repetition():
     rng = np.random.default_rng(0)
     pit, column = rng.beta(2, 3, 2000), rng.integers(2, size=2000)

@@ -121,6 +121,9 @@ class EntryMixin:
         For an observed cell the interval is conditional on the whole row, the cell included. For
         numbers, the model's tail probabilities are calibrated in `fit` by the frequency with which
         held-out cells fall beyond them, so that coverage holds where the distributions do not fit.
+        Ends of a table's numbers are rounded inward to the column's resolution, which changes no
+        coverage. Intervals of levels and counts consist of whole ones, so they cover at least as
+        much, and with few levels more.
 
         Parameters
         ----------
@@ -146,9 +149,11 @@ class EntryMixin:
         if not isinstance(coverage, Real) or not 0 < coverage < 1:
             raise ValueError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9.")
         ends = self._interval(self._checked(X), 0.5 * (1.0 - coverage))
-        dtype = self._fitted.dtype
-        lower, upper = (self._as_given(end.astype(dtype, copy=False), X) for end in ends)
-        return lower, upper
+        if self._fitted.schema is not None:
+            ends = self._fitted.schema.inward(*ends)
+        else:
+            ends = ends[0].astype(self._fitted.dtype), ends[1].astype(self._fitted.dtype)
+        return self._as_given(ends[0], X), self._as_given(ends[1], X)
 
     @available_if(can("_anomaly_scores"))
     @by_rows

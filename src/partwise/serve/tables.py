@@ -132,7 +132,9 @@ class _States:
         filled = np.where(np.isnan(X), states.impute(self._fitted, X, 1), X)
         if coverage is None:
             return (filled,)
-        return filled, *states.interval(self._fitted, X, 0.5 * (1.0 - coverage), 1)
+        ends = states.interval(self._fitted, X, 0.5 * (1.0 - coverage), 1)
+        schema = self._fitted.schema
+        return filled, *(ends if schema is None else schema.inward(*ends))
 
     def states(self, X: Array) -> Answered:
         m = states.posteriors(self._fitted, X, 1)
