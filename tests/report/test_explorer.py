@@ -427,9 +427,10 @@ def test_a_table_by_keyboard_and_by_search(browser, table, tmp_path):
         assert page.locator(".tip").inner_text() == said
         reader = page.locator(".panel:has(.row-parts)")
         said = reader.locator("> [role=status]").inner_text()
-        assert said.startswith("Anomalous: ")
         names = page.evaluate("partwise.content.parts.map((part) => part.name)")
-        assert names[model.parts_[0]] in said
+        assert names[model.parts_[0]] in said.split("Anomalous part")[1]
+        score = reader.locator(".is-anomalous .score").all_inner_texts()
+        assert any(one.startswith("More anomalous than all other rows here.") for one in score)
         # Missing cells are gray.
         row, column = map(int, np.argwhere(np.isnan(table[2:]))[0])
         place = page.evaluate(f"partwise.content.columnOrder.indexOf({column})")
@@ -590,6 +591,35 @@ def test_the_overview_of_a_table(browser, mixed, tmp_path):
         np.testing.assert_allclose(table["height"], shared["height"], rtol=1e-9)
         assert table["color"].equals(shared["color"])
         assert "state of body & money, as on the page" in table.columns
+
+
+def test_the_row_agrees_with_the_list_of_anomalous_cells(browser, tmp_path):
+    """A listed cell has the list's expected value and mark until a value changes, in any part."""
+    rng = np.random.default_rng(0)
+    state = np.arange(60) % 3
+    frame = pd.DataFrame({f"a{i}": 6.0 * state + rng.normal(size=60) for i in range(3)})
+    frame["alone"] = rng.normal(size=60)
+    frame.loc[4, "a1"], frame.loc[9, "alone"], frame.loc[4, "alone"] = 30.0, 5.0, np.nan
+    model = MCVQ(1, 4, likelihood="gaussian", random_state=0).fit(frame)
+    assert model.parts_.tolist() == [0, 0, 0, -1]
+    write_report(model, tmp_path / "page.html", frame)
+    with opened(browser, tmp_path / "page.html") as page:
+        listed = page.evaluate("partwise.content.overview.anomalous")
+        for position, column in ((4, 1), (9, 3)):
+            name = frame.columns[column]
+            at = position, column
+            (cell,) = (one for one in listed if (one["position"], one["column"]) == at)
+            page.locator("#table-anomalous").get_by_role("button", name=cell["row"]).first.click()
+            line = page.get_by_role("row").filter(has=page.get_by_label(name, exact=True))
+            assert line.locator(".unusual").inner_text() == cell["expected"]
+            status = page.locator(".panel:has(.row-parts) > [role=status]")
+            assert name in status.inner_text().split(".")[0]
+        # Without its value the cell is imputed, and nothing of the list holds any more.
+        page.get_by_label("alone", exact=True).fill("")
+        assert line.locator(".unusual").count() == 0
+        assert line.locator(".filled").count() == 1
+        page.get_by_role("button", name="Reset").click()
+        assert line.locator(".unusual").inner_text() == cell["expected"]
 
 
 def test_texts(browser, tmp_path):

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import warnings
@@ -31,11 +32,15 @@ from partwise import (
     make_shapes,
     part_stability,
 )
+from partwise.answers.tables import Feature
 from partwise.cli import app
 from partwise.fitted import UNCERTAIN
+from partwise.plot.view import view
 from partwise.report import collect, render, write_report
 from partwise.report.collect import name_of_columns
+from partwise.report.overview import _recorded, _say_opposites, _weak_parts
 from partwise.report.pictures import gray_picture, part_color, parts_picture
+from partwise.report.render import _rarity
 from partwise.report.rows import PageRows
 
 SCRIPT = "<script>alert('x')</script>"
@@ -354,6 +359,103 @@ def test_ties_of_the_data_that_the_model_leaves_out_are_marked():
     without = collect(model)["overview"]["ties"]
     assert not without["of_data"]
     assert {tie["data"] for tie in without["pairs"]} == {None}
+    assert without["weak"] == {}
+
+
+def test_limits_of_the_list_of_ties_are_said(monkeypatch):
+    """What is counted, where notes begin, and how many are listed."""
+    rng = np.random.default_rng(0)
+    state = rng.integers(3, size=60)
+    frame = pd.DataFrame({f"a{i}": 6.0 * state + rng.normal(size=60) for i in range(4)})
+    model = MCVQ(1, 3, likelihood="gaussian", random_state=0).fit(frame)
+    whole = render(collect(model, frame))
+    assert "6 pairs of columns have a strength of at least 0.1 that is also twice" in whole
+    assert "strongest are listed" not in whole
+    monkeypatch.setattr("partwise.report.overview.MAX_TIES", 4)
+    assert "; the 4 strongest are listed here and in the file." in render(collect(model, frame))
+
+
+def test_parts_with_weak_ties_in_the_data_are_doubtful():
+    """The bound of a fit may join columns that hardly depend on each other."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "c"])
+    frame["d"] = frame["c"] + 0.3 * rng.normal(size=200)
+    model = MCVQ(2, 2, likelihood="gaussian", random_state=0, max_iter=1, tol=1.0).fit(frame)
+    seen = replace(view(model), parts=np.array([0, 0, 1, 1]))
+    data = frame.corr(method="spearman").to_numpy()
+    weak = _weak_parts(seen, data)
+    assert weak == {0: {"a": 0, "b": 1, "most": pytest.approx(abs(data[0, 1]))}}
+    content = collect(model, frame)
+    content["overview"]["ties"]["weak"] = weak
+    page = render(content)
+    assert page.count("the ties of its columns are weak in the data, at most 0.0") == 2
+
+
+def test_groups_do_not_hide_opposite_states():
+    """Nor the warning that a state has few rows."""
+    values = {"size": [2.0, -1.0, 0.2], "other": [1.0, 1.0, 0.0]}
+    told = [
+        Feature(name, None, 10 + np.array(v), 10.0, np.array(v), None) for name, v in values.items()
+    ]
+    ill = np.array([0.8, 0.1, 0.3])
+    for level, share in (("ill", ill), ("well", 1 - ill)):
+        usual = float(share.mean())
+        told.append(Feature("state", level, share, usual, (share - usual) / 0.5, None))
+    states = [{"number": j, "shown": j + 1, "weight": w} for j, w in enumerate((0.7, 0.1, 0.2))]
+    said = "size very high (11.1, overall 10); other high; state mostly ill"
+    groups = [{"states": [0, 1], "sentence": said, "but": []}]
+    _say_opposites(told, states, groups)
+    words = {"size low (9, overall 10)", "state nearly always well (90\u00a0%, overall 60\u00a0%)"}
+    ((shown, phrases),) = groups[0]["but"]
+    assert (shown, set(phrases.split("; "))) == (2, words)
+
+
+def test_one_count_and_one_set_of_states():
+    """States of one row are in all tables, and in the count of the heading."""
+    rng = np.random.default_rng(1)
+    state = rng.integers(2, size=400)
+    frame = pd.DataFrame({f"a{i}": 8.0 * state + rng.normal(size=400) for i in range(4)})
+    frame.iloc[7, :2] = 200.0
+    model = MCVQ(1, 10, likelihood="gaussian", random_state=0).fit(frame)
+    content = collect(model, frame)
+    (part,) = content["parts"]
+    listed = [one["number"] for one in part["states"]]
+    assert min(one["weight"] for one in part["states"]) < 0.005
+    assert [one["number"] for one in part["vectors"]] == listed
+    assert {len(line["cells"]) for line in part["profile"]} == {len(listed)}
+    assert content["n_vectors"] == len(listed)
+    assert sorted(part["numbers"].values()) == list(range(1, 11))
+    page = render(content)
+    assert f"with {len(listed)} states in all" in page
+    # The warning stands at a group, too.
+    part["groups"] = [{"states": listed, "weight": 1.0, "sentence": "same", "but": [(2, "low")]}]
+    page = render(content)
+    assert "But State 2: low" in page
+    assert f"State {len(listed)} has only 1 row, perhaps" in page
+
+
+def test_rare_cells_claim_no_more_than_the_rows_can_tell():
+    assert _rarity(math.log(1700), 569) == "1 in 1,700"
+    assert _rarity(50.0, 569) == _rarity(math.log(10_001), 569) == "rarer than 1 in 10,000"
+
+
+def test_anomalous_values_are_written_as_recorded():
+    values = 5.004, 5.0, 0.07404, 1234567.25, 3360, "a", np.float32(0.1)
+    written = ["5.004", "5", "0.07404", "1234567.25", "3,360", "a", "0.1"]
+    assert [_recorded(None, 0, value) for value in values] == written
+
+
+def test_the_usual_kind_of_row_is_not_called_low():
+    """A few large values shift the mean away from what most rows have."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(18, 0.5, size=200), "size": rng.normal(size=200)})
+    frame.iloc[:20] = rng.normal([40, 3], 1, size=(20, 2))
+    model = MCVQ(1, 2, likelihood="gaussian", random_state=0).fit(frame)
+    assert "age slightly low" in str(model.summary()["profile"][0])
+    (part,) = collect(model, frame)["parts"]
+    first, second = (one["sentence"] for one in part["states"])
+    assert first.startswith("the usual kind of row: age 18 (overall 20")
+    assert "age very high" in second
 
 
 def test_states_of_few_rows_are_marked_and_their_rows_named():

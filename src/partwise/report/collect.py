@@ -248,15 +248,22 @@ def _parts(
     """Describe the parts of a model, if it has parts."""
     if seen is None:
         return _NO_PARTS
-    parts = [_part(seen, k, kind, shape) for k in range(seen.n_parts)]
+    left_out = seen.left_out
     if kind == "table":
-        described = zip(parts, *states_of_parts(seen.model, seen, rows), strict=True)
-        for part, states, groups in described:
+        parts = []
+        for k, (states, groups) in enumerate(states_of_parts(seen.model, seen, rows)):
+            shown = seen.shown(k)
+            if states:
+                shown, left_out = np.array([state["number"] for state in states]), "without rows"
+            part = _part(seen, k, shown, shape)
             part["states"], part["groups"] = states, groups
-            listed = [state["number"] for state in states]
-            rest = [v["number"] for v in part["vectors"] if v["number"] not in listed]
-            part["numbers"] = {number: i + 1 for i, number in enumerate([*listed, *rest])}
+            rest = np.setdiff1d(np.arange(seen.sizes[k]), shown)
+            every = np.concatenate([shown, rest])
+            part["numbers"] = {int(number): i + 1 for i, number in enumerate(every)}
             part["name"] = part["name"] or name_of_columns(part["columns"], seen.names)
+            parts.append(part)
+    else:
+        parts = [_part(seen, k, seen.shown(k), shape) for k in range(seen.n_parts)]
     for part in parts:
         if stability is not None and part["n_columns"]:
             part["agreement"] = float(stability.part_agreement[part["number"]])
@@ -264,7 +271,7 @@ def _parts(
         "noun": seen.noun,
         "mixed": schema_of(seen.model) is not None,
         "n_refits": 0 if stability is None else len(stability.refits),
-        "left_out": seen.left_out,
+        "left_out": left_out,
         "doubt": _doubt(seen.model) if kind == "table" else "",
         "n_parts": seen.n_parts,
         "n_vectors": sum(len(part["vectors"]) for part in parts),
@@ -274,9 +281,8 @@ def _parts(
     }
 
 
-def _part(seen: View, k: int, kind: str, shape: tuple[int, int] | None) -> Part:
-    """Describe one part: its columns and its states or factors."""
-    shown = seen.shown(k)
+def _part(seen: View, k: int, shown: np.ndarray, shape: tuple[int, int] | None) -> Part:
+    """Describe one part: its columns and those of its states or factors that are shown."""
     vectors: list[Vector] = [
         {"number": int(j), "weight": float(weight), "share": percent(weight)}
         for j, weight in zip(shown, seen.weights[k, shown], strict=True)

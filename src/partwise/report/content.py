@@ -83,11 +83,15 @@ class State(TypedDict):
 
 
 class Group(TypedDict):
-    """Similar states of a part with many, by number, and a sentence about them."""
+    """Similar states of a part with many, by number, and a sentence about them.
+
+    ``but`` are states, as shown, of which the opposite of the sentence is true, and what is.
+    """
 
     states: list[int]
     weight: float
     sentence: str
+    but: list[tuple[int, str]]
 
 
 class ColumnLine(TypedDict):
@@ -121,11 +125,19 @@ class Tie(TypedDict):
     note: str
 
 
+class WeakPart(TypedDict):
+    """The strongest tie in the data of a part's columns, where it is weak."""
+
+    a: int
+    b: int
+    most: float
+
+
 class Ties(TypedDict):
     """The strongest ties, how many there are, and the map: its columns and packed strengths.
 
     ``of_data`` says whether strengths are those of the data, as soon as there are rows; ``absent``
-    of the map are the pairs that the model nearly leaves out.
+    of the map are the pairs that the model nearly leaves out. ``weak`` are parts by number.
     """
 
     pairs: list[Tie]
@@ -133,6 +145,7 @@ class Ties(TypedDict):
     n_pairs: int
     n_absent: int
     n_columns: int
+    weak: dict[int, WeakPart]
     columns: list[int]
     cells: Packed
     absent: Packed

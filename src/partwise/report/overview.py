@@ -32,6 +32,7 @@ from partwise.report.content import (
     State,
     Tie,
     Ties,
+    WeakPart,
 )
 from partwise.report.embed import pack
 from partwise.report.rows import PageRows
@@ -64,6 +65,9 @@ FEW_ROWS = 2
 FEW_SHARE = 0.02
 # Columns that a sentence about a state names.
 SENTENCE_COLUMNS = 7
+# A state with at least this share of the rows is the usual one, whatever mean the rarer ones shift.
+USUAL_SHARE = 0.5
+SLIGHTLY = re.compile(r"slightly (?:high|low) \(([^,()]+(?:,\d{3})*), overall")
 # Combinations of missing columns are listed if they have so many rows, or this share of them.
 PATTERN_ROWS = 3
 PATTERN_SHARE = 0.01
@@ -277,10 +281,25 @@ def _ties(
         "n_pairs": int((size[a, b] >= MIN_TIE).sum()),
         "n_absent": int((absent & inside & inside[:, None])[a, b].sum()),
         "n_columns": len(tied),
+        "weak": _weak_parts(seen, data),
         "columns": [int(d) for d in shown],
         "cells": pack(np.rint(255 * size[np.ix_(shown, shown)]).reshape(1, -1), "u1"),
         "absent": pack(absent[np.ix_(shown, shown)].reshape(1, -1), "u1"),
     }
+
+
+def _weak_parts(seen: View, data: np.ndarray) -> dict[int, WeakPart]:
+    """Parts whose columns have no strong tie in the data, by number, with their strongest tie."""
+    out: dict[int, WeakPart] = {}
+    for k in range(seen.n_parts):
+        own = seen.columns(k)
+        inside = np.triu(np.abs(data[np.ix_(own, own)]), 1)
+        if len(own) < 2 or np.isnan(inside[np.triu_indices(len(own), 1)]).any():
+            continue
+        if (most := float(inside.max())) < MIN_ABSENT:
+            a, b = np.unravel_index(inside.argmax(), inside.shape)
+            out[k] = {"a": int(own[a]), "b": int(own[b]), "most": most}
+    return out
 
 
 def _tied_columns(seen: View, fitted: FittedStates, data: np.ndarray) -> np.ndarray:
@@ -371,7 +390,7 @@ def _anomalous(
                 "row": rows.name(at),
                 "position": at,
                 "column": d,
-                "value": _written(schema, d, value),
+                "value": _recorded(schema, d, value),
                 "expected": _written(schema, d, expected),
                 "surprise": float(np.asarray(surprise)),
             }
@@ -382,6 +401,14 @@ def _anomalous(
 def _own_names(model: BaseEstimator, seen: View) -> list[str]:
     """Names of columns as the model has them, which the page may have replaced."""
     return [str(name) for name in getattr(model, "feature_names_in_", seen.names)]
+
+
+def _recorded(schema: Schema | None, d: int, value: object) -> str:
+    """A value as it was recorded, no digit rounded away."""
+    text = _written(schema, d, value)
+    if isinstance(value, float | np.floating) and float(text.replace(",", "")) != float(value):
+        return str(value)
+    return text
 
 
 def _written(schema: Schema | None, d: int, value: object) -> str:
@@ -398,13 +425,13 @@ def _written(schema: Schema | None, d: int, value: object) -> str:
 
 def states_of_parts(
     model: BaseEstimator, seen: View, rows: PageRows | None
-) -> tuple[list[list[State]], list[list[Group]]]:
+) -> list[tuple[list[State], list[Group]]]:
     """The states of each part with a sentence about each, and their groups, as in `summary`."""
     n_parts = seen.n_parts
     out: list[list[State]] = [[] for _ in range(n_parts)]
     groups: list[list[Group]] = [[] for _ in range(n_parts)]
     if not hasattr(model, "summary"):
-        return out, groups
+        return list(zip(out, groups, strict=True))
     table: Summary = model.summary(n_columns=SENTENCE_COLUMNS)
     usual = [f"part{k}" for k in range(n_parts)]
     place = {str(name): k for k, name in enumerate(getattr(model, "part_names_", usual))}
@@ -413,6 +440,9 @@ def states_of_parts(
         if str(part) not in place:  # the background
             continue
         text = AVERAGE if str(profile) == "average" else _spaced(str(profile))
+        if float(np.asarray(share)) >= USUAL_SHARE:  # slight differences from itself and few others
+            usual_text = SLIGHTLY.sub(r"\1 (overall", text)
+            text = text if usual_text == text else f"the usual kind of row: {usual_text}"
         own = out[place[str(part)]]
         own.append(
             {
@@ -432,11 +462,40 @@ def states_of_parts(
                 "states": list(group.states),
                 "weight": group.share,
                 "sentence": _spaced(group.profile),
+                "but": [],
             }
         )
+    for k in range(n_parts):
+        if groups[k]:
+            _say_opposites(tables.features(fitted_of(model), k), out[k], groups[k])
     if rows is not None and isinstance(seen, StatesView) and hasattr(model, "anomaly_scores"):
         _name_rows(model, rows, out)
-    return out, groups
+    return list(zip(out, groups, strict=True))
+
+
+def _say_opposites(told: list[tables.Feature], states: list[State], groups: list[Group]) -> None:
+    """Say in which states of a group the opposite is true of what is said of the group."""
+    for group in groups:
+        own = [state for state in states if state["number"] in group["states"]]
+        numbers, weights = [one["number"] for one in own], np.array([one["weight"] for one in own])
+        opposite: dict[int, list[str]] = {}
+        for feature in told:
+            more, least = feature.away, tables.TELLING_DEVIATIONS
+            if feature.level is not None:
+                more, least = feature.values - feature.usual, tables.TELLING_SHARE
+            mean = float(weights @ more[numbers]) / weights.sum()
+            if abs(mean) >= least and f"{feature.name} " in group["sentence"]:
+                for j in numbers:
+                    if abs(more[j]) >= least and more[j] * mean < 0:
+                        opposite.setdefault(j, []).append(feature.name)
+        for state in own:
+            j = state["number"]
+            mine = [one for one in told if one.name in opposite.get(j, ())]
+            # Of the levels of a category the one that is more common than overall.
+            words = {one.name: one.words(j) for one in sorted(mine, key=lambda one: one.away[j])}
+            phrases = [_spaced(phrase) for phrase in words.values() if phrase]
+            if phrases:
+                group["but"].append((state["shown"], "; ".join(phrases)))
 
 
 def _spaced(text: str) -> str:

@@ -31,6 +31,7 @@ _SCRIPTS = (
     "moving.js",
     "overview.js",
     "table.js",
+    "row_reader.js",
     "text.js",
     "interview.js",
     "main.js",
@@ -121,6 +122,7 @@ def render(content: Content) -> str:
     environment.filters["hundredths"] = _hundredths
     environment.filters["tint"] = _tint
     environment.filters["share"] = _share
+    environment.filters["rarest"] = _rarest
     environment.filters["rarity"] = _rarity
     environment.filters["signed"] = _signed
     page: dict[str, object] = dict(content)
@@ -171,10 +173,15 @@ def _hundredths(value: float) -> str:
     return f"{round(value, 2) + 0.0:.2f}"
 
 
-def _rarity(nats: float) -> str:
+def _rarest(n_rows: int) -> int:
+    """One in how many rows is told apart at most: about ten times the rows that there are."""
+    return 10 ** (math.ceil(math.log10(max(n_rows, 1))) + 1)
+
+
+def _rarity(nats: float, n_rows: int) -> str:
     """How rare a value is, for minus the logarithm of a probability: one in so many rows."""
-    if nats > math.log(1e9):
-        return "1 in over 10^9"
+    if nats > math.log(_rarest(n_rows)):
+        return f"rarer than 1 in {_rarest(n_rows):,}"
     return f"1 in {float(f'{math.exp(nats):.2g}'):,.0f}"
 
 

@@ -304,10 +304,10 @@ class FactorsModel {
     return this.likelihood(values)?.classes ?? found.z;
   }
 
-  /* Of every part: its factors, and the columns that support them, the strongest first. */
-  explain(values, found = this.infer(values)) {
+  /* Of every part: its factors, and the columns that support them, the strongest first; after them the background, if asked for. */
+  explain(values, found = this.infer(values), nParts = this.nParts) {
     const likelihoods = this.partLikelihoods(values);
-    return this.parts.slice(0, this.nParts).map((part, k) => {
+    return this.parts.slice(0, nParts).map((part, k) => {
       const columns = [];
       for (const block of part.blocks) {
         for (let i = 0; i < block.n; i++) {

@@ -78,7 +78,13 @@ function tieMap(space, { columns, cells, absent, of_data: ofData }, { names, par
       if (size < 0.04) continue;
       const lacks = isAbsent[y * n + x] > 0;
       const title = make("title", {}, `${names[columns[x]]} and ${names[d]}: ${size.toFixed(2)}${lacks ? ", not in the model" : ""}`);
-      shapes.push(make("rect", { x: x * cell, y: y * cell, width: cell - 1, height: cell - 1, "fill-opacity": size.toFixed(2), class: lacks ? "tie absent-tie" : "tie" }, title));
+      const square = { x: x * cell, y: y * cell, width: cell - 1, height: cell - 1 };
+      if (!lacks) shapes.push(make("rect", { ...square, "fill-opacity": size.toFixed(2), class: "tie" }, title));
+      else {
+        /* Ties that the model has not are hatched; the square takes the pointer. */
+        const lines = [5, 10, 15, 20, 25].map((at) => `M${x * cell + Math.max(at - 15, 0)} ${y * cell + Math.min(at, 15)}L${x * cell + Math.min(at, 15)} ${y * cell + Math.max(at - 15, 0)}`);
+        shapes.push(make("path", { d: lines.join(""), "stroke-opacity": size.toFixed(2), class: "absent-tie" }), make("rect", { ...square, "fill-opacity": 0 }, title));
+      }
     }
     const color = partOf[d] < 0 ? "#808080" : parts[partOf[d]].color;
     shapes.push(make("rect", { x: y * cell, y: y * cell, width: cell - 1, height: cell - 1, fill: color }));
@@ -86,7 +92,7 @@ function tieMap(space, { columns, cells, absent, of_data: ofData }, { names, par
     shapes.push(make("text", { x: (y + 1) * cell + 3, y: y * cell + 0.75 * cell }, name));
   });
   const picture = make("svg", { class: "tie-map", width: n * cell + room, height: n * cell, viewBox: `0 0 ${n * cell + room} ${n * cell}`, role: "img", "aria-label": `Map of the ties of ${n} columns; the list has their names and strengths` }, ...shapes);
-  return h("figure", {}, h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Map of ties" }, picture), h("figcaption", {}, `The stronger the color of a square, the stronger the tie between its two columns${ofData ? " in the data; orange where the model has none" : ""}. Colors on the diagonal are parts.`));
+  return h("figure", {}, h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Map of ties" }, picture), h("figcaption", {}, `The stronger the color of a square, the stronger the tie between its two columns${ofData ? " in the data, of either sign; hatched where the data have at least 0.3 and the model has none" : ""}. Colors on the diagonal are parts.`));
 }
 
 /* Buttons and names in the page's own text. */

@@ -384,10 +384,10 @@ class StatesModel {
     return this.likelihood(values)?.classes ?? found.z;
   }
 
-  /* Of every part: its state, and the columns that support it, the strongest first. */
-  explain(values, found = this.infer(values)) {
+  /* Of every part: its state, and the columns that support it, the strongest first; after them the background, if asked for. */
+  explain(values, found = this.infer(values), nParts = this.nParts) {
     const likelihoods = this.partLikelihoods(values);
-    return this.parts.slice(0, this.nParts).map((part, k) => {
+    return this.parts.slice(0, nParts).map((part, k) => {
       const state = argmax(found.m[k]);
       const columns = [];
       this.eachEntry(part, values, (block, i, x, value) => {
@@ -403,7 +403,7 @@ class StatesModel {
         columns.push({ column: block.columns[i], value, expected, evidence: density[state] - average, below: Math.min(own - most, 0), share });
       });
       columns.sort((a, b) => b.evidence - a.evidence || a.column - b.column);
-      return { part: k, state, probability: found.m[k][state], logLikelihood: likelihoods[k], columns };
+      return { part: k, state, probability: found.m[k][state], logLikelihood: likelihoods[k] ?? null, columns };
     });
   }
 
