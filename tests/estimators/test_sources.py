@@ -162,16 +162,16 @@ def test_a_source_that_goes_away_is_told_by_its_name(small_blocks, tmp_path, mon
     def shorten():
         os.truncate(folder / "03.npy", 5000)
 
-    start = states.States.starts["dependence"]
+    start = states.dependence_start
 
     def fit_with(harm, rows):
         """Fit while something happens to the data after they were looked at."""
 
-        def harmed(*args):
+        def harmed(*args, **options):
             harm()
-            return start(*args)
+            return start(*args, **options)
 
-        monkeypatch.setitem(states.States.starts, "dependence", harmed)
+        monkeypatch.setattr(states, "dependence_start", harmed)
         MCVQ(3, 3, gating="tied", random_state=0).fit(rows)
 
     for harm in (shorten, vanish):

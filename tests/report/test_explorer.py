@@ -319,7 +319,7 @@ def test_what_is_painted_out_is_completed(browser, face_page, face_model, faces)
     with opened(browser, face_page) as page:
         name = page.evaluate("partwise.rows.names[3]")
         page.get_by_role("radio", name=name, exact=True).click()
-        x = faces.data[350 + int(name.removeprefix("Row "))].astype(np.float32).astype(float)
+        x = faces.data[349 + int(name.removeprefix("Row "))].astype(np.float32).astype(float)
         inspector = "partwise.panels.inspector"
 
         def check():

@@ -80,8 +80,12 @@ class Dependence:
 
     @property
     def has_many_numbers(self) -> bool:
-        """Whether there are many columns, each is one number, and most are known."""
-        if self.ties is not None or len(self.columns) < MANY_COLUMNS:
+        """Whether there are many columns, but not more than rows, all numbers and mostly known.
+
+        Correlations of more columns than rows have directions that chance alone explains.
+        """
+        n_columns = len(self.columns)
+        if self.ties is not None or not MANY_COLUMNS <= n_columns <= self.weight.sum():
             return False
         return float(np.mean(~np.isnan(self.sample))) > MOSTLY_SEEN
 
