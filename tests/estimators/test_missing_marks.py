@@ -179,10 +179,10 @@ def test_what_is_no_number_is_named(rows, kind, text):
 def test_ratings(mark):
     users, items = [0, 0, 1, 1], ["a", "b", "a", "b"]
     model = Recommender(MCVQ(1, 2, likelihood="categorical", random_state=0))
-    with pytest.raises(ValueError, match="[Rr]ating"):
+    with pytest.raises(ValueError, match=r"[Rr]ating"):
         model.fit((users, items, [1, 2, 3, MARKS[mark]]))
     with pytest.raises(ValueError, match="leave out ratings whose user or item is missing"):
         model.fit(([0, 0, 1, MARKS[mark]], items, [1, 2, 2, 1]))
     model.fit((users, items, [1, 2, 2, 1]))
-    with pytest.raises(ValueError, match="[Rr]ating"):
+    with pytest.raises(ValueError, match=r"[Rr]ating"):
         model.predict({"a": MARKS[mark]}, ["b"])
