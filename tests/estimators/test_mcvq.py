@@ -368,6 +368,10 @@ class TestBadInput:
         with pytest.raises(ValueError, match=message):
             MCVQ(**{"n_parts": 2, "n_states": 2, **arguments}).fit(X)
 
+    def test_counts_too_large_to_be_summed(self):
+        with pytest.raises(ValueError, match=r"takes counts up to 1e\+15; choose"):
+            MCVQ(1, 2, likelihood="poisson").fit([[1.0], [2.0], [1e16]])
+
     def test_infinity(self):
         X = self.X.copy()
         X[3, 4] = np.inf

@@ -9,6 +9,8 @@ from partwise import AspectModel, load
 from partwise.files import model as model_files
 from partwise.files.contents import CONTENTS
 from partwise.files.model import ModelFileError
+from partwise.files.pieces import units_fit
+from partwise.files.schema import Scope
 from tests.fuzz.models import known_parts, whole
 from tests.golden.cases import model_files as stored_models
 
@@ -102,6 +104,17 @@ def test_entries_that_are_missing_or_unknown_are_refused(path, tmp_path):
         header["state"]["dict"]["anything"] = 1
 
     assert "state has an unknown entry 'anything'" in refusal(changed(path, tmp_path, add))
+
+
+def test_units_below_single_precision_are_refused_without_a_warning():
+    group = {
+        "law": "ordinal",
+        "cuts": [5.0],
+        "shift": np.float32([0]),
+        "scale": np.float32([2e-38]),
+    }
+    said = units_fit({"columns": group, "dtype": "float32"}, Scope())
+    assert said == "has units that float32 cannot represent"
 
 
 @pytest.mark.parametrize(

@@ -320,7 +320,7 @@ def units_fit(value: Stored, scope: Scope) -> str | None:
     for group in groups:
         latent = "law" in group and LAWS[group["law"]].latent
         ends = max((abs(float(cut)) for cut in group.get("cuts", ())), default=0.0)
-        in_units = (ends + widest(group)) / group["scale"].min(initial=1.0)
+        in_units = (ends + widest(group)) / float(group["scale"].min(initial=1.0))
         too_wide = widest(group) > (largest**0.5 if latent else largest)
         if too_wide or (latent and in_units > largest_value(np.dtype(value["dtype"]))):
             return f"has units that {value['dtype']} cannot represent"

@@ -32,17 +32,25 @@ MOST_MASSES = 1 << 16
 # of x.
 LogMass: TypeAlias = Callable[[Array, tuple[Array, ...]], Array]
 
+# Numbers beyond are not told from their neighbors when summed.
+LARGEST_COUNT = 1e15
+
 
 def wrong_counts(name: str, values: Array) -> str | None:
     """`Law.check` of counts."""
     seen = values[~np.isnan(values)]
-    if not len(seen) or (seen.min() >= 0 and np.all(seen == np.rint(seen))):
-        return None
-    wrong = seen[(seen < 0) | (seen != np.rint(seen))][0]
-    return (
-        f'{wrong:g}, but likelihood="{name}" needs counts 0, 1, 2, ... or NaN; round the data or '
-        'choose likelihood="gaussian".'
-    )
+    wrong = seen[(seen < 0) | (seen != np.rint(seen))]
+    if len(wrong):
+        return (
+            f'{wrong[0]:g}, but likelihood="{name}" needs counts 0, 1, 2, ... or NaN; round the '
+            'data or choose likelihood="gaussian".'
+        )
+    if seen.max(initial=0.0) > LARGEST_COUNT:
+        return (
+            f'{seen.max():g}, but likelihood="{name}" takes counts up to {LARGEST_COUNT:g}; choose '
+            'likelihood="lognormal" or "gaussian".'
+        )
+    return None
 
 
 def _no_base(values: Array) -> Array:
