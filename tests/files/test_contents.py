@@ -111,7 +111,7 @@ def test_units_below_single_precision_are_refused_without_a_warning():
         "law": "ordinal",
         "cuts": [5.0],
         "shift": np.float32([0]),
-        "scale": np.float32([2e-38]),
+        "scale": np.float32([1.2e-38]),
     }
     said = units_fit({"columns": group, "dtype": "float32"}, Scope())
     assert said == "has units that float32 cannot represent"
