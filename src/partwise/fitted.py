@@ -157,12 +157,12 @@ class Fitted(Generic[ModelT_co, Params_co, Prepared_co]):
 
     def column_name(self, d: int) -> str:
         """Name of a column, x0, x1, ... where columns have no names."""
-        return unnamed(d) if self.names is None else str(self.names[d])
+        return _column_name(self.names, self.schema, d)
 
     def place_of(self, name: object) -> int:
         """Position of a column by its name; where columns have no names, also by its number."""
         names = [self.column_name(d) for d in range(self.n_columns)]
-        for text in (str(name), f"x{name}" if self.names is None else ""):
+        for text in (_joined(name), f"x{name}" if self.names is None else ""):
             if text in names:
                 return names.index(text)
         known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
@@ -239,8 +239,21 @@ def unnamed(d: int) -> str:
 
 def feature_names(estimator: object, n_columns: int) -> list[str]:
     """Names of the columns of a fitted estimator, x0, x1, ... where they have none."""
-    names = getattr(estimator, "feature_names_in_", None)
-    return [unnamed(d) for d in range(n_columns)] if names is None else [str(n) for n in names]
+    names, schema = getattr(estimator, "feature_names_in_", None), schema_of(estimator)
+    return [_column_name(names, schema, d) for d in range(n_columns)]
+
+
+def _column_name(names: Array | None, schema: Schema | None, d: int) -> str:
+    """Name of column d: a text, texts of several header rows, or x0, x1, ..."""
+    if names is not None:
+        return str(names[d])
+    own = None if schema is None else schema.names[d]
+    return _joined(own) if isinstance(own, tuple) else unnamed(d)
+
+
+def _joined(name: object) -> str:
+    """A name as text; that of a column below several header rows as ``a / b``."""
+    return " / ".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
 # A fitted model of which nothing but columns, names and the record matter.

@@ -524,7 +524,10 @@ def test_an_id_that_the_fit_left_out_names_rows_later(fitted, tmp_path):
         assert result.exit_code == 0, result.stderr
         assert result.stdout.splitlines()[1].split()[0] in map(str, range(1000, 1300))
     out = tmp_path / "imputed.csv"
-    assert run("impute", *files, "--id", "id", "-o", out).exit_code == 0
+    assert run("impute", *files, "--id", "id", "-o", out, "--intervals", 0.9).exit_code == 0
+    for word in ("lower", "upper"):
+        end = pl.read_csv(tmp_path / f"imputed-{word}.csv")
+        assert end["id"].to_list() == pl.read_csv(folder / "survey.csv")["id"].to_list()
     assert out.read_text().splitlines()[0] == (folder / "survey.csv").read_text().splitlines()[0]
 
 
@@ -564,3 +567,19 @@ def test_samples_are_printed_and_missing_columns_of_predict_are_asked_for(fitted
     result = run("predict", folder / "m.safetensors", folder / "survey.csv")
     assert result.exit_code == 2
     assert "has no classes; name columns with --columns" in result.stderr
+
+
+def test_a_part_without_columns_has_no_states_to_print(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{a:.2f},{a + b:.2f}" for a, b in rng.normal(size=(40, 2))]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b", *rows]) + "\n")
+    model = tmp_path / "m.safetensors"
+    result = run("fit", tmp_path / "t.csv", "-o", model, "--parts", 3, "--states", 2)
+    assert result.exit_code == 0, result.stderr
+    assert re.search(r"Part \d has no columns\.\n\n", result.stdout)
+    assert "average" not in result.stdout
+    summary = partwise.load(model).summary()
+    empty = summary["part"][summary["columns"].index("")]
+    assert f"{empty}: no columns" in str(summary)
+    assert "average" not in str(summary)
+    assert "average" not in summary._repr_html_()

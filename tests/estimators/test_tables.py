@@ -630,3 +630,18 @@ def test_a_polars_column_without_any_value_is_imputed_with_its_own_type():
     assert filled["group0"].null_count() == filled["number0"].null_count() == 0
     assert filled.schema["number0"] == frame.schema["number0"]
     assert set(filled["group0"]) <= set(frame["group0"].drop_nulls().cast(pl.String))
+
+
+def test_columns_below_several_header_rows_keep_their_names(tmp_path):
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=40)
+    names = [("a", "u"), ("a", "v"), ("b", "u")]
+    X = rng.normal(3.0 * z[:, None], 1.0, (40, 3))
+    table = pd.DataFrame(X, columns=pd.MultiIndex.from_tuples(names))
+    model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(table)
+    model.save(tmp_path / "m.safetensors")
+    for one in (model, partwise.load(tmp_path / "m.safetensors")):
+        assert set(one.summary()["columns"][0].split(", ")) == {"a / u", "a / v", "b / u"}
+        assert set(one.anomalous_cells(table, 3)["column"]) <= {"a / u", "a / v", "b / u"}
+        assert list(one.impute(table.mask(table > 4)).columns) == names
+        assert list(one.predict_columns(table, [("a", "u")]).columns) == [("a", "u")]

@@ -153,9 +153,11 @@ def test_values_may_hold_quotes(write):
 
 
 def test_names_that_are_given_twice_are_told_apart(write):
-    names = read_data(write("a,a (2),a,a\n1,2,3,4\n"), header=True).X.columns
+    with pytest.warns(UserWarning, match=r"same name; .* called 'a \(3\)', 'a \(4\)'\."):
+        names = read_data(write("a,a (2),a,a\n1,2,3,4\n"), header=True).X.columns
     assert names == ["a", "a (2)", "a (3)", "a (4)"]
-    X = read_data(write("a,a\n007,1\n010,2\n"), header=True).X
+    with pytest.warns(UserWarning, match=r"called 'a \(2\)'"):
+        X = read_data(write("a,a\n007,1\n010,2\n"), header=True).X
     assert X.rows() == [("007", 1), ("010", 2)]
 
 

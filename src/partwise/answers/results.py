@@ -28,6 +28,7 @@ NAMED_STATES = 6
 NO_PART = "none"
 LEFT_OUT = "left out"
 _WITHOUT_PART = {NO_PART: "Background columns", LEFT_OUT: "Columns left out of the model"}
+_EMPTY = "no columns"
 
 _STYLE = (
     "text-align: left; vertical-align: top; white-space: normal; max-width: 60em; padding: 2px 8px"
@@ -179,8 +180,11 @@ class Summary(dict[str, list[object]]):
                 lines += ["", *_wrapped(f"{_WITHOUT_PART[part]}: ", names)]
                 continue
             if part != last:
-                lines += ["", *_wrapped(f"{part}: ", _some(names.split(", "), NAMED_COLUMNS))]
+                shown = _some(names.split(", "), NAMED_COLUMNS) or _EMPTY
+                lines += ["", *_wrapped(f"{part}: ", shown)]
                 last = part
+            if not names:
+                continue
             noun = "states" if "," in state else "state"
             lines += _wrapped(f"  {noun} {state}, {_percent(share)} of the rows: ", profile)
         if self.classes:
@@ -209,9 +213,10 @@ class Summary(dict[str, list[object]]):
         for part, names, state, share, profile in self._rows():
             if part != last:
                 what = _WITHOUT_PART.get(part, part)
-                rows.append(f"<tr><th colspan=3 style='{_STYLE}'>{_html(what, names)}</th></tr>")
+                told = _html(what, names or _EMPTY)
+                rows.append(f"<tr><th colspan=3 style='{_STYLE}'>{told}</th></tr>")
                 last = part
-            if part not in _WITHOUT_PART:
+            if names and part not in _WITHOUT_PART:
                 rows.append(_html_row(state, _percent(share), profile))
         if self.classes:
             rows.append(f"<tr><th colspan=3 style='{_STYLE}'>Classes of rows</th></tr>")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from partwise.cli.console import errors, need_folders, print_table, say
+from partwise.cli.console import errors, need_folders, plural, print_table, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -59,7 +59,7 @@ def demo(
         compared = _compared(model, mixture, new)
     say(
         f"Fitted {len(known)} synthetic faces of {'x'.join(map(str, faces.image_shape))} pixels "
-        f"in {seconds:.1f} s ({model.n_iter_} EM iterations)."
+        f"in {seconds:.1f} s ({plural(model.n_iter_, 'EM iteration')})."
     )
     print_table(found)
     agreement, n_pixels = _agreement(model, faces)

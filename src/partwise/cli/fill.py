@@ -108,7 +108,7 @@ def impute(
         fail("Error: --list is for one table; leave --number out.", 2)
     if intervals is not None and not 0 < intervals < 1:
         fail(f"Error: --intervals {intervals:g} is not between 0 and 1, such as 0.9.", 2)
-    from partwise.files.frames import write_filled, write_table
+    from partwise.files.frames import as_polars, with_ids, write_filled, write_table
 
     fitted = load_for(model, "impute", "impute")
     if number is not None and not hasattr(fitted, "summary"):
@@ -133,7 +133,10 @@ def impute(
             write_filled(path, found, table)
         if intervals is not None:
             ends = zip(("lower", "upper"), fitted.predict_interval(X, intervals), strict=True)
-            made |= {_with_word(out, word): _named(fitted, end) for word, end in ends}
+            made |= {
+                _with_word(out, word): with_ids(found, as_polars(_named(fitted, end)))
+                for word, end in ends
+            }
             for path in list(made)[-2:]:
                 write_table(path, made[path], found)
     say(f"Wrote {', '.join(map(str, made))}: {plural(X.shape[0], 'row')}.")

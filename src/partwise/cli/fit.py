@@ -510,7 +510,10 @@ def _print_summary(content: _Content) -> None:
         size = part.get("states")
         sized = plural(part["factors"], "factor") if size is None else plural(size, "state")
         names = part["columns"]
-        shown = "" if content["is_image"] or not names else f": {first_few(names, _SHOWN_COLUMNS)}"
+        if not names:
+            say(f"\nPart {part['part']} has no {noun}s.")
+            continue
+        shown = "" if content["is_image"] else f": {first_few(names, _SHOWN_COLUMNS)}"
         say(f"\nPart {part['part']}, {sized}, {plural(len(names), noun)}{shown}")
         states = [(str(one["state"]), one["share"], one["profile"]) for one in part["described"]]
         groups = [
@@ -527,7 +530,8 @@ def _print_summary(content: _Content) -> None:
         listed = "" if content["is_image"] else f": {first_few(rest, _SHOWN_COLUMNS)}"
         say(f"\nBackground, {plural(len(rest), noun)}{listed}")
     if content["classes"]:
-        say(f"\n{len(content['classes'])} classes of rows")
+        n_classes = len(content["classes"])
+        say(f"\n{n_classes} class{'es' * (n_classes != 1)} of rows")
         _print_states([(one["label"], one["share"], one["profile"]) for one in content["classes"]],
                       "class")  # fmt: skip
     if content["near_duplicates"]:

@@ -275,7 +275,7 @@ def numbers_of(place: Mapping[Hashable, int], names: Sequence[Hashable]) -> Arra
         return np.array([place.get(name, -1) for name in names], np.int64)
     except TypeError as error:
         raise ValueError(
-            f"Users and items are hashable, such as numbers or text: {error}."
+            f"Users and items are hashable, such as numbers or text: {error}; pass their ids."
         ) from None
 
 

@@ -170,9 +170,16 @@ def fill_table(data: Data, filled: Frame | Array) -> pl.DataFrame | Array:
         if old.dtype.is_integer() and float(str(old.abs().max() or 0)) > LARGEST_WHOLE:
             fills = fills.round().cast(old.dtype)  # floats do not hold the observed ones
         table = table.with_columns(fills.zip_with(fills.is_not_null(), old.cast(fills.dtype)))
-    if data.ids is None or data.ids.name in table.columns:
+    return with_ids(data, table)
+
+
+def with_ids(data: Data, table: pl.DataFrame) -> pl.DataFrame:
+    """The table with the column of row names, where the file has it."""
+    if data.ids is None:
         return table
-    return table.insert_column(data.id_place, data.ids)
+    if data.ids.name in table.columns:
+        return table.with_columns(data.ids)
+    return table.insert_column(min(data.id_place, table.width), data.ids)
 
 
 def _named_like(data: Data, filled: Frame | Array) -> pl.DataFrame:

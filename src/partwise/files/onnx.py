@@ -109,15 +109,17 @@ def _makers(name: str, fitted: Fitted, graph: Graph, rows: Node, scores: bool) -
     if getattr(fitted.params, "links", None) is not None:
         raise _refused(name, "its parts have classes of groups; fit it with part_groups=None")
     if type(fitted.model) not in (MCVQ, MCFA):
-        raise _refused(name, "rows of this model are inferred by iteration")
+        raise _refused(name, "its rows are inferred by iteration; fit an MCVQ or MCFA, or use save")
     sampled = _refused(
-        name, "its score_samples is an estimate by sampling; leave it out of methods"
+        name, "its score_samples is an estimate by sampling; pass methods=['transform', 'impute']"
     )
     if type(fitted.model) is MCFA:
         if fitted.classes is not None:
             raise _refused(name, "factors with classes are not supported; fit it without classes")
         if of_factors.has_levels(fitted):
-            raise _refused(name, "ordered levels have no ONNX operators")
+            raise _refused(
+                name, "ordered levels have no ONNX operators; fit it with likelihood='gaussian'"
+            )
         if scores and np.any(fitted.params.gates.max(axis=0) < 1.0):
             raise sampled
         return _factors(fitted, graph, rows)
@@ -126,7 +128,11 @@ def _makers(name: str, fitted: Fitted, graph: Graph, rows: Node, scores: bool) -
     for group in fitted.columns:
         law = group.likelihood
         if law.latent or group.logged or not (law.family.powers or law.family.has_levels):
-            raise _refused(name, f"likelihood={law_state(law)['law']!r} has no ONNX operators")
+            raise _refused(
+                name,
+                f"likelihood={law_state(law)['law']!r} has no ONNX operators; use gaussian, "
+                "bernoulli, poisson or categorical",
+            )
     return _states(fitted, graph, rows)
 
 

@@ -15,6 +15,7 @@ from partwise.files.schema import (
     Anything,
     Array,
     Check,
+    ColumnName,
     Each,
     Flag,
     Maybe,
@@ -369,7 +370,7 @@ def _ends_ordered(value: Stored, scope: Scope) -> str | None:
 
 _TABLE_COLUMN = Record(
     {
-        "name": Plain(),
+        "name": ColumnName(),
         "kind": Text(KINDS),
         "form": Text(_FORMS),
         "dtype": Text(),
@@ -442,7 +443,7 @@ def table(size: str) -> Record:
     return Record(
         {
             "columns": Each(_TABLE_COLUMN, size),
-            "names": Each(Plain(), size, rules=(differ,)),
+            "names": Each(ColumnName(), size, rules=(differ,)),
             "frame": Text(("pandas", "polars", "array")),
         },
         rules=(_types_known, _names_agree, _twins_fit),

@@ -278,6 +278,16 @@ class Plain:
 
 
 @dataclass(frozen=True)
+class ColumnName:
+    """A plain value, or a tuple of them: of a column below several header rows."""
+
+    def __call__(self, value: object, scope: Scope) -> None:
+        """Types."""
+        for one in value if isinstance(value, tuple) else (value,):
+            Plain()(one, scope)
+
+
+@dataclass(frozen=True)
 class Anything:
     """Any value; checked elsewhere."""
 

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import polars as pl
 
+from partwise._text import first_few
+from partwise._warnings import warn
 from partwise.data.decide import Doubt, TextOptions, read_columns
+from partwise.data.frames import shortened
 from partwise.data.records import (
     DOUBLE_COLON,
     SEPARATORS,
@@ -98,6 +101,14 @@ def read_table(
     n_records = check_lengths(path, text, separator, len(first), skip_rows)
     header = _names_columns(found) if header is None else header
     names = _names(first) if header else [unnamed(d) for d in range(len(first))]
+    renamed = [
+        name for name, cell in zip(names, first, strict=True) if cell.strip() not in ("", name)
+    ]
+    if header and renamed:
+        warn(
+            f"{path} has several columns of the same name; the later ones are called "
+            f"{first_few([shortened(name) for name in renamed], 5)}."
+        )
     refuse_rating_columns(path, names)
     if n_records - header < 1:
         raise ValueError(
