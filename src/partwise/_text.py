@@ -9,3 +9,8 @@ def first_few(words: Sequence[str], most: int) -> str:
     """Words in a sentence; of many the first, and how many more there are."""
     more = len(words) - most
     return ", ".join(words) if more <= 0 else f"{', '.join(words[:most])} and {more} more"
+
+
+def plural(number: int, singular: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {singular}{'' if number == 1 else 's'}"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise.cli.console import closest, complain, errors, fail, plural, print_table, say
+from partwise._text import plural
+from partwise.cli.console import closest, complain, errors, fail, print_table, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -80,7 +80,7 @@ def test_numbers_of_arrays_are_found_as_numbers_of_python():
 
 def test_the_last_of_ratings_given_twice_counts():
     given = ([1, 1, 2, 1], ["a", "a", "a", "b"], [5, 2, 3, 4])
-    with pytest.warns(UserWarning, match="1 ratings repeat .* the last rating"):
+    with pytest.warns(UserWarning, match="1 rating repeats .* the last rating"):
         read = read_ratings(given)
     assert as_dict(read) == {(1, "a"): 2.0, (2, "a"): 3.0, (1, "b"): 4.0}
 

@@ -257,7 +257,7 @@ def test_numbers_that_are_not_whole_are_refused():
         (lambda m: m.explain(PERSON, [1]), "Users and items are hashable"),
         (lambda m: m.user_ratings({}), "Users and items are hashable"),
         (lambda m: m.user_vectors([{1: 5}]), "'dict'; pass their ids"),
-        (lambda m: m.predict_pairs(None, [1, 2], [1]), "There are 2 users and 1 items, but each"),
+        (lambda m: m.predict_pairs(None, [1, 2], [1]), "There are 2 users and 1 item, but each"),
         (lambda m: m.predict({1: None}), "The rating of 1 is None; ratings must be numbers"),
         (lambda m: m.predict("ann"), "pass a mapping of items to ratings, or add the user"),
         (lambda m: m.add_items(([1], ["new"])), "cannot be mixed"),

@@ -79,11 +79,6 @@ def need_folders(*files: Path | None) -> None:
             fail(f"Error: {file} is a folder; name a file in it.", 2)
 
 
-def plural(number: int, singular: str) -> str:
-    """Write a number with its noun."""
-    return f"{number:,} {singular}{'' if number == 1 else 's'}"
-
-
 @contextmanager
 def nameless() -> Iterator[None]:
     """Accept columns without names, since some files have none."""

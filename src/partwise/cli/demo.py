@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from partwise.cli.console import errors, need_folders, plural, print_table, say
+from partwise._text import plural
+from partwise.cli.console import errors, need_folders, print_table, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from partwise._text import plural
 from partwise.cli.console import busy, complain, nameless, say
 from partwise.cli.tables import (
     Model,
@@ -58,7 +59,8 @@ def drift(
     with nameless():
         found = compared(fitted, X, alpha=alpha)
     n, total = len(found.drifted), len(found.names)
-    complain(f"{found.n_rows:,} rows: {n} of {total} columns and parts differ (alpha {alpha:g}).")
+    rows = plural(found.n_rows, "row")
+    complain(f"{rows}: {n} of {total} columns and parts differ (alpha {alpha:g}).")
     table = found.to_frame()
     table = table if every else table.filter(table["drifted"])
     if len(table) or out is not None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from partwise._text import plural
 from partwise.cli.completion import complete_column_value
-from partwise.cli.console import busy, fail, nameless, plural, say
+from partwise.cli.console import busy, fail, nameless, say
 from partwise.cli.folders import impute_folder, write_folder
 from partwise.cli.tables import (
     Model,

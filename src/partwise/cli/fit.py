@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 import typer
 
-from partwise._text import first_few
+from partwise._text import first_few, plural
 from partwise.cli.completion import complete_column_value, complete_columns
 from partwise.cli.console import (
     busy,
@@ -23,7 +23,6 @@ from partwise.cli.console import (
     fail,
     nameless,
     need_folders,
-    plural,
     print_table,
     say,
 )

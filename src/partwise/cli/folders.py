@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from partwise.cli.console import errors, fail, plural, say
+from partwise._text import plural
+from partwise.cli.console import errors, fail, say
 from partwise.cli.tables import Reading, check_names
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from partwise._text import plural
 from partwise.cli.completion import complete_columns
-from partwise.cli.console import closest, fail, need_folders, plural, say
+from partwise.cli.console import closest, fail, need_folders, say
 
 if TYPE_CHECKING:
     import polars as pl

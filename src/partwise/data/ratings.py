@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from partwise._text import plural
 from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data.frames import frame_of, is_missing
@@ -148,10 +149,9 @@ def _once(
     key = row * shape[1] + column
     last = len(key) - 1 - np.unique(key[::-1], return_index=True)[1]
     if len(last) < len(key) and not quiet:  # an item may be taken several times
-        warn(
-            f"{len(key) - len(last)} ratings repeat a user and item; the last rating of each "
-            "is used."
-        )
+        n = len(key) - len(last)
+        repeated = f"{plural(n, 'rating')} repeat{'s' * (n == 1)}"
+        warn(f"{repeated} a user and item; the last rating of each is used.")
     return sparse.csr_matrix((rating[last], (row[last], column[last])), shape=shape)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
 
 import numpy as np
 
+from partwise._text import plural
 from partwise._warnings import warn
 from partwise.contracts import Array, DType
 from partwise.data.columns import Kind
@@ -206,7 +207,8 @@ class Schema:
         raw = read_columns(X)
         if len(raw) != len(self.columns):
             raise ValueError(
-                f"X has {len(raw)} columns, but fit saw {len(self.columns)}; pass the same columns."
+                f"X has {plural(len(raw), 'column')}, but fit saw {len(self.columns)}; "
+                "pass the same columns."
             )
         numbers = [column.values for column in raw if column.form == "number"]
         single = bool(numbers) and all(values.dtype == np.float32 for values in numbers)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from partwise._text import plural
 from partwise.answers.ranking import Ranked, rank, ranking_of
 from partwise.answers.recommend import (
     People,
@@ -171,7 +172,8 @@ class RatingPredictions(RatingReasons):
         asked, rows = self._rows(known, users)
         if len(rows) != len(columns):
             raise ValueError(
-                f"There are {len(rows)} users and {len(columns)} items, but each pair needs both."
+                f"There are {plural(len(rows), 'user')} and {plural(len(columns), 'item')}, but "
+                "each pair needs both."
             )
         shares = cells_of(self._fitted, asked, rows, columns)
         if point == "distribution":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from partwise._text import first_few
+from partwise._text import first_few, plural
 from partwise.answers.drift import compare
 from partwise.contracts import Array
 from partwise.fitted import feature_names, fitted_of, schema_of
@@ -90,7 +90,8 @@ class Drift:
     def __repr__(self) -> str:
         found = self.drifted
         listed = f": {first_few(found, 8)}" if found else ""
-        return f"<Drift of {self.n_rows:,} rows: {len(found)} of {len(self.names)} differ{listed}>"
+        n = plural(self.n_rows, "row")
+        return f"<Drift of {n}: {len(found)} of {len(self.names)} differ{listed}>"
 
     def _repr_html_(self) -> str:
         html: str = self.to_frame()._repr_html_()

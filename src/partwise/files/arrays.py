@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from partwise._text import plural
 from partwise.contracts import Array
 from partwise.data.indices import load_sparse
 from partwise.files.data import Data, unreadable
@@ -39,7 +40,8 @@ def read_arrays(path: Path) -> Data:
         )
     kind = "a sparse table" if sparse.issparse(array) else "a table"
     kind = kind if shape is None else f"images of {shape[0]}x{shape[1]} pixels,"
-    return Data(array, f"{kind} of {array.shape[0]:,} rows and {array.shape[1]:,} columns", shape)
+    size = " and ".join(map(plural, array.shape, ("row", "column")))
+    return Data(array, f"{kind} of {size}", shape)
 
 
 def _read(path: Path) -> Array | sparse.csr_array:

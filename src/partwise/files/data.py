@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import polars as pl
 from scipy import sparse
 
+from partwise._text import plural
 from partwise.contracts import Array
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ class Data:
 
 def table_size(frame: pl.DataFrame) -> str:
     """Describe the size of a table."""
-    n, d = frame.shape
-    return f"a table of {n:,} row{'s' * (n != 1)} and {d:,} column{'s' * (d != 1)}"
+    return f"a table of {' and '.join(map(plural, frame.shape, ('row', 'column')))}"
 
 
 def check_values(path: Path, frame: pl.DataFrame) -> None:
