@@ -44,13 +44,16 @@ def test_a_summary_is_text_a_table_and_a_frame(table, model):
     assert repr(summary) == text
     assert max(map(len, text.splitlines())) <= WIDTH
     flowing = " ".join(text.split())
-    for profile in summary["profile"]:
-        assert " ".join(profile.split()) in flowing or profile == "depend on no part"
+    for profile, columns in zip(summary["profile"], summary["columns"], strict=True):
+        shown = " ".join(profile.split()) in flowing or profile == "depend on no part"
+        assert shown == bool(columns)  # a part without columns has no states to show
+    assert "part1: no columns" in text
     frame = summary.to_frame()
     assert isinstance(frame, pd.DataFrame)
     assert frame["profile"].tolist() == summary["profile"]
     html = summary._repr_html_()
-    assert html.count("<tr>") > len(frame)
+    assert html.count("<tr>") > (frame["columns"] != "").sum()
+    assert "no columns" in html
     assert "&quot;setosa&quot;" in html
 
 
