@@ -239,11 +239,22 @@ def test_weights_are_the_best_of_all_candidates(bent):
         for g, candidate in enumerate(blending.CANDIDATES):
             mean = candidate @ told.told(d, rows)
             gap = (mean - coded[rows, d]) / coded[rows, d].std()
-            losses[d, g] = weight[rows] @ gap**2
+            n = weight[rows].sum()
+            losses[d, g] = n * np.log(blending.LEAST_LOSS + weight[rows] @ gap**2 / n)
     pooled = losses.sum(axis=0) / (weight @ hidden).sum()
     for d in range(5):
         best = int(np.argmin(losses[d] + blending.POOLED_CELLS * pooled))
         assert_array_equal(found.weights[:, d], blending.CANDIDATES[best])
+
+
+def test_noiseless_columns_do_not_lean_on_noisy_ones():
+    """Factors tell columns without noise; errors of other columns are larger with any weight."""
+    rng = np.random.default_rng(0)
+    z, kind = rng.normal(size=(150, 1)), rng.integers(6, size=150)
+    lines = z * [1.0, -2.0, 0.5, 1.0] + 0.02 * rng.normal(size=(150, 4))
+    steps = rng.normal(size=(6, 8))[kind] + 0.7 * rng.normal(size=(150, 8))
+    imputer = PartsImputer(likelihood="gaussian", random_state=0).fit(np.hstack([lines, steps]))
+    assert (imputer._fitted.blend.weights[1, :4] > 0.9).all()
 
 
 def test_one_distribution_gives_all_answers(survey):

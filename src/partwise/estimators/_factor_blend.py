@@ -4,10 +4,10 @@ Rows in the same states of all parts still differ, and may differ together, as p
 do. So all columns (unordered levels as a yes-or-no column each, other levels by their place) are
 one part of an `MCFA` of numbers; and, if asked for, one part of an `MCFA` of latent numbers (a
 Gaussian copula). The weights of the three in each column are chosen on held-out cells, hidden from
-the fits where rows are few: by the squared or absolute error of numbers, by the log score of
-levels. Columns whose logarithm is modeled are
-blended in logarithms: states and copula give that of the expectation, the factor analysis the
-expected logarithm, so that the imputed value lies between the expectation and the median.
+the fits where rows are few: by the logarithm of the squared or absolute error of numbers, by the
+log score of levels. Columns whose logarithm is modeled are blended in logarithms: states and copula
+give that of the expectation, the factor analysis the expected logarithm, so that the imputed value
+lies between the expectation and the median.
 """
 
 from __future__ import annotations
@@ -59,9 +59,12 @@ MOST_ITERATIONS = 6
 FACTORS_A_COLUMN = 2 / 3
 
 # Candidate weights of states, factors and copula are multiples of this fraction; each column leans
-# on all columns of its kind, which count as many held-out cells as this.
+# on all columns of its kind, which count as many held-out cells as this. Losses of numbers are
+# compared by their logarithms, so that nearly noiseless columns do not lean on the large errors of
+# noisy ones; below the least loss (in deviations) all are alike.
 STEPS = 8
 POOLED_CELLS = 30.0
+LEAST_LOSS = 1e-6
 
 # A mixture is wider than its parts, so its calibration leans less on what is uniform than that of
 # one model; chosen on the tables `CHOSEN_ON` of the benchmark `tables_rivals`.
@@ -268,9 +271,11 @@ class Blend:
             else:
                 p = mixed[:, np.arange(len(rows)), answers.codes(d, true)]
                 losses = -np.log(np.maximum(p, 1e-6))
-            summed = losses @ weight[rows]
+            summed, n_cells = losses @ weight[rows], float(weight[rows].sum())
+            if numbers[d]:  # the log score of errors of unknown size, up to a factor
+                summed = n_cells * np.log(LEAST_LOSS + summed / max(n_cells, 1e-300))
             total[int(numbers[d])] += np.where(allowed, summed, np.inf)
-            own[d] = summed, float(weight[rows].sum()), allowed
+            own[d] = summed, n_cells, allowed
         counts = [sum(n for d, (_, n, _) in own.items() if numbers[d] == kind) for kind in (0, 1)]
         weights = self.weights.copy()
         for d, (summed, _, allowed) in own.items():

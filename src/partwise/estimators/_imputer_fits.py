@@ -34,7 +34,7 @@ from partwise.typing import DataLike, Likelihoods, Seed
 
 # Sizes and EM iterations that impute about as well as selected sizes in a tenth of the time, chosen
 # on the tables `CHOSEN_ON` of the benchmark `tables_rivals`.
-QUICK_PARTS, QUICK_STATES, QUICK_ITERATIONS = 2, 16, 6
+QUICK_PARTS, QUICK_STATES, QUICK_ITERATIONS = 2, 16, 4
 
 # More parts are tried with fewer states, if each has so many columns on average.
 FEWER_STATES = 8
