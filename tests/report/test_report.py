@@ -475,6 +475,9 @@ def test_states_of_few_rows_are_marked_and_their_rows_named():
         assert len(one["rows"]) == 3
         assert {states[at] for _, at in one["rows"]} == {one["number"]}
     assert part["numbers"] == {one["number"]: one["shown"] for one in part["states"]}
+    (live,) = content["live"]["parts"]
+    said = live["sentences"][part["states"][2]["number"]]
+    assert said.endswith("Only 1 row is in this state, perhaps for wrong values.")
     page = render(content)
     assert "Only 1 row, perhaps wrong values" in page
     assert "person 7" in page

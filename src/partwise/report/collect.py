@@ -39,6 +39,7 @@ from partwise.report.content import (
     Part,
     PartsContent,
     Scores,
+    State,
     Vector,
 )
 from partwise.report.embed import embed, names_of, pack_rows, packed_size
@@ -478,7 +479,7 @@ def _live(
                 "shares": [vector["share"] for vector in part["vectors"]],
                 "name": part["name"],
                 "numbers": part["numbers"],
-                "sentences": {state["number"]: state["sentence"] for state in part["states"]},
+                "sentences": {state["number"]: _in_row(state) for state in part["states"]},
             }
             for part in content["parts"]
         ],
@@ -516,6 +517,14 @@ def _live(
             **kept,
         }
     return live
+
+
+def _in_row(state: State) -> str:
+    """The sentence about a state where one of its rows is shown, with the doubt about it."""
+    if not state["is_small"] or not state["n_rows"]:
+        return state["sentence"]
+    rows = "1 row is" if state["n_rows"] == 1 else f"{state['n_rows']} rows are"
+    return f"{state['sentence']}. Only {rows} in this state, perhaps for wrong values."
 
 
 def _terms(schema: Schema) -> list[Live | None]:
