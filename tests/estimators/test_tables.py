@@ -645,3 +645,11 @@ def test_columns_below_several_header_rows_keep_their_names(tmp_path):
         assert set(one.anomalous_cells(table, 3)["column"]) <= {"a / u", "a / v", "b / u"}
         assert list(one.impute(table.mask(table > 4)).columns) == names
         assert list(one.predict_columns(table, [("a", "u")]).columns) == [("a", "u")]
+
+
+def test_a_table_under_the_default_likelihood_is_saved_and_loaded(tmp_path):
+    table = pd.DataFrame({"size": [1.0, 2.0, 5.0, 6.0] * 5, "color": ["red", "blue"] * 10})
+    model = MCVQ(1, 2, random_state=0).fit(table)
+    model.save(tmp_path / "model")
+    again = partwise.load(tmp_path / "model")
+    assert_array_equal(again.transform(table), model.transform(table))

@@ -134,8 +134,10 @@ def _prior_fits(value: Stored, scope: Scope) -> str | None:
 def _likelihood_fits(value: Stored, scope: Scope) -> str | None:
     """The likelihoods of the groups are those of the argument."""
     asked, state = value["arguments"].get("likelihood", "gaussian"), value["state"]
-    is_table = not isinstance(asked, str) or asked == "auto"
-    if is_table != (state.get("schema") is not None):
+    has_table = state.get("schema") is not None
+    # The default likelihood of a data frame with other columns than numbers is "auto".
+    is_table = not isinstance(asked, str) or asked == "auto" or (asked == "gaussian" and has_table)
+    if is_table != has_table:
         return f"has likelihood={asked!r} and {'no' if is_table else 'a'} table"
     if is_table:
         return None
