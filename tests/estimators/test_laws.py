@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import partwise
-from partwise import MCVQ, PartsImputer
+from partwise import MCFA, MCVQ, PartsImputer
 from partwise.data.columns import learn_columns
 from tests.common.helpers import assert_never_falls
 
@@ -220,3 +220,72 @@ def test_tables_mix_all_kinds(tmp_path):
     assert imputed.fit_transform(holed).notna().all().all()
     with pytest.raises(ValueError, match="radians"):
         MCVQ(1, 3, likelihood={"height": "circular"}).fit(frame.assign(height=100.0 + frame.height))
+
+
+# --- directions in degrees ---
+
+
+def weather(n=300, seed=0):
+    """Wind from around north in winter and from the east in summer, in whole degrees."""
+    rng = np.random.default_rng(seed)
+    winter = rng.random(n) < 0.6
+    wind = np.where(winter, rng.normal(2.0, 18.0, n), rng.normal(120.0, 15.0, n))
+    return winter, pd.DataFrame(
+        {
+            "wind_dir": np.rint(wind) % 360,
+            "temperature": np.where(winter, 3.0, 22.0) + rng.normal(0, 2, n),
+            "sun": np.where(winter, 2.0, 9.0) + rng.normal(0, 1, n),
+        }
+    )
+
+
+def test_degrees_are_circular(tmp_path):
+    winter, frame = weather()
+    model = MCVQ(1, 2, likelihood="auto", random_state=0).fit(frame)
+    assert model.kinds_[0] == "degrees"
+    holed = frame.assign(wind_dir=np.nan)
+    found = model.impute(holed)["wind_dir"].to_numpy()
+    away = np.abs((found - np.where(winter, 2.0, 120.0) + 180.0) % 360.0 - 180.0)
+    assert away.max() < 8.0
+    lower, upper = (end["wind_dir"].to_numpy() for end in model.predict_interval(holed))
+    middle = 0.5 * (lower + upper)
+    around = middle + (frame["wind_dir"].to_numpy() - middle + 180.0) % 360.0 - 180.0
+    assert 0.85 < np.mean((lower <= around) & (around <= upper)) < 0.97
+    assert (upper - lower).max() < 90.0
+    rows, _ = model.sample(500, random_state=0)
+    assert rows["wind_dir"].between(0, 359).all()
+    assert (rows["wind_dir"] == rows["wind_dir"].round()).all()
+    model.save(tmp_path / "wind.safetensors")
+    again = partwise.load(tmp_path / "wind.safetensors").impute(holed)
+    pd.testing.assert_frame_equal(again, model.impute(holed))
+
+
+def test_degrees_are_radians_in_other_units():
+    _, frame = weather()
+    radians = frame.assign(wind_dir=np.deg2rad(frame["wind_dir"]))
+    one = MCVQ(1, 2, likelihood={"wind_dir": "degrees"}, random_state=0).fit(frame)
+    two = MCVQ(1, 2, likelihood={"wind_dir": "circular"}, random_state=0).fit(radians)
+    # A density per degree is one per radian, in other units.
+    shift = np.log(180.0 / np.pi)
+    assert_allclose(one.score_samples(frame) + shift, two.score_samples(radians), atol=1e-6)
+    ends = [model.reconstruct(X)["wind_dir"] for model, X in ((one, frame), (two, radians))]
+    assert_allclose(np.cos(np.deg2rad(ends[0])), np.cos(ends[1]), atol=0.01)  # whole degrees
+
+
+def test_other_numbers_up_to_360_stay_numbers():
+    """Neither the name nor the values alone make a circle; factors take directions as numbers."""
+    rng = np.random.default_rng(0)
+    uniform = np.rint(rng.uniform(0, 360, 300))
+    frame = pd.DataFrame({"score": uniform, "twice": 2 * uniform + rng.normal(0, 20, 300)})
+    assert MCVQ(1, 3, likelihood="auto", random_state=0).fit(frame).kinds_[0] == "gaussian"
+    half = frame.rename(columns={"score": "heading"}).assign(heading=uniform / 2)
+    assert MCVQ(1, 3, likelihood="auto", random_state=0).fit(half).kinds_[0] == "gaussian"
+    _, wind = weather()
+    assert MCFA(1, 1, likelihood="auto", random_state=0).fit(wind).kinds_[0] == "gaussian"
+    holed = wind.assign(wind_dir=wind["wind_dir"].where(np.arange(300) % 5 > 0))
+    imputer = PartsImputer(1, 2, n_factors=1, random_state=0).fit(holed)
+    assert imputer.model_.kinds_[0] == "gaussian"
+    for end in imputer.predict_interval(holed):
+        assert end["wind_dir"].between(0, 360).all()
+    with pytest.raises(ValueError, match="needs angles from -360 to 360"):
+        MCVQ(1, 2, likelihood={"wind_dir": "degrees"}).fit(wind.assign(wind_dir=400.0))

@@ -112,6 +112,7 @@ MODELS = {
         lambda X: np.maximum(np.round(X) - 2, 0),
     ),
     "angles": (MCVQ(3, 3, likelihood="circular"), lambda X: np.clip(X / 2, -6, 6)),
+    "degrees": (MCVQ(3, 3, likelihood="degrees"), lambda X: np.clip(30 * X, -350, 350)),
     "factors": (MCFA(3, 2), lambda X: X),
     "factors and classes": (MCFA(3, 2, n_classes=2), lambda X: X),
     "ordered levels": (MCFA(2, 2, likelihood="ordinal"), lambda X: np.clip(np.round(X / 2), 0, 4)),

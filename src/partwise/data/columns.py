@@ -22,7 +22,6 @@ from partwise.data.rows import Rows, RowSource, is_sparse, map_rows
 from partwise.likelihoods import (
     ORDERED,
     Conjugate,
-    Family,
     Flat,
     Law,
     Ordinal,
@@ -172,7 +171,9 @@ class ColumnGroup:
             # Halves, since a difference may be beyond the largest number. R's NA signals.
             with np.errstate(over="ignore", invalid="ignore"):
                 return np.clip((0.5 * values - shift) / scale * 2.0, -most, most)
-        return self.likelihood.encode(values - self.shift[columns] if self.shift.any() else values)
+        values = values - self.shift[columns] if self.shift.any() else values
+        unit = self.likelihood.unit
+        return self.likelihood.encode(values if unit == 1.0 else values / unit)
 
     @property
     def plain_numbers(self) -> bool:
@@ -434,19 +435,19 @@ def _learn_numbers(entries: ColumnEntries, law: Law, absent_zero: bool) -> Colum
     elif family.powers:
         moments = family.smoothed(np.stack([weight, mean * size * weight]))
     else:
-        shift = law.shifts(lowest)
+        shift, scale = law.shifts(lowest), np.full(D, law.unit)
         sums = entries.sums(
-            *(partial(_statistic, family, shift, p) for p in range(family.n_statistics))
+            *(partial(_statistic, law, shift, p) for p in range(family.n_statistics))
         )
         sums[0] = weight
         moments = family.smoothed(sums)
     return ColumnGroup(np.arange(D), law, shift, scale, None, weight, moments, varies, absent_zero)
 
 
-def _statistic(family: Family, shift: Array, p: int, values: Array, columns: Array) -> Array:
+def _statistic(law: Law, shift: Array, p: int, values: Array, columns: Array) -> Array:
     """T_p of some values, 0 where they are missing."""
-    coded = family.encode(values - shift[columns])
-    return family.statistics(np.where(np.isnan(coded), 0.0, coded))[p]
+    coded = law.family.encode((values - shift[columns]) / law.unit)
+    return law.family.statistics(np.where(np.isnan(coded), 0.0, coded))[p]
 
 
 class ColumnEntries:

@@ -10,6 +10,8 @@ kind            which columns
 "poisson"       whole numbers from 0 that spread no more than five times their mean of up to 30,
                 unless another kind predicts held-out values better
 "lognormal"     positive numbers so skewed to the right that their logarithms are far less so
+"degrees"       numbers from 0 to 360 near both ends, if the name is that of a direction or angle,
+                unless Gaussians predict held-out values better
 "gaussian"      all other numbers, and dates
 others          those of `partwise.likelihoods.LAWS`, where the user asks for them
 "ignored"       not used by the model: empty columns, identifiers, free text, objects; missing
@@ -30,9 +32,17 @@ from partwise._warnings import warn
 from partwise.data.columns import MOST_LEVELS
 from partwise.data.frame_reading import sorts_of
 from partwise.data.frames import shortened
-from partwise.data.number_kinds import likely_kind
+from partwise.data.number_kinds import are_directions, likely_kind
+from partwise.data.support import Support
 from partwise.data.survey import MAX_DISTINCT, ColumnSurvey, Counts
-from partwise.data.table_column import IGNORED, OTHER, TableColumn, has_levels, law_of_kind
+from partwise.data.table_column import (
+    IGNORED,
+    OTHER,
+    TableColumn,
+    has_levels,
+    is_angle,
+    law_of_kind,
+)
 from partwise.typing import Name
 
 # A number with at most this many values, each seen so often on average, has ordered levels.
@@ -54,6 +64,13 @@ _NAMED_AS_IDENTIFIER = re.compile(r"(^|[_\s.-])(id|uuid|guid|identifier)$", re.I
 # Names of columns whose repeated, scattered integers are names rather than amounts.
 _NAMED_AS_CODE = re.compile(
     r"(^|[_\s.-])(id|code|no|nr|num|number|zip|zipcode|postcode|plz|fips|school)$", re.IGNORECASE
+)
+
+# Names of columns whose numbers from 0 to 360 are directions.
+_NAMED_AS_DIRECTION = re.compile(
+    r"(^|[_\s.-]|wind)(dir|direction|heading|bearing|azimuth|aspect|angle|orientation)"
+    r"([_\s.-]?\(?(deg|degrees|°)\)?)?$",
+    re.IGNORECASE,
 )
 
 # Texts that the user may have meant as dates or numbers. Whole numbers may be codes.
@@ -219,6 +236,10 @@ def _learn_numbers(
             return replace(base, note="identifier"), [*problems, "identifier"]
         if survey.all_differ:
             problems.append("differ")
+    directed = n_seen >= IDENTIFIER_ROWS and survey.lowest >= 0
+    directed = directed and _NAMED_AS_DIRECTION.search(str(survey.name)) is not None
+    if directed and are_directions(*survey.weighted, survey.support.step):
+        return replace(base, kind="degrees", support=_around(survey)), problems
     by_rule = _number_by_rule(survey, base)
     if not whole or survey.counts is None or n_seen < IDENTIFIER_ROWS:
         return by_rule, problems
@@ -278,7 +299,14 @@ def _asked_numbers(survey: ColumnSurvey, asked: str, base: TableColumn) -> Table
             f'Column {survey.name!r} has {survey.lowest:g}, but "lognormal" needs values from 0; '
             'choose likelihood "gaussian".'
         )
+    if is_angle(asked):
+        return replace(base, kind=asked, support=_around(survey))
     return replace(base, kind=asked, offset=_offset(survey) if asked == "lognormal" else 0.0)
+
+
+def _around(survey: ColumnSurvey) -> Support:
+    """The support of angles, which have no bounds: an interval may go on beyond the cut."""
+    return replace(survey.support, low=-np.inf, high=np.inf)
 
 
 def _offset(survey: ColumnSurvey) -> float:

@@ -30,6 +30,10 @@ CODES_GAIN = 0.5
 # Values that are compared at most.
 MOST_VALUES = 20_000
 
+# Angles have values within so many degrees of both ends, and are told apart from so many on.
+NEAR_ENDS = 30.0
+SMALLEST_ANGLE = 0.01
+
 # Held-out parts, components and EM iterations of the mixtures, and standard errors to win by.
 FOLDS = 4
 COMPONENTS = 3
@@ -96,6 +100,38 @@ def likely_kind(found: Array, counts: Array, rule: str) -> str:
     if rule == "poisson" and (_wins(better) or uniform > held_out[numbers].mean()):
         return "gaussian"
     return rule
+
+
+def are_directions(found: Array, counts: Array, step: float) -> bool:
+    """Whether numbers can be angles in degrees: some near 0, some near 360, and no linear scale.
+
+    Parameters
+    ----------
+    found, counts : ndarray of shape (V,)
+        Distinct numbers from 0 in order, and the number of rows of each.
+    step : float
+        Resolution of the numbers, 0 if there is none.
+
+    Returns
+    -------
+    found : bool
+        False also if mixtures of Gaussians predict held-out values better than those on the circle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from partwise.data.number_kinds import are_directions
+    >>> wind = np.rint(np.random.default_rng(0).normal(0.0, 25.0, 300)) % 360
+    >>> are_directions(*np.unique(wind, return_counts=True), 1.0)
+    True
+    >>> are_directions(*np.unique(wind[wind < 180], return_counts=True), 1.0)
+    False
+    """
+    if found[0] > NEAR_ENDS or not 360.0 - NEAR_ENDS <= found[-1] <= 360.0:
+        return False
+    scores: dict[str, Scorer] = {"gaussian": _gaussians, "degrees": _directions}
+    held_out = _held_out(found, _some(counts), max(step, SMALLEST_ANGLE), scores)
+    return not _wins(held_out["gaussian"] - held_out["degrees"])
 
 
 def _wins(gain: Array) -> bool:
@@ -168,6 +204,26 @@ def _gaussians(found: Array, counts: Array, step: float) -> Array:
         variance = ((r * away).sum(axis=1) + 0.1 * variance) / total
         variance = np.maximum(variance, step**2 / 12.0)
     return special.logsumexp(np.log(share)[:, None] + probability(), axis=0)
+
+
+def _directions(found: Array, counts: Array, step: float) -> Array:
+    """A mixture of von Mises distributions of degrees."""
+    x = np.deg2rad(found)
+    mean, kappa = np.deg2rad(_quantiles(found, counts)), np.full(COMPONENTS, 2.0)
+
+    def density() -> Array:
+        k = kappa[:, None]
+        return k * (np.cos(x - mean[:, None]) - 1.0) - np.log(2 * np.pi * special.i0e(k))
+
+    share = np.full(COMPONENTS, 1.0 / COMPONENTS)
+    for _ in range(ITERATIONS):
+        r = _shared(np.log(share)[:, None] + density()) * counts
+        total = r.sum(axis=1) + 0.1
+        share = total / total.sum()
+        across, up = r @ np.cos(x), r @ np.sin(x)
+        mean, length = np.arctan2(up, across), np.hypot(across, up) / total
+        kappa = np.minimum(length * (2.0 - length**2) / (1.0 - length**2), np.deg2rad(step) ** -2)
+    return special.logsumexp(np.log(share)[:, None] + density(), axis=0) + np.log(np.deg2rad(step))
 
 
 def _shared(joint: Array) -> Array:

@@ -34,6 +34,7 @@ from partwise.data.table_column import (
     TableColumn,
     Twin,
     has_levels,
+    is_angle,
     law_of_kind,
     number_text,
 )
@@ -160,6 +161,16 @@ class Schema:
         followed = [c.twin is not None and c.twin.leader in values for c in columns]
         columns = [c.following(None) if f else c for c, f in zip(columns, followed, strict=True)]
         return Schema(columns, self.names, self.frame), rescaled
+
+    def without_angles(self, likelihood: Likelihood) -> Schema:
+        """The schema with angles as Gaussian numbers, where ``likelihood`` does not name them."""
+        asked = _asked(likelihood, [column.name for column in self.columns])
+        columns = list(self.columns)
+        for d, column in enumerate(columns):
+            if is_angle(column.kind) and asked[d] == "auto":
+                support = replace(column.support, low=0.0, high=360.0)  # found between these
+                columns[d] = replace(column, kind=NUMBER, support=support)
+        return Schema(columns, self.names, self.frame)
 
     def sampled_together(
         self, coded: Array, rng: np.random.Generator, known: Array | None = None

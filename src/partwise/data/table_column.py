@@ -36,6 +36,11 @@ def has_levels(kind: str) -> bool:
     return law is not None and (law.has_levels or law.own_levels is not None)
 
 
+def is_angle(kind: str) -> bool:
+    """Whether columns of a kind are numbers on a circle."""
+    return kind != IGNORED and not has_levels(kind) and not law_of_kind(kind).linear
+
+
 @dataclass(frozen=True)
 class Twin:
     """How a column follows another that is nearly the same.

@@ -69,10 +69,12 @@ class ImputerFits:
             return self._learn(self._sized(first, rows), rows, rng, others)
 
     def _as_numbers(self, rows: TrainingRows) -> TrainingRows:
-        """The rows with numbers of many values as numbers, not as levels that are rarely seen."""
+        """The rows with angles, and numbers of many values, as numbers, not as rare levels."""
         if rows.schema is None:
             return rows
         asked = cast("Likelihood", self.likelihood)
+        rows = replace(rows, schema=rows.schema.without_angles(asked))
+        assert rows.schema is not None
         schema, rescaled = rows.schema.without_many_levels(asked, MAX_ANSWERS)
         if schema is rows.schema:
             return rows

@@ -18,7 +18,7 @@ from partwise.data import ObservedCells, RowSource
 from partwise.data.frame_passes import Unseen, encode_frames, survey_frames
 from partwise.data.frame_sources import Frames, FrameStore, frames_of
 from partwise.data.frames import all_numbers, as_table, frame_of, index_of, names_of, with_own_names
-from partwise.data.table import Schema
+from partwise.data.table import Likelihood, Schema
 from partwise.estimators._gated import GatedEstimator
 from partwise.estimators._rows import without_names
 from partwise.fitting.options import Rows, TrainingRows
@@ -87,12 +87,16 @@ class TableRows(GatedEstimator):
         schema = self._known_schema(reset)
         known = schema is not None
         wanted = "auto" if self.likelihood == "gaussian" else self.likelihood
-        schema = schema or Schema.learn(X, wanted, kept)
+        schema = schema or self._suited(Schema.learn(X, wanted, kept), wanted)
         coded = schema.encode(X, tell=known)
         schema = schema if known else schema.with_twins(coded[kept])
         coded = coded if reset else coded.astype(self._fitted.dtype, copy=False)
         names = getattr(self, "feature_names_in_", None)
         return TrainingRows(coded[kept], weight[kept], kept, names, schema)
+
+    def _suited(self, schema: Schema, asked: Likelihood) -> Schema:
+        """A table's columns as the model can describe them."""
+        return schema
 
     def _known_schema(self, reset: bool) -> Schema | None:
         """The schema of the last fit, where it stays."""
@@ -112,6 +116,7 @@ class TableRows(GatedEstimator):
         unseen: Unseen = "warn"
         if schema is None:
             schema = survey_frames(frames, self.likelihood, used)
+            schema = self._suited(schema, self.likelihood)
             unseen = "missing" if used is not None else "refuse"
         coded = placed(encode_frames(frames, schema, unseen))
         if used is not None and isinstance(coded, RowSource):

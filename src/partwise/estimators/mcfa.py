@@ -19,7 +19,7 @@ from partwise.answers.moving_parts import PartsAnswers
 from partwise.answers.results import Explanation
 from partwise.contracts import Array
 from partwise.data.columns import Kind
-from partwise.data.table import Schema
+from partwise.data.table import Likelihood, Schema
 from partwise.estimators._gated import CONSTRAINTS, SIZE
 from partwise.estimators._moving import TransformedRows
 from partwise.estimators._rows import by_rows
@@ -292,6 +292,9 @@ class MCFA(TransformedRows, TableVerbs):
 
     def _reads_table(self, X: DataLike) -> bool:
         return not isinstance(self.likelihood, str) or self.likelihood == "auto"
+
+    def _suited(self, schema: Schema, asked: Likelihood) -> Schema:
+        return schema.without_angles(asked)
 
     def _law(self, schema: Schema | None) -> str | tuple[Kind, ...]:
         if schema is not None:

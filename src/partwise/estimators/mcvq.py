@@ -43,7 +43,8 @@ class MCVQ(BiclusterMixin, MovingEstimator):
     likelihood : str, mapping or sequence, default="gaussian"
         Distribution of an entry given its state. For a matrix of one kind: "gaussian", "bernoulli",
         "poisson", "negative_binomial" (overdispersed counts), "zero_inflated" (counts with many
-        zeros), "categorical", "ordinal" (ordered categories) or "circular" (angles in radians).
+        zeros), "categorical", "ordinal" (ordered categories), "circular" (angles in
+        radians) or "degrees".
         For a table with columns of several kinds: "auto" detects the kind of each column (see
         ``kinds_``), a mapping of column names to kinds sets some of them, a
         sequence sets all; a kind may then also be "lognormal" or "ignored".

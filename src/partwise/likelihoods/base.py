@@ -56,6 +56,8 @@ class Law(ABC):
         Whether columns are brought to mean 0 and variance 1.
     has_units : bool
         Whether columns are shifted or scaled by their observed values.
+    unit : float
+        The user's units of a model unit, where columns are not ``scaled``.
     counts : bool
         Whether values are 0, 1, 2, ...
     linear : bool
@@ -80,6 +82,7 @@ class Law(ABC):
     own_levels: ClassVar[tuple[float, ...] | None] = None
     scaled: ClassVar[bool] = False
     has_units: ClassVar[bool] = False
+    unit: ClassVar[float] = 1.0
     counts: ClassVar[bool] = False
     linear: ClassVar[bool] = True
     absent_zero: ClassVar[bool] = False

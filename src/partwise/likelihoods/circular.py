@@ -233,6 +233,38 @@ class Circular(Family):
         }
 
 
+@dataclass(frozen=True)
+class Degrees(Circular):
+    """The same of angles in degrees."""
+
+    name: ClassVar[str] = "degrees"
+    unit: ClassVar[float] = 180.0 / np.pi
+
+    @classmethod
+    def check(cls, values: Array) -> str | None:
+        """One turn either way."""
+        wrong = values[np.abs(values) > MOST * cls.unit]
+        if not len(wrong):
+            return None
+        return (
+            f'{wrong[0]:g}, but likelihood="degrees" needs angles from -360 to 360; convert the '
+            "data, as with X % 360."
+        )
+
+    @classmethod
+    def shifts(cls, lowest: Array) -> Array:
+        """Columns without negative angles run from 0 to 360, others from -180 to 180."""
+        return super().shifts(lowest) * cls.unit
+
+    def start_scores(self, values: Array, levels: Array | None) -> Array:
+        """Both coordinates."""
+        return super().start_scores(values / self.unit, levels)
+
+    def joined(self, values: Array, shift: Array) -> Array:
+        """Mean direction."""
+        return super().joined(values / self.unit, shift / self.unit) * self.unit
+
+
 # Log density around the circle: of(x, given), the given arrays' last axis being that of x.
 Density: TypeAlias = Callable[[Array, tuple[Array, ...]], Array]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from partwise.likelihoods.base import Law
 from partwise.likelihoods.bernoulli import Bernoulli
 from partwise.likelihoods.categorical import Categorical
-from partwise.likelihoods.circular import Circular
+from partwise.likelihoods.circular import Circular, Degrees
 from partwise.likelihoods.gaussian import Gaussian
 from partwise.likelihoods.negative_binomial import NegativeBinomial
 from partwise.likelihoods.ordinal import Ordinal
@@ -27,6 +27,7 @@ LAWS: dict[str, type[Law]] = {
         NegativeBinomial,
         ZeroInflated,
         Circular,
+        Degrees,
     )
 }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import rankdata
 
-from partwise.data.table import TableColumn
+from partwise.data.table_column import TableColumn, is_angle, law_of_kind
 
 # Rows that are enough for two digits; pairs with fewer common rows have no association.
 MAX_ROWS = 4000
@@ -72,7 +72,7 @@ def associations(
 def _kind(column: TableColumn | None, values: np.ndarray) -> str:
     if column is None:
         return "number"
-    if column.kind == "circular" or (column.has_levels and not _has_order(column)):
+    if is_angle(column.kind) or (column.has_levels and not _has_order(column)):
         return "binary" if column.has_levels and len(column.levels) == 2 else "level"
     return "number"
 
@@ -87,7 +87,7 @@ def _codes(column: TableColumn | None, values: np.ndarray) -> np.ndarray:
     out = np.full(len(values), -1)
     own = values[seen]
     if column is not None and not column.has_levels:
-        turn = np.mod(own, 2 * np.pi) / (2 * np.pi)
+        turn = np.mod(own / (2 * np.pi * law_of_kind(column.kind).unit), 1.0)
         own = np.minimum((CIRCULAR_BINS * turn).astype(int), CIRCULAR_BINS - 1)
     _, place, counts = np.unique(own, return_inverse=True, return_counts=True)
     rank = np.empty(len(counts), int)

@@ -86,6 +86,7 @@ KINDS = {
     "negative_binomial": ("count", "negative binomial distribution: counts vary widely"),
     "zero_inflated": ("count", "zero-inflated distribution: many zeros"),
     "circular": ("cycle", "circular distribution: the largest value is next to the smallest"),
+    "degrees": ("angle", "circular distribution: 360 degrees are 0 degrees"),
     "categorical": ("category", "probability per level"),
     "ordinal": ("ordered levels", "probability per ordered level"),
     "bernoulli": ("two levels", "probability of each level"),

@@ -317,8 +317,8 @@ class StatesModel {
     if (!this.parts.some((part) => part.blocks.some((block) => block.up))) return out;
     const [across, up] = ["across", "up"].map((name) => this.mix(found, (block, at) => block[name]?.[at] ?? 0));
     for (const part of this.parts) {
-      for (const { up: turns, n, columns, shift } of part.blocks) {
-        for (let i = 0; turns && i < n; i++) out[columns[i]] = Math.atan2(up[columns[i]][0], across[columns[i]][0]) + shift[i];
+      for (const { up: turns, n, columns, shift, scale } of part.blocks) {
+        for (let i = 0; turns && i < n; i++) out[columns[i]] = Math.atan2(up[columns[i]][0], across[columns[i]][0]) * scale[i] + shift[i];
       }
     }
     return out;
