@@ -256,7 +256,7 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         -------
         lower, upper : ndarray or DataFrame of shape (n, D)
             Both ends are the value itself where it is observed, and missing for levels without
-            order.
+            order and for angles, whose intervals only `MCVQ` has.
 
         Examples
         --------
