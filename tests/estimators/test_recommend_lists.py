@@ -207,6 +207,21 @@ def test_implicit_feedback_needs_no_ratings():
     assert model.next_question([0]) in range(D)
 
 
+def test_effects_of_items_taken_are_predictions_without_them():
+    features = pd.DataFrame({"item": range(D + 2), "kind": np.arange(D + 2) % 2})
+    few = Recommender(max_choice_items=8).fit(made_ratings()[:2], item_features=features)
+    for model in (fitted("implicit"), few):
+        for item in model.items_:
+            for person in ([0, 1, 2, 5, 9], [2]):
+                told = model.explain(person, item, n=9)["because"]
+                assert {reason["item"] for reason in told} == set(person) - {item}
+                whole = model.predict(person, [item])[0]
+                for reason in told:
+                    rest = [i for i in person if i != reason["item"]]
+                    left = model.predict(rest, [item])[0]
+                    assert_allclose(reason["effect"], whole - left, rtol=1e-4, atol=1e-6)
+
+
 # --- people, items and ratings that arrive later ---
 
 

@@ -1,15 +1,19 @@
 """Items and people without ratings, and what a person who made a mistake is told."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 
 import partwise
 from partwise import MCFA, MCVQ, Recommender
 from partwise.evaluation import evaluate
+from tests.common.helpers import quietly
 
 N, D = 40, 8
 KINDS = {
@@ -131,6 +135,25 @@ def test_reasons_are_of_the_prediction(kind):
             assert_allclose(found.choice, model.predict(person, [found.item])[0], rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["states", "implicit"])
+def test_reasons_need_memory_in_proportion_to_the_ratings(kind):
+    n = 3000
+    users, items = np.divmod(np.arange(4 * n), n)
+    given = users, items, 1 + (items * (users + 1)) % 5
+    taking = MCVQ(2, 2, likelihood="bernoulli", sparse_absent="zero", random_state=0)
+    estimator = clone(KINDS.get(kind, taking)).set_params(max_iter=2)
+    feedback = "implicit" if kind == "implicit" else "explicit"
+    model = quietly(Recommender(estimator, feedback=feedback, max_choice_items=10), given)
+    person = range(n) if kind == "implicit" else dict.fromkeys(range(n), 3)
+    model.explain([0] if kind == "implicit" else {0: 3}, 5)
+    tracemalloc.start()
+    told = model.explain(person, 5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(told["because"]) == 5
+    assert peak < n * n  # a byte per pair of ratings
+
+
 def test_reasons_of_several_estimators_are_of_their_average():
     model = Recommender([KINDS["factors"], KINDS["states"]]).fit(triples())
     told = model.explain(PERSON, 3)
@@ -211,6 +234,11 @@ def test_nothing_taken_is_not_taken():
     assert_allclose(model.predict({0: 3, 2: 1, 4: 0}), model.predict([0, 2]))
     with pytest.raises(ValueError, match="must be numbers"):
         model.predict({0: "often"})
+    for some in (pd.Series([5, 7]), pd.Series([5, 7], index=[1, 0]), pl.Series([5, 7])):
+        assert_array_equal(model.predict(some), model.predict([5, 7]))  # a list, not counts
+    for table in (pd.DataFrame([[5], [7]]), pl.DataFrame({"item": [5, 7]})):
+        with pytest.raises(ValueError, match="not a DataFrame"):
+            model.predict(table)
     users, items, stars = triples()
     given = [*users, 0], [*items, "never"], [*stars, 0]
     counted = Recommender(feedback="implicit").fit(given)

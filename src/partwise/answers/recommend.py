@@ -408,9 +408,7 @@ def _effects(catalog: Catalog, person: Person, d: int, n: int) -> list[Effect]:
     person = Person(person.columns[heard], person.values[heard])
     if not len(person.columns):
         return []
-    rows = np.arange(len(person.columns) + 1)
-    shares = cells_of(catalog, _without_each(catalog, person), rows, np.full_like(rows, d))
-    means = scale.mean(shares, catalog.levels)
+    means = _without_each(catalog, person, d)
     effect = means[0] - means[1:]
     others = np.flatnonzero(person.columns != d)
     # Ratings of other parts have no effect; rounding must not rank them.
@@ -424,15 +422,18 @@ def _effects(catalog: Catalog, person: Person, d: int, n: int) -> list[Effect]:
     ]
 
 
-def _without_each(catalog: Catalog, person: Person) -> People:
-    """The person with all ratings, then without each of them."""
-    n, D = len(person.columns), len(catalog.items)
-    kept = np.concatenate([np.ones((1, n), bool), ~np.eye(n, dtype=bool)])
-    rows, which = np.nonzero(kept)
-    values = person.values[which].astype(np.float32)
-    X = sparse.csr_matrix((values, (rows, person.columns[which])), shape=(n + 1, D))
-    features = [] if catalog.implicit else [taste.leave_out(*person) for taste in catalog.tastes]
-    return People(X, taken(X), features)
+def _without_each(catalog: Catalog, person: Person, d: int) -> Array:
+    """Expected rating of item d by the person, then without each of the ratings, (1 + ratings,)."""
+    if catalog.implicit:
+        scores = catalog.choice.leave_out(person.columns, d)
+        if catalog.lent is not None:
+            lent = catalog.lent[[d]]
+            for j, weight in zip(lent.indices, lent.data, strict=True):
+                scores += weight * catalog.choice.leave_out(person.columns, j)
+        return catalog.choice.probability(scores)
+    features = [taste.leave_out(*person) for taste in catalog.tastes]
+    rows = np.arange(len(person.columns) + 1)
+    return scale.mean(pair_shares(catalog, features, rows, np.full_like(rows, d)), catalog.levels)
 
 
 def similar_items(catalog: Catalog, d: int, n: int) -> list[Hashable]:

@@ -311,19 +311,21 @@ def read_person(
 ) -> tuple[Array, Array]:
     """Columns and ratings of one person, a mapping of items to ratings.
 
-    With implicit feedback it may be any collection of items; an item with the number 0 was not
-    taken.
+    With implicit feedback it may be any collection of items, such as a list or a Series; in a
+    mapping an item with the number 0 was not taken.
 
     Items that are not known are left out with a warning or, with ``unknown="raise"``, refused.
     """
-    is_mapping = isinstance(person, Mapping) or hasattr(person, "items")
-    if implicit and isinstance(person, Iterable) and not is_mapping:
-        person = dict.fromkeys(person, 1.0)
-    elif not is_mapping:
+    # The values of a Series are ratings or, with implicit feedback, items.
+    listed = implicit and isinstance(person, Iterable) and not isinstance(person, Mapping)
+    if frame_of(person) != "array" or not (listed or hasattr(person, "items")):
+        what = "a list of items, a mapping" if implicit else "a mapping of items to ratings, as"
         raise ValueError(
-            f"A person is a mapping of items to ratings, as {{'Alien': 5}}, or the id of a user of "
-            f"the fit, not a {type(person).__name__}."
+            f"A person is {what} {{'Alien': 5}}, or the id of a user of the fit, not a "
+            f"{type(person).__name__}."
         )
+    if listed:
+        person = dict.fromkeys(cast(Iterable[Hashable], person), 1.0)
     given = list(cast(Mapping[Hashable, float], person).items())
     pairs = list(dict(given).items())
     if len(pairs) < len(given):

@@ -219,8 +219,8 @@ class RatingPredictions(RatingReasons):
         Parameters
         ----------
         user_ratings : mapping of items to ratings, or id
-            With implicit feedback also a collection of items. Text or a number is the id of a user
-            of the fit.
+            With implicit feedback also a collection of items, as a list or a Series, whose values
+            are the items. Text or a number is the id of a user of the fit.
         n : int, default=10
         by : {"value", "rating", "choice"}, default="value"
             "value" is the probability that the person takes the item, to the power ``exponent``,

@@ -111,6 +111,12 @@ class Choice:
             return np.zeros(len(columns))
         return np.where(place[columns] >= 0, self.weights[place[columns], place[d]], 0.0)
 
+    def leave_out(self, columns: Array, d: int) -> Array:
+        """Score of item d for a person with these items, then without each, (1 + items,)."""
+        added, n = self.reasons(columns, d).astype(float), len(columns)
+        n_taken = np.append(n, np.full(n, n - 1))
+        return _BASE / (1.0 + n_taken) * self.share[d] + added.sum() - np.append(0.0, added)
+
 
 def popularity_alone(share: Array) -> Choice:
     """A model without weights: the probability of an item is its share of people who took it.
