@@ -10,11 +10,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.ensemble import BaggingRegressor
+from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import ExtraTreeRegressor
 
 from partwise import PartsImputer
 from partwise.answers.imputation import GaussianCells, moved
-from partwise.estimators._residual import WEIGHTS, Regression, fitting_scale, weighed
+from partwise.estimators._residual import WEIGHTS, Regression, fitting_scale, seeded, weighed
+from partwise.files import model as files
 
 NEAREST = KNeighborsRegressor(8, weights="distance")
 
@@ -82,7 +88,42 @@ def test_it_is_pickled_and_not_saved(fits, tmp_path):
     with pytest.raises(ValueError, match="pickle, joblib or skops"):
         bent.save(tmp_path / "bent")
     plain.save(tmp_path / "plain")
+    other = pickle.loads(pickle.dumps(bent)).set_params(residual=None)  # as fitted, nevertheless
+    for save in (other.save, lambda path: files.save(other, path)):
+        with pytest.raises(ValueError, match="pickle, joblib or skops"):
+            save(tmp_path / "bent")
+    assert not (tmp_path / "bent").exists()
     assert clone(bent).get_params()["residual__n_neighbors"] == 8
+
+
+def test_the_seed_of_the_imputer_is_that_of_the_regressor():
+    x = np.random.default_rng(0).uniform(-1.0, 1.0, 200)
+    X = np.column_stack([x, np.where(np.arange(200) % 5, np.cos(6.0 * x), np.nan)])
+    asked = make_pipeline(StandardScaler(), ExtraTreeRegressor())
+    first, again, threads, plain = (
+        PartsImputer(1, 2, residual=residual, n_jobs=n_jobs, random_state=0).fit_transform(X)
+        for residual, n_jobs in ((asked, None), (asked, None), (asked, 2), (None, None))
+    )
+    assert np.abs(first - plain).max() > 0.1
+    assert_array_equal(again, first)
+    assert_array_equal(threads, first)
+    assert asked[1].random_state is None
+
+
+def test_given_seeds_of_a_regressor_stay():
+    asked = BaggingRegressor(ExtraTreeRegressor(random_state=5))
+    found = seeded(asked, np.random.default_rng(0))
+    assert found.estimator.random_state == 5
+    assert found.random_state is not None
+    assert asked.random_state is None
+    assert seeded(NEAREST, np.random.default_rng(0)).get_params() == NEAREST.get_params()
+
+
+def test_a_column_without_others_has_no_regression():
+    X = np.random.default_rng(0).standard_normal((300, 1))
+    X[::5] = np.nan
+    plain, bent = (PartsImputer(residual=r, random_state=0).fit(X) for r in (None, Ridge()))
+    assert_array_equal(bent.transform(X), plain.transform(X))
 
 
 @pytest.mark.parametrize(

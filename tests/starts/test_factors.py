@@ -76,6 +76,13 @@ def test_wide_tables_begin_with_principal_directions():
     assert fits[0].lower_bound_ == fits[1].lower_bound_
 
 
-def test_several_parts_are_refused():
+@pytest.mark.parametrize("likelihood", ["gaussian", "auto"])
+@pytest.mark.parametrize("n_parts", [2, "auto"])
+def test_several_parts_are_refused_before_rows_are_read(n_parts, likelihood):
     with pytest.raises(ValueError, match="n_parts=1"):
-        MCFA(2, 2, init="covariance").fit(np.random.default_rng(0).standard_normal((40, 6)))
+        MCFA(n_parts, 2, likelihood=likelihood, init="covariance").fit(object())
+
+
+def test_several_parts_are_refused_in_blocks():
+    with pytest.raises(ValueError, match="n_parts=1"):
+        MCFA(2, 2, init="covariance").partial_fit(object())

@@ -305,10 +305,11 @@ class Blend:
         answers = self.asked(fits, shown, None)
         found, away, of_rows = {}, {}, {}
         for d in np.flatnonzero(self.columns.numbers & hidden.any(axis=0)).tolist():
-            if (~np.isnan(shown[:, d])).sum() < LEAST_CELLS:
+            inputs = self.columns.others(d)
+            if not len(inputs) or (~np.isnan(shown[:, d])).sum() < LEAST_CELLS:
                 continue
             rows, true = np.flatnonzero(hidden[:, d]), coded[hidden[:, d], d]
-            found[d] = Regression.of(asked, answers.features, shown[:, d], self.columns.others(d))
+            found[d] = Regression.of(asked, answers.features, shown[:, d], inputs)
             blended = answers.blended(d, rows)
             assert blended is not None
             told = WEIGHTS[:, None] * found[d].shift(answers.features[rows], blended)

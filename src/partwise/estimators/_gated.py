@@ -157,6 +157,7 @@ class GatedEstimator(SequenceRows):
         >>> model.parts_.shape
         (4,)
         """
+        self._check_form()
         rows = self._training_rows(X, sample_weight)
         family = self._family(rows.schema)
         rows = with_sequences(rows, lengths, family.options, family.has_latent)
@@ -241,10 +242,14 @@ class GatedEstimator(SequenceRows):
         >>> model.n_samples_seen_
         150
         """
+        self._check_form()
         last = getattr(self, "_fitted", None)
         rows = self._training_rows(X, sample_weight, reset=last is None)
         how, family = self.streaming or StreamingOptions(), self._family(rows.schema)
         return self._adopt(learn_rows(family, how, rows, y, classes, self._listen, last))
+
+    def _check_form(self) -> None:
+        """Raise an error for arguments that exclude each other, before rows are read."""
 
     def _family(self, schema: Schema | None = None) -> Family:
         """The kind of parts, with the options that the arguments set."""

@@ -25,7 +25,7 @@ from partwise.estimators._factor_blend import (
     hidden_cells,
 )
 from partwise.estimators._gated import fit_coded, training_rows
-from partwise.estimators._residual import Regressor
+from partwise.estimators._residual import Regressor, seeded
 from partwise.estimators.mcvq import MCVQ
 from partwise.fitted import fitted_of
 from partwise.fitting.options import SizeOptions, TrainingRows
@@ -126,16 +126,17 @@ class ImputerFits:
         some = np.asarray(rows.X[which])
         held = hidden_cells(some, rng) if hidden is None else hidden[which]
         blend = blend.weighted(fits, some, held, rows.weight[which], self.loss)
-        if self.residual is not None:
+        residual = None if self.residual is None else seeded(self.residual, rng)
+        if residual is not None:
             args = fits, some, held, rows.weight[which], self.loss
-            blend = blend.with_regressions(self.residual, *args)
+            blend = blend.with_regressions(residual, *args)
         if hides:
             for model, weight in zip(models, weights, strict=True):
                 model.set_params(max_iter=MORE_ITERATIONS)
                 fit_coded(model, replace(rows, weight=weight), again=True)
             blend = blend.continued(rows)
-        if self.residual is not None:
-            blend = blend.with_refits(self.residual, [fitted_of(model) for model in models], some)
+        if residual is not None:
+            blend = blend.with_refits(residual, [fitted_of(model) for model in models], some)
         return models, blend
 
     def _with_more_parts(self, model: MCVQ, rows: TrainingRows) -> MCVQ:

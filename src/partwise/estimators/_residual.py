@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from partwise.contracts import Array
 
@@ -37,6 +37,15 @@ class Regressor(Protocol):
     def predict(self, X: Array) -> Array:
         """Expected values."""
         ...
+
+
+def seeded(asked: Regressor, rng: np.random.Generator) -> Regressor:
+    """An unfitted copy, whose seeds, also those of its steps, are set where they are None."""
+    model = cast("BaseEstimator", clone(asked))
+    for name, given in sorted(model.get_params().items()):
+        if given is None and name.rpartition("__")[2] == "random_state":
+            model.set_params(**{name: int(rng.integers(2**31 - 1))})
+    return cast("Regressor", model)
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,9 +65,9 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         Regression of every number on all other columns, for curved dependence that states and
         factors leave, for example ``ExtraTreesRegressor(50, min_samples_leaf=3)``; its weight is
         chosen for each column on held-out cells. It is fitted twice for each column of numbers,
-        without ``sample_weight``, and takes several times as long as all the rest. Needs
-        ``n_factors`` of at least 1; such an imputer is kept by pickle, joblib or skops, not by
-        `save`.
+        without ``sample_weight``, and takes several times as long as all the rest. Seeds that it
+        leaves open follow from ``random_state``. Needs ``n_factors`` of at least 1; such an imputer
+        is kept by pickle, joblib or skops, not by `save`.
     n_fits : int, default=1
         Number of fits whose predictions are averaged: the first to X unchanged; the others from
         other starts, with random row weights (the Bayesian bootstrap) and, where the ELBO selected
@@ -391,15 +391,15 @@ class PartsImputer(TransformerMixin, BaseEstimator):
         from partwise.files.model import save
 
         check_is_fitted(self)
-        if self.residual is not None:
-            raise ValueError(
-                f"An imputer with residual={self.residual!r} is not saved, since model files hold "
-                "no pickled objects; use pickle, joblib or skops."
-            )
         save(self, path)
 
     def __partwise_state__(self) -> SavedState:
         blend = self._fitted.blend
+        if self.residual is not None or (blend is not None and blend.regressions):
+            raise ValueError(
+                "An imputer with a regressor, residual=, is not saved, since model files hold no "
+                "pickled objects; use pickle, joblib or skops."
+            )
         return {
             "models": [model.__partwise_state__() for model in self.models_],
             "factors": None if blend is None else blend.state(),

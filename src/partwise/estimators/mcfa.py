@@ -290,6 +290,10 @@ class MCFA(TransformedRows, TableVerbs):
     def _usual_prior(self) -> Prior:
         return LEVELS_PRIOR if self.likelihood == "ordinal" else Prior()
 
+    def _check_form(self) -> None:
+        if self.init == "covariance" and self.n_parts != 1:
+            raise ValueError('init="covariance" is for n_parts=1; choose init="dependence".')
+
     def _reads_table(self, X: DataLike) -> bool:
         return not isinstance(self.likelihood, str) or self.likelihood == "auto"
 

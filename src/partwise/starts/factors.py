@@ -73,8 +73,6 @@ def covariance_loadings(
 
     Of many columns, or of more than rows can tell, those of `dependence_loadings`.
     """
-    if len(n_factors) - background != 1:
-        raise ValueError('init="covariance" is for n_parts=1; choose init="dependence".')
     J, D = n_factors[0], source.X.shape[1]
     if D > COVARIANCE_COLUMNS:
         return dependence_loadings(source, n_factors, background, rng)
