@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from partwise import MCFA
+from partwise import MCFA, Translations
 from partwise.starts.factors import factor_loadings, missing_covariance
 
 
@@ -86,3 +86,9 @@ def test_several_parts_are_refused_before_rows_are_read(n_parts, likelihood):
 def test_several_parts_are_refused_in_blocks():
     with pytest.raises(ValueError, match="n_parts=1"):
         MCFA(2, 2, init="covariance").partial_fit(object())
+
+
+def test_transformations_are_refused():
+    moved = MCFA(1, 2, init="covariance", transformations=Translations((2, 2), max_shift=1))
+    with pytest.raises(ValueError, match="transformations=None"):
+        moved.fit(np.zeros((9, 4)))

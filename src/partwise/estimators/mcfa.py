@@ -291,8 +291,9 @@ class MCFA(TransformedRows, TableVerbs):
         return LEVELS_PRIOR if self.likelihood == "ordinal" else Prior()
 
     def _check_form(self) -> None:
-        if self.init == "covariance" and self.n_parts != 1:
-            raise ValueError('init="covariance" is for n_parts=1; choose init="dependence".')
+        plain = self.n_parts == 1 and self.transformations is None
+        if self.init == "covariance" and not plain:
+            raise ValueError('init="covariance" needs n_parts=1, transformations=None; omit init.')
 
     def _reads_table(self, X: DataLike) -> bool:
         return not isinstance(self.likelihood, str) or self.likelihood == "auto"
