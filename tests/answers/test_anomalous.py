@@ -107,6 +107,9 @@ def test_the_rows_of_the_fit_are_known_by_their_totals(table, model, tmp_path):
     assert not are_own(model, changed)
     model.save(tmp_path / "model.safetensors")
     assert are_own(partwise.load(tmp_path / "model.safetensors"), table)
+    factorised = MCVQ(2, 2, likelihood="auto", gating="factorised", random_state=0)
+    assert are_own(factorised.fit(table), table)
+    assert not are_own(factorised, changed)
     weighed = MCVQ(1, 2, likelihood="auto", random_state=0, max_iter=5)
     assert not are_own(weighed.fit(table, sample_weight=np.repeat([1.0, 2.0], 30)), table)
     for options in ({"gating": "standard"}, {"prior": None}):
@@ -136,3 +139,40 @@ def test_of_cells_that_agree_with_their_near_duplicate_one_is_found():
         assert (found.xs("sort", level="column")["surprise"] == 0.0).all()
     assert (7, "copy") in found.index[:2]
     assert found.loc[(7, "copy"), "expected"] == table.loc[7, "rate"]
+
+
+def test_wrong_numbers_are_scored_without_themselves_in_large_states_too():
+    rng = np.random.default_rng(2)
+    state = rng.integers(2, size=500)
+    table = pd.DataFrame({"a": rng.normal(3.0 * state, 1.0), "b": rng.normal(9.0 * state, 1.0)})
+    table["c"] = rng.poisson(2.0 + 20.0 * state)
+    table.loc[3, "a"] = 40.0
+    kinds = {"a": "gaussian", "b": "gaussian", "c": "poisson"}
+    model = MCVQ(1, 2, likelihood=kinds, prior=Prior(), random_state=0).fit(table)
+    coded = model._checked(table)
+    found = model.anomalous_cells(table, 3)
+    assert (found["row"][0], found["column"][0]) == (3, "a")
+    expected = surprise_without(model, coded, 3, 0)
+    with_it = anomalous.anomalous_cells(model._fitted, table, coded, 1, of_fit=False)
+    assert expected > 2.0 * with_it["surprise"][0]
+    assert_allclose(found["surprise"][0], expected, rtol=0.01)
+
+
+def test_wrong_counts_are_ordered_by_how_wrong_they_are():
+    X = np.random.default_rng(0).poisson(3.0, (300, 3)).astype(float)
+    X[5, 0], X[7, 1], X[8, 2] = 40.0, 60.0, 200.0
+    model = MCVQ(1, 1, likelihood="poisson", random_state=0).fit(X)
+    found = model.anomalous_cells(X, 3)
+    assert list(found["value"]) == [200.0, 60.0, 40.0]
+    assert found["surprise"][2] < 100.0
+
+
+@pytest.mark.parametrize("law", ["negative_binomial", "zero_inflated", "circular"])
+def test_rows_that_no_state_depends_on_are_scored(law):
+    X = np.random.default_rng(0).poisson(3.0, (300, 3)).astype(float)
+    X[5, 0] = 500.0
+    X = X / 500.0 if law == "circular" else X
+    model = MCVQ(1, 1, likelihood=law, random_state=0).fit(X)
+    found = model.anomalous_cells(X, 2)
+    assert (found["row"][0], found["column"][0]) == (5, "x0")
+    assert np.isfinite(found["surprise"]).all()

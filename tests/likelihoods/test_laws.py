@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import integrate
+from scipy import integrate, stats
 
 from partwise.likelihoods import LAWS, Conjugate, Flat, Prior, law_state, restore_law
+from partwise.likelihoods.predictive import GammaPoisson
 
 # Levels of laws that find theirs in the data.
 V = 4
@@ -137,6 +138,48 @@ def test_tails_are_the_mass_of_values_at_most_as_likely(name):
         else:
             expected = np.where(density <= density[i] * (1 + 1e-9), mass, 0.0).sum(axis=0)
         assert_allclose(told.tail(np.full(told.mean.shape, x[i])), expected, rtol=0.01, atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["posterior", "point"])
+@pytest.mark.parametrize("name", [name for name in NAMES if LAWS[name].counts])
+def test_far_upper_tails_of_counts_are_sums_of_their_mass(name, kind):
+    own, chi = family(name), posteriors(name)[:, 2:]
+    told = own.predictive(chi) if kind == "posterior" else own.point_predictive(chi)
+    x = np.arange(5000.0)[:, None, None]
+    mass = np.exp(told.log_density(x) + own.base(x))
+    for least in (25, 60, 90, 135, 180):
+        expected = 2.0 * mass[least:].sum(axis=0)
+        found = told.tail(np.full(told.mean.shape, float(least)))
+        # Sums end at 5000: tails that fall slowly are the rest short.
+        sure = (expected > 1e-290) & (mass[-1] * len(x) < 1e-4 * expected)
+        assert_allclose(found[sure], np.minimum(expected, 1.0)[sure], rtol=2e-3)
+        assert sure.any()
+
+
+@pytest.mark.parametrize("mean", [0.3, 5.0, 60.0, 4000.0])
+def test_tails_of_counts_are_survival_functions(mean):
+    x = np.unique(np.rint(mean + np.sqrt(mean) * np.linspace(0.0, 40.0, 41)))
+    for shape in (0.5, 8.0, 500.0):
+        told = GammaPoisson(np.full(len(x), shape), np.full(len(x), shape / mean))
+        above = stats.nbinom.sf(x - 1, shape, shape / (shape + mean))
+        below = stats.nbinom.cdf(x, shape, shape / (shape + mean))
+        expected = np.minimum(2.0 * np.minimum(above, below), 1.0)
+        assert_allclose(told.tail(x), expected, rtol=1e-8)
+    told = GammaPoisson(np.full(len(x), mean), np.full(len(x), np.inf))
+    above, below = stats.poisson.sf(x - 1, mean), stats.poisson.cdf(x, mean)
+    expected = np.minimum(2.0 * np.minimum(above, below), 1.0)
+    assert_allclose(told.tail(x), expected, rtol=1e-8, atol=1e-300)
+
+
+def test_tails_of_angles_are_equal_on_both_sides():
+    own = family("circular")
+    x = np.random.default_rng(0).normal(0.4, 0.05, size=(400, 1))
+    told = own.predictive(prior_sums("circular")[:, None] + own.statistics(x).sum(axis=1)[:, None])
+    for away in (0.2, 0.6, 1.0):
+        low, high = (told.tail(told.mean + sign * away) for sign in (-1.0, 1.0))
+        assert_allclose(low, high, rtol=1e-6)
+        assert np.all(high > 0.0)
+    assert np.all(told.tail(told.mean + 1.0) < 1e-17)
 
 
 @pytest.mark.parametrize("name", NAMES)

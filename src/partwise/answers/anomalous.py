@@ -38,9 +38,16 @@ from partwise.likelihoods.predictive import Predictive
 from partwise.models import predict
 from partwise.typing import DataLike, Value
 
-# Share of a state's rows from which a row is taken out of it: the others change too little. At most
-# 100 rows of a state have so much.
+# Share of a state's rows from which a row is taken out of it before cells are chosen: the others
+# change too little. At most 100 rows of a state have so much.
 LEAST_HELP = 0.01
+
+# Weight in a state from which a chosen cell is taken out of it, however many rows it has: a wrong
+# number may widen a state of thousands.
+LEAST_PART = 1e-3
+
+# Cells of a column that are chosen at least, whose order may change without themselves.
+LEAST_CHOSEN = 20
 
 # Column totals of the same rows agree to this, relative to the totals of absolute values.
 SAME_TOTALS = 1e-4
@@ -154,11 +161,14 @@ def are_rows_of_fit(fitted: FittedStates, n_rows: int, totals: Sequence[Array]) 
     weight = params.state_counts[:, : model.first[1]].sum()
     if abs(weight - n_rows) > SAME_TOTALS * n_rows:
         return False
-    part = params.gates.argmax(axis=0)
-    kept = model.sums_of(params).sums
-    for group, packed, both in zip(fitted.columns, kept, totals, strict=True):
-        by_part = np.add.reduceat(packed.shared, model.first[:-1], axis=1)
+    part, shared = params.gates.argmax(axis=0), model.chooser.gating.share(params.gates) is not None
+    for group, prior, chi, both in zip(
+        fitted.columns, model.priors, params.chi, totals, strict=True
+    ):
+        by_part = np.add.reduceat(prior.sums(chi), model.first[:-1], axis=1)
+        # Either each part has the sums of all cells, or each has its share of them.
         own = by_part[:, part[group.index], np.arange(len(group.index))]
+        own = by_part.sum(axis=1) if shared else own
         if np.any(np.abs(own - both[:, 0]) > SAME_TOTALS * (both[:, 1] + 1.0)):
             return False
     return True
@@ -226,7 +236,7 @@ def _scored(
 ) -> Array:
     """Surprise, row, column, likely state, its probability and expected value of cells, (6, C).
 
-    They are at least the ``keep`` rarest of each column, none more surprising than ``most`` (C,).
+    They are the ``keep`` rarest of each column or more, none more surprising than ``most`` (C,).
     The expected value is NaN where no row was taken out.
     """
     g, lo, hi, row, place, value = cells
@@ -255,9 +265,16 @@ def _scored(
     tail = law.at((lo + likely, place)).tail(value)
     tail = np.where(np.isnan(tails[likely, every]), tail, tails[likely, every])
     bound = np.minimum(_surprise(np.exp(log_w[likely, every]) * tail), most)
-    chosen, found = _rarest(bound, place, surprise, keep)
+    chosen, found = _rarest(bound, place, surprise, max(keep, LEAST_CHOSEN))
     expected = np.full(len(chosen), np.nan)
     if without is not None and len(chosen):
+        known = ~np.isnan(tails[:, chosen])
+        state, cell = np.nonzero((without.weight[:, chosen] > LEAST_PART) & ~known)
+        cell = chosen[cell]
+        at = lo + state, place[cell], value[cell]
+        apart = without_row(fitted, g, *at, without.weight[state, cell])
+        tails[state, cell] = apart.tail(value[cell])
+        found = surprise(chosen)
         states, places = entries(chosen)
         at = states.ravel(), places.ravel(), np.tile(value[chosen], hi - lo)
         alone = without_row(fitted, g, *at, without.weight[:, chosen].ravel())
@@ -276,30 +293,36 @@ def _surprise(tail: Array) -> Array:
 def _rarest(
     bound: Array, columns: Array, surprise: Callable[[Array], Array], keep: int
 ) -> tuple[Array, Array]:
-    """At least the ``keep`` most surprising cells of each column, and their surprises.
+    """The ``keep`` most surprising cells of each column, and their surprises.
 
     ``bound`` (C,) is never below the surprise, which costs more.
     """
-    order = np.lexsort([-bound, columns])
-    first = np.searchsorted(columns[order], columns[order])
-    rank = np.empty(len(order), int)
-    rank[order] = np.arange(len(order)) - first
+    rank = _rank(bound, columns)
     some = np.flatnonzero(rank < keep)
     found = surprise(some)
     least = np.full(int(columns.max(initial=0)) + 1, np.inf)
     np.minimum.at(least, columns[some], found)
     more = np.flatnonzero((rank >= keep) & (bound > least[columns]))
-    return np.append(some, more), np.append(found, surprise(more))
+    cells, found = np.append(some, more), np.append(found, surprise(more))
+    order = np.argsort(cells)
+    cells, found = cells[order], found[order]
+    first = _rank(found, columns[cells]) < keep
+    return cells[first], found[first]
+
+
+def _rank(values: Array, columns: Array) -> Array:
+    """How many cells of its column come before each: larger ones, and equal ones before it."""
+    order = np.lexsort([-values, columns])
+    rank = np.empty(len(order), int)
+    rank[order] = np.arange(len(order)) - np.searchsorted(columns[order], columns[order])
+    return rank
 
 
 def _largest(cells: Array, n_cells: int, per_column: int | None) -> Array:
     """Cells of the largest surprise; of each, surprise, row and column come first."""
     cells = cells[:, np.lexsort([cells[2], cells[1], -cells[0]])]
     if per_column is not None:
-        order = np.argsort(cells[2], kind="stable")
-        column = cells[2, order]
-        first = np.searchsorted(column, column)
-        cells = cells[:, np.sort(order[np.arange(len(order)) - first < per_column])]
+        cells = cells[:, _rank(cells[0], cells[2]) < per_column]
     return cells[:, :n_cells]
 
 

@@ -191,7 +191,9 @@ class TableEstimator(TableVerbs):
         Notes
         -----
         If X has the rows of the fit, each is scored without its own contribution to the states, so
-        that a wrong cell does not explain itself.
+        that a wrong cell does not explain itself. X counts as the rows of the fit, in any order, if
+        it has as many rows and the same column totals; some of these rows, these and others, and
+        rows that were fitted with a ``sample_weight`` are scored as new rows.
 
         Examples
         --------

@@ -362,6 +362,12 @@ class Angles(Predictive):
         turned = (_wrapped(x - self.circles.direction[place]) + np.pi) / STEP
         return self._read(turned, place)
 
+    def tail(self, x: Array) -> Array:
+        """Probability of an angle at least as far from the direction."""
+        x, place = np.broadcast_arrays(np.asarray(x, dtype=float), self.place)
+        away = np.abs(_wrapped(x - self.circles.direction[place]))
+        return 2.0 * self._read((np.pi - away) / STEP, place)
+
     def _read(self, turned: Array, place: Array) -> Array:
         i = np.minimum(turned.astype(np.int64), POINTS - 1)
         low = self.circles.below[i, place]

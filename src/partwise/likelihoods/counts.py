@@ -16,7 +16,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.likelihoods.predictive import Predictive
+from partwise.likelihoods.predictive import Predictive, both_tails
 
 # Counts up to here are summed one by one; knots beyond are this ratio apart.
 EXACT = 128
@@ -24,6 +24,14 @@ RATIO = 1.03
 
 # Deviations above the largest mean at which the last knot stands.
 REACH = 12.0
+
+# Upper tails below FAR are summed from their count on: NEAR counts one by one, then ranges that
+# grow by WIDER, until one adds less than ENOUGH of the sum.
+FAR = 1e-4
+NEAR = 16
+WIDER = 1.4
+ENOUGH = 1e-7
+MOST_RANGES = 100
 
 # Masses computed at a time.
 MOST_MASSES = 1 << 16
@@ -79,7 +87,7 @@ class _Masses:
     def table(self, x: Array) -> Array:
         """Log mass of counts (V,) in all distributions, (V, C)."""
         C = len(self.mean)
-        return self.at(np.repeat(x, C), np.tile(np.arange(C), len(x))).reshape(-1, C)
+        return self.at(np.repeat(x, C), np.tile(np.arange(C), len(x))).reshape(len(x), C)
 
     @cached_property
     def first(self) -> Array:
@@ -110,6 +118,26 @@ class _Masses:
     def below(self) -> Array:
         """P(X <= knot), (V, C)."""
         return np.minimum(np.cumsum(self.mass, axis=0), 1.0)
+
+    def above(self, x: Array, place: Array) -> Array:
+        """P(X >= x) of counts x far above the means of distributions ``place``, both (M,)."""
+
+        def mass(live: Array, offsets: Array) -> Array:
+            counts = (x[live, None] + offsets).ravel()
+            own = self.at(counts, np.repeat(place[live], len(offsets))) + self.base(counts)
+            return np.exp(own).reshape(len(live), len(offsets))
+
+        live, low = np.arange(len(x)), NEAR - 0.5
+        out = mass(live, np.arange(float(NEAR))).sum(axis=1)
+        nodes, weights = np.polynomial.legendre.leggauss(3)
+        for _ in range(MOST_RANGES):
+            half = 0.5 * (WIDER - 1.0) * (low + 0.5)
+            more = mass(live, low + half * (1.0 + nodes)) @ (half * weights)
+            out[live] += more
+            live, low = live[more > ENOUGH * out[live]], low + 2.0 * half
+            if not len(live):
+                break
+        return out
 
     @cached_property
     def slope(self) -> Array:
@@ -190,6 +218,14 @@ class CountTable(Predictive):
         far = np.maximum((top + 1.0) / (np.maximum(x, top) + 1.0), 0.0) ** masses.slope[place]
         out = np.where(x > top, 1.0 - (1.0 - masses.below[-1, place]) * far, out)
         return np.where(x < 0, 0.0, out)
+
+    def tail(self, x: Array) -> Array:
+        """Both tails taken as equal."""
+        x, place = np.broadcast_arrays(np.asarray(x, dtype=float), self.place)
+        above = 1.0 - self.cdf(x - 1.0)
+        far = np.nonzero(above < FAR)
+        above[far] = self.masses.above(x[far], place[far])
+        return both_tails(self.cdf(x), above)
 
     def quantile(self, p: float | Array) -> Array:
         """Smallest count whose distribution function reaches p."""

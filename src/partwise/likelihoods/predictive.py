@@ -69,10 +69,9 @@ class Predictive(ABC):
     def cdf(self, x: Array) -> Array:
         """P(X <= x)."""
 
+    @abstractmethod
     def tail(self, x: Array) -> Array:
-        """Probability of a value at most as likely as x, both tails taken as equal."""
-        above = 1.0 - self.cdf(x - 1.0 if self.whole else x)
-        return np.minimum(2.0 * np.minimum(self.cdf(x), above), 1.0)
+        """Probability of a value at most as likely as x, exact where it is tiny, too."""
 
     @abstractmethod
     def quantile(self, p: float | Array) -> Array:
@@ -166,6 +165,11 @@ class Predictive(ABC):
             live = live[b[live] - a[live] > close]
         high[row, column] = b
         return high
+
+
+def both_tails(below: Array, above: Array) -> Array:
+    """Twice the smaller one of P(X <= x) and P(X >= x), at most one."""
+    return np.minimum(2.0 * np.minimum(below, above), 1.0)
 
 
 @dataclass(frozen=True)
@@ -318,6 +322,15 @@ class GammaPoisson(Predictive):
         else:
             inside = special.betainc(self.shape, safe + 1.0, self.rate / (1.0 + self.rate))
         return np.where(floor < 0, 0.0, inside)
+
+    def tail(self, x: Array) -> Array:
+        """Both tails taken as equal; that above is 1 - cdf without its cancellation."""
+        safe = np.maximum(x, 1.0)
+        if np.all(np.isinf(self.rate)):
+            above = special.gammainc(safe, self.shape)
+        else:
+            above = special.betainc(safe, self.shape, 1.0 / (1.0 + self.rate))
+        return both_tails(self.cdf(x), np.where(x <= 0, 1.0, above))
 
     def sample(self, rng: np.random.Generator) -> Array:
         """One sample per entry."""
