@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partwise._text import plural
 from partwise.cli.console import closest, complain, errors, fail, print_table, say
 
 if TYPE_CHECKING:
@@ -267,7 +266,8 @@ def run(
         which = [name for name in chosen if results[name]["status"] == status]
         if which:
             told = "failed" if status == "failed" else "had no data"
-            fail(f"{len(which)} of {plural(len(chosen), kind)} {told}: {', '.join(which)}.", code)
+            of = f"{len(which)} of {len(chosen)} {kind}{'s' * (len(chosen) != 1)}"
+            fail(f"{of} {told}: {', '.join(which)}.", code)
 
 
 def _progress(total: int) -> Progress:

@@ -166,7 +166,7 @@ def test_a_column_beyond_all_is_refused(name, tmp_path):
         ("mcvq", "n_parts", 7), ("mcvq", "likelihood", "poisson"), ("mcvq", "n_jobs", "many"),
         ("mcfa", "n_parts", 1), ("mcfa", "likelihood", "ordinal"), ("cvq", "n_states", 4),
         ("gvq", "n_sets", 2), ("gvq-values", "n_values", 2), ("gvq", "binary", True),
-        ("mcvq-table", "likelihood", "gaussian"), ("recommender", "unknown", 3),
+        ("mcvq-table", "likelihood", "poisson"), ("recommender", "unknown", 3),
         ("imputer", "n_fits", 0), ("aspect", "n_aspects", True),
         ("mcvq-auto", "n_states", {"objects": {"shape": [1], "values": [1]}}),
     ],

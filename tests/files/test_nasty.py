@@ -12,6 +12,10 @@ from partwise.files.frames import write_filled, write_table
 from tests.files.nasty import NASTY
 
 
+# Tested beside the text reader.
+pytestmark = pytest.mark.filterwarnings("ignore:.* has several columns of the same name")
+
+
 @pytest.fixture
 def write(tmp_path):
     def write(case):

@@ -78,7 +78,8 @@ def test_header_can_be_told(write):
     path = write("2001,2002\n1,2\n")
     assert read_data(path, header=True).X.columns == ["2001", "2002"]
     assert read_data(path).X.shape == (2, 2)
-    twice = read_data(write("a,a\n1,2\n"), header=True).X
+    with pytest.warns(UserWarning, match=r"the later ones are called 'a \(2\)'"):
+        twice = read_data(write("a,a\n1,2\n"), header=True).X
     assert twice.columns == ["a", "a (2)"]
 
 
