@@ -11,7 +11,6 @@ from partwise.files import read_data
 from partwise.files.frames import write_filled, write_table
 from tests.files.nasty import NASTY
 
-
 # Tested beside the text reader.
 pytestmark = pytest.mark.filterwarnings("ignore:.* has several columns of the same name")
 
