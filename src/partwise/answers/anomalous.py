@@ -42,10 +42,6 @@ from partwise.typing import DataLike, Value
 # change too little. At most 100 rows of a state have so much.
 LEAST_HELP = 0.01
 
-# Weight in a state from which a chosen cell is taken out of it, however many rows it has: a wrong
-# number may widen a state of thousands.
-LEAST_PART = 1e-3
-
 # Cells of a column that are chosen at least, whose order may change without themselves.
 LEAST_CHOSEN = 20
 
@@ -268,17 +264,14 @@ def _scored(
     chosen, found = _rarest(bound, place, surprise, max(keep, LEAST_CHOSEN))
     expected = np.full(len(chosen), np.nan)
     if without is not None and len(chosen):
-        known = ~np.isnan(tails[:, chosen])
-        state, cell = np.nonzero((without.weight[:, chosen] > LEAST_PART) & ~known)
-        cell = chosen[cell]
-        at = lo + state, place[cell], value[cell]
-        apart = without_row(fitted, g, *at, without.weight[state, cell])
-        tails[state, cell] = apart.tail(value[cell])
-        found = surprise(chosen)
+        # Without itself in every state, however many rows it has: a wrong number may widen a state
+        # of thousands.
         states, places = entries(chosen)
         at = states.ravel(), places.ravel(), np.tile(value[chosen], hi - lo)
         alone = without_row(fitted, g, *at, without.weight[:, chosen].ravel())
         alone = alone.at((np.arange(states.size).reshape(states.shape),))
+        tails[:, chosen] = alone.tail(value[chosen])
+        found = surprise(chosen)
         w, columns = np.exp(log_w[:, chosen]), fitted.columns[g].take(place[chosen])
         expected = columns.likely(alone, lambda values: np.sum(w * values, axis=0)[None])[0]
     column, state = fitted.columns[g].index[place[chosen]], likely[chosen]

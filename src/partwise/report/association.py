@@ -45,33 +45,34 @@ def associations(
     X = coded[::step]
     seen = np.isfinite(X)
     common = seen.astype(float).T @ seen.astype(float)
-    kinds = [_kind(None if columns is None else columns[d], X[:, d]) for d in range(X.shape[1])]
+    kinds = ["number"] * X.shape[1] if columns is None else [_kind(column) for column in columns]
     ranked = np.array([d for d, kind in enumerate(kinds) if kind != "level"], int)
     leveled = np.array([d for d, kind in enumerate(kinds) if kind == "level"], int)
     out = np.full(common.shape, np.nan)
+
+    def put(one: np.ndarray, other: np.ndarray, found: np.ndarray) -> None:
+        out[np.ix_(one, other)], out[np.ix_(other, one)] = found, found.T
+
     ranks = _ranks(X[:, ranked])
     out[np.ix_(ranked, ranked)] = _correlations(ranks, seen[:, ranked])
     binary = np.array([kind == "binary" for kind in kinds])
     out[binary] = np.abs(out[binary])  # its levels have no order
     out[:, binary] = np.abs(out[:, binary])
     codes = [_codes(None if columns is None else columns[d], X[:, d]) for d in leveled]
-    for own in _pieces([int(code.max(initial=-1)) + 1 for code in codes]):
-        indicators, first = _indicators([codes[i] for i in own])
-        ratio = _ratios(ranks, seen[:, ranked], indicators, first)
-        at = np.ix_(ranked, leveled[own])
-        out[at], out[at[1].T, at[0].T] = ratio, ratio.T
-        for others in _pieces([int(code.max(initial=-1)) + 1 for code in codes]):
-            other, start = _indicators([codes[i] for i in others])
-            found = _cramers_v(indicators, first, other, start)
-            out[np.ix_(leveled[own], leveled[others])] = found
+    pieces = _pieces([int(code.max(initial=-1)) + 1 for code in codes])
+    for i, own in enumerate(pieces):
+        levels = _indicators([codes[j] for j in own])
+        put(ranked, leveled[own], _ratios(ranks, seen[:, ranked], *levels))
+        put(leveled[own], leveled[own], _cramers_v(*levels, *levels))
+        for others in pieces[:i]:
+            found = _cramers_v(*levels, *_indicators([codes[j] for j in others]))
+            put(leveled[own], leveled[others], found)
     out[common < MIN_COMMON_ROWS] = np.nan
     np.fill_diagonal(out, np.nan)
     return out, common * step
 
 
-def _kind(column: TableColumn | None, values: np.ndarray) -> str:
-    if column is None:
-        return "number"
+def _kind(column: TableColumn) -> str:
     if is_angle(column.kind) or (column.has_levels and not _has_order(column)):
         return "binary" if column.has_levels and len(column.levels) == 2 else "level"
     return "number"
