@@ -118,6 +118,7 @@ def test_known_items_keep_their_columns():
 BAD = [
     (([1], [2], [np.nan]), "Rating number 0 is nan"),
     (([1, 1], [2, 3], [4, np.inf]), "Rating number 1 is inf"),
+    (([1, 1], [2, 3], [4, -1e39]), "Rating number 1 is -1e\\+39, which single precision"),
     ((sparse.csr_matrix([[1.0, np.nan]])), "Rating number 1 is nan"),
     (([], [], []), "There are no ratings"),
     (([1], [2, 3], [4, 5]), "same length, but have 1, 2 and 2"),

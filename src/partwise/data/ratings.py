@@ -212,6 +212,13 @@ def _check_numbers(rating: Array) -> None:
     if infinite.any():
         first = int(infinite.argmax())
         raise ValueError(f"Rating number {first} is {rating[first]}; leave out unknown ratings.")
+    large = np.abs(rating) > np.finfo(np.float32).max
+    if large.any():
+        first = int(large.argmax())
+        raise ValueError(
+            f"Rating number {first} is {rating[first]:g}, which single precision cannot represent; "
+            "divide the ratings by a constant."
+        )
 
 
 def merge_ratings(old: Ratings, new: Ratings) -> Ratings:
