@@ -14,3 +14,8 @@ def first_few(words: Sequence[str], most: int) -> str:
 def plural(number: int, singular: str) -> str:
     """A number with its noun."""
     return f"{number:,} {singular}{'' if number == 1 else 's'}"
+
+
+def unnamed(d: int) -> str:
+    """Name of column d in tables, pages and messages, where X has no names; as in scikit-learn."""
+    return f"x{d}"

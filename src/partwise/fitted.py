@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, Type
 import numpy as np
 from scipy import sparse
 
+from partwise._text import unnamed
 from partwise.association import Certificate
 from partwise.contracts import Array, Stats
 from partwise.data.columns import ColumnGroup
@@ -230,11 +231,6 @@ class FittedComponents(Fitted[BayesianPCA, tuple[BayesianPCAParams, ...], object
     def levels(self) -> tuple[NoiseLevel, ...]:
         """Levels of noise that class probabilities use, that of the densities first."""
         return NoiseLevel(self.slope, self.params), *self.others
-
-
-def unnamed(d: int) -> str:
-    """Name of column d in tables, pages and messages, where X has no names; as in scikit-learn."""
-    return f"x{d}"
 
 
 def feature_names(estimator: object, n_columns: int) -> list[str]:

@@ -82,3 +82,17 @@ def test_the_cut_into_files_changes_nothing(tmp_path):
     assert read[0].equals(read[1])
     assert read[0].equals(read[2])
     assert read[0].equals(read_data(tmp_path / "1" / "00.csv").X)
+
+
+def test_equal_headers_are_renamed_and_named_as_in_single_files(tmp_path):
+    text = 'a, a,b,,"a"\n1,2,3,4,5\n'
+    folder(tmp_path, text, text)
+    with pytest.warns(
+        UserWarning, match=r"0.csv has several .* called 'a \(2\)', 'a \(3\)'\."
+    ) as told:
+        found = whole(RowSource(tmp_path).frames)
+    assert len(told) == 1  # not one per file
+    with pytest.warns(UserWarning, match="of the same name"):
+        single = read_data(tmp_path / "0.csv")
+    assert found.columns == single.X.columns == ["a", "a (2)", "b", "x3", "a (3)"]
+    assert found.rows() == [(1, 2, 3, 4, 5)] * 2

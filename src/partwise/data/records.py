@@ -13,6 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from partwise._text import first_few, unnamed
+from partwise._warnings import warn
+from partwise.data.frames import shortened
+
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 DOUBLE_COLON = "::"  # between user, item, rating and time in MovieLens' own files
 
@@ -119,6 +123,29 @@ def records(
             f"{path}, up to line {reader.line_num + skipped}: a value has more than "
             f"{csv.field_size_limit():,} characters; shorten it, or close the quote that opens it."
         ) from None
+
+
+def column_names(header: list[str]) -> list[str]:
+    """Distinct names of columns: later ones of the same name are numbered."""
+    times, out = Counter[str](), dict[str, None]()
+    for i, cell in enumerate(header):
+        name = plain = cell.strip() or unnamed(i)
+        while name in out:
+            times[plain] += 1
+            name = f"{plain} ({times[plain] + 1})"
+        out[name] = None
+    return list(out)
+
+
+def warn_of_renamed(path: Path, header: list[str], names: list[str]) -> None:
+    """Issue a warning that says which columns `column_names` numbered."""
+    pairs = zip(header, names, strict=True)
+    renamed = [shortened(name) for cell, name in pairs if cell.strip() not in ("", name)]
+    if renamed:
+        warn(
+            f"{path} has several columns of the same name; the later ones are called "
+            f"{first_few(renamed, 5)}."
+        )
 
 
 def separator_of(path: Path, text: str) -> str:

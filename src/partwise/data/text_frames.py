@@ -26,8 +26,11 @@ from partwise.data.frame_sources import (
 from partwise.data.records import (
     DOUBLE_COLON,
     FIRST_LINES,
+    column_names,
+    records,
     refuse_rating_list,
     separator_of,
+    warn_of_renamed,
 )
 from partwise.typing import Frame, Name
 
@@ -45,6 +48,7 @@ class _TextFile:
     path: Path
     separator: str
     rows: pl.LazyFrame  # of texts
+    header: list[str]  # as the file has it
     names: list[str]
     texts: list[pl.Series]  # distinct texts of each column, sorted
 
@@ -71,6 +75,7 @@ def text_frames(paths: Sequence[Path], options: TextOptions | None = None) -> Fr
                 f"{file.path} has other columns than {paths[0]} ({other!r}); give files with the "
                 "same columns."
             )
+    warn_of_renamed(paths[0], files[0].header, files[0].names)  # the others have the same names
     if not any(len(column) for file in files for column in file.texts):
         raise ValueError(f"{paths[0]} has no rows; give files with at least one row.")
     read = _detected(files, options)
@@ -82,9 +87,14 @@ def _opened(path: Path) -> _TextFile:
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty; leave it out, or check how it was written.")
     try:
-        separator = _separator(path)
+        separator, header = _separator_and_header(path)
         rows = pl.scan_csv(path, separator=separator, infer_schema=False)
         names = rows.collect_schema().names()
+        if len(header) != len(names):
+            header = names  # polars splits this line otherwise
+        new = column_names(header)  # polars would rename equal ones without a word
+        rows = rows.select(pl.col(a).alias(b) for a, b in zip(names, new, strict=True))
+        names = new
         texts = [pl.Series(name, [], pl.String) for name in names]
         for batch in rows.collect_batches(chunk_size=BATCH_ROWS):
             texts = [
@@ -93,11 +103,11 @@ def _opened(path: Path) -> _TextFile:
             ]
     except pl.exceptions.PolarsError as error:
         raise _unreadable(path, error) from error
-    return _TextFile(path, separator, rows, names, [column.sort() for column in texts])
+    return _TextFile(path, separator, rows, header, names, [column.sort() for column in texts])
 
 
-def _separator(path: Path) -> str:
-    """The separator of a file, plain or compressed."""
+def _separator_and_header(path: Path) -> tuple[str, list[str]]:
+    """The separator and the first record of a file, plain or compressed."""
     lines = pl.read_csv(
         path,
         has_header=False,
@@ -106,10 +116,12 @@ def _separator(path: Path) -> str:
         quote_char=None,
         infer_schema=False,
     )
-    separator = separator_of(path, "\n".join(lines.to_series().fill_null("")))
+    text = "\n".join(lines.to_series().fill_null(""))
+    separator = separator_of(path, text)
     if separator == DOUBLE_COLON:
         refuse_rating_list(path)
-    return separator
+    _, header = next(records(path, text, separator), (0, []))
+    return separator, header
 
 
 def _reduced(cells: pl.Series) -> pl.Series:

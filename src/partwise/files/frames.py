@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
+from partwise._text import unnamed
 from partwise.contracts import Array
 from partwise.data.frame_reading import LARGEST_WHOLE, nanoseconds
 from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
 from partwise.files.ratings import refuse_rating_columns
-from partwise.fitted import unnamed
 from partwise.typing import Frame, PathLike
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npy")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 
 import polars as pl
 
-from partwise._text import first_few
-from partwise._warnings import warn
+from partwise._text import unnamed
 from partwise.data.decide import Doubt, TextOptions, read_columns
-from partwise.data.frames import shortened
 from partwise.data.records import (
     DOUBLE_COLON,
     SEPARATORS,
@@ -22,16 +19,17 @@ from partwise.data.records import (
     after_records,
     check_lengths,
     check_quotes,
+    column_names,
     decode,
     ended,
     records,
     refuse_rating_list,
     separator_of,
+    warn_of_renamed,
 )
 from partwise.files.data import Data, check_values, table_size
 from partwise.files.layout import Layout
 from partwise.files.ratings import refuse_rating_columns
-from partwise.fitted import unnamed
 
 # Columns of a text file: polars takes five seconds and 250 MB for so many, even with few rows.
 MAX_TEXT_COLUMNS = 100_000
@@ -100,15 +98,9 @@ def read_table(
         )
     n_records = check_lengths(path, text, separator, len(first), skip_rows)
     header = _names_columns(found) if header is None else header
-    names = _names(first) if header else [unnamed(d) for d in range(len(first))]
-    renamed = [
-        name for name, cell in zip(names, first, strict=True) if cell.strip() not in ("", name)
-    ]
-    if header and renamed:
-        warn(
-            f"{path} has several columns of the same name; the later ones are called "
-            f"{first_few([shortened(name) for name in renamed], 5)}."
-        )
+    names = column_names(first) if header else [unnamed(d) for d in range(len(first))]
+    if header:
+        warn_of_renamed(path, first, names)
     refuse_rating_columns(path, names)
     if n_records - header < 1:
         raise ValueError(
@@ -238,15 +230,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _names(first: list[str]) -> list[str]:
-    """Distinct names of columns."""
-    times, out = Counter[str](), dict[str, None]()
-    for i, cell in enumerate(first):
-        name = plain = cell.strip() or unnamed(i)
-        while name in out:
-            times[plain] += 1
-            name = f"{plain} ({times[plain] + 1})"
-        out[name] = None
-    return list(out)
