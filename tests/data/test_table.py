@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from partwise.data.frame_reading import read_columns
 from partwise.data.frame_writing import NewColumn, make_frame
 from partwise.data.survey import ColumnSurvey
-from partwise.data.table import Schema
+from partwise.data.table import Schema, number_text
 
 
 def survey(n=60):
@@ -308,3 +308,8 @@ def test_predictions_stay_inside_of_integer_types(frame, dtype):
     limits = np.iinfo(dtype.lower())
     assert (low, middle) == (limits.min, 3)
     assert limits.max - limits.max // 2**50 <= high <= limits.max
+
+
+def test_numbers_without_an_end_are_written_too():
+    texts = [number_text(value, step) for value in (np.inf, -np.inf, np.nan) for step in (0.0, 1.0)]
+    assert texts == ["inf", "inf", "-inf", "-inf", "nan", "nan"]

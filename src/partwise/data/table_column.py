@@ -260,7 +260,7 @@ def number_text(value: float, step: float = 0.0, years: bool = True) -> str:
         decimals = max(round(-np.log10(step)), 1 if abs(value) < 100 else 0)
         rounded = round(value, decimals)
         value = rounded if rounded or abs(value) < 0.01 * step else value
-    if not 1000 <= round(abs(value)) < 10**15:
+    if not np.isfinite(value) or not 1000 <= round(abs(value)) < 10**15:
         return f"{value:.3g}"
     is_year = years and 1900 <= value <= 2100 and value == round(value)
     return f"{value:.0f}" if is_year else f"{value:,.0f}"
