@@ -1,5 +1,7 @@
 """Association methods against full enumeration, and what each of them promises."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -99,6 +101,20 @@ def test_a_known_code_is_only_bettered(monkeypatch):
     again = Exact(0).associate(known)
     assert_array_equal(again.values, best.values)
     assert_array_equal(again.energy, best.energy)
+
+
+@pytest.mark.parametrize("penalty", [1e3, 1e17, 1e100, 1e300])
+def test_a_cost_above_the_square_of_a_row_is_never_paid(penalty, monkeypatch):
+    """Squares of such a cost leave no digit for what rows differ in, and may be infinite."""
+    monkeypatch.setattr(exact, "MOST_CODES", 1)
+    features, X = drawn(np.random.default_rng(5), 12, 10, n_rows=6)
+    X[0, 0], X[1] = np.nan, 1e3  # the second row pays the least of these costs
+    problem = replace(posed(features, X, penalty), incumbent=np.ones((6, 12), np.int64))
+    with np.errstate(all="raise"):
+        found = Exact().associate(problem)
+    assert found.converged.all()
+    assert_array_equal(found.values.any(axis=1), [False, penalty < 1e4, *[False] * 4])
+    assert_allclose(found.energy, enumerated(features, X, penalty), rtol=1e-9, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", METHODS)

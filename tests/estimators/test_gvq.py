@@ -459,3 +459,10 @@ def test_units_whose_squares_are_no_numbers(unit):
     X = np.random.default_rng(0).normal(size=(20, 4))
     with pytest.raises(ValueError, match="another unit"):
         GVQ(n_components=2, random_state=0).fit(unit * X)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_penalty_whose_square_is_no_number(binary):
+    X = (np.random.default_rng(0).random((20, 4)) < 0.5).astype(float)
+    with pytest.raises(ValueError, match="penalty=1e\\+300 is too large"):
+        GVQ(n_components=2, penalty=1e300, binary=binary, random_state=0).fit(X)

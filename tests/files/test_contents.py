@@ -178,6 +178,13 @@ def test_arguments_that_do_not_suit_the_state_are_refused(name, argument, value,
     refusal(changed(stored(name), tmp_path, change))
 
 
+def test_a_penalty_whose_square_is_no_number_is_refused(tmp_path):
+    def change(header, arrays):
+        header["arguments"]["penalty"] = 1e300
+
+    assert "penalty=1e+300 is too large" in refusal(changed(stored("gvq"), tmp_path, change))
+
+
 def test_levels_that_do_not_match_the_table_are_refused(tmp_path):
     def raise_last(header, arrays):
         arrays["columns.1.levels"][-1] = 1e9

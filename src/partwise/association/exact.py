@@ -61,12 +61,17 @@ class Exact:
         values = np.zeros((problem.n_rows, problem.n_groups), np.int64)
         if problem.incumbent is not None:
             values[:] = problem.incumbent
+        # No feature saves more than the square of the row. Where the least cost exceeds it, no
+        # feature is on, which squares of a large cost, as the search has them, would not tell.
+        bare = problem.squares < problem.cost.min()
+        values[bare] = 0
         energy, lower = problem.energy(values), np.full(problem.n_rows, np.inf)
         by_pattern = np.argsort(problem.of, kind="stable")
         ends = np.searchsorted(problem.of[by_pattern], np.arange(len(problem.grams) + 1))
         alone = _meets_none(problem)
         for u in range(len(problem.grams)):
             rows = by_pattern[ends[u] : ends[u + 1]]
+            rows = rows[~bare[rows]]
             if len(rows):
                 values[rows], lower[rows] = self._search_pattern(
                     problem, u, rows, values[rows], energy[rows], alone[u]

@@ -26,6 +26,9 @@ from partwise.models.gvq import GVQParams
 from partwise.models.gvq_binary import BinaryGVQ
 from partwise.typing import DataLike, PathLike, SavedState, Seed
 
+# Largest penalty, in units of the variance of the rows, whose square is still a finite number.
+LARGEST_PENALTY = 1e150
+
 
 class GVQ(CodedRows):
     """Generative Vector Quantization: a row is an origin plus a subset of a few features.
@@ -279,6 +282,11 @@ class GVQ(CodedRows):
     def _core(self, columns: tuple[ColumnGroup, ...], seed: int) -> gvq.GVQ:
         sizes = int(self.n_sets), int(self.n_components), int(self.n_values)
         penalty = float(self.penalty) / unit_of(columns) ** 2
+        if penalty > LARGEST_PENALTY:
+            raise ValueError(
+                f"penalty={float(self.penalty):g} is too large: it is {penalty:g} times the "
+                "variance of the rows, and its square is beyond what numbers can hold; lower it."
+            )
         method = make_association(self.association, seed, int(self.max_nodes))
         if self.binary:
             return BinaryGVQ(*sizes, penalty, method, bool(self.fit_origin), float(self.beta))
