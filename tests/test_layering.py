@@ -7,6 +7,7 @@ small made-up sources that break each rule.
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -259,6 +260,12 @@ def model_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield getattr(node, "lineno", 0), text
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """The tree of a source, which is read but never changed."""
+    return ast.parse(source)
+
+
 def violations(path: str, source: str, own: set[str] | None = None) -> list[str]:
     """What a module breaks; `path` is relative to the package, such as ``engine/em.py``.
 
@@ -270,7 +277,7 @@ def violations(path: str, source: str, own: set[str] | None = None) -> list[str]
         return []  # public names only, loaded when first used: test_import
     if piece not in HEIGHT:
         return [f"{path}: {piece} has no layer; give it one in {Path(__file__).name}"]
-    tree = ast.parse(source)
+    tree = parsed(source)
     package = ".".join(["partwise", *parts[:-1]])
     found = [
         (one.line, text) for one in imports(tree, package) for text in import_violations(piece, one)
@@ -292,7 +299,7 @@ def test_the_library_keeps_the_rules():
     own: dict[str, set[str]] = {}
     for path, source in sources.items():
         room = Path(path).with_suffix("").parts[0]
-        own.setdefault(room, set()).update(private_names(ast.parse(source)))
+        own.setdefault(room, set()).update(private_names(parsed(source)))
     found = [
         text
         for path, source in sources.items()

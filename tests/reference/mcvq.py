@@ -498,6 +498,12 @@ def entropic_shares(counts, strength):
 # --- likelihood of a row ---
 
 
+def log_sum(logs):
+    """log sum exp of a few numbers; scipy's takes most of a tenth of a millisecond for them."""
+    most = max(logs)
+    return most + math.log(math.fsum(math.exp(one - most) for one in logs))
+
+
 def row_log_likelihood(log_density, gates, shares):
     """log sum over all states of prod_k b prod_d sum_k a p(x_d | state of part k).
 
@@ -510,6 +516,6 @@ def row_log_likelihood(log_density, gates, shares):
         total = sum(math.log(shares[k][j]) for k, j in enumerate(states))
         for of_column, a in zip(log_density, gates, strict=True):
             choices = [math.log(a[k]) + of_column[k][j] for k, j in enumerate(states) if a[k] > 0]
-            total += special.logsumexp(choices)
+            total += log_sum(choices)
         terms.append(total)
-    return float(special.logsumexp(terms))
+    return log_sum(terms)
