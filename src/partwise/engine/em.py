@@ -87,9 +87,10 @@ def climb(
         return [model.fresh_memory(i) for i in range(source.n_blocks)]
 
     def sweep(model: Model[Params, Prepared, View, Memory, Total], prepared: Prepared) -> Total:
-        if isinstance(model, Linked):
-            look = partial(model.look, prepared)
-            prepared = cast(Prepared, model.link(prepared, runner.map(look, source)))
+        if hasattr(model, "link"):  # isinstance asks a protocol for all of its names every time
+            linked = cast(Linked, model)
+            look = partial(linked.look, prepared)
+            prepared = cast(Prepared, linked.link(prepared, runner.map(look, source)))
         return runner.total(model, prepared, source, memory)
 
     def note(phase: int, step: int, prepared: Prepared) -> None:
