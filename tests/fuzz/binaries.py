@@ -68,8 +68,10 @@ def _mutate_parquet(rng: random.Random, seeds: Mapping[str, Content]) -> Content
         return content if rng.random() < 0.5 else mutate_bytes(rng, content, 3)
     content = seeds[rng.choice(sorted(seeds))]
     assert isinstance(content, bytes)
-    if rng.random() < 0.5:
+    if rng.random() < 0.4:
         return mutate_bytes(rng, content)
+    if rng.random() < 0.3:  # the first page's header
+        return content[:4] + mutate_bytes(rng, content[4:40], 2) + content[40:]
     # The footer alone: what its reader believes of all the rest.
     (length,) = struct.unpack("<I", content[-8:-4])
     start = len(content) - 8 - length

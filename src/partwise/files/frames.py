@@ -15,6 +15,7 @@ from partwise.data.frame_reading import LARGEST_WHOLE, nanoseconds
 from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
+from partwise.files.parquet_check import impossible
 from partwise.files.ratings import refuse_rating_columns
 from partwise.typing import Frame, PathLike
 
@@ -23,6 +24,9 @@ TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npy")
 
 def read_parquet(path: Path) -> Data:
     """Read a parquet file with its types."""
+    reason = impossible(path)
+    if reason is not None:
+        raise unreadable(path, ValueError(reason))
     try:
         frame, of_pandas = pl.read_parquet(path), _is_of_pandas(path)
     except BaseException as error:  # polars raises many kinds; all mean a damaged file

@@ -1,0 +1,224 @@
+"""Whether the sizes that a parquet file declares can be true, before its reader believes them.
+
+polars reserves memory for what a file declares. A damaged count of the footer or of a page may mean
+hundreds of gigabytes, and ends the process where the system refuses them; so does a schema nested
+without end. Here the footer and the headers of pages are walked, but no values are decoded.
+Structures are in Thrift's compact protocol; the numbers of their fields are those of the format's
+definition, ``parquet.thrift``.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+_MARK = b"PAR1"
+_TAIL = 8  # the footer's length, and the mark once more
+_DEEPEST = 100  # levels of the schema, and of structures in structures
+_SMALL = 64 << 20  # bytes of a page that any file may have: some writers' totals leave parts out
+
+# Types of Thrift's compact protocol.
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _MAP, _STRUCT = 1, 2, 3, 7, 8, 11, 12
+_WHOLE = (4, 5, 6)  # of 16, 32 and 64 bits
+_LISTS = (9, 10)  # and sets
+
+Value = int | list["Value"] | dict[int, "Value"] | None
+Fields = dict[int, Value]
+_TEXT = None  # what is in a field is of no matter here
+
+
+def impossible(path: Path) -> str | None:
+    """What a parquet file declares that cannot be true, in words for a message.
+
+    Parameters
+    ----------
+    path : Path
+        A file that starts with the mark of parquet files.
+
+    Returns
+    -------
+    reason : str or None
+        None if nothing was found; the values themselves may still be damaged.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        try:
+            _check(content)
+        except _ImpossibleError as error:
+            return str(error)
+        except IndexError:
+            return "its footer or a page ends too early"
+    return None
+
+
+class _ImpossibleError(Exception):
+    pass
+
+
+def _refuse_unless(holds: bool, reason: str) -> None:
+    if not holds:
+        raise _ImpossibleError(reason)
+
+
+# --- the file ---
+
+
+def _check(content: mmap.mmap) -> None:
+    _refuse_unless(content[-4:] == _MARK and len(content) >= 2 * _TAIL, "it has no footer")
+    length = int.from_bytes(content[-_TAIL:-4], "little")
+    end = len(content) - _TAIL
+    start = end - length
+    _refuse_unless(start >= len(_MARK), "its footer is larger than the file")
+    footer = _Structures(content[start:end]).fields()
+    repeats = _repeated_leaves(_structures(footer, 2))
+    groups = _structures(footer, 4)
+    rows = [_number(group, 3) for group in groups]
+    _refuse_unless(
+        min(rows, default=0) >= 0 and sum(rows) == _number(footer, 3),
+        "its row groups do not have the number of rows that it declares",
+    )
+    for group, n in zip(groups, rows, strict=True):
+        for i, chunk in enumerate(_structures(group, 1)):
+            column = chunk.get(3)
+            if isinstance(column, dict) and 1 not in chunk:  # neither encrypted nor elsewhere
+                is_flat = i < len(repeats) and not repeats[i]
+                _check_chunk(content, start, column, n if is_flat else None)
+
+
+def _repeated_leaves(schema: list[Fields]) -> list[bool]:
+    """Whether each column may have several values per row; the schema is a tree, depth first."""
+    leaves: list[bool] = []
+    open_groups: list[tuple[int, bool]] = [(1, False)]  # children left, and whether it repeats
+    for element in schema:
+        while open_groups and not open_groups[-1][0]:
+            open_groups.pop()
+        _refuse_unless(bool(open_groups), "its schema has more columns than it declares")
+        left, repeated = open_groups[-1]
+        open_groups[-1] = left - 1, repeated
+        repeated |= _number(element, 3) == 2
+        children = _number(element, 5)
+        if children:
+            open_groups.append((children, repeated))
+            _refuse_unless(len(open_groups) <= _DEEPEST, "its schema is nested too deeply")
+        else:
+            leaves.append(repeated)
+    return leaves
+
+
+def _check_chunk(content: mmap.mmap, end: int, column: Fields, n: int | None) -> None:
+    """Whether the pages of a column of a row group lie in the file, and have its sizes."""
+    declared, most = _number(column, 5), max(_number(column, 6), _SMALL)
+    _refuse_unless(
+        declared >= 0 and n in (None, declared),
+        "a column does not have as many values as its row group has rows",
+    )
+    if not declared:
+        return  # no pages; some writers give it no place either
+    first = [_number(column, field) for field in (9, 11)]  # of the data, and of their dictionary
+    at = min([offset for offset in first if offset > 0], default=0)
+    stop = at + _number(column, 7)
+    _refuse_unless(0 < at <= stop <= end, "a column lies outside of the file")
+    left = declared
+    while left and at < stop:
+        structures = _Structures(content, at)
+        header = structures.fields()
+        size, packed = _number(header, 2), _number(header, 3)
+        at = structures.at + packed
+        _refuse_unless(packed >= 0 and at <= end, "a page lies outside of the file")
+        _refuse_unless(0 <= size <= most, "a page is larger than its column")
+        words = header.get(7)
+        if isinstance(words, dict):
+            _refuse_unless(0 <= _number(words, 1) <= size, "a dictionary is larger than its page")
+        for values in (header.get(5), header.get(8)):
+            if isinstance(values, dict):
+                n_values = _number(values, 1)
+                _refuse_unless(0 <= n_values <= left, "a page has more values than its column")
+                left -= n_values
+
+
+def _structures(fields: Fields, number: int) -> list[Fields]:
+    found = fields.get(number)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _number(fields: Fields, number: int) -> int:
+    found = fields.get(number, 0)
+    return found if isinstance(found, int) else -1
+
+
+# --- Thrift's compact protocol ---
+
+
+class _Structures:
+    """Structures from a place of the content on; nothing reaches beyond its end."""
+
+    def __init__(self, content: bytes | mmap.mmap, at: int = 0) -> None:
+        self._content = content
+        self.at = at
+
+    def fields(self, depth: int = 0) -> Fields:
+        """Values of a structure by their fields' numbers."""
+        _refuse_unless(depth <= _DEEPEST, "its footer or a page is nested too deeply")
+        found: Fields = {}
+        number = 0
+        while head := self._byte():
+            kind, step = head & 15, head >> 4
+            number = number + step if step else self._whole()
+            # A truth value has no bytes in a structure, and one byte in a list.
+            found[number] = 1 if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+        return found
+
+    def _value(self, kind: int, depth: int) -> Value:
+        if kind in _WHOLE:
+            return self._whole()
+        if kind == _BINARY:
+            self._skip(self._unsigned())
+            return _TEXT
+        if kind == _STRUCT:
+            return self.fields(depth + 1)
+        if kind in _LISTS:
+            head = self._byte()
+            count = self._count(self._unsigned() if head >> 4 == 15 else head >> 4)
+            return [self._value(head & 15, depth) for _ in range(count)]
+        if kind in (_TRUE, _FALSE, _BYTE):
+            return self._byte()
+        if kind == _DOUBLE:
+            self._skip(8)
+            return _TEXT
+        if kind == _MAP:
+            count = self._count(self._unsigned())
+            head = self._byte() if count else 0
+            for _ in range(count):
+                self._value(head >> 4, depth)
+                self._value(head & 15, depth)
+            return _TEXT
+        raise _ImpossibleError("its footer or a page has values of an unknown type")
+
+    def _count(self, declared: int) -> int:
+        """A number of elements, each of which takes a byte at least."""
+        _refuse_unless(
+            declared <= len(self._content) - self.at,
+            "its footer or a page declares more than there is",
+        )
+        return declared
+
+    def _skip(self, size: int) -> None:
+        self.at += self._count(size)
+
+    def _byte(self) -> int:
+        at = self.at
+        self.at = at + 1
+        return self._content[at]
+
+    def _unsigned(self) -> int:
+        """A number of seven bits per byte, the lowest first."""
+        number = shift = 0
+        while (byte := self._byte()) & 128:
+            number |= (byte & 127) << shift
+            shift += 7
+            _refuse_unless(shift < 64, "its footer or a page has a number without end")
+        return number | byte << shift
+
+    def _whole(self) -> int:
+        """A signed number, whose sign is its lowest bit."""
+        number = self._unsigned()
+        return number >> 1 ^ -(number & 1)
