@@ -15,7 +15,7 @@ import partwise
 from partwise import MCVQ, make_shapes
 from partwise.cli import app, demo
 from partwise.cli.main import Commands
-from partwise.cli.tables import parse_image_shape
+from partwise.cli.tables import Reading, parse_image_shape
 
 
 @pytest.fixture(scope="module")
@@ -275,6 +275,18 @@ def test_mistyped_columns_are_guessed(tmp_path):
     assert run("impute", model, tmp_path / "t.csv").exit_code == 2
     assert run("odd", model, tmp_path / "t.csv", "--decimal", "::").exit_code == 2
     assert run("odd", model, tmp_path / "t.csv", "--date-order", "ydm").exit_code == 2
+    assert run("odd", model, tmp_path / "t.csv", "--first-year", "30").exit_code == 2
+    assert run("odd", model, tmp_path / "t.csv", "--duration", "m:ss").exit_code == 2
+    assert run("odd", model, tmp_path / "t.csv", "--duration", "weight=mm:ss").exit_code == 2
+    result = run("odd", model, tmp_path / "t.csv", "--duration", "Weight=m:ss")
+    assert result.stderr.endswith("did you mean 'weight'?\n")
+
+
+def test_two_digit_years_and_durations(tmp_path):
+    (tmp_path / "t.csv").write_text("born;took\n03.04.35;3:45\n01.12.52;12:05\n")
+    read = Reading(first_year=["born=1930"], duration=["took=m:ss"]).read(tmp_path / "t.csv")
+    assert [value.year for value in read.X["born"]] == [1935, 1952]
+    assert [value.seconds for value in read.X["took"]] == [225, 725]
 
 
 def test_columns_may_be_predicted_that_a_table_lacks(tmp_path):

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from partwise import RowSource
-from partwise.data.decide import TextOptions
 from partwise.data.stores import find_files
 from partwise.data.text_frames import text_frames
+from partwise.data.text_options import TextOptions
 from partwise.files import read_data
 
 pytest.importorskip("pyarrow")

@@ -248,4 +248,168 @@ NASTY = [
         {"who": ["x", "y", "z"], "weight": [71, 68, None]},
         told="'weight' is in kg",
     ),
+    Nasty(
+        "years of two digits in one century",
+        "who;born\nx;03.04.45\ny;01.12.87\nz;\n",
+        {"who": ["x", "y", "z"], "born": [day(1945, 4, 3), day(1987, 12, 1), None]},
+        told="two-digit years in 'born' are 1945 to 1987",
+    ),
+    Nasty(
+        "years of two digits before and after 2000",
+        "who,seen\nx,12/31/95\ny,1/2/05\nz,\n",
+        {"who": ["x", "y", "z"], "seen": [day(1995, 12, 31), day(2005, 1, 2), None]},
+        told="two-digit years in 'seen' are 1995 to 2005",
+    ),
+    Nasty(
+        "years of two digits that programs take for different centuries",
+        "who;due\nx;03.04.35\ny;01.12.52\n",
+        refused="line 2: column 'due' has two-digit years, which are 1935 to 1952 or 2035 to 2052; "
+        "use --first-year 'due=1935' or --first-year 'due=2035'",
+    ),
+    Nasty(
+        "the same, told the first year",
+        "who;due\nx;03.04.35\ny;01.12.52\nz;\n",
+        {"who": ["x", "y", "z"], "due": [day(2035, 4, 3), day(2052, 12, 1), None]},
+        options={"first_year": 2030},
+    ),
+    Nasty(
+        "years of two digits all over a century",
+        "n;seen\n" + "".join(f"{i};01.02.{i:02}\n" for i in range(0, 100, 9)),
+        refused="line 2: column 'seen' has two-digit years of any decade; .* use --first-year "
+        "'seen=1930', the first of a hundred years",
+    ),
+    Nasty(
+        "lengths of songs",
+        "song,length\na,3:45\nb,12:05\nc,\n",
+        {
+            "song": ["a", "b", "c"],
+            "length": [datetime.timedelta(seconds=225), datetime.timedelta(seconds=725), None],
+        },
+        options={"durations": {"length": "m:ss"}},
+        told="'length' holds durations",
+    ),
+    Nasty(
+        "durations of less than a day",
+        "task,took\na,3:45\nb,12:05\nc,\n",
+        {
+            "task": ["a", "b", "c"],
+            "took": [datetime.timedelta(minutes=225), datetime.timedelta(minutes=725), None],
+        },
+        options={"durations": {"took": "h:mm"}},
+    ),
+    Nasty(
+        "scientific notation",
+        "who,n\nx,1.843E-03\ny,-5.120E+02\nz,\n",
+        {"who": ["x", "y", "z"], "n": [0.001843, -512.0, None]},
+    ),
+    Nasty(
+        "scientific notation with decimal commas",
+        "who;n\nx;6,33E+04\ny;-5,12E+02\nz;\n",
+        {"who": ["x", "y", "z"], "n": [63300.0, -512.0, None]},
+    ),
+    Nasty(
+        "changes with their signs",
+        "who,n\nx,+1.50\ny,-0.25\nz,\n",
+        {"who": ["x", "y", "z"], "n": [1.5, -0.25, None]},
+    ),
+    Nasty(
+        "minus signs at the end",
+        "who;n\nx;12,00-\ny;1.250,50\nz;\n",
+        {"who": ["x", "y", "z"], "n": [-12.0, 1250.5, None]},
+    ),
+    Nasty(
+        "dashes as minus signs",
+        "who,n\nx,–12.5\ny,7.0\nz,\n",
+        {"who": ["x", "y", "z"], "n": [-12.5, 7.0, None]},
+    ),
+    Nasty(
+        "reals",
+        "who;n\nx;R$ 1.200,50\ny;R$ 7,00\nz;\n",
+        {"who": ["x", "y", "z"], "n": [1200.5, 7.0, None]},
+    ),
+    Nasty(
+        "a unit that one value lacks",
+        "who,weight\n" + "".join(f"w{i},{i + 60} kg\n" for i in range(11)) + "y,68\n",
+        refused="line 13: column 'weight' holds '68', though nearly all of its values are in kg; "
+        ".*--kind 'weight=categorical'",
+    ),
+    Nasty(
+        "money with its sign in two places",
+        "who,n\nx,$5.50\ny,6.50 $\n",
+        refused=r"line 3: column 'n' has \$ before some values and after others",
+    ),
+    Nasty(
+        "two currencies in two places",
+        "who,n\nx,$5.50\ny,6.50 €\n",
+        refused=r"money in several currencies \(\$, €\)",
+    ),
+    Nasty(
+        "errors of a spreadsheet",
+        "who,n\nx,1.5\ny,#DIV/0!\nz,#VALUE!\n",
+        {"who": ["x", "y", "z"], "n": [1.5, None, None]},
+    ),
+    Nasty(
+        "dashes for missing numbers",
+        "who,n\nx,1.5\ny,-\nz,-\nw,2\n",
+        refused="line 3: column 'n' holds '-' beside numbers; if it means missing, use --missing "
+        "'-'",
+    ),
+    Nasty(
+        "words in other letters for missing numbers",
+        "who,n\nx,1.5\ny,none\nz,none\nw,2\n",
+        refused="line 3: column 'n' holds 'none' beside numbers",
+    ),
+    Nasty(
+        "a title and a blank row of as many columns",
+        "Sales of 2020,,\n,,\nid,n,m\nx,1,2\ny,2,3\n",
+        refused="looks like a title; skip it with --skip-rows 2",
+    ),
+    Nasty(
+        "blank and equal names over money",
+        ";Betrag;Betrag;Wort\n1;1.200,50 €;1,00 €;x\n2;1,00 €;;y\n",
+        {
+            "x0": [1, 2],
+            "Betrag": [1200.5, 1.0],
+            "Betrag (2)": [1.0, None],
+            "Wort": ["x", "y"],
+        },
+    ),
+    Nasty(
+        "versions of software",
+        "what,version\na,1.2.3\nb,1.10.2\nc,2.33.41\n",
+        {"what": ["a", "b", "c"], "version": ["1.2.3", "1.10.2", "2.33.41"]},
+    ),
+    Nasty(
+        "rows that end with separators",
+        "what,n\na,1,,\nb,2,,\n",
+        refused="line 2: the line ends with 2 separators more than the first; remove them",
+    ),
+    Nasty("a document of JSON", '[{"a": 1},\n {"a": 2}]\n', refused="is JSON, not a table of text"),
+    Nasty(
+        "a page of a website",
+        "<!DOCTYPE html>\n<html><body>Log in</body></html>\n",
+        refused="is a web page, not a table of text",
+    ),
+    Nasty(
+        "UTF-16 without a mark",
+        "name,n\nx,1\ny,2\n",
+        refused="looks like UTF-16; use --encoding utf-16-le",
+        encoding="utf-16-le",
+    ),
+    Nasty(
+        "columns between blanks",
+        "name   n  size\nx      1  2.5\ny     20  3.5\n",
+        refused="has blanks between its values; save it with commas or tabs",
+    ),
+    Nasty(
+        "words in small and capital letters",
+        "who,smokes\nx,yes\ny,Yes\nz,NO\nw,no\n",
+        {"who": ["x", "y", "z", "w"], "smokes": ["yes", "Yes", "NO", "no"]},
+        told="'smokes' has values that differ only in capital letters, such as 'NO' and 'no'",
+    ),
+    Nasty(
+        "afternoons with points",
+        "who,when\nx,3:10 p.m.\ny,12:05 a.m.\nz,\n",
+        {"who": ["x", "y", "z"], "when": [datetime.time(15, 10), datetime.time(0, 5), None]},
+    ),
 ]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -41,6 +41,8 @@ Out = Annotated[
         show_default=False,
     ),
 ]
+
+_T = TypeVar("_T")
 
 _DIGITS = 5  # significant digits of a printed number
 _SIGNS = {"space": " ", "blank": " ", "none": ""}
@@ -94,6 +96,25 @@ class Reading:
             help="Order in dates such as 12/1/2008: dmy, mdy or ymd; detected by default.",
         ),
     ] = None
+    first_year: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--first-year",
+            metavar="YEAR|COLUMN=YEAR",
+            help="First of the hundred years to which two-digit years belong, such as 1930; "
+            "detected by default.",
+        ),
+    ] = None
+    duration: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--duration",
+            metavar="COLUMN=FORM",
+            help="A column of durations, in hours and minutes (h:mm) or minutes and seconds "
+            "(m:ss); times such as 3:45 are times of day by default.",
+            autocompletion=complete_columns,
+        ),
+    ] = None
     encoding: Encoding = None
     header: Annotated[
         bool | None,
@@ -112,32 +133,43 @@ class Reading:
 
     def read(self, path: Path, texts: Collection[str] = (), numbers: Collection[str] = ()) -> Data:
         """Read a file; columns in ``texts`` are text, those in ``numbers`` are numbers."""
-        signs = [
-            _by_column(given, option)
+        decimal, thousands = (
+            _by_column(given, option, _sign, "one character, such as a comma")
             for given, option in ((self.decimal, "--decimal"), (self.thousands, "--thousands"))
-        ]
-        orders = _by_column(self.date_order, "--date-order")
-        wrong = [order for order in orders.values() if order not in ("dmy", "mdy", "ymd")]
-        if wrong:
-            fail(f"Error: --date-order {wrong[0]!r} is not one of dmy, mdy and ymd.", 2)
+        )
+        orders = _by_column(
+            self.date_order, "--date-order", _one_of("dmy", "mdy", "ymd"), "one of dmy, mdy and ymd"
+        )
+        years = _by_column(self.first_year, "--first-year", _year, "a year, such as 1930")
+        durations = _by_column(
+            self.duration, "--duration", _one_of("h:mm", "m:ss"), "COLUMN=h:mm or COLUMN=m:ss"
+        )
+        if "" in durations:
+            fail("Error: --duration needs a column, such as --duration time=m:ss.", 2)
         shape = parse_image_shape(self.resize)
         from partwise.files import read_data
 
-        return read_data(
+        found = read_data(
             path,
             missing=self.missing or (),
             keep_none=self.keep_none,
             texts=texts,
             numbers=numbers,
             id_column=self.id_column,
-            decimal=signs[0],
-            thousands=signs[1],
+            decimal=decimal,
+            thousands=thousands,
             date_order=orders,
+            first_year=years,
+            durations=durations,
             encoding=self.encoding,
             header=self.header,
             skip_rows=self.skip_rows,
             resize=shape,
         )
+        if found.format is not None:
+            for by_column in (decimal, thousands, orders, years, durations):
+                check_names([name for name in by_column if name], list(found.format.columns))
+        return found
 
 
 def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
@@ -161,17 +193,33 @@ def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _by_column(given: list[str] | None, option: str) -> dict[str, str]:
-    """Values by column; the key "" means all columns."""
-    out = {}
+def _by_column(
+    given: list[str] | None, option: str, convert: Callable[[str], _T | None], what: str
+) -> dict[str, _T]:
+    """Values by column, None of which is refused; the key "" means all columns."""
+    out = dict[str, _T]()
     for text in given or []:
         name, sign, value = text.rpartition("=")
         if sign and not name:
             fail(f"Error: {option} {text!r} is not of the form VALUE or COLUMN=VALUE.", 2)
-        out[name] = _SIGNS.get(value, value)
-        if option != "--date-order" and len(out[name]) > 1:
-            fail(f"Error: {option} {text!r}: {value!r} is not one character, such as a comma.", 2)
+        converted = convert(value)
+        if converted is None:
+            fail(f"Error: {option} {text!r}: {value!r} is not {what}.", 2)
+        out[name] = converted
     return out
+
+
+def _sign(text: str) -> str | None:
+    sign = _SIGNS.get(text, text)
+    return sign if len(sign) <= 1 else None
+
+
+def _year(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"[12]\d\d\d", text) else None
+
+
+def _one_of(*choices: str) -> Callable[[str], str | None]:
+    return lambda text: text if text in choices else None
 
 
 def parse_image_shape(text: str | None) -> tuple[int, int] | None:

@@ -12,9 +12,11 @@ from typing import Protocol
 
 import polars as pl
 
-MINUS = "−"  # the typographic minus sign
+MINUS = "−–"  # typographic minus sign, and the dash that is used for it
 _ALONE = r"(^|\D)\d(\D|$)"  # a number of one digit
 _TIME = r"[T ,]*\d{1,2}:\d\d.*$"
+_POWER = r"\d[.,]?([eE])[+-]?(\d+)$"
+_HALF = r"([AaPp])\.([Mm])\."  # of the day
 _SIGNIFICANT = 15  # decimal digits of a float
 
 
@@ -67,12 +69,20 @@ class NumberForm:
     before: str = ""
     after: str = ""
     in_parentheses: bool = False  # negative numbers, as in accounting
+    minus_last: bool = False  # as 12.00-
+
+    @property
+    def unit(self) -> str:
+        """The unit of all numbers, without blanks; "" if there is none."""
+        return (self.before + self.after).strip()
 
     def read(self, text: pl.Series) -> pl.Series:
         """Read numbers; as integers if all are."""
-        text = text.str.replace(MINUS, "-", literal=True)
+        text = text.str.replace(f"[{MINUS}]", "-")
         if self.in_parentheses:
             text = text.str.replace(r"^\((.*)\)$", "-$1")
+        if self.minus_last:
+            text = text.str.replace(r"^(.*)-$", "-$1")
         for affix in (self.before, self.after):
             text = text.str.replace(affix.strip(), "", literal=True) if affix else text
         text = text.str.replace_all(r"\s+", "")
@@ -87,21 +97,37 @@ class NumberForm:
         """Write numbers with as many decimals as were read."""
         like = like.drop_nulls()
         mark = re.escape(self.decimal)
-        if like.str.contains(r"\d[eE][+-]?\d").any():
-            texts = [f"{value:.6g}".replace(".", self.decimal) for value in values]
+        if like.str.contains(_POWER).any():
+            texts = [text.replace(".", self.decimal) for text in self._scientific(values, like)]
             return pl.Series(values.name, texts, pl.String)
         after = like.str.extract(rf"{mark}(\d+)").fill_null("")
         shown = after.str.len_chars()
         least, most = (int(str(n or 0)) for n in (shown.min(), shown.max()))
         whole = after.str.contains("^0*$").all()  # 1.0, 2.0, ...
-        minus = MINUS if like.str.contains(MINUS, literal=True).any() else "-"
+        found = like.str.extract(f"([{MINUS}])").drop_nulls()
+        signs = str(found[0]) if len(found) else "-", "+" if like.str.contains(r"^\+").any() else ""
         pad = most if least == most else None
-        texts = [self._written(value, 0 if whole else most, pad, minus) for value in values]
+        texts = [self._written(value, 0 if whole else most, pad, *signs) for value in values]
         if like.str.contains(rf"(^|\D){mark}").any():  # .5, without a zero
             texts = [re.sub(rf"\b0({mark})", r"\1", text) for text in texts]
         return pl.Series(values.name, texts, pl.String)
 
-    def _written(self, value: float, places: int, pad: int | None, minus: str) -> str:
+    def _scientific(self, values: pl.Series, like: pl.Series) -> list[str]:
+        """Numbers of which some, or all, have powers of ten."""
+        powers = like.str.extract(_POWER, 2)
+        digits = int(str(powers.str.len_chars().min()))
+        letter = str(like.str.extract(_POWER, 1).drop_nulls()[0])
+        if powers.null_count():  # only very large and very small numbers have them
+            known = like.str.replace(_POWER, "").str.replace_all(r"\D", "")
+            longest = int(str(known.str.strip_chars_start("0").str.len_chars().max()))
+            most = min(max(longest, 1), _SIGNIFICANT)
+            return [f"{value:.{most}g}".replace("e", letter) for value in values]
+        places = like.str.extract(rf"{re.escape(self.decimal)}(\d+)").str.len_chars().max()
+        texts = (f"{value:.{int(str(places or 0))}e}" for value in values)
+        pieces = (text.partition("e") for text in texts)
+        return [f"{core}{letter}{to[0]}{int(to[1:]):0{digits}}" for core, _, to in pieces]
+
+    def _written(self, value: float, places: int, pad: int | None, minus: str, plus: str) -> str:
         """A number rounded to some decimals; ``pad`` of them are shown, or as many as needed."""
         digits = len(str(abs(int(value)))) if abs(value) < 1e300 else 300
         places = max(min(places, _SIGNIFICANT - digits), 0)
@@ -114,7 +140,9 @@ class NumberForm:
         text = text.translate({ord(","): self.thousands, ord("."): self.decimal})
         text = f"{self.before}{text}{self.after}"
         if value >= 0:
-            return text
+            return f"{plus}{text}" if value else text
+        if self.minus_last:
+            return f"{text}{minus}"
         return f"({text})" if self.in_parentheses else f"{minus}{text}"
 
 
@@ -126,13 +154,28 @@ class DateForm:
     kind: type[pl.Date | pl.Datetime | pl.Time]
     after: str = ""  # Z, or a common offset from UTC
     of_months: bool = False  # months without days; read as the first day
+    first_year: int | None = None  # of the hundred to which years of two digits belong, if known
+
+    @property
+    def has_short_years(self) -> bool:
+        """Whether years have two digits."""
+        return "%y" in self.pattern
 
     def read(self, text: pl.Series) -> pl.Series:
         """Read dates; null where a text is not a date."""
         text = text.str.strip_suffix(self.after) if self.after else text
         if self.of_months:
             return ("01 " + text).str.strptime(self.kind, f"%d {self.pattern}", strict=False)
-        return text.str.strptime(self.kind, self.pattern, strict=False)
+        text = text.str.replace(_HALF, "$1$2") if "%p" in self.pattern else text
+        dates = text.str.strptime(self.kind, self.pattern, strict=False)
+        if self.first_year is None:
+            return dates
+        frame = pl.DataFrame([dates.alias("date")])
+        date, year = pl.col("date"), pl.col("date").dt.year()
+        # Whole centuries between the year and the one of the hundred years with the same digits.
+        away = (self.first_year - year + (year - self.first_year) % 100) // 100
+        moved = date.dt.offset_by((away * 1200).cast(pl.String) + "mo")
+        return frame.select(moved.alias(text.name)).to_series()
 
     def write(self, values: pl.Series, like: pl.Series) -> pl.Series:
         """Write dates, with leading zeros if the texts have them."""
@@ -142,30 +185,38 @@ class DateForm:
             pattern = pattern.replace("%d", "%-d").replace("%m", "%-m")
         if like.str.contains(r"(^|\D)\d:\d\d").any():
             pattern = pattern.replace("%H", "%-H").replace("%I", "%-I")
-        if like.str.contains("[ap]m").any():
+        if like.str.contains(r"[ap]\.?m").any():
             pattern = pattern.replace("%p", "%P")
         text = values.cast(self.kind).dt.strftime(pattern) + self.after
+        if like.str.contains(_HALF).any():
+            text = text.str.replace("([AaPp])([Mm])", "$1.$2.")
         return text.str.to_uppercase() if (like.str.to_uppercase() == like).all() else text
 
 
 @dataclass(frozen=True)
 class SpanForm:
-    """Spans of time in hours, minutes and perhaps seconds, as 36:15."""
+    """Durations: hours, minutes and perhaps seconds, as 36:15, or minutes and seconds."""
+
+    in_minutes: bool = False  # 3:45 is 225 seconds
 
     def read(self, text: pl.Series) -> pl.Series:
-        """Read spans."""
+        """Read durations."""
         pieces = text.str.extract_groups(r"^(\d+):(\d\d)(?::(\d\d))?$").struct.unnest()
-        hours, minutes, seconds = (
-            column.cast(pl.Int64).fill_null(0) for column in pieces.get_columns()
-        )
-        total = (hours * 3600 + minutes * 60 + seconds) * 1_000_000
+        first, second, third = pieces.get_columns()
+        counts = [column.cast(pl.Int64).fill_null(0) for column in (first, second, third)]
+        total = (counts[0] * 3600 + counts[1] * 60 + counts[2]) * 1_000_000
+        if self.in_minutes:
+            total = total.zip_with(third.is_not_null(), total // 60)
         total = total.set(text.is_null(), None)
         return total.cast(pl.Duration("us"))
 
     def write(self, values: pl.Series, like: pl.Series) -> pl.Series:
-        """Write spans, with seconds if the texts have them."""
-        unit = 1 if like.str.count_matches(":").max() == 2 else 60  # seconds
+        """Write durations, with hours, minutes or seconds as the texts have them."""
+        long = like.str.count_matches(":").max() == 2
+        unit = 1 if long or self.in_minutes else 60  # seconds
         counts = values.cast(pl.Duration("ms")).cast(pl.Int64).to_list()
         spans = [round(count / (1000 * unit)) * unit for count in counts]
+        if not long and self.in_minutes:
+            return pl.Series(values.name, [f"{span // 60}:{span % 60:02}" for span in spans])
         texts = [f"{span // 3600}:{span // 60 % 60:02}:{span % 60:02}" for span in spans]
-        return pl.Series(values.name, texts if unit == 1 else [text[:-3] for text in texts])
+        return pl.Series(values.name, texts if long else [text[:-3] for text in texts])

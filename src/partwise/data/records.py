@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from partwise._text import first_few, unnamed
+from partwise._text import first_few, plural, unnamed
 from partwise._warnings import warn
 from partwise.data.frames import shortened
 
@@ -70,6 +70,8 @@ def decode(path: Path, encoding: str | None = None) -> Decoded:
         raise ValueError(f"There is no encoding {encoding!r}; try utf-8 or latin-1.") from None
     if not text.strip():
         raise ValueError(f"{path} is empty; name a file with rows.")
+    if encoding is None and not mark:
+        _refuse_wide(path, content)
     if "\0" in text[:10_000]:
         raise ValueError(
             f"{path} is neither text, parquet, .npy nor .npz; convert it to one of these."
@@ -81,6 +83,14 @@ def decode(path: Path, encoding: str | None = None) -> Decoded:
             "is probably --encoding cp1252."
         )
     return Decoded(content, text, codec, mark)
+
+
+def _refuse_wide(path: Path, content: bytes) -> None:
+    """Refuse UTF-16 without a byte order mark: nearly every second byte is zero."""
+    halves = content[0:2000:2], content[1:2000:2]
+    for (high, low), name in ((halves, "utf-16-be"), (halves[::-1], "utf-16-le")):
+        if 2 * high.count(0) > len(high) and not low.count(0):
+            raise ValueError(f"{path} looks like UTF-16; use --encoding {name}.")
 
 
 # Control characters; in cp1252 the same bytes are dashes, quotes and the euro sign.
@@ -169,6 +179,31 @@ def _widths(path: Path, text: str, separator: str) -> Iterator[int]:
     return (len(row) for _, row in records(path, text, separator))
 
 
+_DOCUMENTS = {
+    re.compile(r"\s*(?:\{|\[\s*[\[{])"): "JSON",
+    re.compile(r"(?i)\s*<(?:!doctype html|html)"): "a web page",
+    re.compile(r"\s*<\?xml"): "XML",
+}
+
+
+def refuse_documents(path: Path, text: str, separator: str) -> None:
+    """Refuse texts that are no tables, and those that have blanks between their values."""
+    for shape, name in _DOCUMENTS.items():
+        if shape.match(text):
+            raise ValueError(
+                f"{path} is {name}, not a table of text; save the table as .csv or .parquet."
+            )
+    lines = [line for line in islice(io.StringIO(text), FIRST_LINES) if line.strip()]
+    if any(separator in line for line in lines):
+        return
+    widths = {len(line.split()) for line in lines}
+    cells = [cell for line in lines[1:] for cell in line.split()]
+    if len(widths) == 1 < widths.pop() and any(cell[-1].isdigit() for cell in cells):
+        raise ValueError(
+            f"{path} has blanks between its values; save it with commas or tabs between them."
+        )
+
+
 def refuse_rating_list(path: Path) -> NoReturn:
     """Raise an error that names the command for lists of ratings."""
     raise ValueError(
@@ -190,6 +225,12 @@ def check_lengths(path: Path, text: str, separator: str, width: int, skipped: in
     n = 0
     for line, record in records(path, text, separator, skipped):
         n += 1
+        if len(record) > width and not any(cell.strip() for cell in record[width:]):
+            more = len(record) - width
+            raise ValueError(
+                f"{path}, line {line}: the line ends with {plural(more, 'separator')} more than "
+                "the first; remove them, or add as many to the first line."
+            )
         if len(record) != width:
             raise ValueError(
                 f"{path}, line {line}: {len(record)} values where the first line has {width}; "

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from partwise.contracts import Array
-from partwise.data.decide import Doubt, Read, TextOptions, read_columns
+from partwise.data.decide import Read, read_columns
 from partwise.data.forms import Form
 from partwise.data.frame_sources import (
     BATCH_ROWS,
@@ -32,6 +32,7 @@ from partwise.data.records import (
     separator_of,
     warn_of_renamed,
 )
+from partwise.data.text_options import Doubt, TextFormat, TextOptions
 from partwise.typing import Frame, Name
 
 # Numbers of which the detection needs no more than one: (pattern, replacement). Their number of
@@ -53,7 +54,26 @@ class _TextFile:
     texts: list[pl.Series]  # distinct texts of each column, sorted
 
 
-def text_frames(paths: Sequence[Path], options: TextOptions | None = None) -> Frames:
+class TextFrames:
+    """The rows of several files, one after the other.
+
+    ``format`` is how they were written, and ``notes`` say how columns were read.
+    """
+
+    def __init__(self, parts: Sequence[Frames], format: TextFormat, notes: Sequence[str]) -> None:
+        self.format, self.notes = format, notes
+        self.names = parts[0].names
+        self.single = all(part.single for part in parts)
+        self.pieces = [piece for part in parts for piece in part.pieces]
+        self._places = [(part, i) for part in parts for i in range(len(part.pieces))]
+
+    def read(self, i: int, columns: Sequence[Name] | None = None) -> Frame | Array:
+        """A piece of the file that has it."""
+        part, own = self._places[i]
+        return part.read(own, columns)
+
+
+def text_frames(paths: Sequence[Path], options: TextOptions | None = None) -> TextFrames:
     """Frames of CSV files, plain or compressed, with the same columns.
 
     Parameters
@@ -64,7 +84,7 @@ def text_frames(paths: Sequence[Path], options: TextOptions | None = None) -> Fr
 
     Returns
     -------
-    frames : Frames
+    frames : TextFrames
     """
     options = options or TextOptions()
     files = [_opened(path) for path in paths]
@@ -79,7 +99,8 @@ def text_frames(paths: Sequence[Path], options: TextOptions | None = None) -> Fr
     if not any(len(column) for file in files for column in file.texts):
         raise ValueError(f"{paths[0]} has no rows; give files with at least one row.")
     read = _detected(files, options)
-    return _JoinedFrames([_frames(file, read, options) for file in files])
+    written = TextFormat(options.missing, dict(zip(files[0].names, read.formats, strict=True)))
+    return TextFrames([_frames(file, read, options) for file in files], written, read.notes)
 
 
 def _opened(path: Path) -> _TextFile:
@@ -193,18 +214,3 @@ def _column(name: str, form: Form, kind: pl.DataType, missing: list[str]) -> pl.
         return form.read(cells.set(cells.is_in(missing).fill_null(True), None)).cast(kind)
 
     return pl.col(name).map_batches(values, return_dtype=kind, is_elementwise=True)
-
-
-class _JoinedFrames:
-    """Several files, one after the other."""
-
-    def __init__(self, parts: Sequence[Frames]) -> None:
-        self.names = parts[0].names
-        self.single = all(part.single for part in parts)
-        self.pieces = [piece for part in parts for piece in part.pieces]
-        self._places = [(part, i) for part in parts for i in range(len(part.pieces))]
-
-    def read(self, i: int, columns: Sequence[Name] | None = None) -> Frame | Array:
-        """A piece of the source that has it."""
-        part, own = self._places[i]
-        return part.read(own, columns)

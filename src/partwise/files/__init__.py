@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from partwise.data.text_options import TextFormat
     from partwise.files.data import Data
+
+_T = TypeVar("_T")
 
 
 def read_data(
@@ -27,6 +30,9 @@ def read_data(
     decimal: str | Mapping[str, str] | None = None,
     thousands: str | Mapping[str, str] | None = None,
     date_order: str | Mapping[str, str] | None = None,
+    first_year: int | Mapping[str, int] | None = None,
+    durations: Mapping[str, str] | None = None,
+    like: TextFormat | None = None,
     encoding: str | None = None,
     header: bool | None = None,
     skip_rows: int = 0,
@@ -54,6 +60,13 @@ def read_data(
         default.
     date_order : {"dmy", "mdy", "ymd"} or mapping, optional
         Order of day, month and year in dates such as 12/1/2008; detected by default.
+    first_year : int or mapping, optional
+        First of the hundred years to which years of two digits belong; detected by default.
+    durations : mapping of str to {"h:mm", "m:ss"}, optional
+        Columns of durations such as 3:45, which are times of day by default.
+    like : TextFormat, optional
+        Format of the model's own rows: decides what this file leaves in doubt, and its units must
+        be the same.
     encoding : str, optional
         Encoding of a text file; UTF-8 by default.
     header : bool, optional
@@ -81,15 +94,19 @@ def read_data(
     >>> data.description
     'a table of 2 rows and 2 columns, separated by semicolons; the first line has the column names'
     """
-    from partwise.data.decide import MISSING, TextOptions
+    from partwise.data.text_options import MISSING, TextOptions
 
+    usual = MISSING if like is None else like.missing
     options = TextOptions(
-        missing=frozenset({*MISSING, *missing} - ({"None"} if keep_none else set())),
+        missing=frozenset({*usual, *missing} - ({"None"} if keep_none else set())),
         texts=frozenset({*texts} if id_column is None else {*texts, id_column}),
         numbers=frozenset(numbers),
         decimal=_by_column(decimal),
         thousands=_by_column(thousands),
         date_order=_by_column(date_order),
+        first_year=_by_column(first_year),
+        durations=durations or {},
+        like={} if like is None else like.columns,
     )
     if path.is_dir():
         from partwise.files.folders import is_table_folder, read_folder
@@ -129,11 +146,11 @@ def read_data(
     return _without_ids(path, read_table(path, options, encoding, header, skip_rows), id_column)
 
 
-def _by_column(value: str | Mapping[str, str] | None) -> Mapping[str, str]:
+def _by_column(value: _T | Mapping[str, _T] | None) -> Mapping[str, _T]:
     """Values by column; the key "" means all columns."""
     if value is None:
         return {}
-    return {"": value} if isinstance(value, str) else value
+    return value if isinstance(value, Mapping) else {"": value}
 
 
 def _without_ids(path: Path, data: Data, name: str | None) -> Data:

@@ -15,6 +15,7 @@ from partwise._text import plural
 from partwise.contracts import Array
 
 if TYPE_CHECKING:
+    from partwise.data.text_options import TextFormat
     from partwise.files.layout import Layout
 
 Rows: TypeAlias = pl.DataFrame | Array | sparse.csr_array
@@ -32,6 +33,7 @@ class Data:
     description: str  # size, and what was detected
     image_shape: tuple[int, int] | None = None
     layout: Layout | None = None  # of a text file
+    format: TextFormat | None = None  # of a text file, or of a folder of them
     ids: pl.Series | None = None  # names of the rows, which are not a column of X
     id_place: int = 0  # position of that column in the file
     pandas_file: Path | None = None  # a parquet file with pandas types

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from partwise.data.decide import TextOptions
 from partwise.data.frame_sources import FrameStore
 from partwise.data.rows import RowSource
 from partwise.data.stores import TABLES, TEXT, find_files
 from partwise.data.text_frames import text_frames
+from partwise.data.text_options import TextOptions
 from partwise.files.data import Data, Rows
 
 
@@ -22,7 +22,10 @@ def read_folder(path: Path, options: TextOptions) -> Data:
     """The table of a folder, whose rows are read when they are needed."""
     paths = find_files(path)
     is_text = all(one.name.lower().endswith(TEXT) for one in paths)
-    rows = RowSource(FrameStore(text_frames(paths, options)) if is_text else path)
+    frames = text_frames(paths, options) if is_text else None
+    rows = RowSource(path if frames is None else FrameStore(frames))
     n, d = rows.shape
     text = f"a folder of {n:,} row{'s' * (n != 1)} and {d:,} column{'s' * (d != 1)}"
-    return Data(cast(Rows, rows), text)  # what asks for more than a shape knows of folders
+    notes, written = ([], None) if frames is None else (frames.notes, frames.format)
+    # What asks for more than a shape knows of folders.
+    return Data(cast(Rows, rows), "; ".join([text, *notes]), format=written)

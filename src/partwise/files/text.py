@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from partwise._text import unnamed
-from partwise.data.decide import Doubt, TextOptions, read_columns
+from partwise.data.decide import read_columns
 from partwise.data.records import (
     DOUBLE_COLON,
     SEPARATORS,
@@ -23,16 +24,20 @@ from partwise.data.records import (
     decode,
     ended,
     records,
+    refuse_documents,
     refuse_rating_list,
     separator_of,
     warn_of_renamed,
 )
+from partwise.data.text_options import Doubt, TextFormat, TextOptions
 from partwise.files.data import Data, check_values, table_size
 from partwise.files.layout import Layout
 from partwise.files.ratings import refuse_rating_columns
 
 # Columns of a text file: polars takes five seconds and 250 MB for so many, even with few rows.
 MAX_TEXT_COLUMNS = 100_000
+# A number, date or amount of money begins with a digit, perhaps after a sign.
+_DIGIT = re.compile(r"[^\w]{0,2}\d")
 # Records from which a header is detected.
 _LOOKED_AT = 999
 
@@ -87,6 +92,7 @@ def read_table(
     if not text.strip():
         raise ValueError(f"{path} has no more than {skip_rows} lines; give a smaller --skip-rows.")
     separator = separator_of(path, text)
+    refuse_documents(path, text, separator)
     if separator == DOUBLE_COLON:
         refuse_rating_list(path)
     found = _Text(path, text, separator, skip_rows)
@@ -118,7 +124,9 @@ def read_table(
     forms = dict(zip(names, read.forms, strict=True))
     layout = Layout(source, separator, start, header, cells, forms, options.missing)
     notes = [*read.notes, *(_nones(cells, options) if "None" in text else [])]
-    return Data(frame, _described(frame, separator, header, notes), layout=layout)
+    written = TextFormat(options.missing, dict(zip(names, read.formats, strict=True)))
+    described = _described(frame, separator, header, notes)
+    return Data(frame, described, layout=layout, format=written)
 
 
 def _described(frame: pl.DataFrame, separator: str, header: bool, notes: list[str]) -> str:
@@ -193,17 +201,21 @@ def _names_columns(found: _Text) -> bool:
     pairs = list(zip(first, below, strict=True))
     if any(cell in values for cell, values in pairs):
         return False
-    if len(first) > 2 and sum(map(bool, first)) == 1 and rows and all(rows[0]):
-        raise ValueError(
-            f"{found.path}, line {found.line(0)}: a single value looks like a title; skip it with "
-            f"--skip-rows {found.line(0)}, or use --header or --no-header."
-        )
+    if len(first) > 2 and sum(map(bool, first)) == 1:
+        above = next((i for i, row in enumerate(rows) if any(cell.strip() for cell in row)), 0)
+        if above < len(rows) and all(cell.strip() for cell in rows[above]):
+            raise ValueError(
+                f"{found.path}, line {found.line(0)}: a single value looks like a title; skip it "
+                f"with --skip-rows {found.line(above)}, or use --header or --no-header."
+            )
     numbers = [float(cell.replace(",", ".")) for cell in first if _is_number(cell)]
     named = [cell for cell in first if cell and not _is_number(cell)]
     distinct = set(named)
     over_numbers = any(
-        cell in distinct and values and all(map(_is_number, values)) for cell, values in pairs
-    )
+        (cell in distinct and values and all(map(_is_number, values)))
+        or (cell and not _DIGIT.search(cell) and values and all(map(_DIGIT.match, values)))
+        for cell, values in pairs
+    )  # fmt: skip
     if not numbers:
         return over_numbers or len(distinct) == len(named)
     if named and over_numbers:
