@@ -401,13 +401,13 @@ def test_groups_do_not_hide_opposite_states():
     for level, share in (("ill", ill), ("well", 1 - ill)):
         usual = float(share.mean())
         told.append(Feature("state", level, share, usual, (share - usual) / 0.5, None))
-    states = [{"number": j, "shown": j + 1, "weight": w} for j, w in enumerate((0.7, 0.1, 0.2))]
+    states = [{"number": j, "weight": w} for j, w in enumerate((0.7, 0.1, 0.2))]
     said = "size very high (11.1, overall 10); other high; state mostly ill"
     groups = [{"states": [0, 1], "sentence": said, "but": []}]
     _say_opposites(told, states, groups)
     words = {"size low (9, overall 10)", "state nearly always well (90\u00a0%, overall 60\u00a0%)"}
     ((shown, phrases),) = groups[0]["but"]
-    assert (shown, set(phrases.split("; "))) == (2, words)
+    assert (shown, set(phrases.split("; "))) == (1, words)
 
 
 def test_one_count_and_one_set_of_states():
@@ -424,14 +424,14 @@ def test_one_count_and_one_set_of_states():
     assert [one["number"] for one in part["vectors"]] == listed
     assert {len(line["cells"]) for line in part["profile"]} == {len(listed)}
     assert content["n_vectors"] == len(listed)
-    assert sorted(part["numbers"].values()) == list(range(1, 11))
     page = render(content)
     assert f"with {len(listed)} states in all" in page
     # The warning stands at a group, too.
     part["groups"] = [{"states": listed, "weight": 1.0, "sentence": "same", "but": [(2, "low")]}]
     page = render(content)
     assert "But State 2: low" in page
-    assert f"State {len(listed)} has only 1 row, perhaps" in page
+    small = next(one["number"] for one in part["states"] if one["is_small"])
+    assert f"State {small} has only 1 row, perhaps" in page
 
 
 def test_rare_cells_claim_no_more_than_the_rows_can_tell():
@@ -467,14 +467,17 @@ def test_states_of_few_rows_are_marked_and_their_rows_named():
     model = MCVQ(1, 3, likelihood="gaussian", random_state=0).fit(frame)
     content = collect(model, frame)
     (part,) = content["parts"]
-    assert [one["shown"] for one in part["states"]] == [1, 2, 3]
+    assert part["states"][0]["weight"] >= part["states"][1]["weight"] >= part["states"][2]["weight"]
     assert [one["is_small"] for one in part["states"]] == [False, False, True]
     assert part["states"][2]["rows"] == [("person 7", 7)]
     states = model.predict_states(frame)[:, 0]
     for one in part["states"][:2]:
         assert len(one["rows"]) == 3
         assert {states[at] for _, at in one["rows"]} == {one["number"]}
-    assert part["numbers"] == {one["number"]: one["shown"] for one in part["states"]}
+    page = render(content)
+    assert "Part 0: a" in page.replace('<span data-part="0">', "")
+    for one in part["states"]:  # the numbers of `predict_states` and of the command line
+        assert f"<strong>State {one['number']}</strong> {one['sentence'][:9]}" in page
     (live,) = content["live"]["parts"]
     said = live["sentences"][part["states"][2]["number"]]
     assert said.endswith("Only 1 row is in this state, perhaps for wrong values.")

@@ -258,9 +258,6 @@ def _parts(
                 shown, left_out = np.array([state["number"] for state in states]), "without rows"
             part = _part(seen, k, shown, shape)
             part["states"], part["groups"] = states, groups
-            rest = np.setdiff1d(np.arange(seen.sizes[k]), shown)
-            every = np.concatenate([shown, rest])
-            part["numbers"] = {int(number): i + 1 for i, number in enumerate(every)}
             part["name"] = part["name"] or name_of_columns(part["columns"], seen.names)
             parts.append(part)
     else:
@@ -300,7 +297,6 @@ def _part(seen: View, k: int, shown: np.ndarray, shape: tuple[int, int] | None) 
         "agreement": None,
         "gate": None,
         "name": seen.part_names[k],
-        "numbers": {vector["number"]: i for i, vector in enumerate(vectors)},
         "states": [],
         "groups": [],
         "classes": _cells(*seen.by_class(k)) if hasattr(seen.model, "classes_") else [],
@@ -478,7 +474,6 @@ def _live(
                 "order": [vector["number"] for vector in part["vectors"]],
                 "shares": [vector["share"] for vector in part["vectors"]],
                 "name": part["name"],
-                "numbers": part["numbers"],
                 "sentences": {state["number"]: _in_row(state) for state in part["states"]},
             }
             for part in content["parts"]

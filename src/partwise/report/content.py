@@ -60,7 +60,6 @@ class Part(Named):
     agreement: float | None
     gate: str | None
     name: str
-    numbers: dict[int, int]  # of states as shown, by those of the model
     states: list[State]
     groups: list[Group]
 
@@ -68,12 +67,11 @@ class Part(Named):
 class State(TypedDict):
     """A state of a table's part: a sentence about it, its strongest words as a name, and rows.
 
-    ``number`` is that of the model; ``shown`` counts states by size from 1. ``rows`` are names and
-    positions of rows in this state: typical ones, or of a state with few rows all of them.
+    ``number`` is that of `predict_states`. ``rows`` are names and positions of rows in this state:
+    typical ones, or of a state with few rows all of them.
     """
 
     number: int
-    shown: int
     weight: float
     sentence: str
     name: str
@@ -85,7 +83,7 @@ class State(TypedDict):
 class Group(TypedDict):
     """Similar states of a part with many, by number, and a sentence about them.
 
-    ``but`` are states, as shown, of which the opposite of the sentence is true, and what is.
+    ``but`` are states of which the opposite of the sentence is true, and what is.
     """
 
     states: list[int]
@@ -165,6 +163,19 @@ class MissingTogether(TypedDict):
     n_rows: int
 
 
+class MissingWhere(TypedDict):
+    """Columns whose missing values another column tells: for which values, and how often.
+
+    ``inside`` and ``outside`` are shares of the rows with these values and of the others.
+    """
+
+    columns: list[int]
+    other: int
+    words: str
+    inside: str
+    outside: str
+
+
 class MissingValues(TypedDict):
     """What is missing where, and together."""
 
@@ -173,6 +184,7 @@ class MissingValues(TypedDict):
     share: float
     n_columns: int
     together: list[MissingTogether]
+    where: list[MissingWhere]
     n_patterns: int
     patterns: list[MissingPattern]
 

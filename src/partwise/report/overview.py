@@ -6,11 +6,8 @@ Everything is computed from the rows that the page scores, and written in the us
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
-from scipy.stats import hypergeom
 from sklearn.base import BaseEstimator
 
 from partwise.answers import anomalous, tables
@@ -25,9 +22,6 @@ from partwise.report.content import (
     AnomalousCell,
     ColumnLine,
     Group,
-    MissingPattern,
-    MissingTogether,
-    MissingValues,
     Overview,
     State,
     Tie,
@@ -35,6 +29,7 @@ from partwise.report.content import (
     WeakPart,
 )
 from partwise.report.embed import pack
+from partwise.report.missing import missing_values
 from partwise.report.rows import PageRows
 
 # The sentence about a state that differs in no column from the whole table.
@@ -45,10 +40,6 @@ MAX_LEVEL_BARS = 8
 MAX_TIES = 200
 MIN_TIE = 0.1
 MAX_MAP_COLUMNS = 60
-MAX_PATTERNS = 12
-# Missing values of two columns coincide if they are correlated by this much.
-MIN_COINCIDENCE = 0.3
-MAX_BY_CHANCE = 0.01
 # Ties of the data that the model has less than this share of are marked, from this strength on, and
 # this many times the deviation by chance; below this strength it has none.
 LITTLE_SHARE = 0.6
@@ -68,9 +59,6 @@ SENTENCE_COLUMNS = 7
 # A state with at least this share of the rows is the usual one, whatever mean the rarer ones shift.
 USUAL_SHARE = 0.5
 SLIGHTLY = re.compile(r"slightly (?:high|low) \(([^,()]+(?:,\d{3})*), overall")
-# Combinations of missing columns are listed if they have so many rows, or this share of them.
-PATTERN_ROWS = 3
-PATTERN_SHARE = 0.01
 # Anomalous cells in all, and of a column: one with many extreme values would fill the list.
 MAX_ANOMALOUS_CELLS = 25
 MAX_ANOMALOUS_OF_COLUMN = 3
@@ -130,7 +118,7 @@ def overview(model: BaseEstimator, seen: View, rows: PageRows | None) -> Overvie
             for d in range(len(seen.names))
         ],
         "ties": _ties(model, seen, schema, coded),
-        "missing": None if coded is None else _missing(seen, schema, coded),
+        "missing": None if coded is None else missing_values(seen, schema, coded),
         "anomalous": [] if rows is None or coded is None else _anomalous(model, seen, rows, coded),
     }
 
@@ -315,53 +303,6 @@ def _tied_columns(seen: View, fitted: FittedStates, data: np.ndarray) -> np.ndar
     return np.array(sorted(told, key=lambda d: -told[d])[:MAX_TIED_COLUMNS], int)
 
 
-def _missing(seen: View, schema: Schema | None, coded: np.ndarray) -> MissingValues:
-    """Missing values of the model's columns: complete rows, and patterns of columns."""
-    used = np.ones(len(seen.names), bool)
-    if schema is not None:
-        used = np.array([column.kind != "ignored" for column in schema.columns])
-    absent = np.isnan(coded) & used
-    complete = int((~absent.any(axis=1)).sum())
-    some = np.flatnonzero(absent.any(axis=0))
-    packed = np.packbits(absent[:, some], axis=1)
-    counts = Counter(bytes(row) for row in packed)
-    patterns: list[MissingPattern] = []
-    for row, count in counts.most_common():
-        mask = np.unpackbits(np.frombuffer(row, np.uint8), count=len(some)).astype(bool)
-        is_common = count >= max(PATTERN_ROWS, PATTERN_SHARE * len(coded))
-        if mask.any() and is_common and len(patterns) < MAX_PATTERNS:
-            patterns.append({"columns": [int(d) for d in some[mask]], "n_rows": count})
-    return {
-        "n_rows": len(coded),
-        "n_complete": complete,
-        "share": float(absent[:, used].mean()) if used.any() else 0.0,
-        "n_columns": len(some),
-        "together": _together(absent, some),
-        "n_patterns": len(counts) - int(complete > 0),
-        "patterns": patterns,
-    }
-
-
-def _together(absent: np.ndarray, some: np.ndarray) -> list[MissingTogether]:
-    """Groups of columns whose missing values coincide more often than by chance."""
-    own = absent[:, some].astype(float)
-    n, each, both = len(own), own.sum(axis=0), own.T @ own
-    x = (own - own.mean(axis=0)) / np.maximum(own.std(axis=0), 1e-12)
-    close = (x.T @ x) / n >= MIN_COINCIDENCE
-    # Of many pairs some coincide by chance: probability of so many common rows, for all pairs.
-    a, b = np.nonzero(close)
-    by_chance = hypergeom.sf(both[a, b] - 1, n, each[a], each[b]) * max(close.size / 2, 1.0)
-    close[a, b] = by_chance < MAX_BY_CHANCE
-    n_groups, label = connected_components(close, directed=False)
-    groups: list[MissingTogether] = []
-    for g in range(n_groups):
-        columns = some[label == g]
-        if len(columns) > 1:
-            n_rows = int(absent[:, columns].all(axis=1).sum())
-            groups.append({"columns": [int(d) for d in columns], "n_rows": n_rows})
-    return sorted(groups, key=lambda group: -group["n_rows"])
-
-
 def _anomalous(
     model: BaseEstimator, seen: View, rows: PageRows, coded: np.ndarray
 ) -> list[AnomalousCell]:
@@ -448,7 +389,6 @@ def states_of_parts(
         own.append(
             {
                 "number": int(np.asarray(state)),
-                "shown": len(own) + 1,
                 "weight": float(np.asarray(share)),
                 "sentence": text,
                 "name": text.split("; ")[0].split(" (")[0],
@@ -496,7 +436,7 @@ def _say_opposites(told: list[tables.Feature], states: list[State], groups: list
             words = {one.name: one.words(j) for one in sorted(mine, key=lambda one: one.away[j])}
             phrases = [_spaced(phrase) for phrase in words.values() if phrase]
             if phrases:
-                group["but"].append((state["shown"], "; ".join(phrases)))
+                group["but"].append((j, "; ".join(phrases)))
 
 
 def _spaced(text: str) -> str:

@@ -3,7 +3,7 @@
 /* Names of the parts, as the reader changes them. They are kept by the browser where it allows it. */
 class PartNames {
   constructor(parts, title) {
-    this.usual = parts.map((part, k) => part.name || `Part ${k + 1}`);
+    this.usual = parts.map((part, k) => part.name || `Part ${k}`);
     this.key = `partwise names: ${title}`;
     this.listeners = [];
     this.own = {};
@@ -20,7 +20,7 @@ class PartNames {
 
   /* The reader's name, or the number. */
   short(k) {
-    return this.own[k] ?? `Part ${k + 1}`;
+    return this.own[k] ?? `Part ${k}`;
   }
 
   set(k, name) {
@@ -133,7 +133,7 @@ class OverviewPanels {
     const k = Number(button.dataset.rename);
     const { partNames } = this.page;
     const shown = button.parentElement.querySelector("[data-part]");
-    const input = h("input", { type: "text", "aria-label": `Name of part ${k + 1}`, value: partNames.get(k) });
+    const input = h("input", { type: "text", "aria-label": `Name of part ${k}`, value: partNames.get(k) });
     let ended = false; /* removing the field makes it lose the focus */
     const end = (keep) => {
       if (ended) return;

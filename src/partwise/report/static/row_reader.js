@@ -141,7 +141,7 @@ class RowReader {
     const nothing = part.columns.length === 0;
     card.title.replaceChildren(
       model.type === "states"
-        ? h("span", { class: "soft" }, `state ${this.panels.stateNumber(k, part.state)}${part.probability > 0.995 ? "" : `, with a probability of ${formatPercent(part.probability)}`}`)
+        ? h("span", { class: "soft" }, `state ${part.state}${part.probability > 0.995 ? "" : `, with a probability of ${formatPercent(part.probability)}`}`)
         : h("span", { class: "soft" }, `factors ${content.parts[k].order.map((j) => fixed(part.factors[j], 2)).join(", ")}`),
     );
     const isAnomalous = share !== null && share >= 0.98 && !nothing;

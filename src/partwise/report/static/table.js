@@ -64,11 +64,6 @@ class TablePanels {
     return Math.min(1, below / (all.length - 1));
   }
 
-  /* The number of a state as the page shows it. */
-  stateNumber(k, j) {
-    return this.page.content.parts[k].numbers[j] ?? j;
-  }
-
   /* Cells of a row in the list of anomalous cells, by column. */
   listed(i) {
     const position = this.page.rows.positions[i];
@@ -253,7 +248,10 @@ class HeatMap {
     if (word.startsWith("part")) {
       const place = (i) => {
         const own = this.panels.found[i].m[k];
-        return model.type === "states" ? this.panels.stateNumber(k, argmax(own)) : -own[content.parts[k].order[0] ?? 0];
+        const { order } = content.parts[k];
+        if (model.type !== "states") return -own[order[0] ?? 0];
+        const at = order.indexOf(argmax(own));
+        return at < 0 ? order.length : at;
       };
       const key = new Map(all.map((i) => [i, place(i)]));
       sorted.sort((a, b) => key.get(a) - key.get(b) || a - b);
@@ -319,10 +317,10 @@ class HeatMap {
   /* Lines of a file: the rows shown, in their order, with the states of the parts. */
   lines() {
     const { content, rows, terms, model, partNames } = this.page;
-    const states = model.type === "states" ? content.parts.map((_, k) => `state of ${partNames.get(k)}, as on the page`) : [];
+    const states = model.type === "states" ? content.parts.map((_, k) => `state of ${partNames.get(k)}`) : [];
     const lines = this.rows.map((i) => {
       const values = rows.row(i);
-      const own = states.map((_, k) => this.panels.stateNumber(k, argmax(this.panels.found[i].m[k])));
+      const own = states.map((_, k) => argmax(this.panels.found[i].m[k]));
       return [rows.names[i], ...this.columns.map((d) => terms[d].raw(values[d])), ...own];
     });
     return [["row", ...this.columns.map((d) => content.names[d]), ...states], ...lines];
@@ -365,7 +363,7 @@ class HeatMap {
     if (i === undefined) return;
     const d = this.columns[this.at.column];
     const k = content.partOf[d];
-    const state = k < 0 || this.page.model.type !== "states" ? "" : `, state ${this.panels.stateNumber(k, argmax(this.panels.found[i].m[k]))}`;
+    const state = k < 0 || this.page.model.type !== "states" ? "" : `, state ${argmax(this.panels.found[i].m[k])}`;
     const text = `${rows.names[i]}, ${content.names[d]}: ${this.page.terms[d].text(rows.row(i)[d])} (${k < 0 ? "no part" : partNames.get(k)}${state})`;
     this.status.textContent = text;
     this.tip.textContent = text;
