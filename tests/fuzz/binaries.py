@@ -50,7 +50,8 @@ def _frames(rng: random.Random) -> pl.DataFrame:
     return pl.DataFrame({name: columns[name] for name in chosen})
 
 
-def _as_parquet(frame: pl.DataFrame, compression: str = "zstd") -> bytes:
+def as_parquet(frame: pl.DataFrame, compression: str = "zstd") -> bytes:
+    """A table as the content of a parquet file."""
     out = io.BytesIO()
     frame.write_parquet(out, compression=compression)
     return out.getvalue()
@@ -58,16 +59,21 @@ def _as_parquet(frame: pl.DataFrame, compression: str = "zstd") -> bytes:
 
 def _parquet_seeds(folder: Path) -> None:
     frame = pl.DataFrame({"x": [0.5, 1.5, 2.0, None] * 5, "y": ["a", "b", "a", "c"] * 5})
-    (folder / "plain").write_bytes(_as_parquet(frame, "uncompressed"))
-    (folder / "packed").write_bytes(_as_parquet(frame))
+    (folder / "plain").write_bytes(as_parquet(frame, "uncompressed"))
+    (folder / "packed").write_bytes(as_parquet(frame))
 
 
 def _mutate_parquet(rng: random.Random, seeds: Mapping[str, Content]) -> Content:
     if rng.random() < 0.3:
-        content = _as_parquet(_frames(rng), rng.choice(("zstd", "snappy", "uncompressed")))
+        content = as_parquet(_frames(rng), rng.choice(("zstd", "snappy", "uncompressed")))
         return content if rng.random() < 0.5 else mutate_bytes(rng, content, 3)
     content = seeds[rng.choice(sorted(seeds))]
     assert isinstance(content, bytes)
+    return damage_parquet(rng, content)
+
+
+def damage_parquet(rng: random.Random, content: bytes) -> bytes:
+    """Mutate any bytes of a file, the header of its first page, or its footer."""
     if rng.random() < 0.4:
         return mutate_bytes(rng, content)
     if rng.random() < 0.3:  # the first page's header

@@ -182,6 +182,32 @@ def test_arrow_in_and_out(folder, frame, model):
     assert bad.json()["error"].startswith("The body is not an Arrow IPC stream")
 
 
+def test_damaged_arrow_streams_are_refused(folder, frame):
+    """polars ended the process where a buffer declares more memory than there is."""
+    buffer = io.BytesIO()
+    rows = frame[:50].with_columns(number0=pl.Series([None, 1.5] * 25, dtype=pl.Float64))
+    rows.write_ipc_stream(buffer, compression="zstd")
+    content = buffer.getvalue()
+    starts = [i for i in range(8, len(content)) if content[i : i + 4] == b"\x28\xb5\x2f\xfd"]
+    assert starts
+    damaged = bytearray(content)
+    for start in starts:  # before the compressed bytes stands the size that they had
+        damaged[start - 8 : start] = (2**62).to_bytes(8, "little")
+    whole, answer = ask(
+        folder, (ROWS + "impute/arrow", content), (ROWS + "impute/arrow", bytes(damaged))
+    )
+    assert whole.status_code == 200
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith("The body is not an Arrow IPC stream")
+    assert answer.json()["error"].endswith(".")
+
+
+def test_long_texts_are_shortened_in_refusals(folder):
+    (answer,) = ask(folder, (ROWS + "impute", {"rows": [{"number0": "x" * 3000}]}))
+    assert answer.status_code == 422
+    assert len(answer.json()["error"]) < 100
+
+
 def test_many_at_once_get_their_own_rows(folder, frame):
     """Answers of concurrent requests equal those of single ones."""
     rows = [row | {"number1": None} for row in records(frame[:40])]

@@ -30,7 +30,7 @@ from partwise.data.frame_sources import (
 )
 from partwise.data.frames import frame_of
 from partwise.data.rows import RowSource
-from partwise.data.stores import ArrayStore, optional
+from partwise.data.stores import UNREADABLE, ArrayStore, optional
 from partwise.data.survey import ColumnSurvey, merge_tables
 from partwise.data.table import Likelihood, Schema
 from partwise.typing import Frame, Name, Value
@@ -51,7 +51,7 @@ def read_frames(
         piece = frames.pieces[i]
         try:
             return frames.read(i, columns)
-        except (OSError, ValueError, KeyError) as error:
+        except UNREADABLE as error:
             raise unreadable(piece.name, error) from error
 
     order = range(len(frames.pieces)) if which is None else which

@@ -19,11 +19,21 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
+from partwise._text import reason_of
 from partwise.contracts import Array
 from partwise.data.dask import is_dask
 from partwise.data.frames import as_numbers, frame_of, names_of, select
 from partwise.data.rows import RowSource, cut, out_of_memory
-from partwise.data.stores import PARQUET, TABLES, TEXT, Piece, find_files, optional
+from partwise.data.stores import (
+    PARQUET,
+    TABLES,
+    TEXT,
+    UNREADABLE,
+    Piece,
+    find_files,
+    optional,
+    panics_as_errors,
+)
 from partwise.data.table import Schema
 from partwise.typing import Frame, Matrix, Name, PathLike
 
@@ -83,9 +93,9 @@ class ArrowFiles:
         try:
             schema, sizes = _describe_file(path)
             names = list(schema.names)
-        except (OSError, ValueError) as error:
+        except UNREADABLE as error:
             raise OSError(
-                f"{text} could not be read as {path.suffix} ({first_line(error)}); write it "
+                f"{text} could not be read as {path.suffix} ({reason_of(error)}); write it "
                 "again, or leave it out."
             ) from error
         self.names = self.names or names
@@ -125,17 +135,14 @@ class ArrowFiles:
             with arrow.memory_map(str(path)) as source:
                 batch = arrow.ipc.open_file(source).get_batch(g)
                 table = arrow.Table.from_batches([batch.select(names)])
-        return cast(pl.DataFrame, pl.from_arrow(table)).select(names)
-
-
-def first_line(error: BaseException) -> str:
-    """The message of another library in one line, without a period."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        table.validate(full=True)  # polars trusts the places of texts, and codes of levels
+        with panics_as_errors():
+            return cast(pl.DataFrame, pl.from_arrow(table)).select(names)
 
 
 def unreadable(name: str, error: Exception) -> OSError:
     """The error for a piece that could be read before, or should be."""
-    said = first_line(error)
+    said = reason_of(error)
     advice = "" if ";" in said else "; restore the source, and call again"
     return OSError(f"{name} could not be read: {said}{advice}.")
 
@@ -320,7 +327,7 @@ def stream_frames(stream: object) -> Frames:
         return copied_frames(write, "the Arrow stream")
     except OSError as error:
         raise OSError(
-            f"The Arrow stream could not be read: {first_line(error)}; connect again, and give a "
+            f"The Arrow stream could not be read: {reason_of(error)}; connect again, and give a "
             "new stream."
         ) from error
 

@@ -435,8 +435,19 @@ def optional(module: str, what: str, install: str = "'partwise[dask]'") -> Modul
         raise ImportError(f"{what} need {package}: pip install {install}.") from error
 
 
+@contextlib.contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Raise a panic of polars' compiled code, which is no Exception, as a ValueError."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(str(error) or "polars failed") from error
+
+
 # Errors of reading a damaged or deleted file; those of pyarrow are among them.
-UNREADABLE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
+UNREADABLE = (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile)
 
 _OPENERS: dict[str, Callable[[FileStore, Path], Iterator[tuple[Piece, Reader]]]] = {
     ".npy": FileStore.open_npy,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
+from partwise._text import reason_of
 from partwise.contracts import Array
 from partwise.data.decide import Read, read_columns
 from partwise.data.forms import Form
@@ -20,7 +21,6 @@ from partwise.data.frame_sources import (
     ArrowFiles,
     Frames,
     copied_frames,
-    first_line,
     sink_rows,
 )
 from partwise.data.records import (
@@ -155,7 +155,7 @@ def _reduced(cells: pl.Series) -> pl.Series:
 
 def _unreadable(path: Path, error: Exception) -> OSError:
     return OSError(
-        f"{path} could not be read as CSV ({first_line(error)}); correct it, or leave it out."
+        f"{path} could not be read as CSV ({reason_of(error)}); correct it, or leave it out."
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import polars as pl
 from scipy import sparse
 
-from partwise._text import plural
+from partwise._text import plural, reason_of
 from partwise.contracts import Array
 
 if TYPE_CHECKING:
@@ -67,11 +67,9 @@ def check_values(path: Path, frame: pl.DataFrame) -> None:
 
 def unreadable(path: Path, error: BaseException) -> ValueError:
     """The error for a file that its own library cannot read, in one sentence."""
-    why = "".join(c if c.isprintable() else " " for c in str(error)).split()
-    reason = " ".join(why).rstrip(".") or type(error).__name__
-    reason = reason if len(reason) <= 200 else f"{reason[:200]} ..."
     return ValueError(
-        f"{path} cannot be read ({reason}): it is damaged, or of another format than its name says."
+        f"{path} cannot be read ({reason_of(error)}): it is damaged, or of another format than its "
+        "name says."
     )
 
 

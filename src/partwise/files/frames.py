@@ -12,6 +12,7 @@ import polars.selectors as cs
 from partwise._text import unnamed
 from partwise.contracts import Array
 from partwise.data.frame_reading import LARGEST_WHOLE, nanoseconds
+from partwise.data.stores import panics_as_errors
 from partwise.files.atomic import write_atomically
 from partwise.files.data import Data, Rows, check_values, table_size, unreadable
 from partwise.files.layout import Layout
@@ -28,12 +29,10 @@ def read_parquet(path: Path) -> Data:
     if reason is not None:
         raise unreadable(path, ValueError(reason))
     try:
-        frame, of_pandas = pl.read_parquet(path), _is_of_pandas(path)
-    except BaseException as error:  # polars raises many kinds; all mean a damaged file
-        # A panic of its compiled code is no Exception.
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise unreadable(path, error) from error
-        raise
+        with panics_as_errors():
+            frame, of_pandas = pl.read_parquet(path), _is_of_pandas(path)
+    except Exception as error:  # polars raises many kinds; all mean a damaged file
+        raise unreadable(path, error) from error
     if frame.is_empty():
         raise ValueError(f"{path} has no rows; name a file with rows.")
     refuse_rating_columns(path, frame.columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
+from partwise.data.frames import shortened
 from partwise.estimators.recommender import Recommender
 from partwise.serve.records import Scalar, as_json_object, refused
 
@@ -77,5 +78,5 @@ class Ratings:
 
     def _item(self, name: str) -> Hashable:
         if name not in self._items:
-            raise refused(f"There is no item {name!r}.")
+            raise refused(f"There is no item {shortened(name)}.")
         return self._items[name]

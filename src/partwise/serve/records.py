@@ -15,6 +15,7 @@ import numpy as np
 
 from partwise._text import first_few
 from partwise.contracts import Array
+from partwise.data.frames import shortened
 from partwise.data.table import Schema, TableColumn
 from partwise.serve.guard import RefusedError
 
@@ -69,7 +70,7 @@ class Records:
         """Position of a column."""
         if name not in self._place:
             shown = first_few([repr(known) for known in self.names], 8)
-            raise refused(f"There is no column {name!r}; columns are {shown}.")
+            raise refused(f"There is no column {shortened(name)}; columns are {shown}.")
         return self._place[name]
 
     def read(self, rows: Sequence[Record]) -> Read:
@@ -105,7 +106,7 @@ class Records:
         if isinstance(value, str):
             if column is not None and column.form == "date":
                 return _days(value, self.names[d], i)
-            raise refused(f"Row {i}, column {self.names[d]!r}: {value!r} is not a number.")
+            raise refused(f"Row {i}, column {self.names[d]!r}: {shortened(value)} is not a number.")
         try:
             number = float(value)
         except OverflowError:
@@ -186,7 +187,8 @@ def _codes(column: TableColumn) -> dict[Scalar, int] | None:
 
 
 def _unseen(name: str, value: object) -> str:
-    return f"Column {name!r}: the value {value!r} was not seen in fit; it is taken as missing."
+    shown = shortened(value)
+    return f"Column {name!r}: the value {shown} was not seen in fit; it is taken as missing."
 
 
 def as_scalar(value: object) -> Scalar:
@@ -211,7 +213,7 @@ def _days(text: str, name: str, i: int) -> float:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise refused(
-            f"Row {i}, column {name!r}: {text!r} is not a date; write 2026-01-31 or "
+            f"Row {i}, column {name!r}: {shortened(text)} is not a date; write 2026-01-31 or "
             "2026-01-31T12:00:00."
         ) from None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
