@@ -96,6 +96,15 @@ def test_intervals_cover_held_out_numbers(model, table, known):
     assert 0.7 < np.mean(inside) < 0.9
 
 
+def test_intervals_of_counts_cover_at_least_as_much():
+    """The quantiles of most rows lie between 0 and 1 and between 1 and 2, yet 1 alone is 62 %."""
+    counts = np.repeat([0.0, 1.0, 2.0], [57, 186, 57])
+    table = pd.DataFrame({"n": counts, "x": np.random.default_rng(0).normal(size=300)})
+    model = MCFA(1, 1, likelihood={"n": "poisson", "x": "gaussian"}, random_state=0).fit(table)
+    lower, upper = model.predict_interval(table.assign(n=np.nan), coverage=0.8)
+    assert (lower["n"].le(counts) & upper["n"].ge(counts)).mean() >= 0.8
+
+
 def test_probabilities_columns_and_cells_agree(model, known):
     shares = model.predict_proba_columns(known)
     assert set(shares) == {"grade", "colour", "member"}

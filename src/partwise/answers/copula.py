@@ -189,7 +189,8 @@ def interval(
 ) -> tuple[Array, Array]:
     """Ends of the intervals, with probability ``tail`` beyond each, (n, D) each.
 
-    Categories have no interval.
+    Categories have no interval. Ends of whole numbers are whole: one stands for all latent numbers
+    that are nearer to it than to others, so the nearest is the quantile of whole numbers.
     """
     assert fitted.calibration is not None
     told = predictive(fitted, X, None, n_jobs)
@@ -199,7 +200,8 @@ def interval(
         found = {
             d: cells.quantile(p if cells.n_levels else float(asked[d])) for d, cells in told.items()
         }
-        ends.append(_filled(fitted, len(X), found, np.nan))
+        end = _filled(fitted, len(X), found, np.nan)
+        ends.append(end if fitted.schema is None else fitted.schema.nearest(end))
     return ends[0], ends[1]
 
 

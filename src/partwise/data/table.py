@@ -294,6 +294,15 @@ class Schema:
         ]
         return make_frame(self.frame, new, index)
 
+    def nearest(self, values: Array) -> Array:
+        """Encoded numbers (n, D) that `decode` rounds, at the possible values they become."""
+        values = np.array(values, dtype=float)
+        for d, column in enumerate(self.columns):
+            if column.support.step and not column.has_levels:
+                found = column.support.nearest(column.as_given(values[:, d]))
+                values[:, d] = column.as_encoded(found)
+        return values
+
     def inward(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Ends (n, D) of encoded numbers such that `decode` rounds them inward.
 
