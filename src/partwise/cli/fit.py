@@ -207,6 +207,10 @@ def fit(
         estimator.fit(found.X, checkpoint=checkpoint)
     _print_sample(estimator, found.X)
     seconds = time.perf_counter() - start
+    if found.format is not None:
+        from partwise.files.model import TEXT_FORMAT
+
+        setattr(estimator, TEXT_FORMAT, found.format.of(_names(found)))
     estimator.save(out)
     content = _content(estimator, found, seconds, out, bool(stopped))
     if report is not None and not stopped:
@@ -262,8 +266,10 @@ def _chosen(X: Rows, columns: str | None, ignore: str | None) -> Rows:
     return X.select(kept) if kept else fail("Error: no column is left to fit.", 2)
 
 
-def _has_names(found: Data) -> bool:
-    return hasattr(found.X, "columns") or getattr(found.X, "frames", None) is not None
+def _names(found: Data) -> list[str]:
+    """Names of the columns of a table; none of other rows."""
+    source = getattr(found.X, "frames", None)
+    return list(map(str, getattr(found.X, "columns", () if source is None else source.names)))
 
 
 def _is_mixed(found: Data) -> bool:
@@ -291,7 +297,7 @@ def _estimator(
 
     common: _Common = {"random_state": seed, "max_time": max_time}
     law = likelihood
-    if kinds and (not _has_names(found) or likelihood != "auto"):
+    if kinds and (not _names(found) or likelihood != "auto"):
         fail("Error: --kind needs columns with names, and --likelihood auto.", 2)
     n_parts, each = (size or "auto" for size in sizes)
     if model == "mcfa":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from partwise._text import plural
 from partwise.cli.console import errors, fail, say
-from partwise.cli.tables import Reading, check_names
+from partwise.cli.tables import Reading, check_names, read_for
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -37,7 +37,7 @@ def impute_folder(fitted: BaseEstimator, data: Path, out: Path, reading: Reading
     """Impute a folder of files to a folder of parquet files."""
     if out.suffix or out.resolve() == data.resolve():
         fail("Error: DATA is a folder; name another folder with -o.", 2)
-    rows = cast("RowSource", reading.read(data).X)
+    rows = cast("RowSource", read_for(fitted, data, reading).X)
     write_folder("Imputing", getattr(fitted, "impute", None) or fitted.transform, rows, out)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
     from sklearn.base import BaseEstimator
 
+    from partwise.data.text_options import TextFormat
     from partwise.files.data import Data, Rows
 
 Encoding = Annotated[
@@ -131,8 +132,17 @@ class Reading:
         typer.Option("--resize", metavar="HEIGHTxWIDTH", help="Resize all images."),
     ] = None
 
-    def read(self, path: Path, texts: Collection[str] = (), numbers: Collection[str] = ()) -> Data:
-        """Read a file; columns in ``texts`` are text, those in ``numbers`` are numbers."""
+    def read(
+        self,
+        path: Path,
+        texts: Collection[str] = (),
+        numbers: Collection[str] = (),
+        like: TextFormat | None = None,
+    ) -> Data:
+        """Read a file; columns in ``texts`` are text, those in ``numbers`` are numbers.
+
+        ``like`` is the format of the rows of a model.
+        """
         decimal, thousands = (
             _by_column(given, option, _sign, "one character, such as a comma")
             for given, option in ((self.decimal, "--decimal"), (self.thousands, "--thousands"))
@@ -161,6 +171,7 @@ class Reading:
             date_order=orders,
             first_year=years,
             durations=durations,
+            like=like,
             encoding=self.encoding,
             header=self.header,
             skip_rows=self.skip_rows,
@@ -255,15 +266,9 @@ def load_for(path: Path, method: str, what: str, inner: bool = False) -> BaseEst
     return fitted
 
 
-def read_like(
-    fitted: BaseEstimator, path: Path, reading: Reading, optional: Collection[str] = ()
-) -> tuple[Data, Rows]:
-    """Read a file with the types of the model's columns: all columns, and those of the model.
-
-    Columns in ``optional`` may be absent.
-    """
-    import polars as pl
-
+def read_for(fitted: BaseEstimator, path: Path, reading: Reading) -> Data:
+    """Read a file with the types of the model's columns, and as the file of its fit was written."""
+    from partwise.files.model import TEXT_FORMAT
     from partwise.fitted import schema_of
 
     schema = schema_of(getattr(fitted, "model_", fitted))
@@ -276,12 +281,24 @@ def read_like(
     numbers = [str(column.name) for column in columns if column.form == "number"]
     if schema is None:
         numbers = [str(name) for name in getattr(fitted, "feature_names_in_", ())]
+    return reading.read(path, texts, numbers, getattr(fitted, TEXT_FORMAT, None))
+
+
+def read_like(
+    fitted: BaseEstimator, path: Path, reading: Reading, optional: Collection[str] = ()
+) -> tuple[Data, Rows]:
+    """Read a file for a model: all columns, and those of the model.
+
+    Columns in ``optional`` may be absent.
+    """
+    import polars as pl
+
     known = [str(name) for name in getattr(fitted, "feature_names_in_", ())]
     if reading.id_column not in known:
-        found = reading.read(path, texts, numbers)
+        found = read_for(fitted, path, reading)
         return found, _known_columns(fitted, found.X, path, optional)
     # The fit had the column, too: it names the rows and stays in the table.
-    found = replace(reading, id_column=None).read(path, texts, numbers)
+    found = read_for(fitted, path, replace(reading, id_column=None))
     X = _known_columns(fitted, found.X, path, optional)
     names = found.X[reading.id_column] if isinstance(found.X, pl.DataFrame) else None
     return replace(found, ids=names), X

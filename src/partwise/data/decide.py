@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from partwise._warnings import warn
 from partwise.contracts import Array
 from partwise.data.decide_dates import check_years, compact_dates, dates
 from partwise.data.decide_numbers import NUMERIC, grid, numbers
@@ -89,7 +90,9 @@ def read_columns(
         text, own = long.slice(i * n, n).alias(name), ColumnOptions(name, options)
         form: Form | Open = TextForm()
         is_code = coded[i].any() and name not in options.numbers
-        if name in options.texts or is_code or not held[i].any():
+        if not held[i].any() and own.like.decimal:
+            form, text = NumberForm(decimal=own.like.decimal), text.cast(pl.Float64)
+        elif name in options.texts or is_code or not held[i].any():
             pass
         elif (is_number[i] | ~held[i]).all() and own.is_plain(thousand[i], dotted[i]):
             with about(name):
@@ -121,7 +124,7 @@ def read_columns(
             if isinstance(form, Open):
                 form = _settled(own, values[i], form, signs, orders, separator, notes)
             shown = _format(form, values[i], bool(dotted[i].any()))
-            _check_like(own, values[i], shown, form, notes)
+            _check_like(own, values[i], shown, form)
         if values[i].dtype == pl.String:
             values[i] = form.read(values[i]).alias(name)
         notes += _notes(name, form, values[i])
@@ -146,13 +149,13 @@ def _format(form: Form, text: pl.Series, has_points: bool) -> ColumnFormat:
     return ColumnFormat(decimal="." if has_points else "")
 
 
-def _check_like(
-    own: ColumnOptions, text: pl.Series, shown: ColumnFormat, form: Form, notes: list[str]
-) -> None:
+def _check_like(own: ColumnOptions, text: pl.Series, shown: ColumnFormat, form: Form) -> None:
     """Refuse numbers in another unit than those of the model."""
-    if not isinstance(form, NumberForm) or not own.is_known or own.like.unit == shown.unit:
-        return
     usual = own.like.unit
+    if not isinstance(form, NumberForm) or not own.is_known or usual == shown.unit:
+        return
+    if not text.count():
+        return
     if shown.unit or usual == "%":
         has, had = (f"in {unit}" if unit else "without a unit" for unit in (shown.unit, usual))
         raise Doubt(
@@ -160,7 +163,8 @@ def _check_like(
             f"column {shortened(own.name)} has values {has}, but the model was fitted to values "
             f"{had}; convert them.",
         )
-    notes.append(f"{shortened(own.name)} has no unit and is taken to be in {usual}, as in the fit")
+    name = shortened(own.name)
+    warn(f"Values in {name} have no unit and are taken to be in {usual}, as in the fit.")
 
 
 def _notes(name: str, form: Form, values: pl.Series) -> list[str]:

@@ -6,13 +6,15 @@ about new files where they leave a doubt, and shows where they differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from partwise.contracts import Array
-from partwise.data.forms import Form
+
+if TYPE_CHECKING:
+    from partwise.data.forms import Form
 
 # The word None is noted, since it may be an answer. Words with # are of spreadsheets.
 MISSING = (
@@ -40,6 +42,10 @@ class TextFormat:
 
     missing: frozenset[str]
     columns: Mapping[str, ColumnFormat]
+
+    def of(self, names: Iterable[str]) -> TextFormat:
+        """The format of some of the columns."""
+        return TextFormat(self.missing, {name: self.columns[name] for name in names})
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from partwise.contracts import Array
-from partwise.data.forms import Form, TextForm
+from partwise.data.forms import Form, NumberForm, TextForm
 from partwise.data.records import Decoded
 
 _QUOTE = ord('"')
@@ -142,7 +142,8 @@ class Layout:
         form = self.forms[name]
         if isinstance(form, TextForm) or len(like):
             return form.write(values, like).cast(pl.String)
-        return values.cast(pl.String)
+        decimal = form.decimal if isinstance(form, NumberForm) else "."
+        return values.cast(pl.String).str.replace(".", decimal, literal=True)
 
     def _quoted(self, texts: pl.Series, always: bool) -> pl.Series:
         """Texts in quotes, where needed or everywhere."""

@@ -14,6 +14,7 @@ header key         meaning
 ``version``        library version that wrote the file
 ``arguments``      constructor arguments, encoded as below
 ``state``          learned values, encoded as below, arrays by the name of their tensor
+``text_format``    how the text file with the rows of the fit was written, if there was one
 ================== ====================================================================
 
 None, booleans, integers, finite floats, strings and lists stand for themselves. Every
@@ -123,6 +124,8 @@ _VALUES = frozenset(
     ]
 )
 CHECKPOINT = "Checkpoint"
+# Attribute of an estimator with the format of the text file of its rows (`data.text_options`).
+TEXT_FORMAT = "text_format_"
 
 # Every file starts with eight bytes of header length and then exactly this, so that a foreign file
 # is recognized by its first bytes, and the checksum is at a fixed position.
@@ -269,6 +272,10 @@ def load(path: PathLike) -> BaseEstimator:
         check_contents(name, estimator.get_params(deep=False), state)
         with np.errstate(divide="raise", invalid="raise"):
             estimator.__partwise_restore__(state)
+        if "text_format" in header:
+            from partwise.files.text_contents import restored_format
+
+            setattr(estimator, TEXT_FORMAT, restored_format(decode(header["text_format"], {})))
     except _UNSUITABLE as error:
         bare = f"{type(error).__name__}: {error}"
         reason = sentence(error) if isinstance(error, MisfitError) else bare
@@ -297,13 +304,27 @@ def _serialize_model(estimator: Saveable) -> bytes:
             f"{cls.__module__}.{name} cannot be saved: a model file contains only the library's "
             f"own estimators ({', '.join(_LOADABLE)}), so that loading one runs no other code."
         )
-    return serialize(name, estimator.get_params(deep=False), estimator.__partwise_state__())
+    more = {}
+    if hasattr(estimator, TEXT_FORMAT):
+        from partwise.files.text_contents import format_state
+
+        written = format_state(getattr(estimator, TEXT_FORMAT))
+        more = {"text_format": _encode(written, f"{TEXT_FORMAT} of {name}", "", None)}
+    state = estimator.__partwise_state__()
+    return serialize(name, estimator.get_params(deep=False), state, more=more)
 
 
 def serialize(
-    name: str, arguments: Mapping[str, object], state: Mapping[str, object], key: str | None = None
+    name: str,
+    arguments: Mapping[str, object],
+    state: Mapping[str, object],
+    key: str | None = None,
+    more: Mapping[str, Node] | None = None,
 ) -> bytes:
-    """Return a file's content, checksum included; sealed with a key if there is one."""
+    """Return a file's content, checksum included; sealed with a key if there is one.
+
+    ``more`` are further entries of the header.
+    """
     arrays: dict[str, np.ndarray] = {}
     header = {
         "checksum": _NO_DIGEST.decode(),  # first, at the position that _OPENING requires
@@ -313,6 +334,7 @@ def serialize(
         "version": __version__,
         "arguments": _encode_arguments(name, arguments),
         "state": _encode(state, f"learned state of {name}", "", arrays),
+        **(more or {}),
     }
     if key is not None:
         header["seal"] = seal(key, header, arrays)
