@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special, stats
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -194,6 +195,22 @@ def test_weights_are_repetitions():
     twice = BayesianPCA().fit(np.repeat(X, weight, axis=0))
     weighted = BayesianPCA().fit(X, sample_weight=weight)
     assert_allclose(weighted.score_samples(X), twice.score_samples(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [BayesianPCA(), BayesianPCAMixture(1, random_state=0)])
+def test_intervals_are_calibrated_on_weighted_rows(estimator):
+    """Rows with far entries count three times, so intervals that ignore weights are too narrow."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 1)) + 0.5 * rng.standard_t(3, size=(1000, 3))
+    weight = np.where(np.abs(X).max(axis=1) > 1.5, 3, 1)
+    hidden = np.where(np.arange(3) == 1, np.nan, X)
+
+    def width(fitted):
+        lower, upper = fitted.predict_interval(hidden)
+        return (upper - lower)[:, 1].mean()
+
+    weighted = width(clone(estimator).fit(X, sample_weight=weight))
+    assert weighted == pytest.approx(width(estimator.fit(np.repeat(X, weight, axis=0))), rel=0.05)
 
 
 # --- density ---

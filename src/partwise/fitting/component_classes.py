@@ -60,7 +60,7 @@ def fit_directions(
         model,
         (params,),
         (group,),
-        calibration=calibrated(fits, partial(_source, group), X, everyone, rng.spawn(1)[0]),
+        calibration=calibrated(fits, group, X, weight, everyone, rng.spawn(1)[0]),
         n_directions=q,
         **ascent.known(monitor, shift=model.counted_turns(params)),
     )
@@ -84,13 +84,13 @@ def fit_mixture(
         X, weight, labels = X[some], weight[some], labels[some]
     parts = [np.flatnonzero(labels == c) for c in range(1 if names is None else len(names))]
     _check_parts(parts, names, options.n_components)
-    class_priors, of_rows = None, partial(_source, group)
+    class_priors = None
     if names is not None:
         known = whole >= 0
         counts = np.bincount(whole[known], rows.weight[known], len(names))
         class_priors = counts / counts.sum()
     shares = np.ones(1) if class_priors is None else class_priors
-    left_out = LeftOut(of_rows, X, weight, parts, shares).cut(rng.spawn(1)[0])
+    left_out = LeftOut(partial(_source, group), X, weight, parts, shares).cut(rng.spawn(1)[0])
 
     def ascend(
         source: BlockSource, model: BayesianPCA, params: BayesianPCAParams
@@ -128,7 +128,7 @@ def fit_mixture(
                 level[c] = gone_on(level[c], source, options, ascend)
     found = levels[0]
     fits = [(one.space, one.params) for one in found]
-    calibration = calibrated(fits, of_rows, X, parts, rng.spawn(1)[0])
+    calibration = calibrated(fits, group, X, weight, parts, rng.spawn(1)[0])
     others = zip(pool.slopes[1:], levels[1:], strict=True)
     return FittedComponents(
         fits[0][0].model,

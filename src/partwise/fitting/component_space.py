@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from partwise.contracts import Array
-from partwise.data import BlockSource
+from partwise.data import BlockSource, ColumnGroup
 from partwise.engine import Monitor
 from partwise.fitting.options import Rows
 from partwise.likelihoods import Dirichlet
@@ -181,27 +181,29 @@ def dimensions(params: BayesianPCAParams) -> Array:
 
 def calibrated(
     fits: list[tuple[Space, BayesianPCAParams]],
-    source_of: Callable[[Array], BlockSource],
+    group: ColumnGroup,
     X: Rows,
+    weight: Array,
     parts: list[Array],
     rng: np.random.Generator,
 ) -> Calibration:
     """Calibration of intervals from the probability below each entry of held-out rows."""
     D = X.shape[1]
-    pit, enough = [], ENOUGH_CELLS / len(fits)
+    pit, weights, enough = [], [], ENOUGH_CELLS / len(fits)
     for (space, fitted), rows in zip(fits, parts, strict=True):
         fold = rng.permutation(len(rows)) % min(FOLDS, len(rows))
         n_cells = 0.0
         for f in range(fold.max() + 1):
             params = space.without(fitted, np.flatnonzero(fold == f))
-            some = np.flatnonzero(fold == f)[: int(np.ceil(enough / D))]
-            for block in source_of(X[rows[some]]).blocks():
-                for _, view in pieces(params, block):
+            some = rows[np.flatnonzero(fold == f)[: int(np.ceil(enough / D))]]
+            for block in BlockSource(X[some], (group,), weight[some], keep=False).blocks():
+                for span, view in pieces(params, block):
                     shown = slice(None) if view.shown is None else view.shown > 0
-                    below = space.model.below(params, view)[shown].ravel()
-                    pit.append(below)
-                    n_cells += len(below)
+                    below = space.model.below(params, view)
+                    pit.append(below[shown].ravel())
+                    weights.append(np.broadcast_to(block.weight[span], below.shape)[shown].ravel())
+                    n_cells += len(pit[-1])
             if n_cells >= enough:
                 break
     u = np.concatenate(pit)
-    return calibration.learn(u, np.zeros(len(u), int), np.ones(len(u)), 1)
+    return calibration.learn(u, np.zeros(len(u), int), np.concatenate(weights), 1)
