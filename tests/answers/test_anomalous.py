@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
@@ -176,3 +177,29 @@ def test_rows_that_no_state_depends_on_are_scored(law):
     found = model.anomalous_cells(X, 2)
     assert (found["row"][0], found["column"][0]) == (5, "x0")
     assert np.isfinite(found["surprise"]).all()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_numbers_outside_of_the_range_of_ordered_levels_are_anomalous(library):
+    """They were treated as missing, so that the most blatant errors were not listed."""
+    rng = np.random.default_rng(0)
+    state = rng.integers(2, size=300)
+    frame = pd.DataFrame(
+        {
+            "years": rng.binomial(12, 0.2 + 0.5 * state),
+            "level": rng.binomial(6, 0.2 + 0.5 * state),
+            "size": 3.0 * state + rng.normal(size=300),
+        }
+    )
+    kinds = {"years": "ordinal", "level": "ordinal", "size": "gaussian"}
+    model = MCVQ(1, 2, likelihood=kinds, random_state=0).fit(frame)
+    new = frame.head(20).copy()
+    new.loc[[4, 7], "years"] = [2000, 20]
+    given = pl.from_pandas(new) if library == "polars" else new
+    with pytest.warns(UserWarning, match="2 values outside of the range"):
+        found = pd.DataFrame({k: list(v) for k, v in model.anomalous_cells(given, 2).items()})
+    assert found["row"].tolist() == [4, 7]
+    assert found["value"].tolist() == [2000, 20]
+    assert found["surprise"][1] > np.log(300)
+    with pytest.warns(UserWarning, match="2 values outside of the range"):
+        assert list(model.impute(given)["years"]) == list(new["years"])  # as given

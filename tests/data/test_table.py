@@ -313,3 +313,18 @@ def test_predictions_stay_inside_of_integer_types(frame, dtype):
 def test_numbers_without_an_end_are_written_too():
     texts = [number_text(value, step) for value in (np.inf, -np.inf, np.nan) for step in (0.0, 1.0)]
     assert texts == ["inf", "inf", "-inf", "-inf", "nan", "nan"]
+
+
+def test_new_numbers_of_ordered_levels_are_the_nearest_level():
+    """Between two levels without a word, outside of the range with a warning."""
+    years = pd.DataFrame({"years": np.repeat([0, 1, 2, 5, 10], 8)})
+    schema = Schema.learn(years, {"years": "ordinal"})
+    assert schema.encode(pd.DataFrame({"years": [4, 3, 7.0, np.nan]}))[:3, 0].tolist() == [3, 2, 3]
+    new = pd.DataFrame({"years": [-1, 40, 1_000_000, 2]})
+    with pytest.warns(UserWarning, match=r"'years' has 3 values outside .* 0 to 10 \(first: -1\)"):
+        coded = schema.encode(new)
+    assert coded[:, 0].tolist() == [0, 4, 4, 2]
+    (away,) = schema.beyond(new).values()
+    np.testing.assert_allclose(away, [0.1, 3.0, 99_999.0, 0.0])
+    assert schema.beyond(years) == {}
+    assert schema.encode_row({"years": 40}).tolist() == [[4.0]]

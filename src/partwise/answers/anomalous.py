@@ -10,6 +10,9 @@ its own state. Such a row is scored with its own share taken out of the sums of 
 chi_s - m_ns T(x_n), and out of its weight, N_s - m_ns: the M-step without the row, the posteriors
 of all other rows unchanged. A state that no other row is in is left out.
 
+A number outside of the range that fit saw in a column of ordered levels is at least as surprising
+as a new extreme of N + 1 rows, log(N + 1), and the more so the farther away it is.
+
 A near-duplicate column is at most as surprising as given the column that it follows, so that only
 one of two cells that agree is found.
 """
@@ -33,7 +36,7 @@ from partwise.answers.states import (
 from partwise.answers.tables import HELD_ROWS, given_cells
 from partwise.contracts import Array
 from partwise.data import RowBlock
-from partwise.data.frames import index_of
+from partwise.data.frames import as_table, index_of
 from partwise.likelihoods.predictive import Predictive
 from partwise.models import predict
 from partwise.typing import DataLike, Value
@@ -98,6 +101,10 @@ def anomalous_cells(
     if of_fit is None:
         of_fit = are_rows_of_fit(fitted, len(coded), column_totals(fitted, coded, n_jobs))
 
+    schema = None if of_fit else fitted.schema
+    beyond = {} if schema is None else schema.beyond(as_table(X))
+    new_extreme = np.log1p(fitted.params.state_counts[:, : core(fitted).first[1]].sum())
+    by_range = {d: (away > 0) * new_extreme + np.log1p(away**2) for d, away in beyond.items()}
     by_leader = {
         d: _surprise(twin.tail(*coded[:, [twin.leader, d]].T)) for d, twin in twins.items()
     }
@@ -110,22 +117,22 @@ def anomalous_cells(
             m = fitted.model.infer(fitted.prepared, block)[0].T.astype(float)
             without = [*_take_out(fitted, told, pieces, m, own)]
         found = [
-            _scored(fitted, told[cells.group], own, cells, one, keep, most_of(cells, start))
+            _scored(fitted, told[cells.group], own, cells, one, keep, limits_of(cells, start))
             for cells, one in zip(pieces, without, strict=True)
         ]
         cells = _largest(np.concatenate(found, axis=1), n_cells, per_column)
         cells[1] += start
         return cells
 
-    def most_of(cells: _Cells, start: int) -> Array:
-        column, most = (
-            fitted.columns[cells.group].index[cells.place],
-            np.full(len(cells.row), np.inf),
-        )
-        for d, surprise in by_leader.items():
-            own = column == d
-            most[own] = surprise[start + cells.row[own]]
-        return np.where(np.isnan(most), np.inf, most)
+    def limits_of(cells: _Cells, start: int) -> tuple[Array, Array]:
+        column = fitted.columns[cells.group].index[cells.place]
+        limits = np.zeros(len(cells.row)), np.full(len(cells.row), np.inf)
+        for limit, known in zip(limits, (by_range, by_leader), strict=True):
+            for d, surprise in known.items():
+                own = column == d
+                limit[own] = surprise[start + cells.row[own]]
+        least, most = limits
+        return least, np.where(np.isnan(most), np.inf, most)
 
     source = source_of(fitted.columns, coded)
     with runner_of(n_jobs, source) as runner:
@@ -228,11 +235,11 @@ def _scored(
     cells: _Cells,
     without: _Without | None,
     keep: int,
-    most: Array,
+    limits: tuple[Array, Array],
 ) -> Array:
     """Surprise, row, column, likely state, its probability and expected value of cells, (6, C).
 
-    They are the ``keep`` rarest of each column or more, none more surprising than ``most`` (C,).
+    They are the ``keep`` rarest of each column or more, their surprise within ``limits`` (C,).
     The expected value is NaN where no row was taken out.
     """
     g, lo, hi, row, place, value = cells
@@ -252,15 +259,18 @@ def _scored(
     log_w -= np.logaddexp.reduce(log_w, axis=0)
     likely = log_w.argmax(axis=0)
 
+    def clipped(tail: Array, chosen: Array) -> Array:
+        return np.clip(_surprise(tail), *(limit[chosen] for limit in limits))
+
     def surprise(chosen: Array) -> Array:
         known = tails[:, chosen]
         tail = np.where(np.isnan(known), law.at(entries(chosen)).tail(value[chosen]), known)
-        return np.minimum(_surprise(np.sum(np.exp(log_w[:, chosen]) * tail, axis=0)), most[chosen])
+        return clipped(np.sum(np.exp(log_w[:, chosen]) * tail, axis=0), chosen)
 
     # One state of the sum bounds it, and most cells are less surprising than that allows.
     tail = law.at((lo + likely, place)).tail(value)
     tail = np.where(np.isnan(tails[likely, every]), tail, tails[likely, every])
-    bound = np.minimum(_surprise(np.exp(log_w[likely, every]) * tail), most)
+    bound = clipped(np.exp(log_w[likely, every]) * tail, every)
     chosen, found = _rarest(bound, place, surprise, max(keep, LEAST_CHOSEN))
     expected = np.full(len(chosen), np.nan)
     if without is not None and len(chosen):

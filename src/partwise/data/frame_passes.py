@@ -165,8 +165,9 @@ def encode_frames(frames: Frames, schema: Schema, unseen: Unseen = "missing") ->
         raise
     if unseen == "warn":
         for name, level in new.items():
+            nearest = schema.columns[schema.place(name)].has_number_levels
             warn(
                 f"Column {name!r} has values that fit did not see (first: {level!r}): treated as "
-                "missing."
+                f"{'the nearest level' if nearest else 'missing'}."
             )
     return RowSource.of(ArrayStore(out))

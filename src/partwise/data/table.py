@@ -22,7 +22,7 @@ from partwise.contracts import Array, DType
 from partwise.data.columns import Kind
 from partwise.data.frame_reading import read_columns
 from partwise.data.frame_writing import make_frame, replace_cells
-from partwise.data.frames import frame_of, names_of, shortened
+from partwise.data.frames import frame_of, names_of, select, shortened
 from partwise.data.kinds import learn_kinds, listed
 from partwise.data.support import Support
 from partwise.data.survey import ColumnSurvey
@@ -230,10 +230,7 @@ class Schema:
                 continue
             out[:, d], unseen = column.encode(given)
             if unseen and tell:
-                warn(
-                    f"Column {shortened(column.name)} has {len(unseen)} value(s) that fit did not "
-                    f"see (first: {shortened(unseen[0])}): treated as missing."
-                )
+                _tell_unseen(column, unseen)
         return out
 
     def encode_some(self, X: Frame) -> Array:
@@ -251,6 +248,22 @@ class Schema:
                 new[given.name] = unseen[0]
         return out, new
 
+    def beyond(self, X: Frame | Array) -> dict[int, Array]:
+        """How far values lie outside of the range that fit saw, as `TableColumn.beyond`.
+
+        By place of those columns of ordered numbers that have such a value.
+        """
+        names = names_of(X)
+        own = {d: column for d, column in enumerate(self.columns) if column.has_number_levels}
+        places = {d: names.index(self.names[d]) for d in own if self.names[d] in names}
+        if not places:
+            return {}
+        at = list(places.values())
+        some = X[:, at] if isinstance(X, np.ndarray) else select(X, [names[i] for i in at])
+        raw = read_columns(some)
+        found = {d: own[d].beyond(one) for d, one in zip(places, raw, strict=True)}
+        return {d: away for d, away in found.items() if away.any()}
+
     def encode_cells(self, places: Array, values: Sequence[Value]) -> Array:
         """Numbers of single cells, from the places of their columns and the user's values."""
         given = np.empty(len(values), dtype=object)
@@ -260,7 +273,7 @@ class Schema:
             own = np.flatnonzero(places == d)
             (raw,) = read_columns(given[own, None])
             out[own], unseen = self.columns[d].encode(raw)
-            if unseen:
+            if unseen and not self.columns[d].has_number_levels:
                 known = listed(self.columns[d].levels, bare=True)
                 raise ValueError(
                     f"Column {shortened(self.columns[d].name)} has no value "
@@ -355,6 +368,24 @@ def _restored(fields: dict[str, object]) -> TableColumn:
         **fields, "levels": levels, "support": support, "categories": categories, "twin": own
     }  # fmt: skip
     return TableColumn(**known)  # type: ignore[arg-type]  # from a file
+
+
+def _tell_unseen(column: TableColumn, unseen: Sequence[Value]) -> None:
+    """Warn of values that fit did not see, unless they are numbers between those that it saw."""
+    name = shortened(column.name)
+    if column.has_number_levels:
+        low, high = column.levels[0], column.levels[-1]
+        unseen = [value for value in unseen if not low <= value <= high]  # type: ignore[operator]  # numbers
+        if unseen:
+            warn(
+                f"Column {name} has {plural(len(unseen), 'value')} outside of the range that fit "
+                f"saw, {low:g} to {high:g} (first: {unseen[0]:g}): treated as the nearest level."
+            )
+        return
+    warn(
+        f"Column {name} has {len(unseen)} value(s) that fit did not see "
+        f"(first: {shortened(unseen[0])}): treated as missing."
+    )
 
 
 def _asked(given: Likelihood, names: list[Name]) -> list[str]:

@@ -128,8 +128,16 @@ class TableColumn:
         # A model of states has no latent numbers: it sees their levels.
         return Kind(ORDERED if law.latent else self.kind, len(self.levels))
 
+    @property
+    def has_number_levels(self) -> bool:
+        """Whether its levels are ordered numbers, so that one of them is nearest to any number."""
+        return self.kind == "ordinal" and self.form != "level" and len(self.levels) > 0
+
     def encode(self, raw: RawColumn) -> tuple[Array, list[Value]]:
-        """Numbers for the model, NaN where missing, and levels that fit did not see."""
+        """Numbers for the model, NaN where missing, and levels that fit did not see.
+
+        New numbers of ordered levels have the code of the nearest level, other new levels NaN.
+        """
         if not self.is_filled:
             return np.full(len(raw.values), np.nan), []
         if raw.form == "other":
@@ -169,7 +177,21 @@ class TableColumn:
         place = {level: code for code, level in enumerate(self.levels)}
         found, at = np.unique(values, return_inverse=True)
         codes = np.array([place.get(value, np.nan) for value in found.tolist()])
-        return codes[at], [v for v in found[np.isnan(codes)].tolist() if v == v]
+        new = np.isnan(codes) & ~np.isnan(found)
+        if self.has_number_levels:
+            levels = np.array(self.levels, dtype=float)
+            codes[new] = np.searchsorted((levels[1:] + levels[:-1]) / 2, found[new])
+        return codes[at], found[new].tolist()
+
+    def beyond(self, raw: RawColumn) -> Array:
+        """How far numbers lie outside of the range that fit saw, in widths of the range, (n,).
+
+        Of columns of ordered numbers; 0 within the range, and where missing.
+        """
+        values = np.where(np.isfinite(raw.values), raw.values, np.nan)
+        low, high = np.array([self.levels[0], self.levels[-1]], dtype=float)
+        away = np.maximum(np.maximum(low - values, values - high), 0.0)
+        return np.nan_to_num(away) / max(high - low, np.finfo(float).tiny)
 
     def decode(
         self, values: Array, predicted: Array | bool = False, sampled: bool = False
