@@ -266,7 +266,7 @@ def mixture(parts: Sequence[tuple[float, Spread]]) -> Spread:
     return Spread(below, ends)
 
 
-def moved(spread: Spread, center: Array, by: Array, scale: float) -> Spread:
+def moved(spread: Spread, center: Array, by: Array | float, scale: float) -> Spread:
     """Distributions of ``scale`` times the width, with ``center`` (m,) moved by so much (m,)."""
 
     def ends(p: Array) -> tuple[Array, Array]:

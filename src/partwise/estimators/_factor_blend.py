@@ -1,4 +1,4 @@
-"""Columns of a table: a blend of the state model, a factor analysis and a Gaussian copula.
+"""Columns of a table: a blend of states, a factor analysis, a copula, and regressions.
 
 Rows in the same states of all parts still differ, and may differ together, as points near a plane
 do. So all columns (unordered levels as a yes-or-no column each, other levels by their place) are
@@ -7,7 +7,8 @@ Gaussian copula). The weights of the three in each column are chosen on held-out
 the fits where rows are few: by the logarithm of the squared or absolute error of numbers, by the
 log score of levels. Columns whose logarithm is modeled are blended in logarithms: states and copula
 give that of the expectation, the factor analysis the expected logarithm, so that the imputed value
-lies between the expectation and the median.
+lies between the expectation and the median. Numbers are then moved by a quadratic regression on all
+other columns (`partwise.estimators._curves`), as far as that helps with the held-out cells.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ from partwise.answers.imputation import Expected, GaussianCells, Spread, StatesC
 from partwise.answers.latent_cells import CellPredictive
 from partwise.answers.states import FittedStates
 from partwise.contracts import Array
-from partwise.data import RowSource
-from partwise.data.rows import Rows
+from partwise.estimators._curves import Curves
 from partwise.estimators._gated import fit_coded
+from partwise.estimators._number_columns import NumberColumns
 from partwise.estimators._residual import (
     LEAST_CELLS,
+    LEAST_LOSS,
     WEIGHTS,
     Regression,
     Regressor,
+    best_weights,
     fitting_scale,
-    weighed,
 )
 from partwise.estimators.mcfa import MCFA
 from partwise.fitted import fitted_of
@@ -64,7 +66,6 @@ FACTORS_A_COLUMN = 2 / 3
 # noisy ones; below the least loss (in deviations) all are alike.
 STEPS = 8
 POOLED_CELLS = 30.0
-LEAST_LOSS = 1e-6
 
 # A mixture is wider than its parts, so its calibration leans less on what is uniform than that of
 # one model; chosen on the tables `CHOSEN_ON` of the benchmark `tables_rivals`.
@@ -72,73 +73,6 @@ PRIOR = Prior(uniform=25.0, pooled=100.0, least=50.0)
 
 # Columns of more values than this are numbers whose single values need not recur.
 MOST_VALUES = 50
-
-
-@dataclass(frozen=True, eq=False)
-class NumberColumns:
-    """The columns of a table as a factor analysis sees them.
-
-    Parameters
-    ----------
-    levels : array of shape (D,)
-        Number of levels of columns that become a column each; 0 of others, -1 of columns that are
-        left out.
-    numbers : array of shape (D,), bool
-        Columns to impute.
-    counts : array of shape (D,), bool
-        Of these, columns that are never negative.
-    """
-
-    levels: Array
-    numbers: Array
-    counts: Array
-
-    @classmethod
-    def of(cls, fitted: FittedStates) -> NumberColumns:
-        """The columns of a fitted model."""
-        D = fitted.n_columns
-        numbers, counts, levels = np.zeros(D, bool), np.zeros(D, bool), np.full(D, -1)
-        for group in fitted.columns:
-            law, known = group.likelihood, group.known_levels
-            numbers[group.index], counts[group.index] = law.linear, law.counts
-            if law.linear or known is not None:
-                unordered = fitted.schema is not None and law.has_levels and not law.ordered
-                levels[group.index] = len(known) if unordered and known is not None else 0
-        return cls(levels, numbers, counts)
-
-    @property
-    def widths(self) -> Array:
-        """How many columns of numbers each column of the table becomes, (D,)."""
-        return np.where(self.levels == 0, 1, np.maximum(self.levels, 0))
-
-    @property
-    def n_free(self) -> int:
-        """Number of these that the others do not determine: of V levels V - 1."""
-        return int(np.where(self.levels == 0, 1, np.maximum(self.levels - 1, 0)).sum())
-
-    def others(self, d: int) -> Array:
-        """Places of the columns of numbers that are not those of column d."""
-        return np.flatnonzero(np.repeat(np.arange(len(self.widths)), self.widths) != d)
-
-    def spread_rows(self, rows: TrainingRows) -> TrainingRows:
-        """The rows with all columns as numbers."""
-        if isinstance(rows.X, RowSource):
-            width = int(self.widths.sum())
-            X: Rows = rows.X.mapped(lambda some: self.spread(np.asarray(some)), width)
-        else:
-            X = self.spread(np.asarray(rows.X))
-        return TrainingRows(X, rows.weight, rows.kept)
-
-    def spread(self, coded: Array) -> Array:
-        """All columns as numbers: a yes-or-no column for each level that has no order."""
-        blocks = []
-        for d, n_levels in enumerate(self.levels):
-            values = coded[:, d : d + 1]
-            if n_levels > 0:
-                values = np.where(np.isnan(values), np.nan, values == np.arange(n_levels))
-            if n_levels >= 0:
-                blocks.append(values)
-        return np.hstack(blocks)
 
 
 CANDIDATES = np.array(
@@ -158,6 +92,7 @@ class Blend:
     copula: MCFA | None
     weights: Array
     calibration: Calibration
+    curves: Curves | None = None
     regressions: Mapping[int, Regression] = field(default_factory=dict)
 
     @classmethod
@@ -289,7 +224,33 @@ class Blend:
             factors=self.factors if weights[1].any() else None,
             copula=self.copula if weights[2].any() else None,
         )
+        found = found._curved(replace(answers, blend=found), coded, hidden, weight, loss)
         return replace(found, calibration=found.calibrated(answers, coded, hidden, weight))
+
+    def _curved(
+        self, answers: Answers, coded: Array, hidden: Array, weight: Array, loss: str
+    ) -> Blend:
+        """The blend with a quadratic regression, where it helps with held-out numbers."""
+        curves = Curves.fitted_to(*answers.learnable(weight), np.flatnonzero(self.columns.numbers))
+        if curves is None:
+            return self
+        told, plain, curved, of_rows = curves.predict(*answers.imputed), {}, {}, {}
+        for d, own in told.items():
+            rows = np.flatnonzero(hidden[:, d])
+            blended = answers.plain(d, rows)
+            if len(rows) and blended is not None:
+                unit = float(np.std(coded[rows, d])) or 1.0
+                plain[d] = (coded[rows, d] - blended) / unit
+                curved[d] = (coded[rows, d] - own[rows]) / unit
+                of_rows[d] = weight[rows]
+        power = 1 if loss == "absolute" else 2
+        return replace(self, curves=curves.weighed(plain, curved, of_rows, power))
+
+    def refitted(self, answers: Answers, weight: Array) -> Blend:
+        """The same with the quadratic regression fitted again, to all cells of rows."""
+        if self.curves is None:
+            return self
+        return replace(self, curves=self.curves.refitted(*answers.learnable(weight)))
 
     def with_regressions(
         self,
@@ -316,7 +277,8 @@ class Blend:
             away[d] = np.abs(blended + told - true) / (float(np.std(true)) or 1.0)
             of_rows[d] = weight[rows]
         power = 1 if loss == "absolute" else 2
-        found = weighed(found, away, of_rows, power)
+        chosen = best_weights(away, of_rows, power)
+        found = {d: replace(own, weight=chosen[d]) for d, own in found.items() if chosen[d] > 0}
         for d in list(found):
             rows = np.flatnonzero(hidden[:, d])
 
@@ -360,6 +322,8 @@ class Blend:
         columns = {name: getattr(self.columns, name) for name in ("levels", "numbers", "counts")}
         found: SavedState = {**columns, "weights": self.weights}
         found["calibration"] = {"knots": self.calibration.knots, "map_of": self.calibration.map_of}
+        if self.curves is not None:
+            found["curves"] = self.curves.state()
         for name, model in (("factors", self.factors), ("copula", self.copula)):
             if model is not None:
                 found |= {f"n_{name}": model.n_factors, name: model.__partwise_state__()}
@@ -379,7 +343,8 @@ class Blend:
             weights = np.stack([1.0 - share, share, np.zeros(D)])
         known = state.get("calibration")
         corrections = identity(D) if known is None else Calibration(**known)
-        return cls(columns, found["factors"], found["copula"], weights, corrections)
+        curves = Curves.restored(state["curves"]) if "curves" in state else None
+        return cls(columns, found["factors"], found["copula"], weights, corrections, curves)
 
 
 class LinearCells(NamedTuple):
@@ -434,19 +399,51 @@ class Answers:
 
     def blended(self, d: int, rows: Array) -> Array | None:
         """Expectations (m,) or probabilities of levels (m, V) of the blend."""
+        found = self.plain(d, rows)
+        if found is None:
+            return None
+        found = found + self._curve(d, rows, found)
+        own = self.blend.regressions.get(d)
+        return found if own is None else found + own.shift(self.features[rows], found)
+
+    def plain(self, d: int, rows: Array) -> Array | None:
+        """The same without regressions."""
         told = self.told(d, rows)
         if told is None:
             return None
-        found = np.tensordot(self.blend.weights[:, d], np.nan_to_num(told), axes=1)
-        own = self.blend.regressions.get(d)
-        return found if own is None else found + own.shift(self.features[rows], found)
+        return np.asarray(np.tensordot(self.blend.weights[:, d], np.nan_to_num(told), axes=1))
+
+    def _curve(self, d: int, rows: Array, plain: Array) -> Array | float:
+        """What the quadratic regression adds to expectations without it."""
+        curves = self.blend.curves
+        if curves is None or d not in self._curves:
+            return 0.0
+        told = self._curves[d][rows]
+        if self.blend.columns.counts[d]:
+            told = np.maximum(told, 0.0)
+        return np.asarray(curves.weight[curves.targets == d] * (told - plain))
+
+    @cached_property
+    def _curves(self) -> dict[int, Array]:
+        """Numbers by the quadratic regression {place: (n,)}."""
+        assert self.blend.curves is not None
+        return self.blend.curves.predict(*self.imputed)
 
     @cached_property
     def features(self) -> Array:
         """All columns as numbers, imputed without regressions; (n, W)."""
-        plain = replace(self, blend=replace(self.blend, regressions={}))
+        plain = replace(self, blend=replace(self.blend, curves=None, regressions={}))
         known = np.where(np.isnan(self.coded), plain.values("squared"), self.coded)
         return self.blend.columns.spread(known).astype(float)
+
+    @property
+    def imputed(self) -> tuple[Array, Array]:
+        """The `features`, and which cells of the table (n, D) are imputed there."""
+        return self.features, np.isnan(self.coded)
+
+    def learnable(self, weight: Array) -> tuple[Array, Array, Array, Array]:
+        """The same for a regression, with the weights of rows and the columns of the features."""
+        return *self.imputed, weight, self.blend.columns.owner
 
     @cached_property
     def _posteriors(self) -> list[StatesCells]:
@@ -461,13 +458,18 @@ class Answers:
         cells = self._cells(d, rows)
         if cells is not None and not cells.n_levels:
             parts.append((weight[2], imputation.of_cells(cells)))
-        found = imputation.mixture(parts)
-        if d not in self.blend.regressions:
+        found, curves, own = imputation.mixture(parts), self.blend.curves, self.blend.regressions
+        if curves is None and d not in own:
             return found
-        plain = replace(self, blend=replace(self.blend, regressions={})).blended(d, rows)
-        assert plain is not None
-        own = self.blend.regressions[d]
-        return imputation.moved(found, plain, own.shift(self.features[rows], plain), own.scale)
+        center = self.plain(d, rows)
+        assert center is not None
+        if curves is not None and d in self._curves:
+            by, width = self._curve(d, rows, center), float(curves.width[curves.targets == d][0])
+            found, center = imputation.moved(found, center, by, width), center + by
+        if d in own:
+            by = own[d].shift(self.features[rows], center)
+            found = imputation.moved(found, center, by, own[d].scale)
+        return found
 
     def shares(self) -> dict[int, Array]:
         """Probability of levels in every row {place: (n, V)}; of observed cells those of states."""

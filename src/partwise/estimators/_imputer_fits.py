@@ -135,6 +135,9 @@ class ImputerFits:
                 model.set_params(max_iter=MORE_ITERATIONS)
                 fit_coded(model, replace(rows, weight=weight), again=True)
             blend = blend.continued(rows)
+        if blend.curves is not None:
+            answers = blend.asked([fitted_of(model) for model in models], some, self.n_jobs)
+            blend = blend.refitted(answers, rows.weight[which])
         if residual is not None:
             blend = blend.with_refits(residual, [fitted_of(model) for model in models], some)
         return models, blend

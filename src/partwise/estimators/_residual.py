@@ -8,7 +8,7 @@ distribution of a cell, and how much narrower that becomes; it is calibrated on 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 import numpy as np
@@ -19,6 +19,9 @@ from partwise.contracts import Array
 # Candidate weights, and how many held-out cells all columns together count in the choice of each.
 WEIGHTS = np.linspace(0.0, 1.0, 9)
 POOLED_CELLS = 30.0
+
+# Mean errors below this, in deviations, are all alike.
+LEAST_LOSS = 1e-6
 
 # Candidate widths of the moved distribution, in units of its own.
 SCALES = np.geomspace(0.1, 1.25, 23)
@@ -73,25 +76,23 @@ class Regression:
         return self.weight * (told - blended)
 
 
-def weighed(
-    found: Mapping[int, Regression],
-    away: Mapping[int, Array],
-    weight: Mapping[int, Array],
-    power: int,
-) -> dict[int, Regression]:
-    """The regressions that help, by errors (9, m) with each weight on m held-out cells.
+def best_weights(
+    errors: Mapping[int, Array], weight: Mapping[int, Array], power: int
+) -> dict[int, float]:
+    """Weights of regressions, by errors (9, m) with each candidate on m held-out cells.
 
-    Errors count by their ``power`` and by the weights (m,) of rows.
+    Errors count by their ``power`` and by the weights (m,) of rows, and are compared by the
+    logarithm of their mean, so that columns lean on others whose errors are larger.
     """
-    losses = {d: own**power @ weight[d] for d, own in away.items()}
-    n_cells = sum(float(own.sum()) for own in weight.values())
-    mean = sum(losses.values(), np.zeros(len(WEIGHTS))) / max(n_cells, 1e-300)
-    out = {}
-    for d, own in losses.items():
-        best = int(np.argmin(own + POOLED_CELLS * mean))
-        if best > 0:
-            out[d] = replace(found[d], weight=float(WEIGHTS[best]))
-    return out
+    n_cells = {d: float(own.sum()) for d, own in weight.items()}
+    losses = {
+        d: n_cells[d]
+        * np.log(LEAST_LOSS + np.abs(own) ** power @ weight[d] / max(n_cells[d], 1e-300))
+        for d, own in errors.items()
+    }
+    total = sum(losses.values(), np.zeros(len(WEIGHTS)))
+    pooled = POOLED_CELLS * total / max(sum(n_cells.values()), 1e-300)
+    return {d: float(WEIGHTS[int(np.argmin(own + pooled))]) for d, own in losses.items()}
 
 
 def fitting_scale(below: Callable[[float], Array], weight: Array) -> float:

@@ -17,8 +17,9 @@ from partwise.answers.states import FittedStates
 from partwise.contracts import Array
 from partwise.data.frames import index_of
 from partwise.estimators._base import checked_rows
-from partwise.estimators._factor_blend import Answers, Blend, NumberColumns
+from partwise.estimators._factor_blend import Answers, Blend
 from partwise.estimators._imputer_fits import ImputerFits
+from partwise.estimators._number_columns import NumberColumns
 from partwise.estimators._residual import Regressor
 from partwise.estimators._rows import by_rows
 from partwise.estimators.mcvq import MCVQ
@@ -40,9 +41,10 @@ class PartsImputer(TransformerMixin, BaseEstimator):
 
     `transform` returns the table with its missing values imputed. Every column blends the state
     model (`MCVQ`) with a factor model of all columns (`MCFA`), since rows in the same states still
-    differ; the weights are chosen for each column on held-out cells. The blend is one predictive
-    distribution of every missing cell: imputed values, `predict_proba_columns`, `predict_interval`
-    and the samples of `impute` come from it.
+    differ; numbers are then moved by a quadratic regression on all other columns. All weights are
+    chosen for each column on held-out cells. The blend is one predictive distribution of every
+    missing cell: imputed values, `predict_proba_columns`, `predict_interval` and the samples of
+    `impute` come from it.
 
     Parameters
     ----------
@@ -62,12 +64,13 @@ class PartsImputer(TransformerMixin, BaseEstimator):
     loss : {"squared", "absolute"}, default="squared"
         Error of numbers that imputed values minimize: expectations, or medians.
     residual : scikit-learn regressor or None, default=None
-        Regression of every number on all other columns, for curved dependence that states and
-        factors leave, for example ``ExtraTreesRegressor(50, min_samples_leaf=3)``; its weight is
-        chosen for each column on held-out cells. It is fitted twice for each column of numbers,
-        without ``sample_weight``, and takes several times as long as all the rest. Seeds that it
-        leaves open follow from ``random_state``. Needs ``n_factors`` of at least 1; such an imputer
-        is kept by pickle, joblib or skops, not by `save`.
+        Regression of every number on all other columns, for curved dependence that states,
+        factors and quadratic terms leave, for example
+        ``ExtraTreesRegressor(50, min_samples_leaf=3)``; its weight is chosen for each column on
+        held-out cells. It is fitted twice for each column of numbers, without ``sample_weight``,
+        and takes several times as long as all the rest. Seeds that it leaves open follow from
+        ``random_state``. Needs ``n_factors`` of at least 1; such an imputer is kept by pickle,
+        joblib or skops, not by `save`.
     n_fits : int, default=1
         Number of fits whose predictions are averaged: the first to X unchanged; the others from
         other starts, with random row weights (the Bayesian bootstrap) and, where the ELBO selected

@@ -37,6 +37,21 @@ def _no_regressor(value: object, scope: Scope) -> None:
     raise MisfitError("is a regressor, which files do not hold")
 
 
+_CURVES = Record(
+    {
+        "center": Array("float", ("W",)),
+        "scale": Array("float", ("W",), above=0.0),
+        "pairs": Array("int", (2, "M"), low=0, below="W"),
+        "targets": Array("int", ("T",), low=0, below="W"),
+        "columns": Array("int", ("T",), low=0, below="D"),
+        "weight": Array("float", ("T",), low=0.0, high=1.0),
+        "width": Array("float", ("T",), above=0.0, high=1.0),
+        "coefficients": Array("float", ("W+M", "T")),
+        "offset": Array("float", ("T",)),
+    }
+)
+
+
 def imputer(member: Member) -> Check:
     """The check of a file of an imputer, given that of the models that it averages."""
     return lambda value, scope: _imputer(member, value, scope)
@@ -71,6 +86,7 @@ def _imputer(of: Member, value: object, scope: Scope) -> None:
                         "share": Array("float", ("D",), low=0.0, high=1.0),  # before the copula
                         "weights": Array("float", (3, "D"), low=0.0, high=1.0),
                         "calibration": calibration("D"),
+                        "curves": _CURVES,
                         "n_factors": Whole(low=1),
                         "factors": factors,
                         "n_copula": Whole(low=1),
@@ -148,8 +164,25 @@ def _factors_fit(value: Stored, scope: Scope) -> str | None:
             return f"has n_{name}={value.get(f'n_{name}')}, not {J}"
     if "copula" in value and len(value["copula"]["schema"]["columns"]) != len(levels):
         return "has a copula of other columns"
-    if "factors" not in value:
-        return None
+    problem = _curves_fit(value)
+    if problem is not None or "factors" not in value:
+        return problem
     width = int(np.where(levels == 0, 1, np.maximum(levels, 0)).sum())
     own = value["factors"]["gate"]["g"].shape[1]
     return None if own == width else f"has factors of {own} columns, not {width}"
+
+
+def _curves_fit(value: Stored) -> str | None:
+    """The quadratic regression is of numbers, each of which stands where its column does."""
+    if "curves" not in value:
+        return None
+    levels, curves = value["levels"], value["curves"]
+    widths = np.where(levels == 0, 1, np.maximum(levels, 0))
+    if len(curves["center"]) != widths.sum():
+        return f"has a regression of {len(curves['center'])} columns, not {widths.sum()}"
+    if not value["numbers"][curves["columns"]].all():
+        return "has a regression of a column that is not a number"
+    first = np.cumsum(widths) - widths
+    if not np.array_equal(curves["targets"], first[curves["columns"]]):
+        return "has a regression of other columns than it says"
+    return None
